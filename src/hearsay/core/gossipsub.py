@@ -1,0 +1,257 @@
+"""Gossipsub 1.0: a mesh for full messages, gossip about them to some of the others (r1; guide; tech report 3.2.3–3.4).
+
+Rules:
+
+* Forward to the mesh and to peers that only flood; publish to a topic one has not joined goes to the fan-out.
+* Every heartbeat, for each topic of mesh and fan-out with ids in the gossip windows, IHAVE to a random few who are
+  not in it. IHAVE is answered with IWANT for the ids not seen; IWANT with the messages that are still kept.
+* Option (guide, "Gossip": "if a peer notices it is repeatedly missing messages"): after `graft_on_missing` IHAVEs of
+  one peer that brought news, within `missing_window_heartbeats`, that peer is GRAFTed.
+
+gossipsub *has* a mesh, a fan-out and a message cache; the heartbeat below reads as the table of contents.
+
+Where the sources differ, a parameter says which rule holds; `docs/routers/gossipsub.md` lists the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hearsay.core.actions import Reason, Via
+from hearsay.core.fanout import Fanout
+from hearsay.core.identifiers import MessageId, Micros, PeerId, TopicId
+from hearsay.core.inspect import Peering
+from hearsay.core.mcache import MessageCache
+from hearsay.core.mesh import MeshParameters
+from hearsay.core.meshsub import MeshStrategy
+from hearsay.core.parameters import Violation, choice, integer, milliseconds
+from hearsay.core.peers import ConnectedPeer
+from hearsay.core.randomness import Purpose, key_of, sample
+from hearsay.core.rpc import IHave, IWant, Message, PartKind
+from hearsay.core.seen import SeenCache, TimedSeen, WindowedSeen
+from hearsay.core.shell import Router
+
+
+class GossipTargets(StrEnum):
+    """Draw D_lazy of all topic peers and drop those in the mesh (r1, simsub), or leave those out first (guide, go)."""
+
+    SELECT_THEN_FILTER = "select_then_filter"
+    FILTER_THEN_SELECT = "filter_then_select"
+
+
+class SeenBy(StrEnum):
+    """Remember ids for a time (r1), or as long as the message cache keeps them (simsub's actor)."""
+
+    TIME = "time"
+    HISTORY = "history"
+
+
+class FanoutTopUp(StrEnum):
+    """Make up for lost fan-out peers in the heartbeat (r1) or at the next publish (guide)."""
+
+    HEARTBEAT = "heartbeat"
+    PUBLISH = "publish"
+
+
+class ShortMesh(StrEnum):
+    """Publishing with fewer than D mesh peers: send to those alone (r1, go), or to random others up to D (rust, js)."""
+
+    MESH_ONLY = "mesh_only"
+    TOP_UP = "top_up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GossipsubParameters(MeshParameters):
+    """Gossip, caches and fan-out, beside the mesh's parameters.
+
+    | field | rule | r1 | simsub |
+    |---|---|---|---|
+    | degree_lazy | D_lazy, peers that get gossip | 6 | 6 |
+    | gossip_targets | draw before or after leaving out the mesh | select_then_filter | select_then_filter |
+    | history_length | windows a message is kept, the open one included | 5 | 121 |
+    | history_gossip | windows that are gossiped about, the open one included | 3 | 3 |
+    | seen_by | how long ids are remembered | time | history |
+    | fanout_ttl_ms | fan-out is forgotten after that long without a publish | 60 000 | 60 000 |
+    | fanout_top_up | when lost fan-out peers are replaced | heartbeat | heartbeat |
+    | short_mesh | publishing with a small mesh | mesh_only | mesh_only |
+    | graft_on_missing | GRAFT a peer after so many IHAVEs with news; 0 is off | 0 | 0 |
+    | missing_window_heartbeats | … counted over so many heartbeats | 5 | 5 |
+    | max_ids_per_ihave, max_ids_per_iwant | ids that are acted on, and sent, per IHAVE and IWANT | 5000 | 5000 |
+    | iwant_answers_per_id | how often one message is sent to one peer on request | 3 | 1 000 000 |
+    | max_cached_messages | size of the message cache | 200 000 | 200 000 |
+    """
+
+    degree_lazy: int = integer(6, low=0)
+    gossip_targets: GossipTargets = choice(GossipTargets.SELECT_THEN_FILTER)
+    history_length: int = integer(5, low=1, high=100_000)
+    history_gossip: int = integer(3, low=0, high=100_000)
+    seen_by: SeenBy = choice(SeenBy.TIME)
+    fanout_ttl_ms: int = milliseconds(60_000)
+    fanout_top_up: FanoutTopUp = choice(FanoutTopUp.HEARTBEAT)
+    short_mesh: ShortMesh = choice(ShortMesh.MESH_ONLY)
+    graft_on_missing: int = integer(0, low=0)
+    missing_window_heartbeats: int = integer(5, low=1)
+    max_ids_per_ihave: int = integer(5_000, low=1)
+    max_ids_per_iwant: int = integer(5_000, low=1)
+    iwant_answers_per_id: int = integer(3, low=0)
+    max_cached_messages: int = integer(200_000, low=1)
+
+    def cross_rules(self) -> Iterator[Violation]:
+        yield from MeshParameters.cross_rules(self)
+        if self.history_gossip > self.history_length:
+            rule = f"must not be above history_length ({self.history_length})"
+            yield Violation("history_gossip", self.history_gossip, rule)
+
+
+class Gossipsub(MeshStrategy):
+    def __init__(self, parameters: GossipsubParameters | None = None) -> None:
+        self.own = parameters or GossipsubParameters()
+        super().__init__(self.own)
+        self.cache = MessageCache(self.own.history_length, self.own.history_gossip, self.own.max_cached_messages)
+        self._news: dict[TopicId, dict[PeerId, int]] = {}
+
+    def attach(self, shell: Router) -> None:
+        super().attach(shell)
+        at_publish = self.own.fanout_top_up is FanoutTopUp.PUBLISH
+        self.fanout = Fanout(self.own.degree, self.own.fanout_ttl_ms * 1000, at_publish, shell)
+
+    def new_seen_cache(self) -> SeenCache:
+        if self.own.seen_by is SeenBy.HISTORY:
+            return WindowedSeen(self.own.history_length - 1, self.own.max_seen)
+        return TimedSeen(self.own.seen_ttl_us, self.own.max_seen)
+
+    def accepted(self, message: Message, received_from: PeerId) -> None:
+        self.cache.put(message)
+        self.forward(message, received_from)
+
+    def publish(self, message: Message) -> None:
+        self.cache.put(message)
+        topic = message.topic
+        if topic not in self.mesh.topics:
+            route = self.fanout.publish(topic, self.heartbeat.tick)
+            self.shell.outbox.forward(route.ordered, message, Via.FANOUT, None)
+        elif self.own.short_mesh is ShortMesh.TOP_UP:
+            self._top_up_publish(message)
+        self.forward(message, None)
+
+    def timer_fired(self) -> None:
+        tick = self.heartbeat.advance(self.shell.now)
+        self.mesh.upkeep(tick)
+        self.fanout.upkeep(tick)
+        self._gossip(tick)
+        self._forget_old_news(tick)
+        self.cache.shift()
+        self.shell.seen.shift()
+
+    def joined(self, topic: TopicId) -> None:
+        self.mesh.join(topic, self.fanout.take(topic), self.heartbeat.tick)
+
+    def left(self, topic: TopicId) -> None:
+        super().left(topic)
+        self._news.pop(topic, None)
+
+    def peer_removed(self, peer: ConnectedPeer) -> None:
+        super().peer_removed(peer)
+        self.fanout.remove_peer(peer)
+        self.cache.forget_peer(peer.id)
+        for counts in self._news.values():
+            counts.pop(peer.id, None)
+
+    def peer_unsubscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        super().peer_unsubscribed(peer, topic)
+        self.fanout.remove(peer.id, topic)
+        self._news.get(topic, {}).pop(peer.id, None)
+
+    def on_ihave(self, sender: ConnectedPeer, ihave: IHave) -> None:
+        shell = self.shell
+        if ihave.topic not in shell.joined:
+            shell.drop(sender.id, PartKind.IHAVE, len(ihave.ids), Reason.NOT_SUBSCRIBED)
+            return
+        ids = self._within_limit(sender, PartKind.IHAVE, ihave.ids, self.own.max_ids_per_ihave)
+        now = shell.now
+        missing = [message_id for message_id in ids if not shell.seen.contains(message_id, now)]
+        if missing:
+            shell.outbox.want(sender.id, missing[: self.own.max_ids_per_iwant])
+            if self.own.graft_on_missing:
+                self._count_news(sender, ihave.topic)
+
+    def on_iwant(self, sender: ConnectedPeer, iwant: IWant) -> None:
+        refused = 0
+        for message_id in self._within_limit(sender, PartKind.IWANT, iwant.ids, self.own.max_ids_per_iwant):
+            message = self.cache.get(message_id)
+            if message is None:
+                continue
+            if self.cache.count_answer(message_id, sender.id) > self.own.iwant_answers_per_id:
+                refused += 1
+            else:
+                self.shell.outbox.answer(sender.id, message)
+        if refused:
+            self.shell.drop(sender.id, PartKind.IWANT, refused, Reason.OVER_LIMIT)
+
+    def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
+        yield from self.mesh.peerings()
+        yield from self.fanout.peerings()
+
+    def fanout_topics(self) -> Iterable[tuple[TopicId, Micros]]:
+        return self.fanout.topics()
+
+    def holds(self, message_id: MessageId) -> bool:
+        return message_id in self.cache
+
+    def held_messages(self) -> Iterable[Message]:
+        return self.cache.messages()
+
+    def _gossip(self, tick: int) -> None:
+        """IHAVE for the recent messages of every topic one routes (r1, "Gossip is emitted by selecting peers")."""
+        by_topic = self.cache.topics_in_window()
+        for topic in sorted(by_topic):
+            if topic in self.mesh.topics:
+                routed = self.mesh.topics[topic]
+            elif topic in self.fanout:
+                routed = self.fanout.peers(topic)
+            else:
+                continue
+            ids = tuple(sorted(by_topic[topic]))[-self.own.max_ids_per_ihave :]
+            for peer in self._gossip_targets(topic, routed, tick):
+                self.shell.outbox.ihave(peer, topic, ids)
+
+    def _gossip_targets(self, topic: TopicId, routed: Iterable[PeerId], tick: int) -> list[PeerId]:
+        shell = self.shell
+        state = shell.randomness.draw(Purpose.GOSSIP, shell.key, key_of(topic), tick)
+        candidates = shell.peers.in_topic(topic).native.ordered
+        inside = frozenset(routed)
+        if self.own.gossip_targets is GossipTargets.SELECT_THEN_FILTER:
+            return [peer for peer in sample(state, candidates, self.own.degree_lazy) if peer not in inside]
+        return sample(state, [peer for peer in candidates if peer not in inside], self.own.degree_lazy)
+
+    def _top_up_publish(self, message: Message) -> None:
+        shell = self.shell
+        mesh = self.mesh.topics[message.topic]
+        others = [peer for peer in shell.peers.in_topic(message.topic).native if peer not in mesh]
+        state = shell.randomness.draw(Purpose.PUBLISH_TOP_UP, shell.key, key_of(message.topic), key_of(message.id))
+        extra = sample(state, others, self.own.degree - len(mesh))
+        shell.outbox.forward(extra, message, Via.TOP_UP, None)
+
+    def _count_news(self, sender: ConnectedPeer, topic: TopicId) -> None:
+        """Repeated news from one peer means that the mesh misses messages: take that peer into it."""
+        if not sender.native or topic not in sender.topics:
+            return
+        counts = self._news.setdefault(topic, {})
+        counts[sender.id] = counts.get(sender.id, 0) + 1
+        if counts[sender.id] >= self.own.graft_on_missing:
+            del counts[sender.id]
+            self.mesh.graft(topic, sender.id)
+
+    def _forget_old_news(self, tick: int) -> None:
+        if self._news and tick % self.own.missing_window_heartbeats == 0:
+            self._news.clear()
+
+    def _within_limit(
+        self, sender: ConnectedPeer, kind: PartKind, ids: tuple[MessageId, ...], limit: int
+    ) -> tuple[MessageId, ...]:
+        if len(ids) <= limit:
+            return ids
+        self.shell.drop(sender.id, kind, len(ids) - limit, Reason.OVER_LIMIT)
+        return ids[:limit]

@@ -1,0 +1,94 @@
+"""The message cache of gossipsub (r1, "The message cache is a data structure that stores windows of message IDs").
+
+`put` adds to the current window, `get` finds a message that is still kept, `window` names the ids of the last
+`gossip` windows of a topic, `shift` closes the current window and discards what is older than `length` windows.
+At most `limit` messages are kept; the oldest goes first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from hearsay.core.identifiers import MessageId, PeerId, TopicId
+from hearsay.core.rpc import Message
+
+
+class MessageCache:
+    __slots__ = ("_answers", "_gossip", "_length", "_limit", "_messages", "_windows")
+
+    def __init__(self, length: int, gossip: int, limit: int) -> None:
+        self._length = length
+        self._gossip = gossip
+        self._limit = limit
+        self._messages: dict[MessageId, Message] = {}
+        self._answers: dict[MessageId, dict[PeerId, int]] = {}
+        self._windows: deque[dict[MessageId, TopicId]] = deque([{}])
+
+    def put(self, message: Message) -> None:
+        if message.id in self._messages:
+            return
+        self._messages[message.id] = message
+        self._windows[0][message.id] = message.topic
+        if len(self._messages) > self._limit:
+            self._drop_oldest()
+
+    def get(self, message_id: MessageId) -> Message | None:
+        return self._messages.get(message_id)
+
+    def count_answer(self, message_id: MessageId, peer: PeerId) -> int:
+        """How often a kept message was sent to a peer on request, this time included."""
+        counts = self._answers.setdefault(message_id, {})
+        counts[peer] = counts.get(peer, 0) + 1
+        return counts[peer]
+
+    def forget_peer(self, peer: PeerId) -> None:
+        for counts in self._answers.values():
+            counts.pop(peer, None)
+
+    def window(self, topic: TopicId) -> tuple[MessageId, ...]:
+        """The ids of a topic in the gossip windows, ascending."""
+        return tuple(
+            sorted(
+                message_id
+                for window in self._gossip_windows()
+                for message_id, of_topic in window.items()
+                if of_topic == topic
+            )
+        )
+
+    def topics_in_window(self) -> dict[TopicId, list[MessageId]]:
+        """The ids in the gossip windows by topic."""
+        by_topic: dict[TopicId, list[MessageId]] = {}
+        for window in self._gossip_windows():
+            for message_id, topic in window.items():
+                by_topic.setdefault(topic, []).append(message_id)
+        return by_topic
+
+    def shift(self) -> None:
+        self._windows.appendleft({})
+        if len(self._windows) > self._length:
+            for message_id in self._windows.pop():
+                del self._messages[message_id]
+                self._answers.pop(message_id, None)
+
+    def messages(self) -> Iterator[Message]:
+        return iter(self._messages.values())
+
+    def __contains__(self, message_id: MessageId) -> bool:
+        return message_id in self._messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def _gossip_windows(self) -> Iterator[dict[MessageId, TopicId]]:
+        return (self._windows[index] for index in range(min(self._gossip, len(self._windows))))
+
+    def _drop_oldest(self) -> None:
+        for window in reversed(self._windows):
+            if window:
+                message_id = next(iter(window))
+                del window[message_id]
+                del self._messages[message_id]
+                self._answers.pop(message_id, None)
+                return

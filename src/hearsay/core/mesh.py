@@ -1,0 +1,212 @@
+"""The mesh: per topic the peers one exchanges full messages with, by mutual consent.
+
+Rules (r1, "mesh" and the heartbeat; tech report 3.2.2 and figures 5–8; guide, "Grafting and pruning"):
+
+* JOIN takes preferred peers first (fan-out), then random ones, up to D, and GRAFTs them. LEAVE PRUNEs all.
+* Upkeep: below D_low GRAFT random topic peers up to D; above D_high PRUNE random mesh peers down to D.
+* A received GRAFT is accepted whatever the size of the mesh, upkeep restores it. For a topic one has not joined it
+  is answered with PRUNE (r1) or ignored (v1.1), by parameter. A GRAFT by a peer that is not subscribed, or that
+  does not speak the protocol, is dropped.
+* A GRAFT or PRUNE that could not be sent is sent again with the next RPC to that peer, at the latest with the next
+  heartbeat, if it is still true.
+
+Theory: D_low <= D <= D_high makes the two branches of upkeep exclude each other, so it does not matter whether the
+degree is counted once (simsub's actor) or before each branch (r1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hearsay.core.actions import PeerGrafted, PeerPruned, Reason
+from hearsay.core.identifiers import Micros, PeerId, TopicId
+from hearsay.core.inspect import Peering
+from hearsay.core.parameters import RouterParameters, Violation, choice, integer, milliseconds
+from hearsay.core.peers import ConnectedPeer, PeerGroup
+from hearsay.core.randomness import Purpose, key_of, sample
+from hearsay.core.rpc import PartKind, Rpc
+from hearsay.core.shell import Router
+
+
+class PruneTrigger(StrEnum):
+    """Upkeep prunes when the mesh is larger than D_high (seeds, js), or already as large (go, rust)."""
+
+    ABOVE_HIGH = "above_high"
+    AT_HIGH = "at_high"
+
+
+class UnknownGraft(StrEnum):
+    """What a GRAFT for a topic one has not joined gets: a PRUNE (r1) or nothing (v1.1)."""
+
+    PRUNE = "prune"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshParameters(RouterParameters):
+    """The mesh's degrees and its heartbeat.
+
+    | field | rule | r1 | simsub |
+    |---|---|---|---|
+    | degree, degree_low, degree_high | D, D_low <= D <= D_high; all zero is legal: no mesh | 6/4/12 | 6/4/12 |
+    | prune_trigger | prune above D_high, or at it | above_high | above_high |
+    | unknown_graft | answer to a GRAFT for a topic one is not in | prune | prune |
+    | heartbeat_interval_ms | time between heartbeats | 1000 | 1000 |
+    | first_heartbeat_ms, first_heartbeat_spread_ms | the first one, plus a random share of the spread | 1000, 1000 | 1000, 1000 |
+    """
+
+    degree: int = integer(6, low=0)
+    degree_low: int = integer(4, low=0)
+    degree_high: int = integer(12, low=0)
+    prune_trigger: PruneTrigger = choice(PruneTrigger.ABOVE_HIGH)
+    unknown_graft: UnknownGraft = choice(UnknownGraft.PRUNE)
+    heartbeat_interval_ms: int = milliseconds(1000, low=1)
+    first_heartbeat_ms: int = milliseconds(1000)
+    first_heartbeat_spread_ms: int = milliseconds(1000)
+
+    def cross_rules(self) -> Iterator[Violation]:
+        if self.degree_low > self.degree:
+            yield Violation("degree_low", self.degree_low, f"must not be above degree ({self.degree})")
+        if self.degree > self.degree_high:
+            yield Violation("degree_high", self.degree_high, f"must not be below degree ({self.degree})")
+
+
+class Heartbeat:
+    """When the heartbeat is due; late calls skip beats rather than pile them up."""
+
+    __slots__ = ("_interval_us", "due", "tick")
+
+    def __init__(self, parameters: MeshParameters, shell: Router) -> None:
+        self._interval_us = parameters.heartbeat_interval_ms * 1000
+        spread_us = parameters.first_heartbeat_spread_ms * 1000
+        phase = shell.randomness.below(spread_us + 1, Purpose.HEARTBEAT_PHASE, shell.key)
+        self.due: Micros = shell.now + parameters.first_heartbeat_ms * 1000 + phase
+        self.tick = 0
+
+    def advance(self, now: Micros) -> int:
+        """Set the next beat; returns this one's number, from 1."""
+        self.tick += 1
+        self.due += self._interval_us
+        if self.due <= now:
+            self.due = now + self._interval_us
+        return self.tick
+
+
+class Mesh:
+    """The meshes of all joined topics of one router."""
+
+    __slots__ = ("_limit", "_parameters", "_shell", "_unsent", "topics")
+
+    def __init__(self, parameters: MeshParameters, shell: Router) -> None:
+        self._parameters = parameters
+        self._shell = shell
+        self._limit = parameters.degree_high + (parameters.prune_trigger is PruneTrigger.ABOVE_HIGH)
+        self._unsent: dict[PeerId, set[TopicId]] = {}
+        self.topics: dict[TopicId, PeerGroup] = {}
+
+    def join(self, topic: TopicId, preferred: Iterable[PeerId], tick: int) -> None:
+        """Build the mesh of a topic just joined: preferred peers first, then random ones, up to D."""
+        self.topics[topic] = mesh = PeerGroup()
+        for peer in preferred:
+            self._graft(topic, mesh, peer)
+        self._graft_random(topic, mesh, self._parameters.degree - len(mesh), Purpose.JOIN, tick)
+
+    def leave(self, topic: TopicId) -> None:
+        """PRUNE all mesh peers of a topic and forget it."""
+        for peer in self.topics.pop(topic):
+            self._shell.actions.append(PeerPruned(topic, peer))
+            self._shell.outbox.prune(peer, topic)
+
+    def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
+        mesh = self.topics.get(topic)
+        if not sender.native:
+            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.UNSUPPORTED)
+        elif mesh is None:
+            if self._parameters.unknown_graft is UnknownGraft.PRUNE:
+                self._shell.outbox.prune(sender.id, topic)
+            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.NOT_SUBSCRIBED)
+        elif topic not in sender.topics:
+            self._shell.outbox.prune(sender.id, topic)
+            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.NOT_A_SUBSCRIBER)
+        elif mesh.add(sender.id):
+            self._shell.actions.append(PeerGrafted(topic, sender.id))
+
+    def on_prune(self, sender: ConnectedPeer, topic: TopicId) -> None:
+        self.remove(sender.id, topic)
+
+    def remove(self, peer: PeerId, topic: TopicId) -> None:
+        """A peer is no longer in the mesh of a topic, without telling it."""
+        mesh = self.topics.get(topic)
+        if mesh is not None and mesh.discard(peer):
+            self._shell.actions.append(PeerPruned(topic, peer))
+
+    def remove_peer(self, peer: ConnectedPeer) -> None:
+        for topic in sorted(peer.topics):
+            self.remove(peer.id, topic)
+        self._unsent.pop(peer.id, None)
+
+    def graft(self, topic: TopicId, peer: PeerId) -> None:
+        """Take one certain peer into the mesh of a joined topic, if it has room."""
+        mesh = self.topics[topic]
+        if peer not in mesh and len(mesh) + 1 < self._limit:
+            self._graft(topic, mesh, peer)
+
+    def upkeep(self, tick: int) -> None:
+        """The stabilisation of meshsub, once per heartbeat and topic."""
+        self._send_again(sorted(self._unsent))
+        parameters = self._parameters
+        for topic in sorted(self.topics):
+            mesh = self.topics[topic]
+            size = len(mesh)
+            if size < parameters.degree_low:
+                self._graft_random(topic, mesh, parameters.degree - size, Purpose.GRAFT, tick)
+            elif size >= self._limit:
+                self._prune_random(topic, mesh, size - parameters.degree, tick)
+
+    def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
+        """Remember the topics whose GRAFT or PRUNE did not leave."""
+        if rpc.control is None:
+            return
+        topics = {part.topic for part in (*rpc.control.graft, *rpc.control.prune)}
+        if topics:
+            self._unsent.setdefault(peer, set()).update(topics)
+
+    def piggyback(self) -> None:
+        """Add what could not be sent before to the RPCs that go out anyway."""
+        if self._unsent:
+            self._send_again([peer for peer in self._shell.outbox.peers() if peer in self._unsent])
+
+    def peerings(self) -> Iterator[tuple[TopicId, PeerId, Peering]]:
+        for topic in sorted(self.topics):
+            for peer in self.topics[topic]:
+                yield topic, peer, Peering.FULL_MESSAGE
+
+    def _send_again(self, peers: list[PeerId]) -> None:
+        for peer in peers:
+            for topic in sorted(self._unsent.pop(peer)):
+                if peer in self.topics.get(topic, ()):
+                    self._shell.outbox.graft(peer, topic)
+                else:
+                    self._shell.outbox.prune(peer, topic)
+
+    def _graft(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> None:
+        if mesh.add(peer):
+            self._shell.actions.append(PeerGrafted(topic, peer))
+            self._shell.outbox.graft(peer, topic)
+
+    def _graft_random(self, topic: TopicId, mesh: PeerGroup, count: int, purpose: Purpose, tick: int) -> None:
+        shell = self._shell
+        candidates = [peer for peer in shell.peers.in_topic(topic).native if peer not in mesh]
+        state = shell.randomness.draw(purpose, shell.key, key_of(topic), tick)
+        for peer in sample(state, candidates, count):
+            self._graft(topic, mesh, peer)
+
+    def _prune_random(self, topic: TopicId, mesh: PeerGroup, count: int, tick: int) -> None:
+        shell = self._shell
+        state = shell.randomness.draw(Purpose.PRUNE, shell.key, key_of(topic), tick)
+        for peer in sample(state, mesh.ordered, count):
+            mesh.discard(peer)
+            shell.actions.append(PeerPruned(topic, peer))
+            shell.outbox.prune(peer, topic)

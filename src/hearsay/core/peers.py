@@ -1,0 +1,113 @@
+"""What a router knows of its peers: who is connected, what they speak, which topics they subscribe to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearsay.core.identifiers import PeerId, TopicId
+
+
+class PeerGroup:
+    """A set of peers that is always walked in ascending order, so that nothing depends on how it grew."""
+
+    __slots__ = ("_members", "_ordered")
+
+    def __init__(self) -> None:
+        self._members: set[PeerId] = set()
+        self._ordered: tuple[PeerId, ...] | None = ()
+
+    @property
+    def ordered(self) -> tuple[PeerId, ...]:
+        if self._ordered is None:
+            self._ordered = tuple(sorted(self._members))
+        return self._ordered
+
+    def add(self, peer: PeerId) -> bool:
+        """True when the peer is new here."""
+        if peer in self._members:
+            return False
+        self._members.add(peer)
+        self._ordered = None
+        return True
+
+    def discard(self, peer: PeerId) -> bool:
+        """True when the peer was here."""
+        if peer not in self._members:
+            return False
+        self._members.remove(peer)
+        self._ordered = None
+        return True
+
+    def __contains__(self, peer: PeerId) -> bool:
+        return peer in self._members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[PeerId]:
+        return iter(self.ordered)
+
+
+class ConnectedPeer:
+    """One connected peer. `native` peers speak this router's own protocol; the others are served by flooding."""
+
+    __slots__ = ("id", "native", "protocol", "topics")
+
+    def __init__(self, peer: PeerId, protocol: str, native: bool) -> None:
+        self.id = peer
+        self.protocol = protocol
+        self.native = native
+        self.topics: set[TopicId] = set()
+
+
+class TopicPeers:
+    """The peers subscribed to one topic, by how they are served."""
+
+    __slots__ = ("flood", "native")
+
+    def __init__(self) -> None:
+        self.native = PeerGroup()
+        self.flood = PeerGroup()
+
+    def of(self, native: bool) -> PeerGroup:
+        return self.native if native else self.flood
+
+    def __contains__(self, peer: PeerId) -> bool:
+        return peer in self.native or peer in self.flood
+
+    def __bool__(self) -> bool:
+        return len(self.native) > 0 or len(self.flood) > 0
+
+
+NO_PEERS = TopicPeers()
+"""The view of a topic nobody is known in. Never changed."""
+
+
+class PeerBook:
+    """All connected peers and the per-topic views made of their subscriptions."""
+
+    __slots__ = ("connected", "topics")
+
+    def __init__(self) -> None:
+        self.connected: dict[PeerId, ConnectedPeer] = {}
+        self.topics: dict[TopicId, TopicPeers] = {}
+
+    def in_topic(self, topic: TopicId) -> TopicPeers:
+        return self.topics.get(topic, NO_PEERS)
+
+    def subscribe(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        peer.topics.add(topic)
+        self.topics.setdefault(topic, TopicPeers()).of(peer.native).add(peer.id)
+
+    def unsubscribe(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        peer.topics.discard(topic)
+        view = self.topics.get(topic)
+        if view is not None:
+            view.of(peer.native).discard(peer.id)
+            if not view:
+                del self.topics[topic]
+
+    def remove(self, peer: ConnectedPeer) -> None:
+        for topic in sorted(peer.topics):
+            self.unsubscribe(peer, topic)
+        del self.connected[peer.id]

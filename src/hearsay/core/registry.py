@@ -1,0 +1,96 @@
+"""The routers by name, and their named parameter sets.
+
+`create` is the one way to a router for drivers that know it by name. A router written outside the package is named
+by its import path `module:attribute`, or by an entry point of the group `hearsay.routers`; the attribute is a
+`RouterKind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from hearsay.core.floodsub import Floodsub, FloodsubParameters
+from hearsay.core.gossipsub import Gossipsub, GossipsubParameters
+from hearsay.core.identifiers import Micros, PeerId
+from hearsay.core.meshsub import Meshsub, MeshsubParameters
+from hearsay.core.parameters import RouterParameters
+from hearsay.core.randomness import Randomness
+from hearsay.core.randomsub import Randomsub, RandomsubParameters
+from hearsay.core.shell import Router
+from hearsay.core.strategy import Strategy
+
+ENTRY_POINT_GROUP = "hearsay.routers"
+
+_BARE: Mapping[str, object] = {"hello": False, "coalesce": False}
+_SIMSUB: Mapping[str, object] = {
+    **_BARE,
+    "seen_by": "history",
+    "history_length": 121,  # the actor keeps 120 closed windows beside the open one
+    "iwant_answers_per_id": 1_000_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RouterKind:
+    """A kind of router: its parameters, its strategy, and named sets of parameters."""
+
+    name: str
+    parameters: type[RouterParameters]
+    strategy: Callable[[Any], Strategy]
+    presets: Mapping[str, Mapping[str, object]]
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        return self.strategy(self.parameters()).protocols
+
+
+class UnknownRouter(ValueError):
+    """No router of that name; the message says what there is."""
+
+
+ROUTERS: Mapping[str, RouterKind] = {
+    kind.name: kind
+    for kind in (
+        RouterKind("floodsub", FloodsubParameters, Floodsub, {"r1": {}, "simsub": _BARE}),
+        RouterKind("randomsub", RandomsubParameters, Randomsub, {"r1": {}, "simsub": _BARE}),
+        RouterKind("meshsub", MeshsubParameters, Meshsub, {"r1": {}, "simsub": _BARE}),
+        RouterKind("gossipsub", GossipsubParameters, Gossipsub, {"r1": {}, "simsub": _SIMSUB}),
+    )
+}
+
+
+def find_router(name: str) -> RouterKind:
+    """The router of a name, an entry point or an import path `module:attribute`."""
+    if name in ROUTERS:
+        return ROUTERS[name]
+    found: object
+    if ":" in name:
+        module_name, _, attribute = name.partition(":")
+        try:
+            found = getattr(import_module(module_name), attribute)
+        except (ImportError, AttributeError) as error:
+            raise UnknownRouter(f"router {name!r} cannot be loaded: {error}") from None
+    else:
+        points = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+        if name not in points:
+            known = ", ".join(sorted({*ROUTERS, *points}))
+            raise UnknownRouter(f"no router {name!r}; there are {known}, or an import path module:attribute")
+        found = points[name].load()
+    if not isinstance(found, RouterKind):
+        raise UnknownRouter(f"router {name!r} is not a RouterKind but {type(found).__name__}")
+    return found
+
+
+def create(
+    kind: RouterKind, node: PeerId, parameters: RouterParameters, randomness: Randomness, now: Micros = 0
+) -> Router:
+    return Router(node, kind.strategy(parameters), randomness, now)
+
+
+def negotiate(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str | None:
+    """The protocol two peers speak: the first of ours that they know."""
+    return next((protocol for protocol in ours if protocol in theirs), None)

@@ -1,0 +1,356 @@
+"""The shell that all routers share: `Router`.
+
+Rules, with where they come from:
+
+* Hello on connect with one's subscriptions; SUBSCRIBE and UNSUBSCRIBE to all peers on change; per-peer topic views,
+  forgotten on disconnect (r1, "ambient peer discovery"; guide, "Subscribing and unsubscribing").
+* Only the first copy of a message counts. It is marked seen, then validated by the application if asked to, and
+  only after an accept it is cached, gossiped, forwarded and delivered (guide, "Sending messages").
+* An RPC is handled in the order subscriptions, messages, control (r1, "After processing the payload, it then
+  processes the control messages").
+* Messages of topics one has not joined are dropped and not marked seen.
+
+Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order and does nothing else;
+`deadline()` names the next time a `TimerFired` is due. A *strategy* adds whom to forward to and its own upkeep.
+Wrong use by the caller raises `UsageError` before anything changes; wrong input of a peer never raises, it is
+dropped and traced.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from hearsay.core.actions import (
+    Action,
+    Deliver,
+    DuplicateReceived,
+    MessagePublished,
+    MessageRejected,
+    PartDropped,
+    PeerAdded,
+    PeerRemoved,
+    Reason,
+    TopicJoined,
+    TopicLeft,
+    Validate,
+)
+from hearsay.core.events import (
+    ContactsFound,
+    DialFailed,
+    Event,
+    Join,
+    Leave,
+    MessageValidated,
+    PeerConnected,
+    PeerDisconnected,
+    Publish,
+    RoundTripMeasured,
+    RpcReceived,
+    SendFailed,
+    TimerFired,
+    Verdict,
+)
+from hearsay.core.identifiers import MessageId, Micros, PeerId, TopicId
+from hearsay.core.inspect import Peering, PeerState, RouterState, SeenState, StateSize
+from hearsay.core.outbox import Outbox
+from hearsay.core.parameters import RouterParameters
+from hearsay.core.peers import ConnectedPeer, PeerBook
+from hearsay.core.randomness import Randomness, key_of
+from hearsay.core.rpc import Control, Message, PartKind, Rpc, Subscription
+from hearsay.core.sizes import identifier_size, message_size
+from hearsay.core.strategy import Strategy
+
+
+class UsageError(Exception):
+    """The caller broke the router's contract; nothing was changed."""
+
+
+class Router:
+    """One node's router: the shared shell around a strategy."""
+
+    __slots__ = (
+        "actions",
+        "joined",
+        "key",
+        "node",
+        "now",
+        "outbox",
+        "parameters",
+        "peers",
+        "pending",
+        "randomness",
+        "seen",
+        "strategy",
+    )
+
+    def __init__(self, node: PeerId, strategy: Strategy, randomness: Randomness, now: Micros = 0) -> None:
+        self.node = node
+        self.key = key_of(node)
+        self.randomness = randomness
+        self.strategy = strategy
+        self.parameters: RouterParameters = strategy.parameters
+        self.now = now
+        self.peers = PeerBook()
+        self.joined: set[TopicId] = set()
+        self.pending: dict[MessageId, tuple[Message, PeerId]] = {}
+        self.outbox = Outbox(self.parameters.coalesce)
+        self.actions: list[Action] = []
+        self.seen = strategy.new_seen_cache()
+        strategy.attach(self)
+
+    def handle(self, event: Event, now: Micros) -> list[Action]:
+        """One event in, the actions it causes out, in order."""
+        if now < self.now:
+            raise UsageError(f"time goes backwards: {now} after {self.now}")
+        actions: list[Action] = []
+        match event:
+            case RpcReceived():
+                sender = self.peers.connected.get(event.peer)
+                if sender is None:
+                    raise UsageError(f"RPC from {event.peer!r}, who is not connected")
+                self.now = now
+                self.actions = actions
+                self._receive(sender, event.rpc)
+            case TimerFired():
+                due = self.deadline()
+                if due is None or now < due:
+                    raise UsageError(f"timer fired at {now}, due at {due}")
+                self.now = now
+                self.actions = actions
+                self.strategy.timer_fired()
+            case MessageValidated():
+                if event.message_id not in self.pending:
+                    raise UsageError(f"verdict on {event.message_id!r}, which was not asked about")
+                self.now = now
+                self.actions = actions
+                self._validated(event.message_id, event.verdict)
+            case Publish():
+                self.now = now
+                self.actions = actions
+                self._publish(event.message)
+            case PeerConnected():
+                self._check_connectable(event)
+                self.now = now
+                self.actions = actions
+                self._connected(event)
+            case PeerDisconnected():
+                peer = self.peers.connected.get(event.peer)
+                if peer is None:
+                    raise UsageError(f"{event.peer!r} is not connected")
+                self.now = now
+                self.actions = actions
+                self._disconnected(peer)
+            case Join():
+                if event.topic in self.joined:
+                    raise UsageError(f"topic {event.topic!r} is joined already")
+                self.now = now
+                self.actions = actions
+                self._join(event.topic)
+            case Leave():
+                if event.topic not in self.joined:
+                    raise UsageError(f"topic {event.topic!r} is not joined")
+                self.now = now
+                self.actions = actions
+                self._leave(event.topic)
+            case SendFailed():
+                self.now = now
+                self.actions = actions
+                if event.peer in self.peers.connected:
+                    self.strategy.send_failed(event.peer, event.rpc)
+            case DialFailed() | RoundTripMeasured() | ContactsFound():
+                self.now = now
+                self.actions = actions
+                self.strategy.discovery(event)
+            case _:
+                assert_never(event)
+        outbox = self.outbox
+        if outbox:
+            self.strategy.piggyback()
+            outbox.flush(actions)
+        return actions
+
+    def deadline(self) -> Micros | None:
+        """When the next `TimerFired` is due."""
+        return self.strategy.deadline()
+
+    def inspect(self) -> RouterState:
+        """The state as the guide's table."""
+        peerings: dict[PeerId, dict[TopicId, Peering]] = {peer: {} for peer in self.peers.connected}
+        for topic, view in self.peers.topics.items():
+            for peer in (*view.native, *view.flood):
+                peerings.setdefault(peer, {})[topic] = Peering.METADATA_ONLY
+        for topic, peer, peering in self.strategy.peerings():
+            peerings.setdefault(peer, {})[topic] = peering
+        protocols = {peer: known.protocol for peer, known in self.peers.connected.items()}
+        return RouterState(
+            subscriptions=tuple(sorted(self.joined)),
+            fanout=tuple(self.strategy.fanout_topics()),
+            peers=tuple(
+                PeerState(peer, protocols.get(peer, ""), tuple(sorted(peerings[peer].items())))
+                for peer in sorted(peerings)
+            ),
+            seen=tuple(
+                SeenState(entry.message_id, entry.first_us, entry.sender, self.strategy.holds(entry.message_id))
+                for entry in self.seen.entries(self.now)
+            ),
+        )
+
+    def state_size(self) -> StateSize:
+        """Entries and bytes of the guide's table, for the question of simplicity."""
+        entries = len(self.joined)
+        size = sum(map(identifier_size, self.joined))
+        for peer in self.peers.connected.values():
+            entries += 1 + len(peer.topics)
+            size += identifier_size(peer.id) + sum(map(identifier_size, peer.topics))
+        for entry in self.seen.entries(self.now):
+            entries += 1
+            size += identifier_size(entry.message_id) + 8
+        for message in self.strategy.held_messages():
+            entries += 1
+            size += message_size(message)
+        for topic, peer, _ in self.strategy.peerings():
+            entries += 1
+            size += identifier_size(topic) + identifier_size(peer)
+        return StateSize(entries, size)
+
+    def _check_connectable(self, event: PeerConnected) -> None:
+        if event.peer == self.node:
+            raise UsageError("a router cannot connect to itself")
+        if event.peer in self.peers.connected:
+            raise UsageError(f"{event.peer!r} is connected already")
+        if event.protocol not in self.strategy.protocols:
+            raise UsageError(f"protocol {event.protocol!r} is not one of {', '.join(self.strategy.protocols)}")
+
+    def _connected(self, event: PeerConnected) -> None:
+        peer = ConnectedPeer(event.peer, event.protocol, event.protocol in self.strategy.native_protocols)
+        self.peers.connected[event.peer] = peer
+        self.actions.append(PeerAdded(event.peer, event.protocol))
+        for topic in event.subscribed:
+            self.peers.subscribe(peer, topic)
+        if self.parameters.hello:
+            for topic in sorted(self.joined):
+                self.outbox.subscription(event.peer, topic, True)
+        self.strategy.peer_added(peer)
+
+    def _disconnected(self, peer: ConnectedPeer) -> None:
+        self.strategy.peer_removed(peer)
+        self.peers.remove(peer)
+        self.outbox.drop_peer(peer.id)
+        self.actions.append(PeerRemoved(peer.id))
+
+    def _join(self, topic: TopicId) -> None:
+        self.joined.add(topic)
+        self.actions.append(TopicJoined(topic))
+        self._announce(topic, True)
+        self.strategy.joined(topic)
+
+    def _leave(self, topic: TopicId) -> None:
+        self.joined.remove(topic)
+        self._announce(topic, False)
+        self.strategy.left(topic)
+        self.actions.append(TopicLeft(topic))
+
+    def _announce(self, topic: TopicId, subscribe: bool) -> None:
+        if self.parameters.hello:
+            for peer in sorted(self.peers.connected):
+                self.outbox.subscription(peer, topic, subscribe)
+
+    def _publish(self, message: Message) -> None:
+        if self.seen.contains(message.id, self.now):
+            self.actions.append(DuplicateReceived(message.id, message.topic, None))
+            return
+        self.seen.add(message.id, self.now, None)
+        self.actions.append(MessagePublished(message))
+        if message.topic in self.joined:
+            self.actions.append(Deliver(message, None))
+        self.strategy.publish(message)
+
+    def _receive(self, sender: ConnectedPeer, rpc: Rpc) -> None:
+        if rpc.subscriptions:
+            self._receive_subscriptions(sender, rpc.subscriptions)
+        messages = rpc.messages
+        if messages:
+            limit = self.parameters.max_messages_per_rpc
+            if len(messages) > limit:
+                self.drop(sender.id, PartKind.PUBLISH, len(messages) - limit, Reason.OVER_LIMIT)
+                messages = messages[:limit]
+            for message in messages:
+                self._receive_message(sender.id, message)
+        if rpc.control is not None:
+            self._receive_control(sender, rpc.control)
+
+    def _receive_subscriptions(self, sender: ConnectedPeer, changes: tuple[Subscription, ...]) -> None:
+        over = 0
+        for change in changes:
+            if not change.subscribe:
+                if change.topic in sender.topics:
+                    self.strategy.peer_unsubscribed(sender, change.topic)
+                    self.peers.unsubscribe(sender, change.topic)
+            elif change.topic not in sender.topics:
+                if len(sender.topics) >= self.parameters.max_subscriptions_per_peer:
+                    over += 1
+                else:
+                    self.peers.subscribe(sender, change.topic)
+        if over:
+            self.drop(sender.id, PartKind.SUBSCRIBE, over, Reason.OVER_LIMIT)
+
+    def _receive_message(self, sender: PeerId, message: Message) -> None:
+        if self.seen.contains(message.id, self.now):
+            self.actions.append(DuplicateReceived(message.id, message.topic, sender))
+        elif message.topic not in self.joined:
+            self.actions.append(MessageRejected(message, sender, Reason.NOT_SUBSCRIBED))
+        elif message.source == self.node:
+            self.actions.append(MessageRejected(message, sender, Reason.SELF_ORIGIN))
+        elif not self.parameters.validate:
+            self.seen.add(message.id, self.now, sender)
+            self._accept(message, sender)
+        elif message.id in self.pending:
+            self.actions.append(DuplicateReceived(message.id, message.topic, sender))
+        elif len(self.pending) >= self.parameters.max_pending_validations:
+            self.actions.append(MessageRejected(message, sender, Reason.THROTTLED))
+        else:
+            self.seen.add(message.id, self.now, sender)
+            self.pending[message.id] = (message, sender)
+            self.actions.append(Validate(message, sender))
+
+    def _validated(self, message_id: MessageId, verdict: Verdict) -> None:
+        message, sender = self.pending.pop(message_id)
+        match verdict:
+            case Verdict.ACCEPT:
+                self._accept(message, sender)
+            case Verdict.REJECT:
+                self.actions.append(MessageRejected(message, sender, Reason.REJECTED))
+            case Verdict.IGNORE:
+                self.actions.append(MessageRejected(message, sender, Reason.IGNORED))
+
+    def _accept(self, message: Message, sender: PeerId) -> None:
+        if message.topic in self.joined:
+            self.actions.append(Deliver(message, sender))
+        self.strategy.accepted(message, sender)
+
+    def _receive_control(self, sender: ConnectedPeer, control: Control) -> None:
+        room = self.parameters.max_control_per_rpc
+        for ihave in control.ihave[:room]:
+            self.strategy.on_ihave(sender, ihave)
+        room = self._count_over(sender, PartKind.IHAVE, len(control.ihave), room)
+        for iwant in control.iwant[:room]:
+            self.strategy.on_iwant(sender, iwant)
+        room = self._count_over(sender, PartKind.IWANT, len(control.iwant), room)
+        for graft in control.graft[:room]:
+            self.strategy.on_graft(sender, graft.topic)
+        room = self._count_over(sender, PartKind.GRAFT, len(control.graft), room)
+        for prune in control.prune[:room]:
+            self.strategy.on_prune(sender, prune.topic)
+        room = self._count_over(sender, PartKind.PRUNE, len(control.prune), room)
+        for extension in control.extensions[:room]:
+            self.strategy.on_extension(sender, extension)
+        self._count_over(sender, PartKind.EXTENSION, len(control.extensions), room)
+
+    def _count_over(self, sender: ConnectedPeer, kind: PartKind, count: int, room: int) -> int:
+        if count > room:
+            self.drop(sender.id, kind, count - room, Reason.OVER_LIMIT)
+        return max(0, room - count)
+
+    def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason) -> None:
+        """Report parts of a received RPC that are not acted on."""
+        self.actions.append(PartDropped(peer, kind, count, reason))
