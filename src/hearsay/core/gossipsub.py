@@ -203,6 +203,10 @@ class Gossipsub(MeshStrategy):
     def held_messages(self) -> Iterable[Message]:
         return self.cache.messages()
 
+    def remembers(self, peer: PeerId) -> bool:
+        """Whether anything is counted for a peer."""
+        return self.cache.counts_for(peer) or any(peer in counts for counts in self._news.values())
+
     def _gossip(self, tick: int) -> None:
         """IHAVE for the recent messages of every topic one routes (r1, "Gossip is emitted by selecting peers")."""
         by_topic = self.cache.topics_in_window()

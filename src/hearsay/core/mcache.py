@@ -46,6 +46,9 @@ class MessageCache:
         for counts in self._answers.values():
             counts.pop(peer, None)
 
+    def counts_for(self, peer: PeerId) -> bool:
+        return any(peer in counts for counts in self._answers.values())
+
     def window(self, topic: TopicId) -> tuple[MessageId, ...]:
         """The ids of a topic in the gossip windows, ascending."""
         return tuple(

@@ -1,0 +1,65 @@
+"""Progress in simulated time: a bar on a terminal, a plain line now and then otherwise."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hearsay.sim.simulate import Simulation
+
+REFRESH_S = 0.1
+PLAIN_EVERY_S = 10.0
+
+
+@contextmanager
+def simulated_time(simulation: Simulation) -> Iterator[Callable[[int], None]]:
+    """A callback that takes the simulated time in microseconds."""
+    if sys.stderr.isatty():
+        with _bar(simulation) as update:
+            yield update
+    else:
+        yield _plain(simulation)
+
+
+@contextmanager
+def _bar(simulation: Simulation) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    end_s = simulation.plan.end_us / 1e6
+    columns = (
+        TextColumn("simulating"),
+        BarColumn(),
+        TextColumn("{task.completed:.1f} of {task.total:.1f} s"),
+        TextColumn("{task.fields[delivered]:,} delivered"),
+        TimeElapsedColumn(),
+    )
+    last = 0.0
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=end_s, delivered=0)
+
+        def update(now_us: int) -> None:
+            nonlocal last
+            if monotonic() - last >= REFRESH_S:
+                last = monotonic()
+                progress.update(task, completed=now_us / 1e6, delivered=simulation.recorder.delivered)
+
+        yield update
+
+
+def _plain(simulation: Simulation) -> Callable[[int], None]:
+    end_s = simulation.plan.end_us / 1e6
+    last = monotonic()
+
+    def update(now_us: int) -> None:
+        nonlocal last
+        if monotonic() - last >= PLAIN_EVERY_S:
+            last = monotonic()
+            delivered = simulation.recorder.delivered
+            print(f"simulated {now_us / 1e6:.1f} of {end_s:.1f} s, {delivered:,} delivered", file=sys.stderr)
+
+    return update

@@ -1,0 +1,163 @@
+"""`hearsay simulate`: run a scenario, say what came of it, keep it in a run folder if asked to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hearsay.cli.main import CommandFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hearsay.sim.scenario import Scenario
+    from hearsay.sim.simulate import Result, Simulation
+    from hearsay.trace.run_folder import RunFolder
+
+ENGINES = ("auto", "reference", "array")
+MAX_NODES = 100_000_000
+MAX_SEED = (1 << 63) - 1
+
+
+def _show_presets(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from hearsay.sim.scenario_file import preset_names, preset_text
+
+        for name in preset_names():
+            first_line = preset_text(name).splitlines()[0].lstrip("# ")
+            click.echo(f"{name:<16} {first_line}")
+        ctx.exit()
+
+
+@click.command("simulate")
+@click.argument("scenario", required=False, type=click.Path(path_type=Path))
+@click.option("--preset", metavar="NAME", help="Start from a preset instead of a file.")
+@click.option("--list-presets", is_flag=True, is_eager=True, expose_value=False, callback=_show_presets,
+              help="List the presets and exit.")  # fmt: skip
+@click.option("--router", metavar="NAME", help="floodsub, randomsub, meshsub, gossipsub or module:attribute.")
+@click.option("--nodes", type=click.IntRange(1, MAX_NODES), help="Number of nodes.")
+@click.option("--connect", type=click.IntRange(0, 10_000), help="How many peers each node dials.")
+@click.option("--messages", type=click.IntRange(0, MAX_NODES), help="Number of messages.")
+@click.option("--message-delay", type=click.FloatRange(min=0), metavar="SECONDS", help="Time between messages.")
+@click.option("--fanout", type=click.IntRange(1, MAX_NODES), help="Nodes the script hands each message to.")
+@click.option("--seed", type=click.IntRange(0, MAX_SEED), help="Seed of all chance.")
+@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True)
+@click.option(
+    "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change any key of the scenario."
+)
+@click.option("--trace", type=click.Choice(["full", "none"]), default="full", show_default=True,
+              help="What goes into the run folder.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write a run folder.")
+@click.option("--check", is_flag=True, help="Watch the protocol's invariants; exit 1 if one is broken.")
+@click.option("--json", "as_json", is_flag=True, help="The summary as JSON on stdout, and nothing else there.")
+@click.option("--yes", is_flag=True, help="Run even if the estimate says it will not fit.")
+def command(**options: Any) -> None:
+    """Simulate SCENARIO (a TOML file) or a preset; without either, simsub's network with r1's rules."""
+    from hearsay.sim.estimate import estimate
+    from hearsay.sim.scenario import ScenarioError
+    from hearsay.trace.errors import RunFolderError
+
+    try:
+        scenario = _load(options)
+        _choose_engine(options["engine"])
+        refusal = estimate(scenario).refusal()
+        if refusal and not options["yes"]:
+            raise click.UsageError(f"{refusal}; --yes runs it anyway")
+        folder = _run_folder(options["out"])
+        result = _run(scenario, options, folder)
+    except ScenarioError as error:
+        raise click.UsageError("\n".join(error.problems)) from None
+    except RunFolderError as error:
+        raise CommandFailed(str(error)) from None
+    _report(result, options, folder)
+    if result.problems:
+        raise CommandFailed("the checker found broken invariants:\n  " + "\n  ".join(result.problems))
+    if not result.summary.complete:
+        raise KeyboardInterrupt
+
+
+def _load(options: dict[str, Any]) -> Scenario:
+    from hearsay.sim.scenario_file import load_scenario
+
+    overrides: list[tuple[str, str]] = []
+    for given in options["overrides"]:
+        key, equals, value = given.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"--set {given}: write it as section.key=value")
+        overrides.append((key, value))
+    for flag, key in (
+        ("nodes", "network.nodes"),
+        ("connect", "network.degree"),
+        ("messages", "workload.messages"),
+        ("message_delay", "workload.interval_s"),
+        ("fanout", "workload.inject"),
+        ("seed", "seed"),
+    ):
+        if options[flag] is not None:
+            overrides.append((key, str(options[flag])))
+    if options["scenario"] is not None and options["preset"] is not None:
+        raise click.UsageError('give a scenario file or --preset, not both (a file may say preset = "…")')
+    return load_scenario(options["scenario"], options["preset"], overrides, router=options["router"])
+
+
+def _choose_engine(engine: str) -> None:
+    if engine == "array":
+        raise click.UsageError("the array engine is not part of this version; use --engine reference")
+    if engine == "auto":
+        click.echo("engine: reference (the only one in this version)", err=True)
+
+
+def _run_folder(out: Path | None) -> RunFolder | None:
+    from hearsay.trace.run_folder import RunFolder
+
+    return RunFolder.create(out) if out is not None else None
+
+
+def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None) -> Result:
+    from hearsay.cli.progress import simulated_time
+    from hearsay.sim.simulate import Simulation
+
+    write_trace = options["trace"] == "full"
+    try:
+        simulation = Simulation(scenario, check=options["check"], folder=folder, write_trace=write_trace)
+        with _stop_on_interrupt(simulation), simulated_time(simulation) as progress:
+            return simulation.run(progress)
+    except OSError as error:
+        where = f"{folder.path}: " if folder is not None else ""
+        raise CommandFailed(
+            f"{where}cannot write the run: {error.strerror or error}. Finished trace files there are whole; "
+            "there is no manifest.json, so the run counts as unfinished"
+        ) from None
+
+
+@contextmanager
+def _stop_on_interrupt(simulation: Simulation) -> Iterator[None]:
+    """The first Ctrl-C lets the run end in good order; a second one ends it at once."""
+
+    def stop(_number: int, _frame: object) -> None:
+        simulation.engine.stop_requested = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _report(result: Result, options: dict[str, Any], folder: RunFolder | None) -> None:
+    if options["as_json"]:
+        json.dump(result.summary.to_json(), sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return
+    from hearsay.cli.summary_text import summary_text
+
+    click.echo(summary_text(result.summary))
+    if folder is not None:
+        click.echo(f"run folder: {folder.path}")

@@ -1,0 +1,51 @@
+"""The summary of a run for people: simsub's counters and a small latency histogram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearsay.sim.summary import Summary
+
+BAR_WIDTH = 40
+
+
+def summary_text(summary: Summary) -> str:
+    return "\n".join(_lines(summary))
+
+
+def _lines(summary: Summary) -> Iterator[str]:
+    yield "=== simulation summary ==="
+    if not summary.complete:
+        yield "(interrupted: figures up to there)"
+    yield f"router: {summary.router}  engine: {summary.engine}  seed: {summary.seed}"
+    yield f"nodes: {summary.nodes:,}"
+    yield f"messages: {summary.messages:,}"
+    yield f"fanout: {summary.fanout}"
+    yield f"publish: {summary.publish:,}"
+    yield f"deliver: {summary.deliver:,}"
+    yield f"duplicates: {summary.duplicates:,}"
+    for kind, count in summary.sent.items():
+        yield f"sent {kind}: {count:,}"
+    if not summary.messages:
+        yield "no messages: nothing to deliver, no latency"
+    else:
+        yield from _delivery(summary)
+    yield f"simulated: {summary.simulated_seconds:g} s, {summary.events:,} events"
+    yield f"trace hash: {summary.trace_hash}"
+
+
+def _delivery(summary: Summary) -> Iterator[str]:
+    if summary.delivery_ratio is None:
+        yield "delivery ratio: nobody was eligible"
+    else:
+        yield f"delivery ratio: {summary.delivery_ratio:.4%}"
+    latency = summary.latency_ms
+    if latency["max"] is None:
+        yield "latency: no deliveries away from the publisher"
+        return
+    yield "latency ms: " + "  ".join(f"{name} {value:g}" for name, value in latency.items())
+    yield f"hops: mean {summary.hops['mean']:g}  max {summary.hops['max']}"
+    highest = max(count for _, count in summary.histogram)
+    for edge, count in summary.histogram:
+        bar = "█" * round(BAR_WIDTH * count / highest)
+        yield f"  < {edge:>6} ms {bar:<{BAR_WIDTH}} {count:,}"

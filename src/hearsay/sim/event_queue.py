@@ -1,0 +1,60 @@
+"""The queue of the reference engine: a calendar of buckets, each sorted when its time comes.
+
+An entry is a tuple that starts with (time, node, kind, source, sequence), which no two entries share; that is the
+canonical order of DETERMINISM (see `docs/determinism.md`). A bucket as wide as the smallest latency is complete when
+it opens, save for timers and faults, so one sort replaces a heap operation per event; what does fall into the open
+bucket is inserted in its place.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Any, TypeAlias
+
+from hearsay.core.identifiers import Micros
+
+Entry: TypeAlias = tuple[Micros, int, int, int, int, Any]
+
+MINIMUM_WIDTH_US = 1000
+
+
+class EventQueue:
+    __slots__ = ("_buckets", "_numbers", "_open", "_open_number", "position", "width_us")
+
+    def __init__(self, smallest_latency_us: Micros) -> None:
+        self.width_us = max(smallest_latency_us, MINIMUM_WIDTH_US)
+        self._buckets: dict[int, list[Entry]] = {}
+        self._numbers: list[int] = []
+        self._open: list[Entry] = []
+        self._open_number = -1
+        self.position = 0
+        """How many entries of the open bucket are done; the engine keeps it."""
+
+    def push(self, entry: Entry) -> None:
+        number = entry[0] // self.width_us
+        bucket = self._buckets.get(number)
+        if bucket is not None:
+            bucket.append(entry)
+        elif number == self._open_number:
+            insort(self._open, entry, lo=self.position)
+        else:
+            self._buckets[number] = [entry]
+            heappush(self._numbers, number)
+
+    def open_next(self) -> list[Entry] | None:
+        """The next bucket in order, sorted; it may grow while it is open."""
+        if not self._numbers:
+            return None
+        self._open_number = heappop(self._numbers)
+        self._open = self._buckets.pop(self._open_number)
+        self._open.sort()
+        self.position = 0
+        return self._open
+
+    def waiting(self) -> Iterator[Entry]:
+        """All entries that are not done, in no particular order."""
+        yield from self._open[self.position :]
+        for bucket in self._buckets.values():
+            yield from bucket

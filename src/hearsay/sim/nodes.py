@@ -1,0 +1,69 @@
+"""The simulator's view of a node and of the directed links between nodes.
+
+A connection is a pair of links, one for each direction. A link is `open` while the router at its source regards the
+peer as connected; what arrives over it is handed in only if the other end is open too. `cut` means that the line
+itself is gone: nothing arrives any more, in either direction.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from hearsay.core.identifiers import MessageId, Micros
+from hearsay.core.shell import Router
+
+
+class Link:
+    """One direction of a connection. Sequence numbers are unique per direction over all its connections."""
+
+    __slots__ = ("cut", "dead", "destination", "last_arrival_us", "latency_us", "open", "previous", "sequence",
+                 "source", "twin")  # fmt: skip
+
+    twin: Link
+
+    def __init__(self, source: int, destination: int, latency_us: Micros, previous: Link | None) -> None:
+        self.source = source
+        self.destination = destination
+        self.latency_us = latency_us
+        self.sequence = (previous.sequence + 1) if previous is not None else 0
+        if previous is not None and not previous.open:
+            previous = previous.previous
+        self.previous = previous
+        """An earlier connection whose loss the source has not noticed yet."""
+        self.last_arrival_us: Micros = 0
+        self.open = False
+        self.cut = False
+        self.dead = False
+        """The source must not open it any more: the peer is gone."""
+
+
+def connect_pair(source: int, destination: int, latency_us: Micros, old: Link | None, old_twin: Link | None) -> Link:
+    """A new connection; returns the link from `source`. Old links stay reachable until their loss is noticed."""
+    link = Link(source, destination, latency_us, old)
+    twin = Link(destination, source, latency_us, old_twin)
+    link.twin = twin
+    twin.twin = link
+    return link
+
+
+class SimNode:
+    """A node: its router while it is up, its links, and what the engine keeps for it."""
+
+    __slots__ = ("backlog", "hops", "id", "links", "router", "starts", "timer_us", "topics", "uplink_free_us",
+                 "validating")  # fmt: skip
+
+    def __init__(self, number: int, topics: tuple[str, ...]) -> None:
+        self.id = number
+        self.topics: set[str] = set(topics)
+        """What the application subscribes to; survives a crash."""
+        self.router: Router | None = None
+        self.links: dict[int, Link] = {}
+        self.timer_us: Micros | None = None
+        self.starts = 0
+        self.hops: dict[MessageId, int] = {}
+        self.validating: dict[MessageId, tuple[int, int]] = {}
+        """Hops and via of messages that wait for the application's verdict."""
+        self.uplink_free_us: Micros = 0
+        self.backlog: deque[tuple[int, Any]] = deque()
+        """Events that wait for the node to have time (service time), with their kinds."""

@@ -1,0 +1,135 @@
+"""Run a scenario: as a library call, and into a run folder.
+
+    from hearsay.sim.simulate import simulate
+
+    summary = simulate("simsub", trace=print)
+
+`trace` is called with every row as it happens and `transcript` with all of them when the run ends, as simsub's
+script has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from json import dumps
+from pathlib import Path
+
+from hearsay.core.identifiers import Micros
+from hearsay.sim.checker import Checker
+from hearsay.sim.plan import Plan, make_plan
+from hearsay.sim.recorder import Recorder
+from hearsay.sim.reference import ReferenceEngine
+from hearsay.sim.scenario import Scenario
+from hearsay.sim.scenario_file import dump_scenario, load_scenario
+from hearsay.sim.summary import Summary, summarise
+from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.schema import TraceRow
+from hearsay.trace.writer import TraceWriter
+
+ENGINE = "reference"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run's summary and what the checker found; no problems when it was not asked."""
+
+    summary: Summary
+    problems: tuple[str, ...]
+
+
+class Simulation:
+    """One run of a scenario, prepared step by step so that a caller can show progress and stop it."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        check: bool = False,
+        folder: RunFolder | None = None,
+        write_trace: bool = True,
+        listener: Callable[[TraceRow], None] | None = None,
+    ) -> None:
+        self.plan: Plan = make_plan(scenario)
+        self._folder = folder
+        self._writer = TraceWriter(folder.path) if folder is not None and write_trace else None
+        self._checker = Checker(self.plan) if check else None
+        self.recorder = Recorder(self._writer, listener)
+        self.engine = ReferenceEngine(self.plan, self.recorder, self._checker)
+
+    def run(self, progress: Callable[[Micros], None] | None = None) -> Result:
+        """Run to the end, or until `engine.stop_requested` is set; then write what there is."""
+        try:
+            complete = self.engine.run(progress)
+            summary = summarise(self.plan, self.recorder, ENGINE, self.engine.now, complete)
+            if self._folder is not None:
+                self._store(self._folder, summary)
+        except BaseException:
+            if self._writer is not None:
+                self._writer.abort()
+            raise
+        return Result(summary, tuple(self._checker.problems) if self._checker is not None else ())
+
+    def _store(self, folder: RunFolder, summary: Summary) -> None:
+        plan = self.plan
+        folder.write_text_atomic("scenario.toml", dump_scenario(plan.scenario))
+        nodes = len(self.engine.nodes)
+        numbers = range(nodes + 1)
+        regions = [self.engine.latency.region_of(node) for node in range(nodes)]
+        routers = [plan.routers[index][0].name for index in plan.router_of]
+        folder.write_peers(
+            numbers,
+            [*(f"node {number}" for number in range(nodes)), "script"],
+            [*routers, "script"],
+            [*regions, None],
+            ["hearsay"] * (nodes + 1),
+        )
+        folder.write_topics(range(len(plan.topics)), plan.topics)
+        messages = sorted(self.recorder.messages.items())
+        folder.write_messages(
+            [number for number, _ in messages],
+            [info.topic for _, info in messages],
+            [info.publisher for _, info in messages],
+            [info.data_bytes for _, info in messages],
+            [info.published_us for _, info in messages],
+        )
+        folder.write_text_atomic("summary.json", dumps(summary.to_json(), indent=2) + "\n")
+        if self._writer is not None:
+            written = self._writer.close()
+            folder.write_manifest(written, seed=summary.seed, complete=summary.complete)
+
+
+def simulate(
+    scenario: Scenario | str | Path,
+    trace: Callable[[TraceRow], object] | None = None,
+    transcript: Callable[[list[TraceRow]], object] | None = None,
+    *,
+    check: bool = False,
+) -> Summary:
+    """Simulate a scenario (an object, the name of a preset, or the path of a file) and return its summary.
+
+    With `check`, a broken invariant raises `InvariantViolation`.
+    """
+    if isinstance(scenario, str):
+        scenario = load_scenario(None, scenario, ())
+    elif isinstance(scenario, Path):
+        scenario = load_scenario(scenario, None, ())
+    rows: list[TraceRow] = []
+
+    def listen(row: TraceRow) -> None:
+        if trace is not None:
+            trace(row)
+        if transcript is not None:
+            rows.append(row)
+
+    listener = listen if trace is not None or transcript is not None else None
+    result = Simulation(scenario, check=check, listener=listener).run()
+    if transcript is not None:
+        transcript(rows)
+    if result.problems:
+        raise InvariantViolation("\n".join(result.problems))
+    return result.summary
+
+
+class InvariantViolation(AssertionError):
+    """A checked run broke an invariant."""

@@ -1,0 +1,187 @@
+"""Who dials whom when the run starts.
+
+Rules:
+
+* A node's targets are in the order it dials them, without itself and without repetition. Two nodes may dial each
+  other; only an edge list names each pair once.
+* random: `degree` others, as simsub does. ring_random: the next node, then degree - 1 random others. scale_free:
+  Barabási and Albert's growth, max(1, degree // 2) links per new node, to old ones by their degree. complete: all
+  higher numbers. edge_list: as the file says, the first of a line dials.
+* Draws are those of `Randomness.distinct`, made for many nodes at once where there are many. When not few out of
+  many are wanted, repeating draws until new would take long, and Floyd's sample of the others is taken instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.core.randomness import GOLDEN, Purpose, Randomness, below, mix, sample_indices
+from hearsay.sim.scenario import Scenario, ScenarioError, TopologyKind
+
+Words = NDArray[np.uint64]
+
+_FEW = 64
+_CHUNK = 1 << 16
+
+
+def dials(scenario: Scenario, randomness: Randomness) -> list[list[int]]:
+    """For each node the nodes that it dials, in order."""
+    network = scenario.network
+    nodes = network.nodes
+    match network.topology:
+        case TopologyKind.RANDOM:
+            return _random(nodes, network.degree, randomness)
+        case TopologyKind.RING_RANDOM:
+            return _ring_random(nodes, network.degree, randomness)
+        case TopologyKind.SCALE_FREE:
+            return _scale_free(nodes, max(1, network.degree // 2), randomness)
+        case TopologyKind.COMPLETE:
+            everyone = list(range(nodes))
+            return [everyone[node + 1 :] for node in everyone]
+        case TopologyKind.EDGE_LIST:
+            return _by_edges(nodes, Path(network.edges_file or ""))
+
+
+def read_edges(path: Path, nodes: int) -> list[tuple[int, int]]:
+    """The pairs of an edge list, `a b` per line, # starts a comment; raises `ScenarioError` with every bad line."""
+    edges: list[tuple[int, int]] = []
+    problems: list[str] = []
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            a, b = map(int, words)
+        except ValueError:
+            problems.append(f"{path}:{number}: {line.strip()!r} is not two node numbers")
+            continue
+        outside = [node for node in (a, b) if not 0 <= node < nodes]
+        if outside:
+            problems.append(f"{path}:{number}: node {outside[0]}: must be in 0…{nodes - 1}")
+        elif a == b:
+            problems.append(f"{path}:{number}: node {a} is linked to itself")
+        else:
+            edges.append((a, b))
+    if problems:
+        raise ScenarioError(problems)
+    return edges
+
+
+def read_text(path: Path) -> str:
+    """A file that a scenario consists of, or names; raises `ScenarioError` with one line that says why not."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ScenarioError([f"{path}: no such file"]) from None
+    except IsADirectoryError:
+        raise ScenarioError([f"{path}: is a directory, not a file"]) from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError([f"{path}: is not UTF-8 (byte {error.start})"]) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ScenarioError([f"{path}: cannot be read: {reason}"]) from None
+
+
+def distinct(
+    randomness: Randomness, count: int, bound: int, exclude: int, purpose: Purpose, *words: int
+) -> list[int]:
+    """`Randomness.distinct` for any count: at most all there are, and quick when that is most of them."""
+    available = bound - (0 <= exclude < bound)
+    count = min(count, available)
+    if _few(count, available):
+        return randomness.distinct(count, bound, exclude, purpose, *words)
+    if count == available:
+        return [index for index in range(bound) if index != exclude]
+    indices = sample_indices(randomness.draw(purpose, *words), available, count)
+    return [index + (0 <= exclude <= index) for index in indices]
+
+
+def draw_array(randomness: Randomness, purpose: Purpose, words: Sequence[int], last: Words) -> Words:
+    """`randomness.draw(purpose, *words, each)` for each of `last`."""
+    return _mix_array(last * np.uint64(GOLDEN) + np.uint64(randomness.draw(purpose, *words)))
+
+
+def _mix_array(words: Words) -> Words:
+    """`mix` of each word; unsigned 64-bit arithmetic wraps as the mask does there."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _few(count: int, available: int) -> bool:
+    return count <= _FEW and 2 * count <= available
+
+
+def _random(nodes: int, degree: int, randomness: Randomness) -> list[list[int]]:
+    count = min(degree, nodes - 1)
+    if not _few(count, nodes - 1):
+        return [distinct(randomness, count, nodes, node, Purpose.TOPOLOGY, node) for node in range(nodes)]
+    targets: list[list[int]] = []
+    for start in range(0, nodes, _CHUNK):
+        targets += _few_random(range(start, min(start + _CHUNK, nodes)), count, nodes, randomness)
+    return targets
+
+
+def _few_random(chunk: range, count: int, nodes: int, randomness: Randomness) -> list[list[int]]:
+    """What `Randomness.distinct` gives, for a run of nodes: first draws in one go, repetitions one by one."""
+    numbers = np.arange(chunk.start, chunk.stop, dtype=np.uint64)
+    states = draw_array(randomness, Purpose.TOPOLOGY, (), numbers)
+    attempts = np.arange(count, dtype=np.uint64) * np.uint64(GOLDEN)
+    draws = _mix_array(states[:, None] + attempts[None, :])
+    candidates = ((draws >> np.uint64(32)) * np.uint64(nodes)) >> np.uint64(32)
+    in_order = np.sort(candidates, axis=1)
+    again = (candidates == numbers[:, None]).any(axis=1) | (in_order[:, 1:] == in_order[:, :-1]).any(axis=1)
+    targets: list[list[int]] = candidates.tolist()
+    for place in np.flatnonzero(again).tolist():
+        node = chunk.start + place
+        targets[place] = randomness.distinct(count, nodes, node, Purpose.TOPOLOGY, node)
+    return targets
+
+
+def _ring_random(nodes: int, degree: int, randomness: Randomness) -> list[list[int]]:
+    if nodes == 1 or degree == 0:
+        return [[] for _ in range(nodes)]
+    targets: list[list[int]] = []
+    for node in range(nodes):
+        following = (node + 1) % nodes
+        places = distinct(randomness, degree - 1, nodes - 2, -1, Purpose.TOPOLOGY, node)
+        # Places count the nodes from two steps ahead round to the one before this.
+        targets.append([following, *((node + 2 + place) % nodes for place in places)])
+    return targets
+
+
+def _scale_free(nodes: int, links: int, randomness: Randomness) -> list[list[int]]:
+    """The first `links` nodes have none of their own; the next dials them all; `ends` has a node once per link."""
+    first = min(links, nodes - 1)
+    targets: list[list[int]] = [[] for _ in range(first)]
+    ends: list[int] = []
+    for node in range(first, nodes):
+        chosen: list[int] = []
+        if node == first:
+            chosen += range(first)
+        else:
+            state = randomness.draw(Purpose.TOPOLOGY, node)
+            while len(chosen) < first:
+                target = ends[below(mix(state), len(ends))]
+                state += GOLDEN
+                if target not in chosen:
+                    chosen.append(target)
+        targets.append(chosen)
+        ends += chosen
+        ends += [node] * first
+    return targets
+
+
+def _by_edges(nodes: int, path: Path) -> list[list[int]]:
+    targets: list[list[int]] = [[] for _ in range(nodes)]
+    pairs: set[tuple[int, int]] = set()
+    for a, b in read_edges(path, nodes):
+        pair = (a, b) if a < b else (b, a)
+        if pair not in pairs:
+            pairs.add(pair)
+            targets[a].append(b)
+    return targets

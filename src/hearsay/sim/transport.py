@@ -1,0 +1,276 @@
+"""How RPCs travel: latency, jitter, loss, uplink bandwidth, first in first out on every link.
+
+Rules:
+
+* A link is a stream: an RPC never arrives before one that was sent earlier on it.
+* The uplink of a node sends one RPC after the other; a queue beyond its bound refuses the RPC, and the router is
+  told (`SendFailed`).
+* Loss takes parts of an RPC, each by a draw of its own: messages, IHAVE and IWANT, and with `loss.control` GRAFT and
+  PRUNE too. Subscriptions and connections are never lost.
+* A SEND_RPC row per part; the first part of an RPC carries the bytes of its framing, so that bytes add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hearsay.core.actions import Reason, Send, Via
+from hearsay.core.events import EventKind, RpcReceived, SendFailed
+from hearsay.core.identifiers import Micros
+from hearsay.core.randomness import Purpose, Randomness
+from hearsay.core.rpc import Control, Message, PartKind, Rpc
+from hearsay.core.sizes import part_sizes, rpc_size, varint_size
+from hearsay.sim.event_queue import EventQueue
+from hearsay.sim.latency import LatencyModel
+from hearsay.sim.nodes import Link, SimNode
+from hearsay.sim.recorder import Recorder
+from hearsay.sim.scenario import Scenario
+from hearsay.trace.schema import NONE, TraceEvent
+
+_SEND = int(TraceEvent.SEND_RPC)
+_DROP = int(TraceEvent.DROP_RPC)
+_PUBLISH = int(PartKind.PUBLISH)
+_RPC = int(EventKind.RPC_RECEIVED)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of an RPC as the trace tells it."""
+
+    kind: int
+    topic: int
+    message: int
+    hops: int
+    bytes: int
+    count: int
+    via: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cargo:
+    """An RPC under way, shared by all copies of it: the event it will be, and what the trace says of it."""
+
+    event: RpcReceived
+    parts: tuple[Part, ...]
+    hops: tuple[int, ...]
+    vias: tuple[int, ...]
+    bytes: int
+
+
+class Transport:
+    def __init__(
+        self,
+        scenario: Scenario,
+        latency: LatencyModel,
+        randomness: Randomness,
+        queue: EventQueue,
+        recorder: Recorder,
+        topic_numbers: dict[str, int],
+    ) -> None:
+        self._latency = latency
+        self._jitter = latency.has_jitter
+        self._randomness = randomness
+        self._push = queue.push
+        self._recorder = recorder
+        self._values = recorder.values
+        self._topic_numbers = topic_numbers
+        self._loss_millionths = scenario.loss.rate_millionths
+        self._lossy_kinds = {PartKind.PUBLISH, PartKind.IHAVE, PartKind.IWANT}
+        if scenario.loss.control:
+            self._lossy_kinds |= {PartKind.GRAFT, PartKind.PRUNE}
+        self._uplink_bits_per_s = scenario.links.uplink_bits_per_s
+        self._queue_bytes = scenario.links.uplink_queue_bytes
+        self._sizes: dict[Any, tuple[int, int]] = {}
+        self._refusals = 0
+        self._last_rpc: Rpc | None = None
+        self._last_cargo: Cargo | None = None
+
+    def learn(self, message: Message) -> None:
+        """Note a message's topic number and the bytes of an RPC that carries it alone."""
+        size = rpc_size(Rpc(messages=(message,)))
+        self._sizes[message.id] = (self._topic_numbers[message.topic], size + varint_size(size))  # pyright: ignore[reportArgumentType]
+
+    def connect(self, link: Link, now: Micros) -> None:
+        """A CONNECT travels; what is sent on the link later arrives later."""
+        link.last_arrival_us = now + link.latency_us
+        self._recorder.sent[PartKind.CONNECT] += 1
+        kind = int(PartKind.CONNECT)
+        self._values.extend(
+            (now, _SEND, kind, link.source, link.destination, -1, -1, -1, -1, 1, -1, link.latency_us, -1)
+        )
+
+    def send(self, node: SimNode, action: Send, now: Micros) -> None:
+        link = node.links[action.peer]  # pyright: ignore[reportArgumentType]
+        if not link.open and link.previous is not None:
+            link = link.previous  # the peer came back before its loss was noticed
+        rpc = action.rpc
+        cargo = self._last_cargo
+        if rpc is not self._last_rpc or cargo is None:
+            cargo = self._cargo(node, action)
+            self._last_rpc = rpc
+            self._last_cargo = cargo
+        leaves = now
+        if self._uplink_bits_per_s:
+            waiting_us = max(0, node.uplink_free_us - now)
+            waiting_bytes = waiting_us * self._uplink_bits_per_s // 8_000_000
+            if self._queue_bytes and waiting_bytes + cargo.bytes > self._queue_bytes:
+                self._refuse(node, link, action, cargo, now)
+                return
+            bits = cargo.bytes * 8_000_000
+            leaves = now + waiting_us + -(-bits // self._uplink_bits_per_s)
+            node.uplink_free_us = leaves
+        sequence = link.sequence
+        link.sequence = sequence + 1
+        arrival = leaves + link.latency_us
+        if self._jitter:
+            jitter = self._latency.jitter_us(link.source, link.destination, sequence)
+            arrival = max(leaves + 1, arrival + jitter)
+        if arrival < link.last_arrival_us:
+            arrival = link.last_arrival_us
+        link.last_arrival_us = arrival
+        delay = arrival - now
+        source = node.id
+        destination = link.destination
+        sent = self._recorder.sent
+        extend = self._values.extend
+        for part in cargo.parts:
+            sent[part.kind] += 1
+            extend(
+                (now, _SEND, part.kind, source, destination, part.topic, part.message, part.hops, part.bytes,
+                 part.count, part.via, delay, -1)
+            )  # fmt: skip
+        if self._loss_millionths:
+            surviving = self._lose(link, cargo, sequence, arrival)
+            if surviving is None:
+                return
+            cargo = surviving
+        self._push((arrival, destination, _RPC, source, sequence, (link, cargo)))
+
+    def unreachable(self, payload: tuple[Link, Cargo], now: Micros) -> None:
+        """An RPC came to a node that is down, or over a connection that is gone."""
+        link, cargo = payload
+        for part in cargo.parts:
+            self._drop(link.source, link.destination, part, now, Reason.UNREACHABLE)
+
+    def script_copy(self, script: int, target: int, message: Message, now: Micros) -> Micros:
+        """A copy from the script to a node; returns its time of flight."""
+        delay = self._latency.base_us(script, target)
+        self._recorder.sent[PartKind.PUBLISH] += 1
+        part = self._script_part(message)
+        self._values.extend(
+            (now, _SEND, part.kind, script, target, part.topic, part.message, part.hops, part.bytes, part.count,
+             part.via, delay, -1)
+        )  # fmt: skip
+        return delay
+
+    def script_copy_lost(self, script: int, target: int, message: Message, now: Micros) -> None:
+        self._drop(script, target, self._script_part(message), now, Reason.UNREACHABLE)
+
+    def _script_part(self, message: Message) -> Part:
+        topic, size = self._sizes[message.id]
+        number: Any = message.id
+        return Part(_PUBLISH, topic, number, 1, size, 1, int(Via.INJECT))
+
+    def _refuse(self, node: SimNode, link: Link, action: Send, cargo: Cargo, now: Micros) -> None:
+        for part in cargo.parts:
+            self._drop(link.source, link.destination, part, now, Reason.QUEUE_FULL)
+        self._refusals += 1
+        failed = SendFailed(action.peer, action.rpc)
+        self._push((now, node.id, int(EventKind.SEND_FAILED), link.destination, self._refusals, failed))
+
+    def _drop(self, source: int, destination: int, part: Part, time: Micros, reason: Reason) -> None:
+        self._values.extend(
+            (time, _DROP, part.kind, source, destination, part.topic, part.message, part.hops, part.bytes, part.count,
+             part.via, -1, int(reason))
+        )  # fmt: skip
+
+    def _cargo(self, node: SimNode, action: Send) -> Cargo:
+        rpc = action.rpc
+        event = RpcReceived(node.id, rpc)
+        if rpc.control is None and not rpc.subscriptions and len(rpc.messages) == 1:
+            number: Any = rpc.messages[0].id
+            topic, size = self._sizes[number]
+            hops = node.hops.get(number, 0) + 1
+            via = int(action.vias[0])
+            return Cargo(event, (Part(_PUBLISH, topic, number, hops, size, 1, via),), (hops,), (via,), size)
+        hops = tuple(node.hops.get(message.id, 0) + 1 for message in rpc.messages)
+        vias = tuple(map(int, action.vias))
+        size = rpc_size(rpc)
+        size += varint_size(size)
+        return Cargo(event, tuple(self._parts(rpc, hops, vias, size)), hops, vias, size)
+
+    def _parts(self, rpc: Rpc, hops: tuple[int, ...], vias: tuple[int, ...], size: int) -> list[Part]:
+        sizes = part_sizes(rpc)
+        framing = size - sum(bytes_ for _, bytes_, _ in sizes)
+        topics = _part_topics(rpc)
+        first_message = len(rpc.subscriptions)
+        parts: list[Part] = []
+        for index, (kind, own_bytes, count) in enumerate(sizes):
+            message, hop, via = NONE, NONE, NONE
+            if kind is PartKind.PUBLISH:
+                position = index - first_message
+                number: Any = rpc.messages[position].id
+                message, hop, via = number, hops[position], vias[position]
+            name = topics[index]
+            topic = self._topic_numbers[name] if name is not None else NONE
+            parts.append(Part(int(kind), topic, message, hop, own_bytes + (0 if index else framing), count, via))
+        return parts
+
+    def _lose(self, link: Link, cargo: Cargo, sequence: int, arrival: Micros) -> Cargo | None:
+        """The cargo without the parts that are lost; None when nothing is left."""
+        lost = [
+            index
+            for index, part in enumerate(cargo.parts)
+            if part.kind in self._lossy_kinds
+            and self._randomness.chance(
+                self._loss_millionths, Purpose.LOSS, link.source, link.destination, sequence, index
+            )
+        ]
+        if not lost:
+            return cargo
+        for index in lost:
+            self._drop(link.source, link.destination, cargo.parts[index], arrival, Reason.LOST)
+        kept = [index for index in range(len(cargo.parts)) if index not in lost]
+        return _without(cargo, kept) if kept else None
+
+
+def _part_topics(rpc: Rpc) -> list[Any]:
+    """The topic of each part in the order of `part_sizes`; None where a part has none."""
+    topics: list[Any] = [change.topic for change in rpc.subscriptions]
+    topics += [message.topic for message in rpc.messages]
+    control = rpc.control
+    if control is not None:
+        topics += [ihave.topic for ihave in control.ihave]
+        topics += [None] * len(control.iwant)
+        topics += [graft.topic for graft in control.graft]
+        topics += [prune.topic for prune in control.prune]
+        topics += [None] * len(control.extensions)
+    return topics
+
+
+def _without(cargo: Cargo, kept: list[int]) -> Cargo:
+    """A cargo with only the parts at these positions."""
+    rpc = cargo.event.rpc
+    first_message = len(rpc.subscriptions)
+    first_control = first_message + len(rpc.messages)
+    messages = [index - first_message for index in kept if first_message <= index < first_control]
+    rest = [index - first_control for index in kept if index >= first_control]
+    control = _control_without(rpc.control, rest) if rpc.control is not None and rest else None
+    remaining = replace(rpc, messages=tuple(rpc.messages[position] for position in messages), control=control)
+    return Cargo(
+        RpcReceived(cargo.event.peer, remaining),
+        tuple(cargo.parts[index] for index in kept),
+        tuple(cargo.hops[position] for position in messages),
+        tuple(cargo.vias[position] for position in messages),
+        cargo.bytes,
+    )
+
+
+def _control_without(control: Control, kept: list[int]) -> Control:
+    fields: list[tuple[Any, ...]] = []
+    start = 0
+    for parts in (control.ihave, control.iwant, control.graft, control.prune, control.extensions):
+        fields.append(tuple(part for position, part in enumerate(parts, start) if position in kept))
+        start += len(parts)
+    return Control(*fields)

@@ -1,0 +1,148 @@
+"""The Parquet form of the trace, and the only door to pyarrow.
+
+Rules:
+
+* -1 is null, codes are strings (from dictionaries of a byte): any Parquet tool reads a trace without this program.
+* zstd. Time, message and the other wide numbers are DELTA_BINARY_PACKED, which packs sorted or small numbers into
+  few bits; dictionaries serve only columns of few distinct values.
+* pyarrow ships no types, so its modules are `Any` here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+import pyarrow.ipc
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from hearsay.trace.columns import CODED, DTYPES, Columns
+from hearsay.trace.durable import DurableFile
+from hearsay.trace.errors import RunFolderError
+from hearsay.trace.schema import COLUMNS, NONE, Column
+
+pa: Any = pyarrow
+compute: Any = pyarrow.compute
+ipc: Any = pyarrow.ipc
+parquet: Any = pyarrow.parquet
+
+Table = Any
+ParquetWriter = Any
+ParquetFile = Any
+
+_NAMES = {column: pa.array(names) for column, names in CODED.items()}
+_SCHEMA = pa.schema(
+    [
+        pa.field(
+            name,
+            pa.dictionary(pa.int8(), pa.string()) if column in CODED else pa.from_numpy_dtype(DTYPES[column]),
+            nullable=column not in (Column.TIME_US, Column.EVENT),
+        )
+        for column, name in zip(Column, COLUMNS, strict=True)
+    ]
+)
+_PLAIN_SCHEMA = pa.schema(
+    [pa.field(name, pa.from_numpy_dtype(dtype)) for name, dtype in zip(COLUMNS, DTYPES, strict=True)]
+)
+_FEW_VALUES = ["event", "kind", "topic", "hops", "via", "reason"]
+
+
+def table_of(columns: Columns) -> Table:
+    """The Arrow table of these columns, nulls for -1."""
+    arrays = [_array_of(Column(index), values) for index, values in enumerate(columns)]
+    return pa.Table.from_arrays(arrays, schema=_SCHEMA)
+
+
+def _array_of(column: Column, values: NDArray[np.signedinteger]) -> Any:
+    array = pa.array(values) if column == Column.TIME_US else pa.array(values, mask=values == NONE)
+    return pa.DictionaryArray.from_arrays(array, _NAMES[column]) if column in CODED else array
+
+
+def open_writer(file: DurableFile) -> ParquetWriter:
+    """A writer of trace tables; `write_table` adds a row group."""
+    return parquet.ParquetWriter(
+        file,
+        _SCHEMA,
+        compression="zstd",
+        use_dictionary=_FEW_VALUES,
+        column_encoding={name: "DELTA_BINARY_PACKED" for name in COLUMNS if name not in _FEW_VALUES},
+    )
+
+
+def open_trace_file(path: Path) -> ParquetFile:
+    """A trace file with the columns that belong there."""
+    try:
+        file = parquet.ParquetFile(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise RunFolderError(f"{path}: not a readable Parquet file ({_first_line(error)})") from error
+    names: list[str] = file.schema_arrow.names
+    if tuple(names) != COLUMNS:
+        raise RunFolderError(f"{path}: not a trace file (its columns are {', '.join(names)})")
+    return file
+
+
+def read_group(file: ParquetFile, group: int, path: Path) -> Columns:
+    """The columns of one row group, -1 for null."""
+    try:
+        table = file.read_row_group(group)
+        return [_values_of(Column(index), array, path) for index, array in enumerate(table.columns)]
+    except (OSError, pa.ArrowInvalid) as error:
+        raise RunFolderError(f"{path}: row group {group} is damaged ({_first_line(error)})") from error
+
+
+def message_column(file: ParquetFile) -> NDArray[np.int64]:
+    """The messages of a trace file, row by row."""
+    return file.read(columns=["message"]).column(0).fill_null(NONE).to_numpy()
+
+
+def _values_of(column: Column, chunked: Any, path: Path) -> NDArray[np.signedinteger]:
+    if column not in CODED:
+        return chunked.fill_null(NONE).to_numpy()
+    pieces = [np.empty(0, dtype=np.int8)]
+    for chunk in chunked.chunks:
+        encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        names: list[str] = encoded.dictionary.to_pylist()
+        codes = np.array([_code_of(column, name, path) for name in names] + [NONE], dtype=np.int8)
+        pieces.append(codes[encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)])
+    return np.concatenate(pieces)
+
+
+def _code_of(column: Column, name: str, path: Path) -> int:
+    try:
+        return CODED[column].index(name)
+    except ValueError:
+        raise RunFolderError(f"{path}: unknown {COLUMNS[column]} {name!r}; a newer version wrote it?") from None
+
+
+def write_spill(path: Path, columns: Columns) -> None:
+    """Keep columns for a while, in a form that maps straight into memory."""
+    batch = pa.RecordBatch.from_arrays([pa.array(values) for values in columns], schema=_PLAIN_SCHEMA)
+    with path.open("wb") as file, ipc.new_file(file, _PLAIN_SCHEMA) as writer:
+        writer.write_batch(batch)
+
+
+def map_spill(path: Path) -> Columns:
+    """The columns written by `write_spill`, mapped."""
+    batch = ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+    return [array.to_numpy() for array in batch.columns]
+
+
+def write_table(file: DurableFile, table: Table) -> None:
+    """A small table (a dictionary) as a whole Parquet file."""
+    parquet.write_table(table, file, compression="zstd")
+
+
+def read_table(path: Path) -> dict[str, list[Any]]:
+    """A small table as lists, by column."""
+    try:
+        return parquet.read_table(path).to_pydict()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise RunFolderError(f"{path}: not a readable Parquet file ({_first_line(error)})") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,79 @@
+"""Files that exist whole or not at all, also after a power cut.
+
+A file is written under a temporary name, synced, renamed, and its directory synced. Whoever finds the final name
+finds all of its bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO
+
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class DurableFile:
+    """A file in the making; it knows the checksum of what was written. Serves pyarrow as a sink."""
+
+    def __init__(self, final: Path) -> None:
+        self.final = final
+        self.temporary = final.with_name(f".{final.name}{TEMPORARY_SUFFIX}")
+        self._file: BinaryIO = self.temporary.open("wb")
+        self._checksum = sha256()
+        self._size = 0
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def write(self, data: bytes) -> int:
+        view = memoryview(data).cast("B")
+        self._file.write(view)
+        self._checksum.update(view)
+        self._size += len(view)
+        return len(view)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def commit(self) -> str:
+        """Give the file its final name; its SHA-256 in hexadecimal."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self.temporary.rename(self.final)
+        sync_directory(self.final.parent)
+        return self._checksum.hexdigest()
+
+    def discard(self) -> None:
+        """Remove what was written so far. Never raises: it runs when something else went wrong."""
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
+            self.temporary.unlink(missing_ok=True)
+
+
+def write_durably(final: Path, fill: Callable[[DurableFile], None]) -> tuple[int, str]:
+    """Write a file through `fill`; its size and SHA-256."""
+    file = DurableFile(final)
+    try:
+        fill(file)
+        return file.tell(), file.commit()
+    except BaseException:
+        file.discard()
+        raise

@@ -1,0 +1,7 @@
+"""What goes wrong with a run folder, in one line a person can act on."""
+
+from __future__ import annotations
+
+
+class RunFolderError(Exception):
+    """A run folder that cannot be made, read or trusted. The message names the path and fits on one line."""

@@ -1,0 +1,77 @@
+"""The files of one class: `part-00000.parquet`, `part-00001.parquet`, …
+
+A part grows by row groups under a temporary name and takes its final name when it is closed, so that whoever finds
+a part finds it whole.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hearsay.trace.arrow import ParquetWriter, open_writer, table_of
+from hearsay.trace.columns import Columns
+from hearsay.trace.durable import DurableFile
+from hearsay.trace.manifest import TraceFile
+from hearsay.trace.schema import Column
+
+
+class PartFiles:
+    """Writes the parts of one class, one at a time."""
+
+    def __init__(self, run_dir: Path, trace_class: str) -> None:
+        self._directory = run_dir / trace_class
+        self._class = trace_class
+        self._file: DurableFile | None = None
+        self._writer: ParquetWriter = None
+        self._rows = 0
+        self._min_time_us = 0
+        self._max_time_us = 0
+        self.finished: list[TraceFile] = []
+
+    @property
+    def rows(self) -> int:
+        """Rows in the open part."""
+        return self._rows
+
+    @property
+    def size(self) -> int:
+        """Bytes in the open part, so far."""
+        return 0 if self._file is None else self._file.tell()
+
+    def write_group(self, columns: Columns) -> None:
+        times = columns[Column.TIME_US]
+        earliest, latest = int(times.min()), int(times.max())
+        if self._file is None:
+            self._directory.mkdir(exist_ok=True)
+            file = DurableFile(self._directory / f"part-{len(self.finished):05d}.parquet")
+            self._writer = open_writer(file)
+            self._file = file
+            self._min_time_us, self._max_time_us = earliest, latest
+        self._writer.write_table(table_of(columns), row_group_size=len(times))
+        self._rows += len(times)
+        self._min_time_us = min(self._min_time_us, earliest)
+        self._max_time_us = max(self._max_time_us, latest)
+
+    def finish(self) -> None:
+        """Close the open part, if there is one, and give it its name."""
+        if self._file is None:
+            return
+        self._writer.close()
+        size, checksum = self._file.tell(), self._file.commit()
+        name = f"{self._class}/{self._file.final.name}"
+        self.finished.append(
+            TraceFile(name, self._class, self._rows, size, self._min_time_us, self._max_time_us, checksum)
+        )
+        self._forget()
+
+    def discard(self) -> None:
+        """Remove the open part. Finished parts stay."""
+        if self._file is not None:
+            self._writer.is_open = False  # else pyarrow writes a footer into the discarded file when it is freed
+            self._file.discard()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._file = None
+        self._writer = None
+        self._rows = 0

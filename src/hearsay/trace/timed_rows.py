@@ -1,0 +1,56 @@
+"""Rows of the classes read in the order of time: rpc, mesh, node.
+
+Rules:
+
+* Rows may come a little out of order (an engine notes a loss when it sends, for the time of arrival). The earlier
+  half of a full store is written, the later half waits; so a file is sorted throughout as long as no row comes later
+  than a row group's worth of newer ones. Each row group is sorted in any case.
+* A part is closed when it passes the target size. What was closed survives a crash.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from hearsay.trace.columns import ColumnBuilder
+from hearsay.trace.part_files import PartFiles
+from hearsay.trace.rows import Rows
+from hearsay.trace.schema import WIDTH, Column
+
+
+class TimedRows:
+    """One class of rows on its way into parts."""
+
+    def __init__(self, run_dir: Path, trace_class: str, row_group_rows: int, target_file_bytes: int) -> None:
+        self.parts = PartFiles(run_dir, trace_class)
+        self._group_rows = row_group_rows
+        self._target_file_bytes = target_file_bytes
+        self._store = np.empty((2 * row_group_rows, WIDTH), dtype=np.int64)
+        self._filled = 0
+        self._builder = ColumnBuilder(row_group_rows)
+
+    def add(self, rows: Rows) -> None:
+        while len(rows):
+            taken = min(len(rows), len(self._store) - self._filled)
+            self._store[self._filled : self._filled + taken] = rows[:taken]
+            self._filled += taken
+            rows = rows[taken:]
+            if self._filled == len(self._store):
+                self._write_earliest()
+
+    def finish(self) -> None:
+        while self._filled:
+            self._write_earliest()
+        self.parts.finish()
+
+    def _write_earliest(self) -> None:
+        rows = self._store[: self._filled]
+        order = np.argsort(rows[:, Column.TIME_US], kind="stable")
+        self.parts.write_group(self._builder.build(rows, order[: self._group_rows]))
+        rest = order[self._group_rows :]
+        self._store[: len(rest)] = rows[rest]
+        self._filled = len(rest)
+        if self.parts.size >= self._target_file_bytes:
+            self.parts.finish()

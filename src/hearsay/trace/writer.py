@@ -1,0 +1,116 @@
+"""The writer of a run's trace: rows in, files out, memory bounded.
+
+Rules:
+
+* `add` takes rows in any order and any number; thousands at a time are cheapest. It hashes them, splits them by
+  class and hands them on; nothing of the caller's array is kept.
+* `close` finishes the files. `abort` removes everything unfinished and keeps the finished parts.
+* An error of the file system (a full disk, say) aborts and is raised again: what has its final name is whole.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from hearsay.trace.digest import TraceDigest
+from hearsay.trace.manifest import TraceFile, WrittenTrace
+from hearsay.trace.message_rows import MessageRows
+from hearsay.trace.rows import Rows
+from hearsay.trace.schema import CLASSES, NONE, WIDTH, Column, PartKind, TraceEvent, class_of
+from hearsay.trace.timed_rows import TimedRows
+
+_BLOCK = 16_384
+_KINDS = len(PartKind) + 1
+_CLASS_TABLE = np.array(
+    [CLASSES.index(class_of(event, kind)) for event in range(len(TraceEvent)) for kind in range(NONE, len(PartKind))],
+    dtype=np.int8,
+)
+
+
+class TraceWriter:
+    """Writes the trace of one run into a run folder. As a context manager it aborts unless `close` was called."""
+
+    def __init__(
+        self,
+        run_dir: Path,
+        *,
+        spill_rows: int = 2_000_000,
+        row_group_rows: int = 1_000_000,
+        max_rows_per_file: int = 8_000_000,
+        target_file_bytes: int = 64_000_000,
+    ) -> None:
+        self._max_rows = max_rows_per_file
+        self._digest = TraceDigest()
+        self._open = True
+        self._messages = MessageRows(run_dir, spill_rows, row_group_rows, max_rows_per_file)
+        self._sinks = [
+            self._messages if name == "message" else TimedRows(run_dir, name, row_group_rows, target_file_bytes)
+            for name in CLASSES
+        ]
+
+    @property
+    def files(self) -> tuple[TraceFile, ...]:
+        """The finished files so far."""
+        return tuple(file for sink in self._sinks for file in sink.parts.finished)
+
+    def add(self, rows: Rows) -> None:
+        """Take rows, shape (n, 13)."""
+        if not self._open:
+            raise ValueError("the trace writer is closed")
+        if rows.ndim != 2 or rows.shape[1] != WIDTH or rows.dtype != np.int64:
+            raise ValueError(f"expected int64 rows of {WIDTH} columns, got {rows.dtype} of shape {rows.shape}")
+        try:
+            for start in range(0, len(rows), _BLOCK):
+                self._add_block(rows[start : start + _BLOCK])
+        except BaseException:
+            self.abort()
+            raise
+
+    def close(self) -> WrittenTrace:
+        """Finish all files; what there is to say about them."""
+        if not self._open:
+            raise ValueError("the trace writer is closed")
+        try:
+            for sink in self._sinks:
+                sink.finish()
+        except BaseException:
+            self.abort()
+            raise
+        self._open = False
+        return self.written()
+
+    def written(self) -> WrittenTrace:
+        """What the finished files hold; after `abort`, `rows` and `hash` still speak of all rows added."""
+        return WrittenTrace(
+            self.files, self._digest.rows, self._digest.hex(), tuple(self._messages.spanning), self._max_rows
+        )
+
+    def abort(self) -> None:
+        """Give up: remove what is unfinished, keep the finished files."""
+        self._open = False
+        for sink in self._sinks:
+            sink.parts.discard()
+        self._messages.remove_spill()
+
+    def __enter__(self) -> TraceWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open:
+            self.abort()
+
+    def _add_block(self, rows: Rows) -> None:
+        events, kinds = rows[:, Column.EVENT], rows[:, Column.KIND]
+        if events.min() < 0 or events.max() >= len(TraceEvent) or kinds.min() < NONE or kinds.max() >= _KINDS - 1:
+            raise ValueError("a trace row has an unknown event or kind")
+        self._digest.add(rows)
+        classes = _CLASS_TABLE[events * _KINDS + (kinds - NONE)]
+        for index, sink in enumerate(self._sinks):
+            places = np.flatnonzero(classes == index)
+            if len(places):
+                sink.add(rows[places])

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from rows_strategy import row_codes
+
+from hearsay.core import actions, rpc
+from hearsay.trace import schema
+from hearsay.trace.rows import RowBuffer
+from hearsay.trace.schema import COLUMNS, Column, PartKind, Reason, TraceEvent, TraceRow, TraceVia, class_of
+
+
+@given(row_codes)
+def test_codes_survive_the_readable_form(codes):
+    assert TraceRow.from_codes(codes).to_codes() == codes
+
+
+def test_the_columns_are_the_fields_of_a_row():
+    assert tuple(TraceRow.__dataclass_fields__) == COLUMNS
+    assert [column.name.lower() for column in Column] == list(COLUMNS)
+
+
+def test_none_is_minus_one_and_nothing_else():
+    row = TraceRow(0, TraceEvent.PUBLISH, peer=0, topic=0, message=0, hops=0)
+    assert row.to_codes() == (0, 0, -1, 0, -1, 0, 0, 0, -1, -1, -1, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "trace_class"),
+    [
+        (TraceEvent.SEND_RPC, PartKind.PUBLISH, "message"),
+        (TraceEvent.DROP_RPC, PartKind.PUBLISH, "message"),
+        (TraceEvent.RECV_RPC, PartKind.IHAVE, "rpc"),
+        (TraceEvent.SEND_RPC, -1, "rpc"),
+        (TraceEvent.DUPLICATE, -1, "message"),
+        (TraceEvent.GRAFT, -1, "mesh"),
+        (TraceEvent.STATE, -1, "node"),
+    ],
+)
+def test_class_of(event, kind, trace_class):
+    assert class_of(event, kind) == trace_class
+
+
+@pytest.mark.parametrize(
+    ("of_core", "of_trace"), [(rpc.PartKind, PartKind), (actions.Via, TraceVia), (actions.Reason, Reason)]
+)
+def test_the_core_numbers_its_codes_as_the_trace_does(of_core, of_trace):
+    for code in of_core:
+        assert of_trace[code.name] == code
+
+
+def test_event_names_are_those_of_go_libp2p_pubsub():
+    names = [event.wire_name for event in TraceEvent]
+    assert names[:4] == ["publish_message", "deliver_message", "duplicate_message", "reject_message"]
+    assert names[4:9] == ["add_peer", "remove_peer", "recv_rpc", "send_rpc", "drop_rpc"]
+
+
+def test_a_buffer_keeps_its_array_and_hands_out_copies():
+    buffer = RowBuffer()
+    extend = buffer.values.extend
+    extend(range(13))
+    extend(range(13, 26))
+    rows = buffer.to_numpy()
+    buffer.clear()
+    extend(range(13))
+    assert len(buffer) == 1
+    assert rows.tolist() == [list(range(13)), list(range(13, 26))]
+
+
+def test_the_schema_loads_without_heavy_libraries():
+    code = f"import sys, {schema.__name__}; sys.exit(bool({{'numpy', 'pyarrow'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

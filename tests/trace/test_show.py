@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rows_strategy import row_codes
+
+from hearsay.trace.names import Names
+from hearsay.trace.schema import PartKind, Reason, TraceEvent, TraceRow, TraceVia
+from hearsay.trace.show import escape, show
+
+SENT = TraceRow(
+    5_063_211,
+    TraceEvent.SEND_RPC,
+    PartKind.PUBLISH,
+    17,
+    42,
+    topic=0,
+    message=3,
+    hops=2,
+    bytes=212,
+    via=TraceVia.MESH,
+    delay_us=63_200,
+)
+
+
+def test_a_line():
+    assert " ".join(show(SENT, Names(topics={0: "blocks"})).split()) == (
+        "5.063211s node 17 send publish → 42 topic blocks message 3 hops 2 via mesh 212 B (63.2 ms)"
+    )
+
+
+def test_columns_align():
+    lines = [show(SENT), show(TraceRow(99_000_000, TraceEvent.REJECT, None, 3, 4, topic=1, reason=Reason.OTHER))]
+    assert len({line.index("topic") for line in lines}) == 1
+    assert len({line.index("node") for line in lines}) == 1
+
+
+def test_names_cannot_leave_the_line():
+    names = Names({17: "a\nb\x1b[31m", 42: "\u202ereversed"}, {0: "blöcke ブロック"})
+    line = show(SENT, names)
+    assert "node a\\nb\\x1b[31m" in line
+    assert "→ \\u202ereversed" in line
+    assert "topic blöcke ブロック" in line
+    assert line.isprintable()
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_escaping_is_printable_and_can_be_undone(name):
+    escaped = escape(name)
+    assert escaped.isprintable()
+    assert (escape("\\") in escaped) == ("\\" in name)
+
+
+@given(row_codes)
+def test_every_row_makes_one_line(codes):
+    assert len(show(TraceRow.from_codes(codes)).splitlines()) == 1

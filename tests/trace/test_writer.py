@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rows_strategy import as_rows, many_rows, row_codes
+
+from hearsay.trace.manifest import WrittenTrace
+from hearsay.trace.order import canonical
+from hearsay.trace.reader import read_rows
+from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.schema import COLUMNS, Column, PartKind, TraceEvent
+from hearsay.trace.verify import verify
+from hearsay.trace.writer import TraceWriter
+
+SMALL = {"spill_rows": 40, "row_group_rows": 16, "max_rows_per_file": 64, "target_file_bytes": 20_000}
+
+
+def write_run(path: Path, rows: np.ndarray, portion: int = 1000, **limits: int) -> WrittenTrace:
+    folder = RunFolder.create(path)
+    writer = TraceWriter(path, **limits)
+    for start in range(0, len(rows), portion):
+        writer.add(rows[start : start + portion])
+    written = writer.close()
+    folder.write_manifest(written, seed=1, complete=True)
+    return written
+
+
+def leftovers(path: Path) -> list[Path]:
+    return [entry for entry in path.rglob(".*") if entry.name != ".hearsay-run"]
+
+
+def message_files(path: Path) -> dict[str, np.ndarray]:
+    files = sorted((path / "message").glob("*.parquet"))
+    return {
+        file.name: parquet.read_table(file)["message"].fill_null(-1).to_numpy(zero_copy_only=False) for file in files
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(row_codes, max_size=120),
+    st.integers(1, 50),
+    st.integers(1, 20),
+    st.integers(1, 60),
+    st.integers(1, 70),
+)
+def test_every_row_comes_back(codes, portion, spill, group, most):
+    rows = as_rows(codes)
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "run"
+        limits = {"spill_rows": spill, "row_group_rows": group, "max_rows_per_file": most, "target_file_bytes": 1}
+        written = write_run(path, rows, portion, **limits)
+        assert canonical(read_rows(path)).tolist() == canonical(rows).tolist()
+        assert verify(path) == []
+        assert leftovers(path) == []
+        assert written.rows == len(rows)
+        assert all(file.rows <= most for file in written.files if file.trace_class == "message")
+
+
+def story(messages: int, rows_each: int, seed: int) -> np.ndarray:
+    """Rows of class message, messages overlapping in time and in the order they are added."""
+    rows = many_rows(messages * rows_each, seed)
+    rows[:, Column.EVENT], rows[:, Column.KIND] = TraceEvent.SEND_RPC, PartKind.PUBLISH
+    rows[:, Column.MESSAGE] = np.repeat(np.arange(messages), rows_each)
+    rows[:, Column.TIME_US] = np.random.default_rng(seed).integers(0, 10**6, len(rows))
+    return np.random.default_rng(seed).permutation(rows)
+
+
+def test_messages_stay_whole_and_sorted_after_the_merge(tmp_path):
+    rows = story(messages=30, rows_each=10, seed=3)
+    written = write_run(tmp_path / "run", rows, **SMALL)
+    files = message_files(tmp_path / "run")
+    assert len(files) == 5
+    assert sum(len(set(messages)) for messages in files.values()) == 30
+    assert written.spanning_messages == ()
+    for file in files:
+        table = parquet.read_table(tmp_path / "run" / "message" / file)
+        keys = list(zip(*(table[name].to_pylist() for name in ("message", "time_us")), strict=True))
+        assert keys == sorted(keys)
+
+
+def test_a_message_too_large_for_a_file_is_declared_and_has_files_of_its_own(tmp_path):
+    rows = story(messages=5, rows_each=20, seed=4)
+    large = story(messages=1, rows_each=150, seed=5)
+    large[:, Column.MESSAGE] = 2
+    written = write_run(tmp_path / "run", np.concatenate((rows, large)), **SMALL)
+    assert written.spanning_messages == (2,)
+    for messages in message_files(tmp_path / "run").values():
+        assert set(messages) == {2} or 2 not in messages
+    assert verify(tmp_path / "run") == []
+
+
+def test_a_large_message_at_one_instant_still_fits_the_files(tmp_path):
+    rows = story(messages=1, rows_each=200, seed=6)
+    rows[:, Column.TIME_US] = 7
+    written = write_run(tmp_path / "run", rows, **SMALL)
+    assert [file.rows for file in written.files] == [64, 64, 64, 8]
+
+
+def test_rows_a_little_late_are_sorted_in(tmp_path):
+    times = np.arange(400)
+    rows = many_rows(400, seed=7)
+    rows[:, Column.EVENT], rows[:, Column.TIME_US] = TraceEvent.GRAFT, times ^ 7
+    write_run(tmp_path / "run", rows, portion=10, **SMALL)
+    assert read_rows(tmp_path / "run")[:, Column.TIME_US].tolist() == times.tolist()
+
+
+def test_files_hold_nulls_and_strings(tmp_path):
+    row = (5, TraceEvent.SEND_RPC, PartKind.PUBLISH, 1, -1, 0, 2, -1, -1, -1, -1, -1, -1)
+    write_run(tmp_path / "run", as_rows([row]))
+    (record,) = parquet.read_table(tmp_path / "run" / "message" / "part-00000.parquet").to_pylist()
+    assert tuple(record) == COLUMNS
+    assert record == dict.fromkeys(COLUMNS) | {
+        "time_us": 5,
+        "event": "send_rpc",
+        "kind": "publish",
+        "peer": 1,
+        "topic": 0,
+        "message": 2,
+    }
+
+
+def test_equal_runs_are_equal_to_the_byte(tmp_path):
+    rows = many_rows(500, seed=8)
+    write_run(tmp_path / "a", rows, **SMALL)
+    write_run(tmp_path / "b", rows, portion=33, **SMALL)
+    names = sorted(file.relative_to(tmp_path / "a") for file in (tmp_path / "a").rglob("*") if file.is_file())
+    assert names
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [(Column.HOPS, 40_000), (Column.PEER, 2**31), (Column.VIA, 9), (Column.REASON, -2), (Column.TIME_US, -1)],
+)
+def test_a_value_that_does_not_fit_is_an_error(tmp_path, column, value):
+    rows = many_rows(100, seed=9)
+    rows[50, column] = value
+    RunFolder.create(tmp_path / "run")
+    writer = TraceWriter(tmp_path / "run", **SMALL)
+    with pytest.raises(ValueError, match=f"{column.name.lower()} {value} is out of range"):
+        writer.add(rows)
+        writer.close()
+    assert leftovers(tmp_path / "run") == []
+
+
+@pytest.mark.parametrize(("column", "value"), [(1, -1), (1, 16), (2, -2), (2, 10)])
+def test_an_unknown_event_or_kind_is_an_error(tmp_path, column, value):
+    rows = many_rows(1, seed=10)
+    rows[0, column] = value
+    RunFolder.create(tmp_path / "run")
+    with pytest.raises(ValueError, match="unknown event or kind"):
+        TraceWriter(tmp_path / "run").add(rows)
+
+
+def test_an_abandoned_writer_leaves_finished_parts_only(tmp_path):
+    rows = many_rows(2000, seed=11)
+    folder = RunFolder.create(tmp_path / "run")
+    with TraceWriter(tmp_path / "run", **SMALL) as writer:
+        writer.add(rows)
+        assert leftovers(tmp_path / "run")
+    assert leftovers(tmp_path / "run") == []
+    folder.write_manifest(writer.written(), seed=None, complete=False)
+    assert verify(tmp_path / "run") == []
+    assert 0 < len(read_rows(tmp_path / "run")) < 2000
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.schema import TraceEvent
+from hearsay.trace.writer import TraceWriter
+from rows_strategy import many_rows
+
+where, limit = sys.argv[1:]
+path = Path(where)
+folder = RunFolder.create(path)
+writer = TraceWriter(path, spill_rows=100_000, row_group_rows=1000, max_rows_per_file=5000, target_file_bytes=30_000)
+mesh = many_rows(20_000, seed=1)
+mesh[:, 1] = TraceEvent.GRAFT
+writer.add(mesh)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+try:
+    for seed in range(10):
+        writer.add(many_rows(20_000, seed))
+    writer.close()
+except OSError as error:
+    print("errno", error.errno)
+    folder.write_manifest(writer.written(), seed=1, complete=False)
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("limit", [20_000, 40_000, 1_000_000])
+def test_a_full_disk_keeps_the_finished_files(tmp_path, limit):
+    """Limits that hit the growing part, the part's rotation, and the spill of messages."""
+    run = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path / "run"), str(limit)],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stdout.split()[0], run.stderr) == (3, "errno", "")
+    assert leftovers(tmp_path / "run") == []
+    assert verify(tmp_path / "run") == []
+    assert len(read_rows(tmp_path / "run")) >= 1000
