@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows, row_codes
-from test_writer import SMALL, write_run
+from written_runs import SMALL, write_run
 
 from hearsay.trace.diff import diff_runs, render
 from hearsay.trace.schema import Column, TraceEvent

@@ -5,7 +5,7 @@ import os
 
 import pytest
 from rows_strategy import many_rows
-from test_writer import SMALL, story
+from written_runs import SMALL, story
 
 from hearsay.trace.errors import RunFolderError
 from hearsay.trace.manifest import load_manifest

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from errno import EFBIG
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows, row_codes
+from written_runs import SMALL, story, write_run
 
-from hearsay.trace.manifest import WrittenTrace
 from hearsay.trace.order import canonical
 from hearsay.trace.reader import read_rows
 from hearsay.trace.run_folder import RunFolder
@@ -20,17 +21,10 @@ from hearsay.trace.schema import COLUMNS, Column, PartKind, TraceEvent
 from hearsay.trace.verify import verify
 from hearsay.trace.writer import TraceWriter
 
-SMALL = {"spill_rows": 40, "row_group_rows": 16, "max_rows_per_file": 64, "target_file_bytes": 20_000}
 
-
-def write_run(path: Path, rows: np.ndarray, portion: int = 1000, **limits: int) -> WrittenTrace:
-    folder = RunFolder.create(path)
-    writer = TraceWriter(path, **limits)
-    for start in range(0, len(rows), portion):
-        writer.add(rows[start : start + portion])
-    written = writer.close()
-    folder.write_manifest(written, seed=1, complete=True)
-    return written
+def add_and_close(writer: TraceWriter, rows: np.ndarray) -> None:
+    writer.add(rows)
+    writer.close()
 
 
 def leftovers(path: Path) -> list[Path]:
@@ -63,15 +57,6 @@ def test_every_row_comes_back(codes, portion, spill, group, most):
         assert leftovers(path) == []
         assert written.rows == len(rows)
         assert all(file.rows <= most for file in written.files if file.trace_class == "message")
-
-
-def story(messages: int, rows_each: int, seed: int) -> np.ndarray:
-    """Rows of class message, messages overlapping in time and in the order they are added."""
-    rows = many_rows(messages * rows_each, seed)
-    rows[:, Column.EVENT], rows[:, Column.KIND] = TraceEvent.SEND_RPC, PartKind.PUBLISH
-    rows[:, Column.MESSAGE] = np.repeat(np.arange(messages), rows_each)
-    rows[:, Column.TIME_US] = np.random.default_rng(seed).integers(0, 10**6, len(rows))
-    return np.random.default_rng(seed).permutation(rows)
 
 
 def test_messages_stay_whole_and_sorted_after_the_merge(tmp_path):
@@ -148,8 +133,7 @@ def test_a_value_that_does_not_fit_is_an_error(tmp_path, column, value):
     RunFolder.create(tmp_path / "run")
     writer = TraceWriter(tmp_path / "run", **SMALL)
     with pytest.raises(ValueError, match=f"{column.name.lower()} {value} is out of range"):
-        writer.add(rows)
-        writer.close()
+        add_and_close(writer, rows)
     assert leftovers(tmp_path / "run") == []
 
 
@@ -183,14 +167,16 @@ from hearsay.trace.schema import TraceEvent
 from hearsay.trace.writer import TraceWriter
 from rows_strategy import many_rows
 
-where, limit = sys.argv[1:]
-path = Path(where)
+path = Path(sys.argv[1])
+limit, spill_rows, max_rows = map(int, sys.argv[2:])
 folder = RunFolder.create(path)
-writer = TraceWriter(path, spill_rows=100_000, row_group_rows=1000, max_rows_per_file=5000, target_file_bytes=30_000)
+writer = TraceWriter(
+    path, spill_rows=spill_rows, row_group_rows=1000, max_rows_per_file=max_rows, target_file_bytes=30_000
+)
 mesh = many_rows(20_000, seed=1)
 mesh[:, 1] = TraceEvent.GRAFT
 writer.add(mesh)
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
     for seed in range(10):
         writer.add(many_rows(20_000, seed))
@@ -202,17 +188,23 @@ except OSError as error:
 """
 
 
-@pytest.mark.parametrize("limit", [20_000, 40_000, 1_000_000])
-def test_a_full_disk_keeps_the_finished_files(tmp_path, limit):
-    """Limits that hit the growing part, the part's rotation, and the spill of messages."""
+@pytest.mark.parametrize(
+    ("limit", "spill_rows", "max_rows"),
+    [
+        pytest.param(20_000, 100_000, 5000, id="a growing part"),
+        pytest.param(2_000_000, 100_000, 5000, id="the spill"),
+        pytest.param(200_000, 2000, 50_000, id="the merge"),
+    ],
+)
+def test_a_full_disk_keeps_the_finished_files(tmp_path, limit, spill_rows, max_rows):
     run = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(tmp_path / "run"), str(limit)],
+        [sys.executable, "-c", FULL_DISK, str(tmp_path / "run"), str(limit), str(spill_rows), str(max_rows)],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (run.returncode, run.stdout.split()[0], run.stderr) == (3, "errno", "")
+    assert (run.returncode, run.stdout, run.stderr) == (3, f"errno {EFBIG}\n", "")
     assert leftovers(tmp_path / "run") == []
     assert verify(tmp_path / "run") == []
     assert len(read_rows(tmp_path / "run")) >= 1000

@@ -44,7 +44,7 @@ def estimate(scenario: Scenario) -> Estimate:
     degree = nodes - 1 if scenario.network.topology is TopologyKind.COMPLETE else 2 * scenario.network.degree
     messages = scenario.workload.messages
     run_s = float(scenario.warmup_us + scenario.linger_us + messages * scenario.workload.interval_us) / 1e6
-    copies = degree if scenario.router.kind.name == "floodsub" else COPIES_PER_DELIVERY
+    copies = degree if scenario.router.kind == "floodsub" else COPIES_PER_DELIVERY
     events = nodes * (degree * 2 + messages * copies + run_s)
     memory = nodes * (BYTES_PER_NODE + degree * BYTES_PER_LINK_END + messages * BYTES_PER_DELIVERY)
     return Estimate(memory, events / EVENTS_PER_SECOND, _available_bytes())

@@ -7,9 +7,10 @@ Rules:
   it never arrived. Of n equal parts of which k were dropped, n - k arrive. A SEND_RPC row without `delay_us` (a
   real node's) derives nothing: the receiver's own trace tells.
 * DUPLICATE: of the copies of message m that node n received, where n has a DELIVER or REJECT row for m, all but the
-  earliest (ties: the smallest `remote`). A node that published m itself has it already, so there the earliest is a
-  duplicate, too. A copy that has its own REJECT or DUPLICATE row (same time, node, remote, message) is told already.
-  The row keeps the copy's time, peer, remote, topic, message, hops and bytes.
+  earliest (ties: the smallest `remote`). A node with a PUBLISH row for m has had it from the start, so there the
+  earliest is a duplicate, too. A copy that has its own REJECT or DUPLICATE row (same time, node, remote, message) is
+  told already.
+  A derived row keeps the copy's time, peer, remote, topic, message, hops and bytes.
 * Derivation needs whole messages: filter afterwards.
 """
 
@@ -50,9 +51,9 @@ def derive_duplicates(rows: Rows) -> Rows:
     """The DUPLICATE rows that follow from the RECV_RPC rows (derived ones included) and the fates of messages."""
     events = rows[:, Column.EVENT]
     copies = rows[(events == TraceEvent.RECV_RPC) & (rows[:, Column.KIND] == PartKind.PUBLISH)]
-    fates = rows[(events == TraceEvent.DELIVER) | (events == TraceEvent.REJECT)]
     own = rows[events == TraceEvent.PUBLISH]
-    copies = copies[_contained(copies, fates, _HOLDING)]
+    judged = rows[np.isin(events, (TraceEvent.PUBLISH, TraceEvent.DELIVER, TraceEvent.REJECT))]
+    copies = copies[_contained(copies, judged, _HOLDING)]
     if not len(copies):
         return copies
     copies = copies[order_of([copies[:, column] for column in _FIRST_COPY])]

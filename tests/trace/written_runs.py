@@ -1,0 +1,34 @@
+"""Whole runs on disk for the tests, with limits so small that every path of the writer is taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from rows_strategy import many_rows
+
+from hearsay.trace.manifest import WrittenTrace
+from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.schema import Column, PartKind, TraceEvent
+from hearsay.trace.writer import TraceWriter
+
+SMALL = {"spill_rows": 40, "row_group_rows": 16, "max_rows_per_file": 64, "target_file_bytes": 20_000}
+
+
+def write_run(path: Path, rows: np.ndarray, portion: int = 1000, **limits: int) -> WrittenTrace:
+    folder = RunFolder.create(path)
+    writer = TraceWriter(path, **limits)
+    for start in range(0, len(rows), portion):
+        writer.add(rows[start : start + portion])
+    written = writer.close()
+    folder.write_manifest(written, seed=1, complete=True)
+    return written
+
+
+def story(messages: int, rows_each: int, seed: int) -> np.ndarray:
+    """Rows of class message, messages overlapping in time and in the order they are added."""
+    rows = many_rows(messages * rows_each, seed)
+    rows[:, Column.EVENT], rows[:, Column.KIND] = TraceEvent.SEND_RPC, PartKind.PUBLISH
+    rows[:, Column.MESSAGE] = np.repeat(np.arange(messages), rows_each)
+    rows[:, Column.TIME_US] = np.random.default_rng(seed).integers(0, 10**6, len(rows))
+    return np.random.default_rng(seed).permutation(rows)
