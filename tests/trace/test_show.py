@@ -36,11 +36,11 @@ def test_columns_align():
 
 
 def test_names_cannot_leave_the_line():
-    names = Names({17: "a\nb\x1b[31m", 42: "\u202ereversed"}, {0: "blöcke ブロック"})
+    names = Names({17: "a\nb\x1b[31m", 42: "\u202ereversed"}, {0: "blöcke ブロック\r\n"})
     line = show(SENT, names)
     assert "node a\\nb\\x1b[31m" in line
     assert "→ \\u202ereversed" in line
-    assert "topic blöcke ブロック" in line
+    assert "topic blöcke ブロック\\r\\n" in line
     assert line.isprintable()
 
 

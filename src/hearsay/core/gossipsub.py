@@ -218,8 +218,7 @@ class Gossipsub(MeshStrategy):
             else:
                 continue
             ids = tuple(sorted(by_topic[topic]))[-self.own.max_ids_per_ihave :]
-            for peer in self._gossip_targets(topic, routed, tick):
-                self.shell.outbox.ihave(peer, topic, ids)
+            self.shell.outbox.ihave(self._gossip_targets(topic, routed, tick), topic, ids)
 
     def _gossip_targets(self, topic: TopicId, routed: Iterable[PeerId], tick: int) -> list[PeerId]:
         shell = self.shell

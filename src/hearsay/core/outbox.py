@@ -4,7 +4,7 @@ Rules (r1, "Control Message Piggybacking"; guide, "Network packets"): at most on
 ascending, the parts of an RPC by topic and then id. Nothing waits for a later call. Without coalescing, as in
 simsub, every part is an RPC of its own, in the same order.
 
-Nearly all sends are one message forwarded to a few peers; they share one `Rpc` and skip the packing.
+Nearly all sends are one message, or one topic's gossip, to a few peers; they share one `Rpc` and skip the packing.
 """
 
 from __future__ import annotations
@@ -29,6 +29,14 @@ class _Parcel:
         self.ihaves: dict[TopicId, tuple[MessageId, ...]] = {}
         self.wanted: set[MessageId] = set()
         self.extensions: list[Extension] = []
+
+    def absorb(self, shared: Send) -> None:
+        """Take over what `Outbox.forward` or `Outbox.ihave` put into a shared RPC."""
+        for message, via in zip(shared.rpc.messages, shared.vias, strict=True):
+            self.messages[message.id] = (message, via)
+        if shared.rpc.control is not None:
+            for ihave in shared.rpc.control.ihave:
+                self.ihaves[ihave.topic] = ihave.ids
 
     def pack(self, peer: PeerId) -> Send:
         messages = self._messages()
@@ -82,11 +90,12 @@ _NO_CONTROL = Control()
 class Outbox:
     """Collects parts per peer during one `handle` call."""
 
-    __slots__ = ("_coalesce", "_entries")
+    __slots__ = ("_coalesce", "entries")
 
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
-        self._entries: dict[PeerId, Send | _Parcel] = {}
+        self.entries: dict[PeerId, Send | _Parcel] = {}
+        """What goes to whom; empty between calls."""
 
     def forward(
         self,
@@ -96,7 +105,7 @@ class Outbox:
         received_from: PeerId | None,
     ) -> None:
         """One message to all of `peers` but the one it came from and its author."""
-        entries = self._entries
+        entries = self.entries
         source = message.source
         rpc: Rpc | None = None
         vias = (via,)
@@ -127,8 +136,16 @@ class Outbox:
         parcel.grafts.discard(topic)
         parcel.prunes.add(topic)
 
-    def ihave(self, peer: PeerId, topic: TopicId, ids: tuple[MessageId, ...]) -> None:
-        self._parcel(peer).ihaves[topic] = ids
+    def ihave(self, peers: Iterable[PeerId], topic: TopicId, ids: tuple[MessageId, ...]) -> None:
+        entries = self.entries
+        rpc: Rpc | None = None
+        for peer in peers:
+            if peer in entries:
+                self._parcel(peer).ihaves[topic] = ids
+            else:
+                if rpc is None:
+                    rpc = Rpc(control=Control(ihave=(IHave(topic, ids),)))
+                entries[peer] = Send(peer, rpc)
 
     def want(self, peer: PeerId, ids: Iterable[MessageId]) -> None:
         self._parcel(peer).wanted.update(ids)
@@ -138,14 +155,14 @@ class Outbox:
 
     def peers(self) -> list[PeerId]:
         """Whom something goes to already, ascending."""
-        return sorted(self._entries)
+        return sorted(self.entries)
 
     def drop_peer(self, peer: PeerId) -> None:
-        self._entries.pop(peer, None)
+        self.entries.pop(peer, None)
 
     def flush(self, actions: list[Action]) -> None:
         """Append the sends to `actions` and be empty again."""
-        entries = self._entries
+        entries = self.entries
         for peer in sorted(entries):
             entry = entries[peer]
             if isinstance(entry, Send):
@@ -154,17 +171,13 @@ class Outbox:
                 actions.append(entry.pack(peer))
             else:
                 actions.extend(entry.pack_singly(peer))
-        self._entries = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._entries)
+        self.entries = {}
 
     def _parcel(self, peer: PeerId) -> _Parcel:
-        entry = self._entries.get(peer)
+        entry = self.entries.get(peer)
         if isinstance(entry, _Parcel):
             return entry
-        parcel = self._entries[peer] = _Parcel()
+        parcel = self.entries[peer] = _Parcel()
         if entry is not None:
-            for message, via in zip(entry.rpc.messages, entry.vias, strict=True):
-                parcel.messages[message.id] = (message, via)
+            parcel.absorb(entry)
         return parcel

@@ -18,7 +18,7 @@ dropped and traced.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from hearsay.core.actions import (
     Action,
@@ -163,10 +163,9 @@ class Router:
                 self.strategy.discovery(event)
             case _:
                 assert_never(event)
-        outbox = self.outbox
-        if outbox:
+        if self.outbox.entries:
             self.strategy.piggyback()
-            outbox.flush(actions)
+            self.outbox.flush(actions)
         return actions
 
     def deadline(self) -> Micros | None:
@@ -329,27 +328,43 @@ class Router:
         self.strategy.accepted(message, sender)
 
     def _receive_control(self, sender: ConnectedPeer, control: Control) -> None:
-        room = self.parameters.max_control_per_rpc
-        for ihave in control.ihave[:room]:
-            self.strategy.on_ihave(sender, ihave)
-        room = self._count_over(sender, PartKind.IHAVE, len(control.ihave), room)
-        for iwant in control.iwant[:room]:
-            self.strategy.on_iwant(sender, iwant)
-        room = self._count_over(sender, PartKind.IWANT, len(control.iwant), room)
-        for graft in control.graft[:room]:
-            self.strategy.on_graft(sender, graft.topic)
-        room = self._count_over(sender, PartKind.GRAFT, len(control.graft), room)
-        for prune in control.prune[:room]:
-            self.strategy.on_prune(sender, prune.topic)
-        room = self._count_over(sender, PartKind.PRUNE, len(control.prune), room)
-        for extension in control.extensions[:room]:
-            self.strategy.on_extension(sender, extension)
-        self._count_over(sender, PartKind.EXTENSION, len(control.extensions), room)
+        count = (
+            len(control.ihave)
+            + len(control.iwant)
+            + len(control.graft)
+            + len(control.prune)
+            + len(control.extensions)
+        )
+        if count > self.parameters.max_control_per_rpc:
+            control = self._within_limit(sender, control)
+        strategy = self.strategy
+        for ihave in control.ihave:
+            strategy.on_ihave(sender, ihave)
+        for iwant in control.iwant:
+            strategy.on_iwant(sender, iwant)
+        for graft in control.graft:
+            strategy.on_graft(sender, graft.topic)
+        for prune in control.prune:
+            strategy.on_prune(sender, prune.topic)
+        for extension in control.extensions:
+            strategy.on_extension(sender, extension)
 
-    def _count_over(self, sender: ConnectedPeer, kind: PartKind, count: int, room: int) -> int:
-        if count > room:
-            self.drop(sender.id, kind, count - room, Reason.OVER_LIMIT)
-        return max(0, room - count)
+    def _within_limit(self, sender: ConnectedPeer, control: Control) -> Control:
+        """The first parts of a control message, in the order of handling, as many as the limit allows."""
+        room = self.parameters.max_control_per_rpc
+        kept: list[Any] = []
+        for kind, parts in (
+            (PartKind.IHAVE, control.ihave),
+            (PartKind.IWANT, control.iwant),
+            (PartKind.GRAFT, control.graft),
+            (PartKind.PRUNE, control.prune),
+            (PartKind.EXTENSION, control.extensions),
+        ):
+            kept.append(parts[:room])
+            if len(parts) > room:
+                self.drop(sender.id, kind, len(parts) - room, Reason.OVER_LIMIT)
+            room = max(0, room - len(parts))
+        return Control(*kept)
 
     def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason) -> None:
         """Report parts of a received RPC that are not acted on."""

@@ -10,9 +10,9 @@ length that the real thing has by default, so that byte counts mean something (`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import NamedTuple
 
-from hearsay.core.identifiers import Identifier
+from hearsay.core.identifiers import Identifier, TopicId
 from hearsay.core.rpc import Control, Message, PartKind, Rpc
 
 SIMULATED_PEER_BYTES = 38
@@ -24,7 +24,7 @@ SIMULATED_SIGNATURE_BYTES = 64
 
 
 def varint_size(value: int) -> int:
-    return max(1, (value.bit_length() + 6) // 7)
+    return (value.bit_length() + 6) // 7 if value else 1
 
 
 def _field(length: int) -> int:
@@ -32,9 +32,9 @@ def _field(length: int) -> int:
     return 1 + varint_size(length) + length
 
 
-def identifier_size(identifier: Identifier, simulated: int = SIMULATED_PEER_BYTES) -> int:
+def identifier_size(identifier: Identifier) -> int:
     if isinstance(identifier, int):
-        return simulated
+        return SIMULATED_PEER_BYTES
     return len(identifier.encode()) if isinstance(identifier, str) else len(identifier)
 
 
@@ -42,8 +42,13 @@ def _text(identifier: Identifier) -> int:
     return _field(identifier_size(identifier))
 
 
-def _ids(ids: Iterable[Identifier]) -> int:
-    return sum(_field(identifier_size(known, SIMULATED_MESSAGE_ID_BYTES)) for known in ids)
+_SIMULATED_ID_FIELD = _field(SIMULATED_MESSAGE_ID_BYTES)
+
+
+def _ids(ids: tuple[Identifier, ...]) -> int:
+    if ids and isinstance(ids[0], int):
+        return len(ids) * _SIMULATED_ID_FIELD  # a run has one type of ids
+    return sum(_field(identifier_size(known)) for known in ids)
 
 
 def message_size(message: Message) -> int:
@@ -59,43 +64,58 @@ def message_size(message: Message) -> int:
     return size
 
 
-def part_sizes(rpc: Rpc) -> list[tuple[PartKind, int, int]]:
-    """Per part, in the RPC's order: its kind, its bytes as an element of the RPC or control message, its count.
+class PartSize(NamedTuple):
+    """One part of an RPC: its bytes as an element of the RPC or control message, tag and length included."""
 
-    The count is the number of ids of an IHAVE or IWANT, otherwise 1.
-    """
-    parts: list[tuple[PartKind, int, int]] = []
+    kind: PartKind
+    topic: TopicId | None
+    bytes: int
+    count: int
+    """The number of ids of an IHAVE or IWANT, otherwise 1."""
+
+
+def part_sizes(rpc: Rpc) -> list[PartSize]:
+    """The parts in the RPC's order."""
+    parts: list[PartSize] = []
     for change in rpc.subscriptions:
         kind = PartKind.SUBSCRIBE if change.subscribe else PartKind.UNSUBSCRIBE
-        parts.append((kind, _field(2 + _text(change.topic)), 1))
+        parts.append(PartSize(kind, change.topic, _field(2 + _text(change.topic)), 1))
     for message in rpc.messages:
-        parts.append((PartKind.PUBLISH, _field(message_size(message)), 1))
+        parts.append(PartSize(PartKind.PUBLISH, message.topic, _field(message_size(message)), 1))
     if rpc.control is not None:
-        parts.extend(_control_parts(rpc.control))
+        _add_control(parts, rpc.control)
     return parts
 
 
-def _control_parts(control: Control) -> Iterable[tuple[PartKind, int, int]]:
+def _add_control(parts: list[PartSize], control: Control) -> None:
     for ihave in control.ihave:
-        yield PartKind.IHAVE, _field(_text(ihave.topic) + _ids(ihave.ids)), len(ihave.ids)
+        size = _field(_text(ihave.topic) + _ids(ihave.ids))
+        parts.append(PartSize(PartKind.IHAVE, ihave.topic, size, len(ihave.ids)))
     for iwant in control.iwant:
-        yield PartKind.IWANT, _field(_ids(iwant.ids)), len(iwant.ids)
+        parts.append(PartSize(PartKind.IWANT, None, _field(_ids(iwant.ids)), len(iwant.ids)))
     for graft in control.graft:
-        yield PartKind.GRAFT, _field(_text(graft.topic)), 1
+        parts.append(PartSize(PartKind.GRAFT, graft.topic, _field(_text(graft.topic)), 1))
     for prune in control.prune:
-        yield PartKind.PRUNE, _field(_text(prune.topic)), 1
+        parts.append(PartSize(PartKind.PRUNE, prune.topic, _field(_text(prune.topic)), 1))
     for extension in control.extensions:
         tag = varint_size(extension.field << 3 | 2)
-        yield PartKind.EXTENSION, tag + _field(len(extension.payload)) - 1, 1
+        parts.append(PartSize(PartKind.EXTENSION, None, tag - 1 + _field(len(extension.payload)), 1))
 
 
 def rpc_size(rpc: Rpc) -> int:
-    """The bytes of an RPC, without the length that frames it on a stream."""
-    size = 0
-    control = 0
-    for kind, part, _ in part_sizes(rpc):
-        if kind in (PartKind.PUBLISH, PartKind.SUBSCRIBE, PartKind.UNSUBSCRIBE):
-            size += part
-        else:
-            control += part
-    return size + (_field(control) if rpc.control is not None else 0)
+    """The bytes of an RPC as a protobuf message."""
+    return _enclosed(rpc, part_sizes(rpc))
+
+
+def framed_size(rpc: Rpc, parts: list[PartSize]) -> int:
+    """The bytes of an RPC on a stream, its length in front; `parts` are its `part_sizes`."""
+    size = _enclosed(rpc, parts)
+    return size + varint_size(size)
+
+
+def _enclosed(rpc: Rpc, parts: list[PartSize]) -> int:
+    if rpc.control is None:
+        return sum([part.bytes for part in parts])
+    outside = len(rpc.subscriptions) + len(rpc.messages)
+    control = sum([part.bytes for part in parts[outside:]])
+    return sum([part.bytes for part in parts[:outside]]) + _field(control)

@@ -121,6 +121,7 @@ class ReferenceEngine:
         """Run to the end; False when a stop was requested before."""
         end = self.plan.end_us
         queue = self.queue
+        nodes = self.nodes
         while (bucket := queue.open_next()) is not None:
             for entry in bucket:
                 queue.position += 1
@@ -129,7 +130,7 @@ class ReferenceEngine:
                     return self._finish()
                 self.now = time
                 if entry[2] == _RPC and entry[1] >= 0 and not self._service_us:
-                    self._receive(entry[1], entry[3], entry[5])
+                    self._receive(nodes[entry[1]], entry[5])
                 else:
                     self._dispatch(entry)
             self.recorder.flush_if_full()
@@ -347,7 +348,7 @@ class ReferenceEngine:
     def _handle_kind(self, node: SimNode, kind: int, entry: Entry) -> None:
         payload = entry[5]
         if kind == _RPC:
-            self._receive(node.id, entry[3], payload)
+            self._receive(node, payload)
         elif kind == EventKind.TIMER_FIRED:
             self.feed(node, TimerFired())
         elif kind == _PUBLISH:
@@ -366,8 +367,7 @@ class ReferenceEngine:
         else:
             raise AssertionError(f"event kind {kind} is never queued")
 
-    def _receive(self, number: int, source: int, payload: tuple[Link, Cargo]) -> None:
-        node = self.nodes[number]
+    def _receive(self, node: SimNode, payload: tuple[Link, Cargo]) -> None:
         link, cargo = payload
         router = node.router
         if router is None or link.cut or not link.twin.open:

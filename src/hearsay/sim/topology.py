@@ -100,9 +100,12 @@ def distinct(
     return [index + (0 <= exclude <= index) for index in indices]
 
 
-def draw_array(randomness: Randomness, purpose: Purpose, words: Sequence[int], last: Words) -> Words:
-    """`randomness.draw(purpose, *words, each)` for each of `last`."""
-    return _mix_array(last * np.uint64(GOLDEN) + np.uint64(randomness.draw(purpose, *words)))
+def draw_array(randomness: Randomness, purpose: Purpose, words: Sequence[int], *columns: Words) -> Words:
+    """`randomness.draw(purpose, *words, *row)` for each row of the columns."""
+    states = np.array(randomness.draw(purpose, *words), dtype=np.uint64)
+    for column in columns:
+        states = _mix_array(column * np.uint64(GOLDEN) + states)
+    return states
 
 
 def _mix_array(words: Words) -> Words:

@@ -12,15 +12,15 @@ Rules:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from hearsay.core.actions import Reason, Send, Via
 from hearsay.core.events import EventKind, RpcReceived, SendFailed
 from hearsay.core.identifiers import Micros
 from hearsay.core.randomness import Purpose, Randomness
 from hearsay.core.rpc import Control, Message, PartKind, Rpc
-from hearsay.core.sizes import part_sizes, rpc_size, varint_size
+from hearsay.core.sizes import framed_size, part_sizes
 from hearsay.sim.event_queue import EventQueue
 from hearsay.sim.latency import LatencyModel
 from hearsay.sim.nodes import Link, SimNode
@@ -34,8 +34,7 @@ _PUBLISH = int(PartKind.PUBLISH)
 _RPC = int(EventKind.RPC_RECEIVED)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One part of an RPC as the trace tells it."""
 
     kind: int
@@ -47,8 +46,7 @@ class Part:
     via: int
 
 
-@dataclass(frozen=True, slots=True)
-class Cargo:
+class Cargo(NamedTuple):
     """An RPC under way, shared by all copies of it: the event it will be, and what the trace says of it."""
 
     event: RpcReceived
@@ -88,8 +86,9 @@ class Transport:
 
     def learn(self, message: Message) -> None:
         """Note a message's topic number and the bytes of an RPC that carries it alone."""
-        size = rpc_size(Rpc(messages=(message,)))
-        self._sizes[message.id] = (self._topic_numbers[message.topic], size + varint_size(size))  # pyright: ignore[reportArgumentType]
+        alone = Rpc(messages=(message,))
+        size = framed_size(alone, part_sizes(alone))
+        self._sizes[message.id] = (self._topic_numbers[message.topic], size)  # pyright: ignore[reportArgumentType]
 
     def connect(self, link: Link, now: Micros) -> None:
         """A CONNECT travels; what is sent on the link later arrives later."""
@@ -134,12 +133,9 @@ class Transport:
         destination = link.destination
         sent = self._recorder.sent
         extend = self._values.extend
-        for part in cargo.parts:
-            sent[part.kind] += 1
-            extend(
-                (now, _SEND, part.kind, source, destination, part.topic, part.message, part.hops, part.bytes,
-                 part.count, part.via, delay, -1)
-            )  # fmt: skip
+        for kind, topic, message, hops, size, count, via in cargo.parts:
+            sent[kind] += 1
+            extend((now, _SEND, kind, source, destination, topic, message, hops, size, count, via, delay, -1))
         if self._loss_millionths:
             surviving = self._lose(link, cargo, sequence, arrival)
             if surviving is None:
@@ -194,28 +190,22 @@ class Transport:
             hops = node.hops.get(number, 0) + 1
             via = int(action.vias[0])
             return Cargo(event, (Part(_PUBLISH, topic, number, hops, size, 1, via),), (hops,), (via,), size)
-        hops = tuple(node.hops.get(message.id, 0) + 1 for message in rpc.messages)
+        hops = tuple([node.hops.get(message.id, 0) + 1 for message in rpc.messages])  # pyright: ignore[reportArgumentType]
         vias = tuple(map(int, action.vias))
-        size = rpc_size(rpc)
-        size += varint_size(size)
-        return Cargo(event, tuple(self._parts(rpc, hops, vias, size)), hops, vias, size)
-
-    def _parts(self, rpc: Rpc, hops: tuple[int, ...], vias: tuple[int, ...], size: int) -> list[Part]:
         sizes = part_sizes(rpc)
-        framing = size - sum(bytes_ for _, bytes_, _ in sizes)
-        topics = _part_topics(rpc)
-        first_message = len(rpc.subscriptions)
+        size = framed_size(rpc, sizes)
+        framing = size - sum([part.bytes for part in sizes])
         parts: list[Part] = []
-        for index, (kind, own_bytes, count) in enumerate(sizes):
+        for kind, name, own_bytes, count in sizes:
             message, hop, via = NONE, NONE, NONE
             if kind is PartKind.PUBLISH:
-                position = index - first_message
+                position = len(parts) - len(rpc.subscriptions)
                 number: Any = rpc.messages[position].id
                 message, hop, via = number, hops[position], vias[position]
-            name = topics[index]
-            topic = self._topic_numbers[name] if name is not None else NONE
-            parts.append(Part(int(kind), topic, message, hop, own_bytes + (0 if index else framing), count, via))
-        return parts
+            topic = NONE if name is None else self._topic_numbers[name]  # pyright: ignore[reportArgumentType]
+            parts.append(Part(int(kind), topic, message, hop, own_bytes + framing, count, via))
+            framing = 0
+        return Cargo(event, tuple(parts), hops, vias, size)
 
     def _lose(self, link: Link, cargo: Cargo, sequence: int, arrival: Micros) -> Cargo | None:
         """The cargo without the parts that are lost; None when nothing is left."""
@@ -233,20 +223,6 @@ class Transport:
             self._drop(link.source, link.destination, cargo.parts[index], arrival, Reason.LOST)
         kept = [index for index in range(len(cargo.parts)) if index not in lost]
         return _without(cargo, kept) if kept else None
-
-
-def _part_topics(rpc: Rpc) -> list[Any]:
-    """The topic of each part in the order of `part_sizes`; None where a part has none."""
-    topics: list[Any] = [change.topic for change in rpc.subscriptions]
-    topics += [message.topic for message in rpc.messages]
-    control = rpc.control
-    if control is not None:
-        topics += [ihave.topic for ihave in control.ihave]
-        topics += [None] * len(control.iwant)
-        topics += [graft.topic for graft in control.graft]
-        topics += [prune.topic for prune in control.prune]
-        topics += [None] * len(control.extensions)
-    return topics
 
 
 def _without(cargo: Cargo, kept: list[int]) -> Cargo:

@@ -1,0 +1,529 @@
+"""Scenarios from TOML: presets, files, overrides, and error messages that say where.
+
+Rules:
+
+* Layers, later ones win: the built-in defaults, a preset, the file, `--router`, `--set`. Tables are merged key by
+  key, arrays are replaced. A file names the preset it starts from with `preset = "…"` at its top.
+* A layer that changes the kind of router keeps the parameters of the layers below that the new kind also has.
+* All that is wrong is reported at once, a line each: `file.toml:12: network.nodes = -3: must be in 1…100000000`, or
+  `--set network.nodes=-3: must be …`. Files that the scenario names are read, and their bad lines reported too.
+* Paths are relative to the scenario file, those of `--set` to the working directory.
+* `dump_scenario` spells everything out; loading that gives an equal scenario.
+
+tomllib does not tell where a key stood. `locate_lines` walks over a text that tomllib has accepted and notes the line
+of every key, array element and table, so it need not find mistakes itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeAlias, cast, get_args
+
+import tomli_w
+from pydantic import BaseModel, ValidationError
+
+from hearsay.core.parameters import Violation
+from hearsay.core.registry import find_router
+from hearsay.sim.latency import read_regions
+from hearsay.sim.scenario import RouterChoice, Scenario, ScenarioError, unknown_key
+from hearsay.sim.topology import read_edges, read_text
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+Document: TypeAlias = dict[str, object]
+
+_FILE_KEYS = (("network", "edges_file"), ("links", "regions_file"))
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_MAX_SHOWN = 60
+
+
+def preset_names() -> tuple[str, ...]:
+    """The presets there are, in alphabetical order."""
+    folder = files("hearsay").joinpath("sim", "presets")
+    return tuple(
+        sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    )
+
+
+def preset_text(name: str) -> str:
+    """A preset as commented TOML; raises `ScenarioError` when there is none of that name."""
+    if name not in preset_names():
+        raise ScenarioError([f"preset {name!r}: {_no_such_preset(name)}"])
+    return files("hearsay").joinpath("sim", "presets", f"{name}.toml").read_text("utf-8")
+
+
+def load_scenario(
+    path: Path | None = None,
+    preset: str | None = None,
+    overrides: Sequence[tuple[str, object]] = (),
+    *,
+    router: str | None = None,
+) -> Scenario:
+    """The scenario of a file, a preset, both or neither; `preset` wins over the file's own."""
+    problems: list[str] = []
+    layers = _Layers()
+    document, lines = _parse_file(path) if path is not None else ({}, {})
+    own_preset = document.pop("preset", None)
+    if preset is None and own_preset is not None:
+        if isinstance(own_preset, str) and own_preset in preset_names():
+            preset = own_preset
+        else:
+            shown = _shown_value(own_preset)
+            problems.append(f"{path}:{lines['preset',]}: preset = {shown}: {_no_such_preset(own_preset)}")
+    if preset is not None:
+        layers.add(_parse(preset_text(preset), f"preset {preset}"), _Origin(f"preset {preset}"), {})
+    if path is not None:
+        _resolve_paths(document, path.parent)
+        layers.add(document, _Origin(str(path)), lines)
+    if router is not None:
+        try:
+            layers.document = replace_router(layers.document, router)
+        except ScenarioError as error:
+            problems += error.problems
+    for key, value in overrides:
+        try:
+            layers.override(key, value)
+        except ScenarioError as error:
+            problems += error.problems
+    try:
+        scenario = Scenario.model_validate(layers.document)
+    except ValidationError as error:
+        raise ScenarioError(problems + layers.explain(error)) from None
+    problems += _file_problems(scenario)
+    if problems:
+        raise ScenarioError(problems)
+    return scenario
+
+
+def dump_scenario(scenario: Scenario) -> str:
+    """Fully resolved TOML: every key that has a value, every router parameter."""
+    return tomli_w.dumps(_plain(scenario))
+
+
+def replace_router(document: Mapping[str, object], kind: str) -> Document:
+    """The same scenario with another router, which keeps the preset and the parameters that it also has."""
+    try:
+        definition = find_router(kind)
+    except ValueError as error:
+        raise ScenarioError([f"--router {kind}: {error}"]) from None
+    replaced: Document = {"kind": kind}
+    old = document.get("router", {})
+    if isinstance(old, Mapping):
+        for key, value in cast("Mapping[str, object]", old).items():
+            if key in definition.parameters.names() or (key == "preset" and value in definition.presets):
+                replaced[key] = value
+    return {**document, "router": replaced}
+
+
+def locate_lines(text: str) -> dict[KeyPath, int]:
+    """The line of every key, array element and table of a valid TOML text; array elements by their index."""
+    return _Locator(text).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where a value was said. An override's label ends in the value of its `path`."""
+
+    label: str
+    path: KeyPath | None = None
+    line: int = 0
+
+
+class _Layers:
+    """The merged document, and for each of its values where it comes from."""
+
+    def __init__(self) -> None:
+        self.document: Document = {}
+        self._origins: dict[KeyPath, _Origin] = {(): _Origin("scenario")}
+
+    def add(self, document: Document, origin: _Origin, lines: Mapping[KeyPath, int]) -> None:
+        router = document.get("router")
+        if isinstance(router, dict):
+            self._change_router(cast(Document, router).get("kind"))
+        self._origins[()] = origin
+        self.document = self._merge(self.document, document, ())
+        for path in _paths(document, ()):
+            line = lines.get(path)
+            self._origins[path] = _Origin(f"{origin.label}:{line}", None, line) if line else origin
+
+    def override(self, key: str, value: object) -> None:
+        label = f"--set {key}={value if isinstance(value, str) else _shown_value(value)}"
+        path = tuple(int(part) if part.isascii() and part.isdigit() else part for part in key.split("."))
+        if "" in path or isinstance(path[0], int):
+            raise ScenarioError([f"{label}: {key!r} is not the path of a key"])
+        parsed = _parse_value(value) if isinstance(value, str) else value
+        if path in _FILE_KEYS and isinstance(parsed, str) and parsed:
+            parsed = str(Path(parsed).absolute())
+        self.document = deepcopy(self.document)
+        _put(self.document, path, parsed, label)
+        self._forget_below(path)
+        for below in _paths(parsed, path):
+            self._origins[below] = _Origin(label, path)
+
+    def explain(self, error: ValidationError) -> list[str]:
+        """A line for each thing that is wrong, those of the file in its order."""
+        found: list[tuple[int, str]] = []
+        for path, violation in _violations(error):
+            origin = next(
+                self._origins[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self._origins
+            )
+            if origin.path == path:
+                found.append((origin.line, f"{origin.label}: {violation.rule}"))
+            else:
+                found.append((origin.line, f"{origin.label}: {violation.field}{violation.rule}"))
+        return [line for _, line in sorted(found, key=lambda one: one[0])]
+
+    def _change_router(self, kind: object) -> None:
+        below = self.document.get("router")
+        if not isinstance(kind, str) or not isinstance(below, dict):
+            return
+        if cast(Document, below).get("kind", "gossipsub") != kind:
+            try:
+                self.document = replace_router(self.document, kind)
+            except ScenarioError:
+                return  # The document's check says that there is no such router.
+
+    def _merge(self, base: Document, top: Document, path: KeyPath) -> Document:
+        merged = dict(base)
+        for key, value in top.items():
+            below = merged.get(key)
+            if isinstance(below, dict) and isinstance(value, dict):
+                merged[key] = self._merge(cast(Document, below), cast(Document, value), (*path, key))
+            else:
+                self._forget_below((*path, key))
+                merged[key] = value
+        return merged
+
+    def _forget_below(self, path: KeyPath) -> None:
+        for known in [known for known in self._origins if known[: len(path)] == path]:
+            del self._origins[known]
+
+
+def _paths(value: object, path: KeyPath) -> Iterator[KeyPath]:
+    """The path of a value and of all values in it."""
+    yield path
+    if isinstance(value, dict):
+        for key, inner in cast(Document, value).items():
+            yield from _paths(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(cast("list[object]", value)):
+            yield from _paths(inner, (*path, index))
+
+
+def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
+    """Set one value; tables on the way are made, and so is the element right after an array's last."""
+    here: object = document
+    for place, part in enumerate(path):
+        last = place == len(path) - 1
+        fresh: object = value if last else ([] if isinstance(path[place + 1], int) else {})
+        if isinstance(here, dict) and isinstance(part, str):
+            table = cast(Document, here)
+            if last or part not in table:
+                table[part] = fresh
+            here = table[part]
+        elif isinstance(here, list) and isinstance(part, int):
+            array = cast("list[object]", here)
+            if part > len(array):
+                raise ScenarioError([f"{label}: {_dotted(path[:place])} has {len(array)} elements, numbered from 0"])
+            if part == len(array):
+                array.append(fresh)
+            elif last:
+                array[part] = fresh
+            here = array[part]
+        else:
+            what = "an array: a number must follow" if isinstance(here, list) else "not a table"
+            raise ScenarioError([f"{label}: {_dotted(path[:place])} is {what}"])
+
+
+def _parse_value(text: str) -> object:
+    """An override's value: TOML when it is that, a plain string otherwise."""
+    if "\n" in text:
+        return text
+    try:
+        return _parse(f"value = {text}", "")["value"]
+    except ScenarioError:
+        return text
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal("Infinity")  # An exponent beyond what even a decimal can hold.
+
+
+def _parse(text: str, label: str) -> Document:
+    try:
+        return tomllib.loads(text, parse_float=cast(Any, _decimal))
+    except RecursionError:
+        raise ScenarioError([f"{label}: is nested too deeply"]) from None
+    except ValueError as error:
+        message = str(error)
+        place = _PLACE.search(message)
+        if place is None:
+            raise ScenarioError([f"{label}: {message}"]) from None
+        line = place.group(1) or str(text.rstrip().count("\n") + 1)
+        raise ScenarioError([f"{label}:{line}: {message[: place.start()]}"]) from None
+
+
+def _parse_file(path: Path) -> tuple[Document, dict[KeyPath, int]]:
+    text = read_text(path)
+    document = _parse(text, str(path))
+    return document, locate_lines(text)
+
+
+def _resolve_paths(document: Document, folder: Path) -> None:
+    for section, key in _FILE_KEYS:
+        table = document.get(section)
+        if isinstance(table, dict):
+            values = cast(Document, table)
+            name = values.get(key)
+            if isinstance(name, str) and name:
+                values[key] = str((folder / name).absolute())
+
+
+def _file_problems(scenario: Scenario) -> list[str]:
+    try:
+        if scenario.network.edges_file is not None:
+            read_edges(Path(scenario.network.edges_file), scenario.network.nodes)
+    except ScenarioError as error:
+        edge_problems = error.problems
+    else:
+        edge_problems: list[str] = []
+    try:
+        if scenario.links.regions_file is not None:
+            read_regions(Path(scenario.links.regions_file))
+    except ScenarioError as error:
+        return edge_problems + error.problems
+    return edge_problems
+
+
+def _no_such_preset(name: object) -> str:
+    names = preset_names()
+    close = get_close_matches(str(name), names, n=1)
+    return f"no such preset, did you mean {close[0]!r}?" if close else f"no such preset; there are {', '.join(names)}"
+
+
+def _violations(error: ValidationError) -> Iterator[tuple[KeyPath, Violation]]:
+    """What pydantic found: the path, and as `field` how a message names the key with its value."""
+    for found in error.errors():
+        path: KeyPath = found["loc"]
+        value: object = found["input"]
+        match found["type"]:
+            case "violations":
+                for violation in cast("tuple[Violation, ...]", found.get("ctx", {})["violations"]):
+                    inner = (*path, *(int(part) if part.isdigit() else part for part in violation.field.split(".")))
+                    yield inner, _named(inner, violation.value, violation.rule)
+            case "missing":
+                yield path, Violation(f"{_dotted(path)}: ", None, "is required")
+            case "extra_forbidden":
+                yield path, _named(path, value, unknown_key(str(path[-1]), _known_keys(path[:-1])))
+            case "tuple_type":
+                yield path, _named(path, value, "must be an array")
+            case "model_type":
+                yield path, _named(path, value, "must be a table")
+            case _:
+                yield path, _named(path, value, found["msg"])
+
+
+def _named(path: KeyPath, value: object, rule: str) -> Violation:
+    return Violation(f"{_dotted(path)} = {_shown_value(value)}: ", value, rule)
+
+
+def _known_keys(path: KeyPath) -> list[str]:
+    """The keys that the section at a path knows."""
+    section: type[BaseModel] = Scenario
+    for part in path:
+        if isinstance(part, str):
+            section = _section_in(section.model_fields[part].annotation) or section
+    return list(section.model_fields)
+
+
+def _section_in(annotation: object) -> type[BaseModel] | None:
+    """The section that a field holds, perhaps optional or many times."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        return annotation if issubclass(annotation, BaseModel) else None
+    return next((found for inner in get_args(annotation) if (found := _section_in(inner))), None)
+
+
+def _dotted(path: KeyPath) -> str:
+    return ".".join(
+        part if isinstance(part, str) and _BARE_KEY.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+        for part in path
+    )
+
+
+def _shown_value(value: object) -> str:
+    """A value much as TOML writes it, on one line and not too long."""
+    match value:
+        case bool():
+            text = "true" if value else "false"
+        case str():
+            text = json.dumps(value, ensure_ascii=False)
+        case list() | tuple():
+            text = f"[{', '.join(_shown_value(inner) for inner in cast('Sequence[object]', value))}]"
+        case dict():
+            pairs = cast(Document, value).items()
+            text = "{" + ", ".join(f"{key} = {_shown_value(inner)}" for key, inner in pairs) + "}"
+        case _:
+            text = str(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+
+
+def _plain(section: BaseModel) -> Document:
+    """A section as TOML can write it; keys without a value are left out."""
+    return {
+        key: _plain_value(value) for key in type(section).model_fields if (value := getattr(section, key)) is not None
+    }
+
+
+def _plain_value(value: object) -> object:
+    match value:
+        case BaseModel():
+            return _plain(value)
+        case RouterChoice():
+            return value.to_mapping()
+        case StrEnum():
+            return str(value)
+        case tuple():
+            return [_plain_value(inner) for inner in cast("tuple[object, ...]", value)]
+        case Decimal() if value == value.to_integral_value():
+            return int(value)
+        case _:
+            return value
+
+
+class _Locator:
+    """One pass over a valid TOML text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._newlines = [found.start() for found in re.finditer("\n", text)]
+        self._lines: dict[KeyPath, int] = {}
+        self._tables_in: dict[KeyPath, int] = {}
+
+    def run(self) -> dict[KeyPath, int]:
+        table: KeyPath = ()
+        self._skip_blank()
+        while self._at < len(self._text):
+            if self._text[self._at] == "[":
+                table = self._header()
+            else:
+                self._pair(table)
+            self._skip_blank()
+        return self._lines
+
+    def _mark(self, path: KeyPath) -> None:
+        self._lines.setdefault(path, bisect_left(self._newlines, self._at) + 1)
+
+    def _header(self) -> KeyPath:
+        """`[a.b]` or `[[a.b]]`; a step through an array of tables means its last element."""
+        brackets = 2 if self._text.startswith("[[", self._at) else 1
+        self._at += brackets
+        key = self._key()
+        path: KeyPath = ()
+        for place, part in enumerate(key, start=1):
+            path = (*path, part)
+            self._mark(path)
+            if place == len(key) and brackets == 2:
+                self._tables_in[path] = self._tables_in.get(path, 0) + 1
+            if path in self._tables_in:
+                path = (*path, self._tables_in[path] - 1)
+                self._mark(path)
+        self._at = self._text.index("]", self._at) + brackets
+        return path
+
+    def _pair(self, table: KeyPath) -> None:
+        start = self._at
+        key = self._key()
+        after_key, self._at = self._at, start
+        path = table
+        for part in key:
+            path = (*path, part)
+            self._mark(path)
+        self._at = self._text.index("=", after_key) + 1
+        self._skip_blank()
+        self._value(path)
+
+    def _key(self) -> list[str]:
+        parts: list[str] = []
+        while True:
+            self._skip_blank()
+            start = self._at
+            if self._text[start] in "\"'":
+                self._string()
+                parts.append(tomllib.loads(f"key = {self._text[start : self._at]}")["key"])
+            else:
+                bare = _BARE_KEY.match(self._text, start)
+                self._at = bare.end() if bare else start + 1
+                parts.append(self._text[start : self._at])
+            while self._text[self._at] in " \t":
+                self._at += 1
+            if self._text[self._at] != ".":
+                return parts
+            self._at += 1
+
+    def _value(self, path: KeyPath) -> None:
+        match self._text[self._at]:
+            case '"' | "'":
+                self._string()
+            case "[":
+                self._at += 1
+                index = 0
+                while self._inside("]"):
+                    self._mark((*path, index))
+                    self._value((*path, index))
+                    index += 1
+            case "{":
+                self._at += 1
+                while self._inside("}"):
+                    self._pair(path)
+            case _:
+                while self._at < len(self._text) and self._text[self._at] not in ",]}#\n":
+                    self._at += 1
+
+    def _inside(self, closing: str) -> bool:
+        """Step to the next element; False behind the closing bracket."""
+        self._skip_blank()
+        if self._text[self._at] == ",":
+            self._at += 1
+            self._skip_blank()
+        if self._text[self._at] == closing:
+            self._at += 1
+            return False
+        return True
+
+    def _string(self) -> None:
+        quote = self._text[self._at]
+        end = quote * 3 if self._text.startswith(quote * 3, self._at) else quote
+        self._at += len(end)
+        while not self._text.startswith(end, self._at):
+            self._at += 2 if quote == '"' and self._text[self._at] == "\\" else 1
+        self._at += len(end)
+        # A long string may end in one or two quotes of its own.
+        while len(end) == 3 and self._text.startswith(quote, self._at):
+            self._at += 1
+
+    def _skip_blank(self) -> None:
+        while self._at < len(self._text):
+            if self._text[self._at] == "#":
+                newline = self._text.find("\n", self._at)
+                self._at = len(self._text) if newline < 0 else newline
+            elif self._text[self._at] in " \t\r\n":
+                self._at += 1
+            else:
+                return
