@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from hearsay.core.identifiers import Micros, PeerId, TopicId
 from hearsay.core.inspect import Peering
 from hearsay.core.peers import ConnectedPeer, PeerGroup
-from hearsay.core.randomness import Purpose, key_of, sample
+from hearsay.core.randomness import Purpose, sample
 from hearsay.core.shell import Router
 
 
@@ -86,6 +86,6 @@ class Fanout:
             return
         shell = self._shell
         candidates = [peer for peer in shell.peers.in_topic(topic).native if peer not in route.peers]
-        state = shell.randomness.draw(Purpose.FANOUT, shell.key, key_of(topic), tick, len(route.peers))
+        state = shell.draw(Purpose.FANOUT, topic, tick, len(route.peers))
         for peer in sample(state, candidates, missing):
             route.peers.add(peer)

@@ -27,7 +27,7 @@ from hearsay.core.mcache import MessageCache
 from hearsay.core.mesh import MeshParameters
 from hearsay.core.meshsub import MeshStrategy
 from hearsay.core.parameters import Violation, choice, integer, milliseconds
-from hearsay.core.peers import ConnectedPeer
+from hearsay.core.peers import ConnectedPeer, PeerGroup
 from hearsay.core.randomness import Purpose, key_of, sample
 from hearsay.core.rpc import IHave, IWant, Message, PartKind
 from hearsay.core.seen import SeenCache, TimedSeen, WindowedSeen
@@ -209,7 +209,7 @@ class Gossipsub(MeshStrategy):
 
     def _gossip(self, tick: int) -> None:
         """IHAVE for the recent messages of every topic one routes (r1, "Gossip is emitted by selecting peers")."""
-        by_topic = self.cache.topics_in_window()
+        by_topic = self.cache.gossip()
         for topic in sorted(by_topic):
             if topic in self.mesh.topics:
                 routed = self.mesh.topics[topic]
@@ -220,11 +220,11 @@ class Gossipsub(MeshStrategy):
             ids = tuple(sorted(by_topic[topic]))[-self.own.max_ids_per_ihave :]
             self.shell.outbox.ihave(self._gossip_targets(topic, routed, tick), topic, ids)
 
-    def _gossip_targets(self, topic: TopicId, routed: Iterable[PeerId], tick: int) -> list[PeerId]:
+    def _gossip_targets(self, topic: TopicId, routed: PeerGroup, tick: int) -> list[PeerId]:
         shell = self.shell
-        state = shell.randomness.draw(Purpose.GOSSIP, shell.key, key_of(topic), tick)
+        state = shell.draw(Purpose.GOSSIP, topic, tick)
         candidates = shell.peers.in_topic(topic).native.ordered
-        inside = frozenset(routed)
+        inside = routed.members
         if self.own.gossip_targets is GossipTargets.SELECT_THEN_FILTER:
             return [peer for peer in sample(state, candidates, self.own.degree_lazy) if peer not in inside]
         return sample(state, [peer for peer in candidates if peer not in inside], self.own.degree_lazy)

@@ -51,21 +51,17 @@ class MessageCache:
 
     def window(self, topic: TopicId) -> tuple[MessageId, ...]:
         """The ids of a topic in the gossip windows, ascending."""
-        return tuple(
-            sorted(
-                message_id
-                for window in self._gossip_windows()
-                for message_id, of_topic in window.items()
-                if of_topic == topic
-            )
-        )
+        return tuple(sorted(self.gossip().get(topic, ())))
 
-    def topics_in_window(self) -> dict[TopicId, list[MessageId]]:
+    def gossip(self) -> dict[TopicId, list[MessageId]]:
         """The ids in the gossip windows by topic."""
         by_topic: dict[TopicId, list[MessageId]] = {}
-        for window in self._gossip_windows():
-            for message_id, topic in window.items():
-                by_topic.setdefault(topic, []).append(message_id)
+        windows = self._windows
+        for index in range(min(self._gossip, len(windows))):
+            window = windows[index]
+            if window:
+                for message_id, topic in window.items():
+                    by_topic.setdefault(topic, []).append(message_id)
         return by_topic
 
     def shift(self) -> None:
@@ -83,9 +79,6 @@ class MessageCache:
 
     def __len__(self) -> int:
         return len(self._messages)
-
-    def _gossip_windows(self) -> Iterator[dict[MessageId, TopicId]]:
-        return (self._windows[index] for index in range(min(self._gossip, len(self._windows))))
 
     def _drop_oldest(self) -> None:
         for window in reversed(self._windows):

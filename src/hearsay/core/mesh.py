@@ -25,7 +25,7 @@ from hearsay.core.identifiers import Micros, PeerId, TopicId
 from hearsay.core.inspect import Peering
 from hearsay.core.parameters import RouterParameters, Violation, choice, integer, milliseconds
 from hearsay.core.peers import ConnectedPeer, PeerGroup
-from hearsay.core.randomness import Purpose, key_of, sample
+from hearsay.core.randomness import Purpose, sample
 from hearsay.core.rpc import PartKind, Rpc
 from hearsay.core.shell import Router
 
@@ -155,7 +155,8 @@ class Mesh:
 
     def upkeep(self, tick: int) -> None:
         """The stabilisation of meshsub, once per heartbeat and topic."""
-        self._send_again(sorted(self._unsent))
+        if self._unsent:
+            self._send_again(sorted(self._unsent))
         parameters = self._parameters
         for topic in sorted(self.topics):
             mesh = self.topics[topic]
@@ -198,14 +199,14 @@ class Mesh:
 
     def _graft_random(self, topic: TopicId, mesh: PeerGroup, count: int, purpose: Purpose, tick: int) -> None:
         shell = self._shell
-        candidates = [peer for peer in shell.peers.in_topic(topic).native if peer not in mesh]
-        state = shell.randomness.draw(purpose, shell.key, key_of(topic), tick)
+        candidates = [peer for peer in shell.peers.in_topic(topic).native.ordered if peer not in mesh.members]
+        state = shell.draw(purpose, topic, tick)
         for peer in sample(state, candidates, count):
             self._graft(topic, mesh, peer)
 
     def _prune_random(self, topic: TopicId, mesh: PeerGroup, count: int, tick: int) -> None:
         shell = self._shell
-        state = shell.randomness.draw(Purpose.PRUNE, shell.key, key_of(topic), tick)
+        state = shell.draw(Purpose.PRUNE, topic, tick)
         for peer in sample(state, mesh.ordered, count):
             mesh.discard(peer)
             shell.actions.append(PeerPruned(topic, peer))

@@ -91,7 +91,7 @@ class Meshsub(MeshStrategy):
         if message.topic not in self.mesh.topics:
             shell = self.shell
             topic_peers = shell.peers.in_topic(message.topic).native.ordered
-            state = shell.randomness.draw(Purpose.FANOUT, shell.key, key_of(message.topic), key_of(message.id))
+            state = shell.draw(Purpose.FANOUT, message.topic, key_of(message.id))
             chosen = sample(state, topic_peers, self.mesh_parameters.degree)
             shell.outbox.forward(chosen, message, Via.FANOUT, None)
         self.forward(message, None)

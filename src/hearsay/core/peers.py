@@ -10,39 +10,40 @@ from hearsay.core.identifiers import PeerId, TopicId
 class PeerGroup:
     """A set of peers that is always walked in ascending order, so that nothing depends on how it grew."""
 
-    __slots__ = ("_members", "_ordered")
+    __slots__ = ("_ordered", "members")
 
     def __init__(self) -> None:
-        self._members: set[PeerId] = set()
+        self.members: set[PeerId] = set()
+        """For looking up, not for walking or changing."""
         self._ordered: tuple[PeerId, ...] | None = ()
 
     @property
     def ordered(self) -> tuple[PeerId, ...]:
         if self._ordered is None:
-            self._ordered = tuple(sorted(self._members))
+            self._ordered = tuple(sorted(self.members))
         return self._ordered
 
     def add(self, peer: PeerId) -> bool:
         """True when the peer is new here."""
-        if peer in self._members:
+        if peer in self.members:
             return False
-        self._members.add(peer)
+        self.members.add(peer)
         self._ordered = None
         return True
 
     def discard(self, peer: PeerId) -> bool:
         """True when the peer was here."""
-        if peer not in self._members:
+        if peer not in self.members:
             return False
-        self._members.remove(peer)
+        self.members.remove(peer)
         self._ordered = None
         return True
 
     def __contains__(self, peer: PeerId) -> bool:
-        return peer in self._members
+        return peer in self.members
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self.members)
 
     def __iter__(self) -> Iterator[PeerId]:
         return iter(self.ordered)

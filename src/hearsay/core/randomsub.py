@@ -53,7 +53,7 @@ class Randomsub(Strategy):
         shell = self.shell
         excluded = (received_from, message.source)
         candidates = [peer for peer in shell.peers.in_topic(message.topic).native if peer not in excluded]
-        state = shell.randomness.draw(Purpose.RANDOMSUB, shell.key, key_of(message.topic), key_of(message.id))
+        state = shell.draw(Purpose.RANDOMSUB, message.topic, key_of(message.id))
         chosen = sample(state, candidates, self._own.reach)
         shell.outbox.forward(chosen, message, Via.RANDOM, received_from)
         self.flood(message, received_from)

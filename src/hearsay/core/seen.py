@@ -85,8 +85,8 @@ class WindowedSeen:
         self._windows = windows
         self._limit = limit
         self._first: dict[MessageId, tuple[Micros, PeerId | None]] = {}
-        self._open: deque[MessageId] = deque()
-        self._closed: deque[deque[MessageId]] = deque()
+        self._open: list[MessageId] = []
+        self._closed: deque[list[MessageId]] = deque()
 
     def contains(self, message_id: MessageId, now: Micros) -> bool:
         return message_id in self._first
@@ -99,10 +99,10 @@ class WindowedSeen:
 
     def shift(self) -> None:
         self._closed.append(self._open)
-        self._open = deque()
+        self._open = []
         if len(self._closed) > self._windows:
             for message_id in self._closed.popleft():
-                self._first.pop(message_id, None)
+                del self._first[message_id]
 
     def entries(self, now: Micros) -> list[SeenEntry]:
         return [SeenEntry(message_id, first_us, sender) for message_id, (first_us, sender) in self._first.items()]
@@ -113,5 +113,5 @@ class WindowedSeen:
     def _drop_oldest(self) -> None:
         for window in (*self._closed, self._open):
             if window:
-                self._first.pop(window.popleft(), None)
+                del self._first[window.pop(0)]
                 return

@@ -18,6 +18,7 @@ dropped and traced.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, assert_never
 
 from hearsay.core.actions import (
@@ -55,7 +56,7 @@ from hearsay.core.inspect import Peering, PeerState, RouterState, SeenState, Sta
 from hearsay.core.outbox import Outbox
 from hearsay.core.parameters import RouterParameters
 from hearsay.core.peers import ConnectedPeer, PeerBook
-from hearsay.core.randomness import Randomness, key_of
+from hearsay.core.randomness import Purpose, Randomness, extend, key_of
 from hearsay.core.rpc import Control, Message, PartKind, Rpc, Subscription
 from hearsay.core.sizes import identifier_size, message_size
 from hearsay.core.strategy import Strategy
@@ -69,7 +70,9 @@ class Router:
     """One node's router: the shared shell around a strategy."""
 
     __slots__ = (
+        "_states",
         "actions",
+        "deadline",
         "joined",
         "key",
         "node",
@@ -96,7 +99,10 @@ class Router:
         self.outbox = Outbox(self.parameters.coalesce)
         self.actions: list[Action] = []
         self.seen = strategy.new_seen_cache()
+        self._states: dict[tuple[Purpose, TopicId], int] = {}
         strategy.attach(self)
+        self.deadline: Callable[[], Micros | None] = strategy.deadline
+        """`deadline()`: when the next `TimerFired` is due."""
 
     def handle(self, event: Event, now: Micros) -> list[Action]:
         """One event in, the actions it causes out, in order."""
@@ -168,9 +174,14 @@ class Router:
             self.outbox.flush(actions)
         return actions
 
-    def deadline(self) -> Micros | None:
-        """When the next `TimerFired` is due."""
-        return self.strategy.deadline()
+    def draw(self, purpose: Purpose, topic: TopicId, *words: int) -> int:
+        """This node's draw for a topic: a hash of (seed, purpose, node, topic, words)."""
+        state = self._states.get((purpose, topic))
+        if state is None:
+            state = self._states[purpose, topic] = self.randomness.draw(purpose, self.key, key_of(topic))
+        for word in words:
+            state = extend(state, word)
+        return state
 
     def inspect(self) -> RouterState:
         """The state as the guide's table."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from hearsay.sim.scenario import Scenario
-from hearsay.sim.scenario import TopologyKind
+from hearsay.sim.scenario import Scenario, TopologyKind
 
 BYTES_PER_NODE = 12_000
 BYTES_PER_LINK_END = 900

@@ -21,11 +21,12 @@ MINIMUM_WIDTH_US = 1000
 
 
 class EventQueue:
-    __slots__ = ("_buckets", "_numbers", "_open", "_open_number", "position", "width_us")
+    __slots__ = ("_numbers", "_open", "_open_number", "buckets", "position", "width_us")
 
     def __init__(self, smallest_latency_us: Micros) -> None:
         self.width_us = max(smallest_latency_us, MINIMUM_WIDTH_US)
-        self._buckets: dict[int, list[Entry]] = {}
+        self.buckets: dict[int, list[Entry]] = {}
+        """Entries of buckets to come, by time over width, unsorted."""
         self._numbers: list[int] = []
         self._open: list[Entry] = []
         self._open_number = -1
@@ -34,13 +35,13 @@ class EventQueue:
 
     def push(self, entry: Entry) -> None:
         number = entry[0] // self.width_us
-        bucket = self._buckets.get(number)
+        bucket = self.buckets.get(number)
         if bucket is not None:
             bucket.append(entry)
         elif number == self._open_number:
             insort(self._open, entry, lo=self.position)
         else:
-            self._buckets[number] = [entry]
+            self.buckets[number] = [entry]
             heappush(self._numbers, number)
 
     def open_next(self) -> list[Entry] | None:
@@ -48,7 +49,7 @@ class EventQueue:
         if not self._numbers:
             return None
         self._open_number = heappop(self._numbers)
-        self._open = self._buckets.pop(self._open_number)
+        self._open = self.buckets.pop(self._open_number)
         self._open.sort()
         self.position = 0
         return self._open
@@ -56,5 +57,5 @@ class EventQueue:
     def waiting(self) -> Iterator[Entry]:
         """All entries that are not done, in no particular order."""
         yield from self._open[self.position :]
-        for bucket in self._buckets.values():
+        for bucket in self.buckets.values():
             yield from bucket

@@ -27,7 +27,7 @@ from hearsay.core.parameters import MAX_TIME_MS
 from hearsay.core.randomness import Purpose, Randomness, below
 from hearsay.sim.quantiles import log_normal_minimum_us, log_normal_us
 from hearsay.sim.scenario import LatencyKind, Scenario, ScenarioError, scaled
-from hearsay.sim.topology import read_text
+from hearsay.sim.topology import read_text, shown
 
 _HEADER = ["from", "to", "latency_ms", "jitter_ms"]
 
@@ -181,22 +181,22 @@ def read_regions(path: Path) -> Regions:
             source, destination, *times = row
             latency_us, jitter_us = (_milliseconds(text) for text in times)
         except ValueError as error:
-            problems.append(f"{path}:{line}: {error}")
+            problems.append(f"{shown(path)}:{line}: {error}")
             continue
         if (source, destination) in pairs:
-            problems.append(f"{path}:{line}: from {source!r} to {destination!r} is there already")
+            problems.append(f"{shown(path)}:{line}: from {source!r} to {destination!r} is there already")
         pairs[source, destination] = (latency_us, jitter_us)
         names |= {source: None, destination: None}
     matrix: dict[tuple[str, str], tuple[Micros, Micros]] = {}
     for a, b in combinations_with_replacement(names, 2):
         given = [pairs[pair] for pair in ((a, b), (b, a)) if pair in pairs]
         if not given:
-            problems.append(f"{path}: no latency from {a!r} to {b!r}")
+            problems.append(f"{shown(path)}: no latency from {a!r} to {b!r}")
             continue
         mean = (sum(base for base, _ in given) // len(given), sum(jitter for _, jitter in given) // len(given))
         matrix[a, b] = matrix[b, a] = mean
     if not names and not problems:
-        problems.append(f"{path}: names no regions")
+        problems.append(f"{shown(path)}: names no regions")
     if problems:
         raise ScenarioError(problems)
     return Regions(
@@ -218,13 +218,13 @@ def _rows(path: Path, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
             if not header_seen:
                 header_seen = True
                 if row != _HEADER:
-                    raise ScenarioError([f"{path}:{reader.line_num}: the header must be {','.join(_HEADER)}"])
+                    raise ScenarioError([f"{shown(path)}:{reader.line_num}: the header must be {','.join(_HEADER)}"])
             elif len(row) != len(_HEADER):
-                problems.append(f"{path}:{reader.line_num}: must have {len(_HEADER)} fields, not {len(row)}")
+                problems.append(f"{shown(path)}:{reader.line_num}: must have {len(_HEADER)} fields, not {len(row)}")
             else:
                 yield reader.line_num, row
     except csv.Error as error:
-        problems.append(f"{path}:{reader.line_num}: {error}")
+        problems.append(f"{shown(path)}:{reader.line_num}: {error}")
 
 
 def _milliseconds(text: str) -> Micros:

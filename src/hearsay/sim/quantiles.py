@@ -2,7 +2,7 @@
 
 Rules:
 
-* A 64-bit draw is a point u of [0, 1). Its upper bits choose a bin of u, its lower 32 bits a place between the
+* A 64-bit draw is a point u of [0, 1). Its upper bits choose a bin of u, the next 32 bits a place between the
   quantiles at the two ends of the bin, linearly. Tables are computed with `decimal` alone, whose results are
   correctly rounded by definition; a mathematics library's `log` and `exp` differ in the last bit between machines.
 * Exponential: 4096 bins. The last bin has no upper end; there the rest is drawn anew (the exponential distribution
@@ -39,7 +39,7 @@ def exponential_us(draw: int, mean_us: Micros) -> Micros:
     while (bin_ := draw >> 52) == _LAST:
         total += table[_LAST]
         draw = mix(draw)
-    total += _between(table[bin_], table[bin_ + 1], draw)
+    total += _between(table[bin_], table[bin_ + 1], draw >> 20)
     return (total * mean_us) >> _UNIT_BITS
 
 
@@ -48,10 +48,10 @@ def log_normal_us(draw: int, median_us: Micros, sigma_millionths: int, cap_us: M
     body, low_tail, high_tail = _log_normal_tables(median_us, sigma_millionths, cap_us)
     bin_ = draw >> 52
     if bin_ not in (0, _LAST):
-        return _between(body[bin_ - 1], body[bin_], draw)
+        return _between(body[bin_ - 1], body[bin_], draw >> 20)
     tail = high_tail if bin_ else low_tail
     place = (draw >> 44) & (_TAIL_BINS - 1)
-    return _between(tail[place], tail[place + 1], draw)
+    return _between(tail[place], tail[place + 1], draw >> 12)
 
 
 def log_normal_minimum_us(median_us: Micros, sigma_millionths: int, cap_us: Micros) -> Micros:
@@ -59,8 +59,8 @@ def log_normal_minimum_us(median_us: Micros, sigma_millionths: int, cap_us: Micr
     return _log_normal_tables(median_us, sigma_millionths, cap_us)[1][0]
 
 
-def _between(low: int, high: int, draw: int) -> int:
-    return low + (((high - low) * (draw & _LOW_32)) >> 32)
+def _between(low: int, high: int, bits: int) -> int:
+    return low + (((high - low) * (bits & _LOW_32)) >> 32)
 
 
 @lru_cache(maxsize=1)

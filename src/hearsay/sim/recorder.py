@@ -18,7 +18,7 @@ from hearsay.trace.rows import RowBuffer
 from hearsay.trace.schema import TraceRow
 from hearsay.trace.writer import TraceWriter
 
-BATCH_ROWS = 100_000
+BATCH_ROWS = 8_192
 
 
 @dataclass(frozen=True, slots=True)

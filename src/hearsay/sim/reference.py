@@ -417,10 +417,11 @@ class ReferenceEngine:
 
     def _perform(self, node: SimNode, actions: list[Action]) -> None:
         now = self.now
+        sends: list[Send] = []
         for action in actions:
             match action:
                 case Send():
-                    self.transport.send(node, action, now)
+                    sends.append(action)
                 case DuplicateReceived():
                     self.recorder.duplicates += 1
                 case Deliver():
@@ -452,6 +453,8 @@ class ReferenceEngine:
                     raise NotImplementedError(f"{type(action).__name__} is not simulated yet")
                 case _:
                     assert_never(action)
+        if sends:
+            self.transport.send(node, sends, now)
 
     def _arrival_of(self, message: Message) -> tuple[int, int]:
         """Hops and via of the copy that is being handled."""

@@ -4,7 +4,8 @@ Rules:
 
 * Layers, later ones win: the built-in defaults, a preset, the file, `--router`, `--set`. Tables are merged key by
   key, arrays are replaced. A file names the preset it starts from with `preset = "…"` at its top.
-* A layer that changes the kind of router keeps the parameters of the layers below that the new kind also has.
+* A layer that changes the kind of router keeps the parameters of the layers below that the new kind also has. A
+  layer that names a router's preset starts from that one, and drops the parameters of the layers below.
 * All that is wrong is reported at once, a line each: `file.toml:12: network.nodes = -3: must be in 1…100000000`, or
   `--set network.nodes=-3: must be …`. Files that the scenario names are read, and their bad lines reported too.
 * Paths are relative to the scenario file, those of `--set` to the working directory.
@@ -21,15 +22,14 @@ import re
 import tomllib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from enum import StrEnum
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from types import UnionType
 from typing import Any, TypeAlias, cast, get_args
 
 import tomli_w
@@ -93,6 +93,8 @@ def load_scenario(
             layers.document = replace_router(layers.document, router)
         except ScenarioError as error:
             problems += error.problems
+    chosen = {key: value for key, value in overrides if key in ("router.kind", "router.preset")}
+    layers.change_router({key.removeprefix("router."): _parse_value(value) for key, value in chosen.items()})
     for key, value in overrides:
         try:
             layers.override(key, value)
@@ -152,7 +154,7 @@ class _Layers:
     def add(self, document: Document, origin: _Origin, lines: Mapping[KeyPath, int]) -> None:
         router = document.get("router")
         if isinstance(router, dict):
-            self._change_router(cast(Document, router).get("kind"))
+            self.change_router(cast(Document, router))
         self._origins[()] = origin
         self.document = self._merge(self.document, document, ())
         for path in _paths(document, ()):
@@ -164,7 +166,7 @@ class _Layers:
         path = tuple(int(part) if part.isascii() and part.isdigit() else part for part in key.split("."))
         if "" in path or isinstance(path[0], int):
             raise ScenarioError([f"{label}: {key!r} is not the path of a key"])
-        parsed = _parse_value(value) if isinstance(value, str) else value
+        parsed = _parse_value(value)
         if path in _FILE_KEYS and isinstance(parsed, str) and parsed:
             parsed = str(Path(parsed).absolute())
         self.document = deepcopy(self.document)
@@ -186,15 +188,20 @@ class _Layers:
                 found.append((origin.line, f"{origin.label}: {violation.field}{violation.rule}"))
         return [line for _, line in sorted(found, key=lambda one: one[0])]
 
-    def _change_router(self, kind: object) -> None:
-        below = self.document.get("router")
-        if not isinstance(kind, str) or not isinstance(below, dict):
+    def change_router(self, upper: Mapping[str, object]) -> None:
+        """Make way for the `kind` or `preset` of a layer that comes next."""
+        router = self.document.get("router")
+        if not isinstance(router, dict):
             return
-        if cast(Document, below).get("kind", "gossipsub") != kind:
-            try:
+        below = cast(Document, router)
+        if "preset" in upper:
+            below = {"kind": below["kind"]} if "kind" in below else {}
+            self.document = {**self.document, "router": below}
+        kind = upper.get("kind")
+        if isinstance(kind, str) and below.get("kind", "gossipsub") != kind:
+            # An unknown kind is left to the check of the merged document.
+            with suppress(ScenarioError):
                 self.document = replace_router(self.document, kind)
-            except ScenarioError:
-                return  # The document's check says that there is no such router.
 
     def _merge(self, base: Document, top: Document, path: KeyPath) -> Document:
         merged = dict(base)
@@ -225,7 +232,8 @@ def _paths(value: object, path: KeyPath) -> Iterator[KeyPath]:
 
 def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
     """Set one value; tables on the way are made, and so is the element right after an array's last."""
-    here: object = document
+    # The cast forgets that this is a table: the steps below find out what they come to.
+    here = cast(object, document)
     for place, part in enumerate(path):
         last = place == len(path) - 1
         fresh: object = value if last else ([] if isinstance(path[place + 1], int) else {})
@@ -248,9 +256,9 @@ def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
             raise ScenarioError([f"{label}: {_dotted(path[:place])} is {what}"])
 
 
-def _parse_value(text: str) -> object:
-    """An override's value: TOML when it is that, a plain string otherwise."""
-    if "\n" in text:
+def _parse_value(text: object) -> object:
+    """An override's value: TOML when it is that, a plain string otherwise; what is no text is a value already."""
+    if not isinstance(text, str) or "\n" in text:
         return text
     try:
         return _parse(f"value = {text}", "")["value"]
@@ -437,12 +445,12 @@ class _Locator:
         key = self._key()
         path: KeyPath = ()
         for place, part in enumerate(key, start=1):
-            path = (*path, part)
+            path += (part,)
             self._mark(path)
             if place == len(key) and brackets == 2:
                 self._tables_in[path] = self._tables_in.get(path, 0) + 1
             if path in self._tables_in:
-                path = (*path, self._tables_in[path] - 1)
+                path += (self._tables_in[path] - 1,)
                 self._mark(path)
         self._at = self._text.index("]", self._at) + brackets
         return path

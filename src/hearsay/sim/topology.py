@@ -57,13 +57,13 @@ def read_edges(path: Path, nodes: int) -> list[tuple[int, int]]:
         try:
             a, b = map(int, words)
         except ValueError:
-            problems.append(f"{path}:{number}: {line.strip()!r} is not two node numbers")
+            problems.append(f"{shown(path)}:{number}: {line.strip()!r} is not two node numbers")
             continue
         outside = [node for node in (a, b) if not 0 <= node < nodes]
         if outside:
-            problems.append(f"{path}:{number}: node {outside[0]}: must be in 0…{nodes - 1}")
+            problems.append(f"{shown(path)}:{number}: node {outside[0]}: must be in 0…{nodes - 1}")
         elif a == b:
-            problems.append(f"{path}:{number}: node {a} is linked to itself")
+            problems.append(f"{shown(path)}:{number}: node {a} is linked to itself")
         else:
             edges.append((a, b))
     if problems:
@@ -71,19 +71,25 @@ def read_edges(path: Path, nodes: int) -> list[tuple[int, int]]:
     return edges
 
 
+def shown(path: Path) -> Path:
+    """A path as messages name it: relative when it is below the working directory."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def read_text(path: Path) -> str:
     """A file that a scenario consists of, or names; raises `ScenarioError` with one line that says why not."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise ScenarioError([f"{path}: no such file"]) from None
+        raise ScenarioError([f"{shown(path)}: no such file"]) from None
     except IsADirectoryError:
-        raise ScenarioError([f"{path}: is a directory, not a file"]) from None
+        raise ScenarioError([f"{shown(path)}: is a directory, not a file"]) from None
     except UnicodeDecodeError as error:
-        raise ScenarioError([f"{path}: is not UTF-8 (byte {error.start})"]) from None
+        raise ScenarioError([f"{shown(path)}: is not UTF-8 (byte {error.start})"]) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ScenarioError([f"{path}: cannot be read: {reason}"]) from None
+        raise ScenarioError([f"{shown(path)}: cannot be read: {reason}"]) from None
 
 
 def distinct(

@@ -69,7 +69,7 @@ class Transport:
         self._latency = latency
         self._jitter = latency.has_jitter
         self._randomness = randomness
-        self._push = queue.push
+        self._queue = queue
         self._recorder = recorder
         self._values = recorder.values
         self._topic_numbers = topic_numbers
@@ -81,8 +81,6 @@ class Transport:
         self._queue_bytes = scenario.links.uplink_queue_bytes
         self._sizes: dict[Any, tuple[int, int]] = {}
         self._refusals = 0
-        self._last_rpc: Rpc | None = None
-        self._last_cargo: Cargo | None = None
 
     def learn(self, message: Message) -> None:
         """Note a message's topic number and the bytes of an RPC that carries it alone."""
@@ -99,49 +97,64 @@ class Transport:
             (now, _SEND, kind, link.source, link.destination, -1, -1, -1, -1, 1, -1, link.latency_us, -1)
         )
 
-    def send(self, node: SimNode, action: Send, now: Micros) -> None:
-        link = node.links[action.peer]  # pyright: ignore[reportArgumentType]
-        if not link.open and link.previous is not None:
-            link = link.previous  # the peer came back before its loss was noticed
-        rpc = action.rpc
-        cargo = self._last_cargo
-        if rpc is not self._last_rpc or cargo is None:
-            cargo = self._cargo(node, action)
-            self._last_rpc = rpc
-            self._last_cargo = cargo
-        leaves = now
-        if self._uplink_bits_per_s:
-            waiting_us = max(0, node.uplink_free_us - now)
-            waiting_bytes = waiting_us * self._uplink_bits_per_s // 8_000_000
-            if self._queue_bytes and waiting_bytes + cargo.bytes > self._queue_bytes:
-                self._refuse(node, link, action, cargo, now)
-                return
-            bits = cargo.bytes * 8_000_000
-            leaves = now + waiting_us + -(-bits // self._uplink_bits_per_s)
-            node.uplink_free_us = leaves
-        sequence = link.sequence
-        link.sequence = sequence + 1
-        arrival = leaves + link.latency_us
-        if self._jitter:
-            jitter = self._latency.jitter_us(link.source, link.destination, sequence)
-            arrival = max(leaves + 1, arrival + jitter)
-        if arrival < link.last_arrival_us:
-            arrival = link.last_arrival_us
-        link.last_arrival_us = arrival
-        delay = arrival - now
+    def send(self, node: SimNode, sends: list[Send], now: Micros) -> None:
+        """What one event makes a node send, in order."""
+        links = node.links
         source = node.id
-        destination = link.destination
         sent = self._recorder.sent
         extend = self._values.extend
-        for kind, topic, message, hops, size, count, via in cargo.parts:
-            sent[kind] += 1
-            extend((now, _SEND, kind, source, destination, topic, message, hops, size, count, via, delay, -1))
-        if self._loss_millionths:
-            surviving = self._lose(link, cargo, sequence, arrival)
-            if surviving is None:
-                return
-            cargo = surviving
-        self._push((arrival, destination, _RPC, source, sequence, (link, cargo)))
+        buckets = self._queue.buckets
+        width_us = self._queue.width_us
+        rpc: Rpc | None = None
+        cargo: Cargo | None = None
+        for action in sends:
+            link = links[action.peer]  # pyright: ignore[reportArgumentType]
+            if not link.open and link.previous is not None:
+                link = link.previous  # the peer came back before its loss was noticed
+            if action.rpc is not rpc or cargo is None:
+                rpc = action.rpc
+                cargo = self._cargo(node, action)
+            leaves = now
+            if self._uplink_bits_per_s:
+                leaves = self._through_uplink(node, link, action, cargo, now)
+                if leaves is None:
+                    continue
+            sequence = link.sequence
+            link.sequence = sequence + 1
+            arrival = leaves + link.latency_us
+            if self._jitter:
+                jitter = self._latency.jitter_us(source, link.destination, sequence)
+                arrival = max(leaves + 1, arrival + jitter)
+            if arrival < link.last_arrival_us:
+                arrival = link.last_arrival_us
+            link.last_arrival_us = arrival
+            delay = arrival - now
+            destination = link.destination
+            for kind, topic, message, hops, size, count, via in cargo.parts:
+                sent[kind] += 1
+                extend((now, _SEND, kind, source, destination, topic, message, hops, size, count, via, delay, -1))
+            arriving = cargo
+            if self._loss_millionths:
+                arriving = self._lose(link, cargo, sequence, arrival)
+                if arriving is None:
+                    continue
+            entry = (arrival, destination, _RPC, source, sequence, (link, arriving))
+            bucket = buckets.get(arrival // width_us)
+            if bucket is None:
+                self._queue.push(entry)
+            else:
+                bucket.append(entry)
+
+    def _through_uplink(self, node: SimNode, link: Link, action: Send, cargo: Cargo, now: Micros) -> Micros | None:
+        """When the last bit of an RPC leaves the node; None when its queue is full."""
+        waiting_us = max(0, node.uplink_free_us - now)
+        waiting_bytes = waiting_us * self._uplink_bits_per_s // 8_000_000
+        if self._queue_bytes and waiting_bytes + cargo.bytes > self._queue_bytes:
+            self._refuse(node, link, action, cargo, now)
+            return None
+        bits = cargo.bytes * 8_000_000
+        node.uplink_free_us = now + waiting_us + -(-bits // self._uplink_bits_per_s)
+        return node.uplink_free_us
 
     def unreachable(self, payload: tuple[Link, Cargo], now: Micros) -> None:
         """An RPC came to a node that is down, or over a connection that is gone."""
@@ -173,7 +186,7 @@ class Transport:
             self._drop(link.source, link.destination, part, now, Reason.QUEUE_FULL)
         self._refusals += 1
         failed = SendFailed(action.peer, action.rpc)
-        self._push((now, node.id, int(EventKind.SEND_FAILED), link.destination, self._refusals, failed))
+        self._queue.push((now, node.id, int(EventKind.SEND_FAILED), link.destination, self._refusals, failed))
 
     def _drop(self, source: int, destination: int, part: Part, time: Micros, reason: Reason) -> None:
         self._values.extend(
