@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import fields
+from itertools import pairwise
 from statistics import fmean
 
 import pytest
@@ -87,7 +88,7 @@ def test_without_messages_the_run_still_ends():
 
 def test_poisson_arrivals():
     times = [one.time_us for one in plan(workload={"messages": 20_000, "arrivals": "poisson"}).publications]
-    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(times)]
     assert fmean(gaps) == pytest.approx(1_000_000, rel=0.03)
     assert plan(workload={"messages": 5, "arrivals": "poisson"}).end_us == times[4] + 11_000_000
 

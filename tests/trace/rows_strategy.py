@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hearsay.trace.rows import Rows
-from hearsay.trace.schema import WIDTH, PartKind, Reason, TraceEvent, TraceVia
+from hearsay.trace.schema import WIDTH, PartKind, Reason, TraceEvent, Via
 
 HIGHEST = (
     50,
@@ -19,7 +19,7 @@ HIGHEST = (
     3,
     300,
     4,
-    len(TraceVia) - 1,
+    len(Via) - 1,
     90,
     len(Reason) - 1,
 )

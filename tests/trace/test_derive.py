@@ -6,7 +6,7 @@ from written_runs import write_run
 
 from hearsay.trace.derive import derive_duplicates, derive_receipts, with_derived
 from hearsay.trace.reader import iter_rows, read_rows
-from hearsay.trace.schema import PartKind, Reason, TraceEvent, TraceRow, TraceVia
+from hearsay.trace.schema import PartKind, Reason, TraceEvent, TraceRow, Via
 
 
 def send(time_us, peer, remote, delay_us, kind=PartKind.PUBLISH, message=9):
@@ -20,7 +20,7 @@ def send(time_us, peer, remote, delay_us, kind=PartKind.PUBLISH, message=9):
         message=message,
         hops=1,
         bytes=200,
-        via=TraceVia.MESH,
+        via=Via.MESH,
         delay_us=delay_us,
     )
 
@@ -96,7 +96,7 @@ def test_a_received_row_keeps_the_rest():
         message=9,
         hops=1,
         bytes=200,
-        via=TraceVia.MESH,
+        via=Via.MESH,
         delay_us=4,
     )
 

@@ -91,8 +91,8 @@ def test_verify_finds_a_flipped_bit(run):
 
 
 def test_verify_finds_a_file_nobody_listed(run):
-    (run / "rpc" / "part-99999.parquet").write_bytes(b"")
-    assert verify(run) == ["rpc/part-99999.parquet: not in the manifest"]
+    (run / "trace" / "class=rpc" / "part-99999.parquet").write_bytes(b"")
+    assert verify(run) == ["trace/class=rpc/part-99999.parquet: not in the manifest"]
 
 
 def test_verify_finds_a_message_that_straddles_undeclared(tmp_path):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from rows_strategy import row_codes
 
 from hearsay.trace.names import Names
-from hearsay.trace.schema import PartKind, Reason, TraceEvent, TraceRow, TraceVia
+from hearsay.trace.schema import PartKind, Reason, TraceEvent, TraceRow, Via
 from hearsay.trace.show import escape, show
 
 SENT = TraceRow(
@@ -18,7 +18,7 @@ SENT = TraceRow(
     message=3,
     hops=2,
     bytes=212,
-    via=TraceVia.MESH,
+    via=Via.MESH,
     delay_us=63_200,
 )
 
@@ -30,7 +30,7 @@ def test_a_line():
 
 
 def test_columns_align():
-    lines = [show(SENT), show(TraceRow(99_000_000, TraceEvent.REJECT, None, 3, 4, topic=1, reason=Reason.OTHER))]
+    lines = [show(SENT), show(TraceRow(99_000_000, TraceEvent.REJECT, None, 3, 4, topic=1, reason=Reason.QUEUE_FULL))]
     assert len({line.index("topic") for line in lines}) == 1
     assert len({line.index("node") for line in lines}) == 1
 

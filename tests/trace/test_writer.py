@@ -32,7 +32,7 @@ def leftovers(path: Path) -> list[Path]:
 
 
 def message_files(path: Path) -> dict[str, np.ndarray]:
-    files = sorted((path / "message").glob("*.parquet"))
+    files = sorted((path / "trace" / "class=message").glob("*.parquet"))
     return {
         file.name: parquet.read_table(file)["message"].fill_null(-1).to_numpy(zero_copy_only=False) for file in files
     }
@@ -67,7 +67,7 @@ def test_messages_stay_whole_and_sorted_after_the_merge(tmp_path):
     assert sum(len(set(messages)) for messages in files.values()) == 30
     assert written.spanning_messages == ()
     for file in files:
-        table = parquet.read_table(tmp_path / "run" / "message" / file)
+        table = parquet.read_table(tmp_path / "run" / "trace" / "class=message" / file)
         keys = list(zip(*(table[name].to_pylist() for name in ("message", "time_us")), strict=True))
         assert keys == sorted(keys)
 
@@ -101,7 +101,7 @@ def test_rows_a_little_late_are_sorted_in(tmp_path):
 def test_files_hold_nulls_and_strings(tmp_path):
     row = (5, TraceEvent.SEND_RPC, PartKind.PUBLISH, 1, -1, 0, 2, -1, -1, -1, -1, -1, -1)
     write_run(tmp_path / "run", as_rows([row]))
-    (record,) = parquet.read_table(tmp_path / "run" / "message" / "part-00000.parquet").to_pylist()
+    (record,) = parquet.read_table(tmp_path / "run" / "trace" / "class=message" / "part-00000.parquet").to_pylist()
     assert tuple(record) == COLUMNS
     assert record == dict.fromkeys(COLUMNS) | {
         "time_us": 5,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ PLAIN_EVERY_S = 10.0
 
 
 @contextmanager
-def simulated_time(simulation: Simulation) -> Iterator[Callable[[int], None]]:
+def simulated_time(simulation: Simulation) -> Generator[Callable[[int], None]]:
     """A callback that takes the simulated time in microseconds."""
     if sys.stderr.isatty():
         with _bar(simulation) as update:
@@ -26,7 +26,7 @@ def simulated_time(simulation: Simulation) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def _bar(simulation: Simulation) -> Iterator[Callable[[int], None]]:
+def _bar(simulation: Simulation) -> Generator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

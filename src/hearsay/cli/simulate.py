@@ -14,7 +14,7 @@ import click
 from hearsay.cli.main import CommandFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from hearsay.sim.scenario import Scenario
     from hearsay.sim.simulate import Result, Simulation
@@ -137,7 +137,7 @@ def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None) 
 
 
 @contextmanager
-def _stop_on_interrupt(simulation: Simulation) -> Iterator[None]:
+def _stop_on_interrupt(simulation: Simulation) -> Generator[None]:
     """The first Ctrl-C lets the run end in good order; a second one ends it at once."""
 
     def stop(_number: int, _frame: object) -> None:

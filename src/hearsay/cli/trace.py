@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,7 +88,7 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def _readable() -> Generator[None]:
     """A folder that cannot be read is a failure with one line."""
     from hearsay.trace.errors import RunFolderError
 

@@ -1,4 +1,6 @@
-"""Gossipsub 1.0: a mesh for full messages, gossip about them to some of the others (r1; guide; tech report 3.2.3–3.4).
+"""Gossipsub 1.0: a mesh for full messages, gossip about them to some of the others.
+
+After r1, the guide, and the tech report's sections 3.2.3 to 3.4.
 
 Rules:
 
@@ -35,7 +37,7 @@ from hearsay.core.shell import Router
 
 
 class GossipTargets(StrEnum):
-    """Draw D_lazy of all topic peers and drop those in the mesh (r1, simsub), or leave those out first (guide, go)."""
+    """Draw D_lazy of all topic peers and drop those in the mesh (r1, simsub), or leave it out first (guide, go)."""
 
     SELECT_THEN_FILTER = "select_then_filter"
     FILTER_THEN_SELECT = "filter_then_select"
@@ -56,7 +58,7 @@ class FanoutTopUp(StrEnum):
 
 
 class ShortMesh(StrEnum):
-    """Publishing with fewer than D mesh peers: send to those alone (r1, go), or to random others up to D (rust, js)."""
+    """Publishing with fewer than D mesh peers: to those alone (r1, go), or to random others up to D (rust, js)."""
 
     MESH_ONLY = "mesh_only"
     TOP_UP = "top_up"
@@ -137,7 +139,7 @@ class Gossipsub(MeshStrategy):
         self.forward(message, None)
 
     def timer_fired(self) -> None:
-        tick = self.heartbeat.advance(self.shell.now)
+        tick = self.heartbeat.advance()
         self.mesh.upkeep(tick)
         self.fanout.upkeep(tick)
         self._gossip(tick)
@@ -170,8 +172,7 @@ class Gossipsub(MeshStrategy):
             shell.drop(sender.id, PartKind.IHAVE, len(ihave.ids), Reason.NOT_SUBSCRIBED)
             return
         ids = self._within_limit(sender, PartKind.IHAVE, ihave.ids, self.own.max_ids_per_ihave)
-        now = shell.now
-        missing = [message_id for message_id in ids if not shell.seen.contains(message_id, now)]
+        missing = shell.seen.missing(ids, shell.now)
         if missing:
             shell.outbox.want(sender.id, missing[: self.own.max_ids_per_iwant])
             if self.own.graft_on_missing:

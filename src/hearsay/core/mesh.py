@@ -54,7 +54,8 @@ class MeshParameters(RouterParameters):
     | prune_trigger | prune above D_high, or at it | above_high | above_high |
     | unknown_graft | answer to a GRAFT for a topic one is not in | prune | prune |
     | heartbeat_interval_ms | time between heartbeats | 1000 | 1000 |
-    | first_heartbeat_ms, first_heartbeat_spread_ms | the first one, plus a random share of the spread | 1000, 1000 | 1000, 1000 |
+    | first_heartbeat_ms | time to the first heartbeat | 1000 | 1000 |
+    | first_heartbeat_spread_ms | … plus a random share of this | 1000 | 1000 |
     """
 
     degree: int = integer(6, low=0)
@@ -74,23 +75,27 @@ class MeshParameters(RouterParameters):
 
 
 class Heartbeat:
-    """When the heartbeat is due; late calls skip beats rather than pile them up."""
+    """Sets when the shell's timer is due; late calls skip beats rather than pile them up."""
 
-    __slots__ = ("_interval_us", "due", "tick")
+    __slots__ = ("_due", "_interval_us", "_shell", "tick")
 
     def __init__(self, parameters: MeshParameters, shell: Router) -> None:
+        self._shell = shell
         self._interval_us = parameters.heartbeat_interval_ms * 1000
         spread_us = parameters.first_heartbeat_spread_ms * 1000
         phase = shell.randomness.below(spread_us + 1, Purpose.HEARTBEAT_PHASE, shell.key)
-        self.due: Micros = shell.now + parameters.first_heartbeat_ms * 1000 + phase
+        self._due: Micros = shell.now + parameters.first_heartbeat_ms * 1000 + phase
+        shell.due = self._due
         self.tick = 0
 
-    def advance(self, now: Micros) -> int:
+    def advance(self) -> int:
         """Set the next beat; returns this one's number, from 1."""
         self.tick += 1
-        self.due += self._interval_us
-        if self.due <= now:
-            self.due = now + self._interval_us
+        now = self._shell.now
+        self._due += self._interval_us
+        if self._due <= now:
+            self._due = now + self._interval_us
+        self._shell.due = self._due
         return self.tick
 
 

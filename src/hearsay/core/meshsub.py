@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hearsay.core.actions import Via
-from hearsay.core.identifiers import Micros, PeerId, TopicId
+from hearsay.core.identifiers import PeerId, TopicId
 from hearsay.core.inspect import Peering
 from hearsay.core.mesh import Heartbeat, Mesh, MeshParameters
 from hearsay.core.peers import ConnectedPeer
@@ -41,9 +41,6 @@ class MeshStrategy(Strategy):
         super().attach(shell)
         self.mesh = Mesh(self.mesh_parameters, shell)
         self.heartbeat = Heartbeat(self.mesh_parameters, shell)
-
-    def deadline(self) -> Micros | None:
-        return self.heartbeat.due
 
     def accepted(self, message: Message, received_from: PeerId) -> None:
         self.forward(message, received_from)
@@ -97,6 +94,6 @@ class Meshsub(MeshStrategy):
         self.forward(message, None)
 
     def timer_fired(self) -> None:
-        tick = self.heartbeat.advance(self.shell.now)
+        tick = self.heartbeat.advance()
         self.mesh.upkeep(tick)
         self.shell.seen.shift()

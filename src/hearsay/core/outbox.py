@@ -90,12 +90,14 @@ _NO_CONTROL = Control()
 class Outbox:
     """Collects parts per peer during one `handle` call."""
 
-    __slots__ = ("_coalesce", "entries")
+    __slots__ = ("_coalesce", "_mixed", "entries")
 
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
         self.entries: dict[PeerId, Send | _Parcel] = {}
         """What goes to whom; empty between calls."""
+        self._mixed = False
+        """False while all entries are the sends of one `forward` or `ihave`, which are in order already."""
 
     def forward(
         self,
@@ -104,20 +106,21 @@ class Outbox:
         via: Via,
         received_from: PeerId | None,
     ) -> None:
-        """One message to all of `peers` but the one it came from and its author."""
-        entries = self.entries
+        """One message to all of `peers`, ascending, but the one it came from and its author."""
         source = message.source
-        rpc: Rpc | None = None
+        rpc = Rpc((), (message,))
         vias = (via,)
+        if not self.entries:
+            self.entries = {peer: Send(peer, rpc, vias) for peer in peers if peer != received_from and peer != source}
+            return
+        self._mixed = True
         for peer in peers:
             if peer == received_from or peer == source:
                 continue
-            if peer in entries:
+            if peer in self.entries:
                 self._parcel(peer).messages.setdefault(message.id, (message, via))
             else:
-                if rpc is None:
-                    rpc = Rpc((), (message,))
-                entries[peer] = Send(peer, rpc, vias)
+                self.entries[peer] = Send(peer, rpc, vias)
 
     def answer(self, peer: PeerId, message: Message) -> None:
         """A message the peer asked for with IWANT, whoever wrote it."""
@@ -137,15 +140,17 @@ class Outbox:
         parcel.prunes.add(topic)
 
     def ihave(self, peers: Iterable[PeerId], topic: TopicId, ids: tuple[MessageId, ...]) -> None:
-        entries = self.entries
-        rpc: Rpc | None = None
+        """One topic's gossip to `peers`, ascending."""
+        rpc = Rpc(control=Control(ihave=(IHave(topic, ids),)))
+        if not self.entries:
+            self.entries = {peer: Send(peer, rpc) for peer in peers}
+            return
+        self._mixed = True
         for peer in peers:
-            if peer in entries:
+            if peer in self.entries:
                 self._parcel(peer).ihaves[topic] = ids
             else:
-                if rpc is None:
-                    rpc = Rpc(control=Control(ihave=(IHave(topic, ids),)))
-                entries[peer] = Send(peer, rpc)
+                self.entries[peer] = Send(peer, rpc)
 
     def want(self, peer: PeerId, ids: Iterable[MessageId]) -> None:
         self._parcel(peer).wanted.update(ids)
@@ -163,6 +168,11 @@ class Outbox:
     def flush(self, actions: list[Action]) -> None:
         """Append the sends to `actions` and be empty again."""
         entries = self.entries
+        self.entries = {}
+        if not self._mixed:
+            actions.extend(entries.values())  # pyright: ignore[reportArgumentType]
+            return
+        self._mixed = False
         for peer in sorted(entries):
             entry = entries[peer]
             if isinstance(entry, Send):
@@ -171,12 +181,12 @@ class Outbox:
                 actions.append(entry.pack(peer))
             else:
                 actions.extend(entry.pack_singly(peer))
-        self.entries = {}
 
     def _parcel(self, peer: PeerId) -> _Parcel:
         entry = self.entries.get(peer)
         if isinstance(entry, _Parcel):
             return entry
+        self._mixed = True
         parcel = self.entries[peer] = _Parcel()
         if entry is not None:
             parcel.absorb(entry)

@@ -60,7 +60,7 @@ class RouterParameters:
     | field | rule | default |
     |---|---|---|
     | hello | send one's subscriptions when a peer connects, and changes to all peers (guide, "Subscribing") | on |
-    | coalesce | one RPC per peer and event carries all parts (r1, piggybacking); off: one RPC per part, as simsub | on |
+    | coalesce | one RPC per peer and event carries all parts (r1, piggybacking); off: one per part (simsub) | on |
     | validate | ask the application before a message is used (guide, "Sending messages") | off |
     | seen_ttl_ms | how long a message id is remembered (r1: two minutes, non-normative) | 120 000 |
     | max_* | bounds: what is over is dropped and traced, the oldest goes first in caches | generous |

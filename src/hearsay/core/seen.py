@@ -13,6 +13,7 @@ a queue and forgetting costs a constant per id.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +29,10 @@ class SeenEntry:
 
 class SeenCache(Protocol):
     def contains(self, message_id: MessageId, now: Micros) -> bool: ...
+
+    def missing(self, ids: Iterable[MessageId], now: Micros) -> list[MessageId]:
+        """Those of `ids` that are not remembered."""
+        ...
 
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None: ...
 
@@ -52,6 +57,9 @@ class TimedSeen:
     def contains(self, message_id: MessageId, now: Micros) -> bool:
         entry = self._first.get(message_id)
         return entry is not None and now - entry[0] < self._ttl_us
+
+    def missing(self, ids: Iterable[MessageId], now: Micros) -> list[MessageId]:
+        return [message_id for message_id in ids if not self.contains(message_id, now)]
 
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
         order = self._order
@@ -90,6 +98,10 @@ class WindowedSeen:
 
     def contains(self, message_id: MessageId, now: Micros) -> bool:
         return message_id in self._first
+
+    def missing(self, ids: Iterable[MessageId], now: Micros) -> list[MessageId]:
+        first = self._first
+        return [message_id for message_id in ids if message_id not in first]
 
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
         self._first[message_id] = (now, sender)

@@ -18,7 +18,6 @@ dropped and traced.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, assert_never
 
 from hearsay.core.actions import (
@@ -72,7 +71,7 @@ class Router:
     __slots__ = (
         "_states",
         "actions",
-        "deadline",
+        "due",
         "joined",
         "key",
         "node",
@@ -100,9 +99,9 @@ class Router:
         self.actions: list[Action] = []
         self.seen = strategy.new_seen_cache()
         self._states: dict[tuple[Purpose, TopicId], int] = {}
+        self.due: Micros | None = None
+        """What `deadline()` says; the strategy sets it."""
         strategy.attach(self)
-        self.deadline: Callable[[], Micros | None] = strategy.deadline
-        """`deadline()`: when the next `TimerFired` is due."""
 
     def handle(self, event: Event, now: Micros) -> list[Action]:
         """One event in, the actions it causes out, in order."""
@@ -118,9 +117,8 @@ class Router:
                 self.actions = actions
                 self._receive(sender, event.rpc)
             case TimerFired():
-                due = self.deadline()
-                if due is None or now < due:
-                    raise UsageError(f"timer fired at {now}, due at {due}")
+                if self.due is None or now < self.due:
+                    raise UsageError(f"timer fired at {now}, due at {self.due}")
                 self.now = now
                 self.actions = actions
                 self.strategy.timer_fired()
@@ -173,6 +171,10 @@ class Router:
             self.strategy.piggyback()
             self.outbox.flush(actions)
         return actions
+
+    def deadline(self) -> Micros | None:
+        """When the next `TimerFired` is due."""
+        return self.due
 
     def draw(self, purpose: Purpose, topic: TopicId, *words: int) -> int:
         """This node's draw for a topic: a hash of (seed, purpose, node, topic, words)."""

@@ -10,7 +10,7 @@ length that the real thing has by default, so that byte counts mean something (`
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 from hearsay.core.identifiers import Identifier, TopicId
 from hearsay.core.rpc import Control, Message, PartKind, Rpc
@@ -64,14 +64,9 @@ def message_size(message: Message) -> int:
     return size
 
 
-class PartSize(NamedTuple):
-    """One part of an RPC: its bytes as an element of the RPC or control message, tag and length included."""
-
-    kind: PartKind
-    topic: TopicId | None
-    bytes: int
-    count: int
-    """The number of ids of an IHAVE or IWANT, otherwise 1."""
+PartSize: TypeAlias = tuple[PartKind, TopicId | None, int, int]
+"""A part of an RPC: kind, topic, its bytes as an element of the RPC or control message (tag and length included), and
+its count, which is the number of ids of an IHAVE or IWANT, otherwise 1."""
 
 
 def part_sizes(rpc: Rpc) -> list[PartSize]:
@@ -79,9 +74,9 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
     parts: list[PartSize] = []
     for change in rpc.subscriptions:
         kind = PartKind.SUBSCRIBE if change.subscribe else PartKind.UNSUBSCRIBE
-        parts.append(PartSize(kind, change.topic, _field(2 + _text(change.topic)), 1))
+        parts.append((kind, change.topic, _field(2 + _text(change.topic)), 1))
     for message in rpc.messages:
-        parts.append(PartSize(PartKind.PUBLISH, message.topic, _field(message_size(message)), 1))
+        parts.append((PartKind.PUBLISH, message.topic, _field(message_size(message)), 1))
     if rpc.control is not None:
         _add_control(parts, rpc.control)
     return parts
@@ -90,16 +85,16 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
 def _add_control(parts: list[PartSize], control: Control) -> None:
     for ihave in control.ihave:
         size = _field(_text(ihave.topic) + _ids(ihave.ids))
-        parts.append(PartSize(PartKind.IHAVE, ihave.topic, size, len(ihave.ids)))
+        parts.append((PartKind.IHAVE, ihave.topic, size, len(ihave.ids)))
     for iwant in control.iwant:
-        parts.append(PartSize(PartKind.IWANT, None, _field(_ids(iwant.ids)), len(iwant.ids)))
+        parts.append((PartKind.IWANT, None, _field(_ids(iwant.ids)), len(iwant.ids)))
     for graft in control.graft:
-        parts.append(PartSize(PartKind.GRAFT, graft.topic, _field(_text(graft.topic)), 1))
+        parts.append((PartKind.GRAFT, graft.topic, _field(_text(graft.topic)), 1))
     for prune in control.prune:
-        parts.append(PartSize(PartKind.PRUNE, prune.topic, _field(_text(prune.topic)), 1))
+        parts.append((PartKind.PRUNE, prune.topic, _field(_text(prune.topic)), 1))
     for extension in control.extensions:
         tag = varint_size(extension.field << 3 | 2)
-        parts.append(PartSize(PartKind.EXTENSION, None, tag - 1 + _field(len(extension.payload)), 1))
+        parts.append((PartKind.EXTENSION, None, tag - 1 + _field(len(extension.payload)), 1))
 
 
 def rpc_size(rpc: Rpc) -> int:
@@ -115,7 +110,7 @@ def framed_size(rpc: Rpc, parts: list[PartSize]) -> int:
 
 def _enclosed(rpc: Rpc, parts: list[PartSize]) -> int:
     if rpc.control is None:
-        return sum([part.bytes for part in parts])
+        return sum([size for _, _, size, _ in parts])
     outside = len(rpc.subscriptions) + len(rpc.messages)
-    control = sum([part.bytes for part in parts[outside:]])
-    return sum([part.bytes for part in parts[:outside]]) + _field(control)
+    control = sum([size for _, _, size, _ in parts[outside:]])
+    return sum([size for _, _, size, _ in parts[:outside]]) + _field(control)

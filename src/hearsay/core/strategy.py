@@ -53,11 +53,8 @@ class Strategy(ABC):
     def publish(self, message: Message) -> None:
         """The application published: cache it, send it."""
 
-    def deadline(self) -> Micros | None:
-        return None
-
     def timer_fired(self) -> None:
-        """The deadline has come."""
+        """The time that `self.shell.due` named has come; set the next one, or None."""
 
     def peer_added(self, peer: ConnectedPeer) -> None:
         """A peer connected."""

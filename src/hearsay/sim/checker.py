@@ -174,7 +174,7 @@ class Checker:
         known = book.subscribed.get(peer)
         if known is None:
             self._problem(now, node, f"RPC to {peer}, who is not connected")
-            known = set()
+            known = set[Any]()
         for message, via in zip(action.rpc.messages, action.vias, strict=True):
             if message.id in book.pending:
                 self._problem(now, node, f"message {message.id} sent to {peer} before the application accepted it")
@@ -246,7 +246,7 @@ class Checker:
     def _mutual(
         self, engine: ReferenceEngine, node: SimNode, topic: Any, peer: Any, under_way: set[tuple[int, int]]
     ) -> None:
-        other = engine.nodes[peer]
+        other: SimNode = engine.nodes[peer]
         link = node.links.get(peer)
         if other.router is None or link is None or not link.open or not link.twin.open or link.cut or link.dead:
             return

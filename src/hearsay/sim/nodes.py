@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from hearsay.core.identifiers import MessageId, Micros
+from hearsay.core.identifiers import Micros
 from hearsay.core.shell import Router
 
 
@@ -21,16 +21,15 @@ class Link:
                  "source", "twin")  # fmt: skip
 
     twin: Link
+    previous: Link | None
+    """An earlier connection whose loss the source has not noticed yet."""
 
     def __init__(self, source: int, destination: int, latency_us: Micros, previous: Link | None) -> None:
         self.source = source
         self.destination = destination
         self.latency_us = latency_us
         self.sequence = (previous.sequence + 1) if previous is not None else 0
-        if previous is not None and not previous.open:
-            previous = previous.previous
-        self.previous = previous
-        """An earlier connection whose loss the source has not noticed yet."""
+        self.previous = previous.previous if previous is not None and not previous.open else previous
         self.last_arrival_us: Micros = 0
         self.open = False
         self.cut = False
@@ -55,14 +54,15 @@ class SimNode:
 
     def __init__(self, number: int, topics: tuple[str, ...]) -> None:
         self.id = number
-        self.topics: set[str] = set(topics)
+        self.topics: set[Any] = set(topics)
         """What the application subscribes to; survives a crash."""
         self.router: Router | None = None
-        self.links: dict[int, Link] = {}
+        self.links: dict[Any, Link] = {}
+        """By peer. Peers, topics and messages are opaque to the core; here they are numbers, names and numbers."""
         self.timer_us: Micros | None = None
         self.starts = 0
-        self.hops: dict[MessageId, int] = {}
-        self.validating: dict[MessageId, tuple[int, int]] = {}
+        self.hops: dict[Any, int] = {}
+        self.validating: dict[Any, tuple[int, int]] = {}
         """Hops and via of messages that wait for the application's verdict."""
         self.uplink_free_us: Micros = 0
         self.backlog: deque[tuple[int, Any]] = deque()

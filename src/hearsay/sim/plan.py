@@ -17,6 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -29,7 +30,6 @@ from hearsay.sim.quantiles import exponential_us
 from hearsay.sim.scenario import (
     MILLION,
     Arrivals,
-    Churn,
     Publishers,
     Scenario,
     ScenarioError,
@@ -41,6 +41,7 @@ from hearsay.sim.topology import Words, dials, distinct, draw_array
 
 _FOREVER_US = 1 << 62
 _ATTEMPTS = 64
+_NO_PAIR = np.uint64((1 << 64) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +240,11 @@ def _absences(scenario: Scenario, randomness: Randomness, end_us: Micros) -> dic
     spans: dict[int, list[_Absence]] = {}
     churn = scenario.faults.churn
     if churn is not None and churn.mean_away_us > 0:
+        rates = _ChurnRates(
+            churn.away_millionths, (churn.mean_session_us, churn.mean_away_us), churn.start_us, churn.goodbye
+        )
         for node in range(scenario.network.nodes):
-            away = _churn(churn, randomness, node, end_us)
+            away = _churn(rates, randomness, node, end_us)
             if away:
                 spans[node] = away
     in_order = sorted(enumerate(scenario.faults.crash), key=lambda numbered: numbered[1].at_us)
@@ -258,17 +262,26 @@ def _absences(scenario: Scenario, randomness: Randomness, end_us: Micros) -> dic
     return {node: _merged(spans[node]) for node in sorted(spans)}
 
 
-def _churn(churn: Churn, randomness: Randomness, node: int, end_us: Micros) -> list[_Absence]:
+@dataclass(frozen=True, slots=True)
+class _ChurnRates:
+    """`[faults.churn]` in integers, computed once; `means_us` are those of a session and of an absence."""
+
+    away_millionths: int
+    means_us: tuple[Micros, Micros]
+    start_us: Micros
+    goodbye: bool
+
+
+def _churn(churn: _ChurnRates, randomness: Randomness, node: int, end_us: Micros) -> list[_Absence]:
     """Absences of one node by churn: draw 0 says whether it starts away, draw k how long its k-th span lasts."""
     state = randomness.draw(Purpose.SESSION, node)
     away = below(extend(state, 0), MILLION) < churn.away_millionths
-    means_us = (churn.mean_session_us, churn.mean_away_us)
     time_us = churn.start_us
     absences: list[_Absence] = []
     count = 0
     while time_us <= end_us:
         count += 1
-        until_us = time_us + max(1, exponential_us(extend(state, count), means_us[away]))
+        until_us = time_us + max(1, exponential_us(extend(state, count), churn.means_us[away]))
         if away:
             absences.append(_Absence(time_us, until_us, churn.goodbye))
         time_us = until_us
@@ -322,11 +335,14 @@ def _links_to_cut(
     targets: list[list[int]], fault: int, millionths: int, randomness: Randomness
 ) -> list[tuple[int, int]]:
     """A share of the pairs that are linked when all dials succeed."""
-    pairs = {(min(node, other), max(node, other)) for node, others in enumerate(targets) for other in others}
-    links = sorted(pairs)
-    table = np.array(links, dtype=np.uint64).reshape(-1, 2)
-    draws = draw_array(randomness, Purpose.LINK_CUT, (fault,), table[:, 0], table[:, 1])
-    return [links[place] for place in _smallest(draws, _part(len(links), millionths))]
+    nodes = len(targets)
+    dialling = np.repeat(_numbers(nodes), [len(others) for others in targets])
+    dialled = np.fromiter(chain.from_iterable(targets), np.uint64, len(dialling))
+    ends = np.sort(np.minimum(dialling, dialled) * np.uint64(nodes) + np.maximum(dialling, dialled))
+    pairs = ends[np.flatnonzero(np.diff(ends, prepend=_NO_PAIR))]  # A tenth of the time of np.unique.
+    low, high = pairs // np.uint64(nodes), pairs % np.uint64(nodes)
+    chosen = _smallest(draw_array(randomness, Purpose.LINK_CUT, (fault,), low, high), _part(len(pairs), millionths))
+    return list(zip(low[chosen].tolist(), high[chosen].tolist(), strict=True))
 
 
 def _fault_order(fault: Fault) -> tuple[Micros, int, int]:

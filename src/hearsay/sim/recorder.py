@@ -7,15 +7,17 @@ from the sends and are counted, not written.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from hearsay.core.identifiers import Micros
 from hearsay.core.rpc import PartKind
 from hearsay.trace.digest import TraceDigest
-from hearsay.trace.rows import RowBuffer
-from hearsay.trace.schema import TraceRow
+from hearsay.trace.rows import RowBuffer, Rows, no_rows
+from hearsay.trace.schema import Column, TraceEvent, TraceRow
 from hearsay.trace.writer import TraceWriter
 
 BATCH_ROWS = 8_192
@@ -54,11 +56,9 @@ class Recorder:
         self.publishes = 0
         self.duplicates = 0
         self.events = 0
-        self.messages: dict[int, MessageInfo] = {}
-        self.delivered_message = array("q")
-        self.delivered_node = array("q")
-        self.delivered_latency = array("q")
-        self.delivered_hops = array("q")
+        self.messages: dict[Any, MessageInfo] = {}
+        self.delivered = 0
+        self._deliveries: list[Rows] = []
         self.memberships: list[Membership] = []
         self._member_since: dict[tuple[int, int], Micros] = {}
 
@@ -67,8 +67,10 @@ class Recorder:
         return self._digest.hex()
 
     @property
-    def delivered(self) -> int:
-        return len(self.delivered_message)
+    def deliveries(self) -> Rows:
+        """All DELIVER rows so far."""
+        self.flush()
+        return np.concatenate(self._deliveries) if self._deliveries else no_rows()
 
     def joined(self, node: int, topic: int, now: Micros) -> None:
         self._member_since[node, topic] = now
@@ -92,6 +94,9 @@ class Recorder:
         rows = self._rows.to_numpy()
         self._rows.clear()
         self._digest.add(rows)
+        delivered = rows[rows[:, Column.EVENT] == TraceEvent.DELIVER]
+        if len(delivered):
+            self._deliveries.append(delivered)
         if self._writer is not None:
             self._writer.add(rows)
         if self._listener is not None:

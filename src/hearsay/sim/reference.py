@@ -13,6 +13,7 @@ Rules:
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any, Protocol, assert_never
 
@@ -50,7 +51,7 @@ from hearsay.core.events import (
     Verdict,
 )
 from hearsay.core.identifiers import Micros
-from hearsay.core.randomness import Purpose, Randomness
+from hearsay.core.randomness import Purpose, Randomness, key_of
 from hearsay.core.registry import create, negotiate
 from hearsay.core.rpc import FLOODSUB, Message, PartKind
 from hearsay.sim.event_queue import Entry, EventQueue
@@ -62,11 +63,13 @@ from hearsay.sim.recorder import MessageInfo, Recorder
 from hearsay.sim.transport import Cargo, Transport
 from hearsay.trace.schema import NONE, TraceEvent
 
+GC_THRESHOLD = 200_000
 GLOBAL = -1
 """The node number of what concerns the whole network; it sorts before every node."""
 
 _PUBLISH = int(EventKind.PUBLISH)
 _RPC = int(EventKind.RPC_RECEIVED)
+_NEVER = -1
 _SERVED = len(EventKind)
 """The engine's own kind: a node is done with an event and takes the next."""
 
@@ -98,8 +101,8 @@ class ReferenceEngine:
         self.randomness = Randomness(scenario.seed)
         self.now: Micros = 0
         self.script = scenario.network.nodes
-        self.topic_numbers = {name: number for number, name in enumerate(plan.topics)}
-        self.nodes = [
+        self.topic_numbers: dict[Any, int] = {name: number for number, name in enumerate(plan.topics)}
+        self.nodes: list[SimNode] = [
             SimNode(number, tuple(plan.topics[topic] for topic in subscribed))
             for number, subscribed in enumerate(plan.subscriptions)
         ]
@@ -118,10 +121,22 @@ class ReferenceEngine:
         self._schedule_plan()
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
-        """Run to the end; False when a stop was requested before."""
+        """Run to the end; False when a stop was requested before.
+
+        A run makes many small objects and hardly a cycle, so the cyclic collector looks less often meanwhile.
+        """
+        thresholds = gc.get_threshold()
+        gc.set_threshold(GC_THRESHOLD, *thresholds[1:])
+        try:
+            return self._run(progress)
+        finally:
+            gc.set_threshold(*thresholds)
+
+    def _run(self, progress: Callable[[Micros], None] | None) -> bool:
         end = self.plan.end_us
         queue = self.queue
         nodes = self.nodes
+        receive = _NEVER if self._service_us else _RPC
         while (bucket := queue.open_next()) is not None:
             for entry in bucket:
                 queue.position += 1
@@ -129,7 +144,7 @@ class ReferenceEngine:
                 if time >= end:
                     return self._finish()
                 self.now = time
-                if entry[2] == _RPC and entry[1] >= 0 and not self._service_us:
+                if entry[2] == receive:
                     self._receive(nodes[entry[1]], entry[5])
                 else:
                     self._dispatch(entry)
@@ -391,7 +406,7 @@ class ReferenceEngine:
         self.feed(node, Publish(message))
 
     def _validated(self, node: SimNode, message: Message) -> None:
-        invalid = self.randomness.chance(self._reject_millionths, Purpose.REJECT, message.id)  # pyright: ignore[reportArgumentType]
+        invalid = self.randomness.chance(self._reject_millionths, Purpose.REJECT, key_of(message.id))
         self.feed(node, MessageValidated(message.id, Verdict.REJECT if invalid else Verdict.ACCEPT))
 
     def feed(self, node: SimNode, event: Event) -> None:
@@ -417,13 +432,13 @@ class ReferenceEngine:
 
     def _perform(self, node: SimNode, actions: list[Action]) -> None:
         now = self.now
-        sends: list[Send] = []
-        for action in actions:
+        for position, action in enumerate(actions):
             match action:
-                case Send():
-                    sends.append(action)
                 case DuplicateReceived():
                     self.recorder.duplicates += 1
+                case Send():
+                    self.transport.send(node, actions[position:], now)  # sends come last
+                    return
                 case Deliver():
                     self._delivered(node, action)
                 case PeerGrafted():
@@ -444,31 +459,27 @@ class ReferenceEngine:
                 case PeerRemoved():
                     self._row_peer(TraceEvent.REMOVE_PEER, node, action.peer)
                 case TopicJoined():
-                    self.recorder.joined(node.id, self.topic_numbers[action.topic], now)  # pyright: ignore[reportArgumentType]
+                    self.recorder.joined(node.id, self.topic_numbers[action.topic], now)
                     self._row_mesh(TraceEvent.JOIN, node, action.topic, NONE)
                 case TopicLeft():
-                    self.recorder.left(node.id, self.topic_numbers[action.topic], now)  # pyright: ignore[reportArgumentType]
+                    self.recorder.left(node.id, self.topic_numbers[action.topic], now)
                     self._row_mesh(TraceEvent.LEAVE, node, action.topic, NONE)
                 case Dial() | Disconnect() | Ping() | FindContacts():
                     raise NotImplementedError(f"{type(action).__name__} is not simulated yet")
                 case _:
                     assert_never(action)
-        if sends:
-            self.transport.send(node, sends, now)
 
     def _arrival_of(self, message: Message) -> tuple[int, int]:
         """Hops and via of the copy that is being handled."""
         cargo = self._cargo
         if cargo is None:
             return 1, Via.INJECT
-        for index, carried in enumerate(cargo.event.rpc.messages):
-            if carried.id == message.id:
-                return cargo.hops[index], cargo.vias[index]
-        raise AssertionError(f"message {message.id!r} was not carried")
+        index = cargo.event.rpc.messages.index(message)
+        return cargo.hops[index], cargo.vias[index]
 
     def _delivered(self, node: SimNode, action: Deliver) -> None:
         message = action.message
-        info = self.recorder.messages[message.id]  # pyright: ignore[reportArgumentType]
+        info = self.recorder.messages[message.id]
         remote: Any = action.received_from
         if remote is None:
             remote = NONE
@@ -481,26 +492,22 @@ class ReferenceEngine:
         else:
             hops, via = self._arrival_of(message)
         node.hops[message.id] = hops
-        recorder = self.recorder
         number: Any = message.id
-        latency = self.now - info.published_us
-        recorder.delivered_message.append(number)
-        recorder.delivered_node.append(node.id)
-        recorder.delivered_latency.append(latency)
-        recorder.delivered_hops.append(hops)
-        recorder.values.extend(
+        self.recorder.delivered += 1
+        self.recorder.values.extend(
             (self.now, _ROW_DELIVER, -1, node.id, remote, info.topic, number, hops, -1, -1, via, -1, -1)
         )
 
     def _validate(self, node: SimNode, action: Validate) -> None:
         message = action.message
+        number: Any = message.id
         node.validating[message.id] = self._arrival_of(message)
         self.queue.push(
             (
                 self.now + self._validation_delay_us,
                 node.id,
                 int(EventKind.MESSAGE_VALIDATED),
-                message.id,  # pyright: ignore[reportArgumentType]
+                number,
                 node.starts,
                 message,
             )

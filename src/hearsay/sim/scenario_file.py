@@ -162,7 +162,8 @@ class _Layers:
             self._origins[path] = _Origin(f"{origin.label}:{line}", None, line) if line else origin
 
     def override(self, key: str, value: object) -> None:
-        label = f"--set {key}={value if isinstance(value, str) else _shown_value(value)}"
+        said = value if isinstance(value, str) else _shown_value(value)
+        label = f"--set {key}={said}".replace("\n", "\\n")
         path = tuple(int(part) if part.isascii() and part.isdigit() else part for part in key.split("."))
         if "" in path or isinstance(path[0], int):
             raise ScenarioError([f"{label}: {key!r} is not the path of a key"])

@@ -23,6 +23,7 @@ from hearsay.sim.reference import ReferenceEngine
 from hearsay.sim.scenario import Scenario
 from hearsay.sim.scenario_file import dump_scenario, load_scenario
 from hearsay.sim.summary import Summary, summarise
+from hearsay.trace.manifest import nothing_written
 from hearsay.trace.run_folder import RunFolder
 from hearsay.trace.schema import TraceRow
 from hearsay.trace.writer import TraceWriter
@@ -94,9 +95,8 @@ class Simulation:
             [info.published_us for _, info in messages],
         )
         folder.write_text_atomic("summary.json", dumps(summary.to_json(), indent=2) + "\n")
-        if self._writer is not None:
-            written = self._writer.close()
-            folder.write_manifest(written, seed=summary.seed, complete=summary.complete)
+        written = self._writer.close() if self._writer is not None else nothing_written(summary.trace_hash)
+        folder.write_manifest(written, seed=summary.seed, complete=summary.complete)
 
 
 def simulate(

@@ -17,6 +17,7 @@ from hearsay.core.identifiers import Micros
 from hearsay.core.rpc import PartKind
 from hearsay.sim.plan import Plan
 from hearsay.sim.recorder import Recorder
+from hearsay.trace.schema import Column
 
 ALWAYS_SHOWN = (
     PartKind.CONNECT,
@@ -63,14 +64,17 @@ class Summary:
 
 def summarise(plan: Plan, recorder: Recorder, engine: str, end_us: Micros, complete: bool) -> Summary:
     scenario = plan.scenario
-    messages = np.array(recorder.delivered_message, dtype=np.int64)
-    nodes = np.array(recorder.delivered_node, dtype=np.int64)
-    publishers = np.full(len(recorder.messages), -1, dtype=np.int64)
+    deliveries = recorder.deliveries
+    messages = deliveries[:, Column.MESSAGE]
+    nodes = deliveries[:, Column.PEER]
+    publishers = np.zeros(len(recorder.messages), dtype=np.int64)
+    published = np.zeros(len(recorder.messages), dtype=np.int64)
     for number, info in recorder.messages.items():
         publishers[number] = info.publisher
-    away = nodes != publishers[messages] if len(messages) else np.zeros(0, dtype=bool)
-    latencies = np.array(recorder.delivered_latency, dtype=np.int64)[away]
-    hops = np.array(recorder.delivered_hops, dtype=np.int64)[away]
+        published[number] = info.published_us
+    away = nodes != publishers[messages]
+    latencies = (deliveries[:, Column.TIME_US] - published[messages])[away]
+    hops = deliveries[:, Column.HOPS][away]
     sent = {
         kind.name.lower(): recorder.sent[kind] for kind in PartKind if recorder.sent[kind] or kind in ALWAYS_SHOWN
     }

@@ -57,7 +57,7 @@ def read_edges(path: Path, nodes: int) -> list[tuple[int, int]]:
         try:
             a, b = map(int, words)
         except ValueError:
-            problems.append(f"{shown(path)}:{number}: {line.strip()!r} is not two node numbers")
+            problems.append(f"{shown(path)}:{number}: {line.strip()[:60]!r} is not two node numbers")
             continue
         outside = [node for node in (a, b) if not 0 <= node < nodes]
         if outside:

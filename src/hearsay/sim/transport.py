@@ -12,8 +12,9 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from hearsay.core.actions import Reason, Send, Via
 from hearsay.core.events import EventKind, RpcReceived, SendFailed
@@ -34,16 +35,8 @@ _PUBLISH = int(PartKind.PUBLISH)
 _RPC = int(EventKind.RPC_RECEIVED)
 
 
-class Part(NamedTuple):
-    """One part of an RPC as the trace tells it."""
-
-    kind: int
-    topic: int
-    message: int
-    hops: int
-    bytes: int
-    count: int
-    via: int
+Part: TypeAlias = tuple[int, int, int, int, int, int, int]
+"""One part of an RPC as the trace tells it: kind, topic, message, hops, bytes, count, via."""
 
 
 class Cargo(NamedTuple):
@@ -64,7 +57,7 @@ class Transport:
         randomness: Randomness,
         queue: EventQueue,
         recorder: Recorder,
-        topic_numbers: dict[str, int],
+        topic_numbers: dict[Any, int],
     ) -> None:
         self._latency = latency
         self._jitter = latency.has_jitter
@@ -86,7 +79,7 @@ class Transport:
         """Note a message's topic number and the bytes of an RPC that carries it alone."""
         alone = Rpc(messages=(message,))
         size = framed_size(alone, part_sizes(alone))
-        self._sizes[message.id] = (self._topic_numbers[message.topic], size)  # pyright: ignore[reportArgumentType]
+        self._sizes[message.id] = (self._topic_numbers[message.topic], size)
 
     def connect(self, link: Link, now: Micros) -> None:
         """A CONNECT travels; what is sent on the link later arrives later."""
@@ -97,7 +90,7 @@ class Transport:
             (now, _SEND, kind, link.source, link.destination, -1, -1, -1, -1, 1, -1, link.latency_us, -1)
         )
 
-    def send(self, node: SimNode, sends: list[Send], now: Micros) -> None:
+    def send(self, node: SimNode, sends: Iterable[Any], now: Micros) -> None:
         """What one event makes a node send, in order."""
         links = node.links
         source = node.id
@@ -107,8 +100,9 @@ class Transport:
         width_us = self._queue.width_us
         rpc: Rpc | None = None
         cargo: Cargo | None = None
+        action: Send
         for action in sends:
-            link = links[action.peer]  # pyright: ignore[reportArgumentType]
+            link = links[action.peer]
             if not link.open and link.previous is not None:
                 link = link.previous  # the peer came back before its loss was noticed
             if action.rpc is not rpc or cargo is None:
@@ -166,11 +160,8 @@ class Transport:
         """A copy from the script to a node; returns its time of flight."""
         delay = self._latency.base_us(script, target)
         self._recorder.sent[PartKind.PUBLISH] += 1
-        part = self._script_part(message)
-        self._values.extend(
-            (now, _SEND, part.kind, script, target, part.topic, part.message, part.hops, part.bytes, part.count,
-             part.via, delay, -1)
-        )  # fmt: skip
+        kind, *rest = self._script_part(message)
+        self._values.extend((now, _SEND, kind, script, target, *rest, delay, -1))
         return delay
 
     def script_copy_lost(self, script: int, target: int, message: Message, now: Micros) -> None:
@@ -178,8 +169,12 @@ class Transport:
 
     def _script_part(self, message: Message) -> Part:
         topic, size = self._sizes[message.id]
+        return (_PUBLISH, topic, self._number(message), 1, size, 1, int(Via.INJECT))
+
+    @staticmethod
+    def _number(message: Message) -> int:
         number: Any = message.id
-        return Part(_PUBLISH, topic, number, 1, size, 1, int(Via.INJECT))
+        return number
 
     def _refuse(self, node: SimNode, link: Link, action: Send, cargo: Cargo, now: Micros) -> None:
         for part in cargo.parts:
@@ -189,34 +184,31 @@ class Transport:
         self._queue.push((now, node.id, int(EventKind.SEND_FAILED), link.destination, self._refusals, failed))
 
     def _drop(self, source: int, destination: int, part: Part, time: Micros, reason: Reason) -> None:
-        self._values.extend(
-            (time, _DROP, part.kind, source, destination, part.topic, part.message, part.hops, part.bytes, part.count,
-             part.via, -1, int(reason))
-        )  # fmt: skip
+        kind, *rest = part
+        self._values.extend((time, _DROP, kind, source, destination, *rest, -1, int(reason)))
 
     def _cargo(self, node: SimNode, action: Send) -> Cargo:
         rpc = action.rpc
         event = RpcReceived(node.id, rpc)
         if rpc.control is None and not rpc.subscriptions and len(rpc.messages) == 1:
-            number: Any = rpc.messages[0].id
+            number = self._number(rpc.messages[0])
             topic, size = self._sizes[number]
             hops = node.hops.get(number, 0) + 1
             via = int(action.vias[0])
-            return Cargo(event, (Part(_PUBLISH, topic, number, hops, size, 1, via),), (hops,), (via,), size)
-        hops = tuple([node.hops.get(message.id, 0) + 1 for message in rpc.messages])  # pyright: ignore[reportArgumentType]
+            return Cargo(event, ((_PUBLISH, topic, number, hops, size, 1, via),), (hops,), (via,), size)
+        hops = tuple([node.hops.get(message.id, 0) + 1 for message in rpc.messages])
         vias = tuple(map(int, action.vias))
         sizes = part_sizes(rpc)
         size = framed_size(rpc, sizes)
-        framing = size - sum([part.bytes for part in sizes])
+        framing = size - sum([own_bytes for _, _, own_bytes, _ in sizes])
         parts: list[Part] = []
         for kind, name, own_bytes, count in sizes:
             message, hop, via = NONE, NONE, NONE
             if kind is PartKind.PUBLISH:
                 position = len(parts) - len(rpc.subscriptions)
-                number: Any = rpc.messages[position].id
-                message, hop, via = number, hops[position], vias[position]
-            topic = NONE if name is None else self._topic_numbers[name]  # pyright: ignore[reportArgumentType]
-            parts.append(Part(int(kind), topic, message, hop, own_bytes + framing, count, via))
+                message, hop, via = self._number(rpc.messages[position]), hops[position], vias[position]
+            topic = NONE if name is None else self._topic_numbers[name]
+            parts.append((int(kind), topic, message, hop, own_bytes + framing, count, via))
             framing = 0
         return Cargo(event, tuple(parts), hops, vias, size)
 
@@ -225,7 +217,7 @@ class Transport:
         lost = [
             index
             for index, part in enumerate(cargo.parts)
-            if part.kind in self._lossy_kinds
+            if part[0] in self._lossy_kinds
             and self._randomness.chance(
                 self._loss_millionths, Purpose.LOSS, link.source, link.destination, sequence, index
             )

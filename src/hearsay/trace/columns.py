@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hearsay.trace.order import Indices
 from hearsay.trace.rows import Rows
-from hearsay.trace.schema import NONE, WIDTH, Column, PartKind, Reason, TraceEvent, TraceVia
+from hearsay.trace.schema import NONE, WIDTH, Column, PartKind, Reason, TraceEvent, Via, wire_name
 
 Columns: TypeAlias = list[NDArray[np.signedinteger]]
 """One array per column, all of one length, in the order of `schema.COLUMNS`."""
@@ -36,10 +36,10 @@ _NARROW = {
 DTYPES = tuple(np.dtype(_NARROW.get(column, np.int64)) for column in Column)
 
 CODED: dict[Column, tuple[str, ...]] = {
-    Column.EVENT: tuple(event.wire_name for event in TraceEvent),
-    Column.KIND: tuple(kind.wire_name for kind in PartKind),
-    Column.VIA: tuple(via.wire_name for via in TraceVia),
-    Column.REASON: tuple(reason.wire_name for reason in Reason),
+    Column.EVENT: tuple(wire_name(event) for event in TraceEvent),
+    Column.KIND: tuple(wire_name(kind) for kind in PartKind),
+    Column.VIA: tuple(wire_name(via) for via in Via),
+    Column.REASON: tuple(wire_name(reason) for reason in Reason),
 }
 """The names of the codes 0, 1, … of each column of codes."""
 

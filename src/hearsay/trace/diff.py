@@ -20,7 +20,7 @@ from hearsay.trace.names import Names
 from hearsay.trace.order import CANONICAL, canonical, group_ids
 from hearsay.trace.reader import RowFilter, read_groups, read_rows
 from hearsay.trace.rows import Rows, no_rows
-from hearsay.trace.schema import CLASSES, NONE, Column, TraceEvent, TraceRow
+from hearsay.trace.schema import CLASSES, NONE, Column, TraceEvent, TraceRow, wire_name
 from hearsay.trace.show import show, show_time
 
 
@@ -93,7 +93,8 @@ def render(difference: Difference, names: Names | None = None) -> str:
             lines += [f"Before that in {side}, same nodes:", *(f"  {show(row, names)}" for row in before)]
     lines += ["", "In all:", f"  {'event':<20} {'only in A':>12} {'only in B':>12}"]
     lines += [
-        f"  {event.wire_name:<20} {count.only_a:>12} {count.only_b:>12}" for event, count in difference.counts.items()
+        f"  {wire_name(event):<20} {count.only_a:>12} {count.only_b:>12}"
+        for event, count in difference.counts.items()
     ]
     return "\n".join(lines) + "\n"
 

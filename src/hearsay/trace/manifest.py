@@ -58,6 +58,11 @@ class WrittenTrace:
     max_rows_per_file: int
 
 
+def nothing_written(trace_hash: str) -> WrittenTrace:
+    """For a run whose rows were hashed and not kept."""
+    return WrittenTrace((), 0, trace_hash, (), 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     complete: bool

@@ -12,14 +12,14 @@ from hearsay.trace.arrow import ParquetWriter, open_writer, table_of
 from hearsay.trace.columns import Columns
 from hearsay.trace.durable import DurableFile
 from hearsay.trace.manifest import TraceFile
-from hearsay.trace.schema import Column
+from hearsay.trace.schema import Column, class_folder
 
 
 class PartFiles:
     """Writes the parts of one class, one at a time."""
 
     def __init__(self, run_dir: Path, trace_class: str) -> None:
-        self._directory = run_dir / trace_class
+        self._directory = run_dir / class_folder(trace_class)
         self._class = trace_class
         self._file: DurableFile | None = None
         self._writer: ParquetWriter = None
@@ -42,7 +42,7 @@ class PartFiles:
         times = columns[Column.TIME_US]
         earliest, latest = int(times.min()), int(times.max())
         if self._file is None:
-            self._directory.mkdir(exist_ok=True)
+            self._directory.mkdir(parents=True, exist_ok=True)
             file = DurableFile(self._directory / f"part-{len(self.finished):05d}.parquet")
             self._writer = open_writer(file)
             self._file = file
@@ -58,7 +58,7 @@ class PartFiles:
             return
         self._writer.close()
         size, checksum = self._file.tell(), self._file.commit()
-        name = f"{self._class}/{self._file.final.name}"
+        name = f"{class_folder(self._class)}/{self._file.final.name}"
         self.finished.append(
             TraceFile(name, self._class, self._rows, size, self._min_time_us, self._max_time_us, checksum)
         )

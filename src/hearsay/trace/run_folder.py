@@ -21,7 +21,7 @@ from hearsay.trace.durable import TEMPORARY_SUFFIX, DurableFile, sync_directory,
 from hearsay.trace.errors import RunFolderError
 from hearsay.trace.manifest import MANIFEST, Manifest, OtherFile, WrittenTrace, load_manifest, this_program
 from hearsay.trace.message_rows import SPILL_FOLDER
-from hearsay.trace.schema import CLASSES
+from hearsay.trace.schema import TRACE_FOLDER
 
 MARKER = ".hearsay-run"
 DICTIONARIES = "dictionary"
@@ -133,7 +133,7 @@ def _remove_run(path: Path) -> None:
         for file in load_manifest(path).others:
             (path / file.name).unlink(missing_ok=True)
     (path / MANIFEST).unlink(missing_ok=True)
-    for folder in (*CLASSES, DICTIONARIES, SPILL_FOLDER):
+    for folder in (TRACE_FOLDER, DICTIONARIES, SPILL_FOLDER):
         with suppress(FileNotFoundError):
             shutil.rmtree(path / folder)
     for leftover in path.glob(f".*{TEMPORARY_SUFFIX}"):

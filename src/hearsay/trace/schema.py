@@ -4,8 +4,8 @@ Rules:
 
 * A row is 13 int64 in the order of `COLUMNS`; -1 is "none". Hot code writes rows as integers; people and tools see
   `TraceRow`, with None and enumerations.
-* Codes are part of the format and of the trace hash: append, never renumber. `PartKind`, `TraceVia` and `Reason`
-  repeat the numbers of the core, so that engines may copy them as they are.
+* Codes are part of the format and of the trace hash: append, never renumber. Kinds, vias and reasons are the core's.
+  In files and for people a code is its enumeration's name in lower case (`wire_name`).
 * A SEND_RPC row stands for one part of an RPC (`kind`): `peer` sends, `remote` receives, `delay_us` is the time of
   flight. A DROP_RPC row says that such a part never arrived; its time is when it would have.
 * So a simulated trace holds neither RECV_RPC nor DUPLICATE rows: both follow from the others (see `derive`).
@@ -18,6 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from enum import IntEnum
+
+from hearsay.core.actions import Reason, Via
+from hearsay.core.rpc import PartKind
 
 
 class TraceEvent(IntEnum):
@@ -38,67 +41,6 @@ class TraceEvent(IntEnum):
     NODE_DOWN = 14
     STATE = 15
 
-    @property
-    def wire_name(self) -> str:
-        """The name in files: go-libp2p-pubsub's TraceEvent.Type in lower case."""
-        return self.name.lower() + ("_message" if self <= TraceEvent.REJECT else "")
-
-
-class PartKind(IntEnum):
-    CONNECT = 0
-    PUBLISH = 1
-    SUBSCRIBE = 2
-    UNSUBSCRIBE = 3
-    IHAVE = 4
-    IWANT = 5
-    GRAFT = 6
-    PRUNE = 7
-    IDONTWANT = 8
-    EXTENSION = 9
-
-    @property
-    def wire_name(self) -> str:
-        return self.name.lower()
-
-
-class TraceVia(IntEnum):
-    """Why a copy of a message went to a peer."""
-
-    MESH = 0
-    IWANT = 1
-    FLOOD = 2
-    FANOUT = 3
-    EAGER = 4
-    LAZY = 5
-    RANDOM = 6
-    INJECT = 7
-    TOP_UP = 8
-
-    @property
-    def wire_name(self) -> str:
-        return self.name.lower()
-
-
-class Reason(IntEnum):
-    """Why a message was rejected or a part dropped."""
-
-    REJECTED = 0
-    IGNORED = 1
-    SELF_ORIGIN = 2
-    NOT_SUBSCRIBED = 3
-    THROTTLED = 4
-    OVER_LIMIT = 5
-    LOST = 6
-    UNREACHABLE = 7
-    UNSUPPORTED = 8
-    NOT_A_SUBSCRIBER = 9
-    QUEUE_FULL = 10
-    OTHER = 11
-
-    @property
-    def wire_name(self) -> str:
-        return self.name.lower()
-
 
 class Column(IntEnum):
     """Where each value stands in a row."""
@@ -118,11 +60,23 @@ class Column(IntEnum):
     REASON = 12
 
 
+def wire_name(code: IntEnum) -> str:
+    """The name of an event, kind, via or reason in files."""
+    return code.name.lower()
+
+
 COLUMNS = tuple(column.name.lower() for column in Column)
 WIDTH = len(COLUMNS)
 NONE = -1
 
 CLASSES = ("message", "rpc", "mesh", "node")
+TRACE_FOLDER = "trace"
+
+
+def class_folder(trace_class: str) -> str:
+    """Where the files of a class lie, from the run folder; the form that query engines read as a partition."""
+    return f"{TRACE_FOLDER}/class={trace_class}"
+
 
 _CLASS_OF_EVENT = {
     TraceEvent.PUBLISH: "message",
@@ -164,7 +118,7 @@ class TraceRow:
     hops: int | None = None
     bytes: int | None = None
     count: int | None = None
-    via: TraceVia | None = None
+    via: Via | None = None
     delay_us: int | None = None
     reason: Reason | None = None
 
@@ -183,7 +137,7 @@ class TraceRow:
             hops,
             size,
             count,
-            None if via == NONE else TraceVia(via),
+            None if via == NONE else Via(via),
             _or_none(delay_us),
             None if reason == NONE else Reason(reason),
         )

@@ -7,7 +7,7 @@ direction marks) are shown as their escapes, so that no name can forge a line or
 from __future__ import annotations
 
 from hearsay.trace.names import Names
-from hearsay.trace.schema import PartKind, TraceEvent, TraceRow, TraceVia
+from hearsay.trace.schema import PartKind, TraceEvent, TraceRow, Via, wire_name
 
 _ARROWS = {
     TraceEvent.SEND_RPC: "→",
@@ -37,7 +37,7 @@ def show(row: TraceRow, names: Names | None = None) -> str:
     if row.via is not None:
         details.append(f"via {_readable(row.via)}")
     if row.reason is not None:
-        details.append(f"reason {row.reason.wire_name.replace('_', ' ')}")
+        details.append(f"reason {wire_name(row.reason).replace('_', ' ')}")
     if row.bytes is not None:
         details.append(f"{row.bytes} B")
     if row.delay_us is not None:
@@ -70,5 +70,5 @@ def _what(row: TraceRow) -> str:
     return verb if row.kind is None else f"{verb} {_readable(row.kind)}"
 
 
-def _readable(code: PartKind | TraceVia) -> str:
-    return code.wire_name.replace("_", "-")
+def _readable(code: PartKind | Via) -> str:
+    return wire_name(code).replace("_", "-")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hearsay.trace.arrow import message_column, open_trace_file
 from hearsay.trace.errors import RunFolderError
 from hearsay.trace.manifest import Manifest, OtherFile, TraceFile, load_manifest
-from hearsay.trace.schema import CLASSES, NONE
+from hearsay.trace.schema import CLASSES, NONE, class_folder
 
 
 def verify(path: Path) -> list[str]:
@@ -55,8 +55,8 @@ def _problem_of(path: Path, file: TraceFile | OtherFile) -> str | None:
 def _unlisted(path: Path, manifest: Manifest) -> Iterator[str]:
     listed = {file.name for file in manifest.trace.files}
     for trace_class in CLASSES:
-        for file in sorted((path / trace_class).glob("part-*.parquet")):
-            name = f"{trace_class}/{file.name}"
+        for file in sorted((path / class_folder(trace_class)).glob("part-*.parquet")):
+            name = f"{class_folder(trace_class)}/{file.name}"
             if name not in listed:
                 yield f"{name}: not in the manifest"
 
