@@ -14,7 +14,7 @@ ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 def command(nodes: int, messages: int, seed: int) -> None:
     """Simulate the routers on one network and compare them."""
     from hearsay.cli.progress import simulated_time
-    from hearsay.sim.comparison import line_of, markdown
+    from hearsay.sim.comparison import Compared, line_of, markdown
     from hearsay.sim.scenario_file import load_scenario
     from hearsay.sim.simulate import Simulation
 
@@ -22,7 +22,7 @@ def command(nodes: int, messages: int, seed: int) -> None:
         click.echo(
             f"\n{nodes} nodes, 10 dials each, {messages} messages, {loss:.0%} of the messages and gossip lost:\n"
         )
-        lines = []
+        lines: list[Compared] = []
         for router in ROUTERS:
             overrides = [
                 ("seed", str(seed)),

@@ -113,7 +113,8 @@ class Checker:
             if node.router is None or not isinstance(node.router.strategy, MeshStrategy):
                 continue
             for topic, mesh in node.router.strategy.mesh.topics.items():
-                for peer in mesh:
+                peers: tuple[Any, ...] = mesh.ordered
+                for peer in peers:
                     self._mutual(engine, node, topic, peer, under_way)
 
     def _learn(self, book: _Book, event: Event, now: Micros) -> None:
@@ -244,7 +245,7 @@ class Checker:
             self._problem(now, node, f"gossip counts of {peer} are left after its disconnect")
 
     def _mutual(
-        self, engine: ReferenceEngine, node: SimNode, topic: Any, peer: Any, under_way: set[tuple[int, int]]
+        self, engine: ReferenceEngine, node: SimNode, topic: Any, peer: int, under_way: set[tuple[int, int]]
     ) -> None:
         other: SimNode = engine.nodes[peer]
         link = node.links.get(peer)

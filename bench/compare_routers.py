@@ -1,0 +1,82 @@
+"""floodsub, randomsub, meshsub and gossipsub on the same network with the same messages: the tables of the README.
+
+Beside the figures of `hearsay.sim.comparison` it measures how stable routes are. For every node and every two
+messages in a row from the same publisher: how often does the first copy come from another peer than the time
+before, and for every two messages published closer together than a latency, how often do they arrive in the
+other order.
+
+    python bench/compare_routers.py [NODES] [MESSAGES]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+
+from hearsay.sim.comparison import Compared, line_of, markdown
+from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+from hearsay.trace.schema import TraceEvent, TraceRow
+
+ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub")
+
+
+def overrides(nodes: int, messages: int, **more: object) -> list[tuple[str, str]]:
+    settings = {"network.nodes": nodes, "workload.messages": messages, "trace.state_interval_s": 0, **more}
+    return [(key.replace("__", "."), str(value)) for key, value in settings.items()]
+
+
+def compare(title: str, settings: list[tuple[str, str]], degrees: dict[str, int] | None = None) -> None:
+    print(f"\n{title}\n")
+    lines: list[Compared] = []
+    for router in ROUTERS:
+        own = [
+            (f"router.{key}", str(value))
+            for key, value in (degrees or {}).items()
+            if router in ("meshsub", "gossipsub") or (router == "randomsub" and key == "degree")
+        ]
+        lines.append(line_of(Simulation(load_scenario(None, "r1", [*settings, *own], router=router)).run().summary))
+    print(markdown(lines), flush=True)
+
+
+def stability(nodes: int, messages: int) -> None:
+    """Routes of one publisher, whose messages follow each other in 20 ms."""
+    print("\nHow stable routes are: one publisher, a message every 20 ms\n")
+    print("| router | first sender changes | order changes |")
+    print("| --- | ---: | ---: |")
+    settings = overrides(
+        nodes, messages, workload__publishers="subscribers", workload__publisher_count=1, workload__interval_s=0.02
+    )
+    for router in ROUTERS:
+        arrivals: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
+
+        def note(row: TraceRow, arrivals: dict[int, dict[int, tuple[int, int]]] = arrivals) -> None:
+            if row.event is TraceEvent.DELIVER and row.remote is not None:
+                assert row.peer is not None
+                assert row.message is not None
+                arrivals[row.peer][row.message] = (row.time_us, row.remote)
+
+        Simulation(load_scenario(None, "r1", settings, router=router), listener=note).run()
+        pairs = changes = reordered = 0
+        for by_message in arrivals.values():
+            for message, (time_us, sender) in by_message.items():
+                if message + 1 in by_message:
+                    next_us, next_sender = by_message[message + 1]
+                    pairs += 1
+                    changes += sender != next_sender
+                    reordered += next_us < time_us
+        print(f"| {router} | {changes / pairs:.1%} | {reordered / pairs:.2%} |", flush=True)
+
+
+def main() -> None:
+    nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    messages = int(sys.argv[2]) if len(sys.argv) > 2 else 50
+    compare(f"{nodes} nodes, {messages} messages, no loss", overrides(nodes, messages))
+    compare("The same with 5 % of the messages and gossip lost", overrides(nodes, messages, loss__rate=0.05))
+    sparse = {"degree": 2, "degree_low": 2, "degree_high": 3}
+    compare("5 % loss and a sparse mesh, D = 2", overrides(nodes, messages, loss__rate=0.05), sparse)
+    stability(nodes, messages)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""simsub's published tables against the distribution of our runs over many seeds.
+
+For every counter: the published figure, mean, standard deviation and range of our runs, and the two-sided
+empirical tail probability of the published figure, (1 + number of runs at least as extreme) / (1 + runs),
+doubled. A counter fails when that is below 5 % divided by the number of counters (Bonferroni), or when it is
+more than four standard deviations off, which decides where there are too few seeds for the former; PRUNE, whose
+counts are clumped, by the former alone. connect and deliver must be equal in every run.
+
+Which cells are not compared, because they come from the lag of simsub's real-time simulator: ihave of table 3,
+iwant of table 5, and iwant, ihave and publish of table 6. They are printed with a dash.
+
+    python bench/simsub_tables.py [SEEDS [TABLE…]]
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from statistics import fmean, stdev
+
+from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.simulate import simulate
+
+TABLES = {
+    1: ((100, 10, 1.0), {"graft": 380, "prune": 7, "iwant": 31, "publish": 6473, "ihave": 4402}),
+    2: ((100, 100, 0.1), {"graft": 374, "prune": 8, "iwant": 163, "publish": 63351, "ihave": 4844}),
+    3: ((100, 1000, 0.01), {"graft": 376, "prune": 0, "iwant": 1037, "publish": 646973, "ihave": 8413}),
+    4: ((1000, 10, 1.0), {"graft": 3651, "prune": 15, "iwant": 155, "publish": 61957, "ihave": 45456}),
+    5: ((1000, 100, 0.5), {"graft": 3661, "prune": 21, "iwant": 1146, "publish": 621559, "ihave": 198372}),
+    6: ((1000, 100, 0.1), {"graft": 3740, "prune": 53, "iwant": 20749, "publish": 653634, "ihave": 84297}),
+}
+FROM_LAG = {(3, "ihave"), (5, "iwant"), (6, "iwant"), (6, "ihave"), (6, "publish")}
+SIGNIFICANCE = 0.05
+MAX_DEVIATIONS = 4
+
+
+def run(case: tuple[int, int, float, int]) -> dict[str, int]:
+    nodes, messages, delay, seed = case
+    overrides = [
+        ("network.nodes", str(nodes)),
+        ("workload.messages", str(messages)),
+        ("workload.interval_s", str(delay)),
+        ("trace.state_interval_s", "0"),
+        ("seed", str(seed)),
+    ]
+    summary = simulate(load_scenario(None, "simsub", overrides))
+    assert summary.sent["connect"] == 10 * nodes, summary
+    assert summary.deliver == nodes * messages, summary
+    return summary.sent
+
+
+def tail_probability(runs: list[int], published: int) -> float:
+    below = sum(value <= published for value in runs)
+    above = sum(value >= published for value in runs)
+    return min(1.0, 2 * (1 + min(below, above)) / (1 + len(runs)))
+
+
+def main() -> None:
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    chosen = [int(number) for number in sys.argv[2:]] or list(TABLES)
+    counters = sum((table, kind) not in FROM_LAG for table in chosen for kind in TABLES[table][1])
+    threshold = SIGNIFICANCE / counters
+    print(f"{seeds} seeds; connect = 10 N and deliver = N M in every run; p must not be below {threshold:.4f}\n")
+    print("| table | counter | published | mean | sd | min | max | z | p |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    failed = 0
+    with ProcessPoolExecutor(2) as pool:
+        for table in chosen:
+            network, published = TABLES[table]
+            sent = list(pool.map(run, [(*network, seed) for seed in range(1, seeds + 1)]))
+            for kind, figure in published.items():
+                runs = [counts[kind] for counts in sent]
+                compared = (table, kind) not in FROM_LAG
+                probability = tail_probability(runs, figure)
+                spread = stdev(runs)
+                deviations = (figure - fmean(runs)) / spread if spread else 0.0
+                far = abs(deviations) > MAX_DEVIATIONS and kind != "prune"
+                failed += compared and (far or probability < threshold)
+                shown = f"{deviations:+.2f} | {probability:.3f}" if compared else "– | –"
+                print(
+                    f"| {table} | {kind} | {figure:,} | {fmean(runs):,.1f} | {spread:,.1f} | "
+                    f"{min(runs):,} | {max(runs):,} | {shown} |",
+                    flush=True,
+                )
+    print(f"\n{failed} of {counters} compared counters lie outside")
+    if 2 / (1 + seeds) >= threshold:
+        print(
+            f"note: with {seeds} seeds p cannot fall below {2 / (1 + seeds):.4f}, so nothing could fail; use more seeds"
+        )
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
