@@ -71,6 +71,7 @@ class Router:
     __slots__ = (
         "_states",
         "actions",
+        "connected",
         "due",
         "joined",
         "key",
@@ -93,6 +94,7 @@ class Router:
         self.parameters: RouterParameters = strategy.parameters
         self.now = now
         self.peers = PeerBook()
+        self.connected = self.peers.connected
         self.joined: set[TopicId] = set()
         self.pending: dict[MessageId, tuple[Message, PeerId]] = {}
         self.outbox = Outbox(self.parameters.coalesce)
@@ -110,12 +112,11 @@ class Router:
         actions: list[Action] = []
         match event:
             case RpcReceived():
-                sender = self.peers.connected.get(event.peer)
-                if sender is None:
+                if event.peer not in self.connected:
                     raise UsageError(f"RPC from {event.peer!r}, who is not connected")
                 self.now = now
                 self.actions = actions
-                self._receive(sender, event.rpc)
+                self._receive(event.peer, event.rpc)
             case TimerFired():
                 if self.due is None or now < self.due:
                     raise UsageError(f"timer fired at {now}, due at {self.due}")
@@ -138,7 +139,7 @@ class Router:
                 self.actions = actions
                 self._connected(event)
             case PeerDisconnected():
-                peer = self.peers.connected.get(event.peer)
+                peer = self.connected.get(event.peer)
                 if peer is None:
                     raise UsageError(f"{event.peer!r} is not connected")
                 self.now = now
@@ -159,7 +160,7 @@ class Router:
             case SendFailed():
                 self.now = now
                 self.actions = actions
-                if event.peer in self.peers.connected:
+                if event.peer in self.connected:
                     self.strategy.send_failed(event.peer, event.rpc)
             case DialFailed() | RoundTripMeasured() | ContactsFound():
                 self.now = now
@@ -187,13 +188,13 @@ class Router:
 
     def inspect(self) -> RouterState:
         """The state as the guide's table."""
-        peerings: dict[PeerId, dict[TopicId, Peering]] = {peer: {} for peer in self.peers.connected}
+        peerings: dict[PeerId, dict[TopicId, Peering]] = {peer: {} for peer in self.connected}
         for topic, view in self.peers.topics.items():
             for peer in (*view.native, *view.flood):
                 peerings.setdefault(peer, {})[topic] = Peering.METADATA_ONLY
         for topic, peer, peering in self.strategy.peerings():
             peerings.setdefault(peer, {})[topic] = peering
-        protocols = {peer: known.protocol for peer, known in self.peers.connected.items()}
+        protocols = {peer: known.protocol for peer, known in self.connected.items()}
         return RouterState(
             subscriptions=tuple(sorted(self.joined)),
             fanout=tuple(self.strategy.fanout_topics()),
@@ -211,7 +212,7 @@ class Router:
         """Entries and bytes of the guide's table, for the question of simplicity."""
         entries = len(self.joined)
         size = sum(map(identifier_size, self.joined))
-        for peer in self.peers.connected.values():
+        for peer in self.connected.values():
             entries += 1 + len(peer.topics)
             size += identifier_size(peer.id) + sum(map(identifier_size, peer.topics))
         for entry in self.seen.entries(self.now):
@@ -228,14 +229,14 @@ class Router:
     def _check_connectable(self, event: PeerConnected) -> None:
         if event.peer == self.node:
             raise UsageError("a router cannot connect to itself")
-        if event.peer in self.peers.connected:
+        if event.peer in self.connected:
             raise UsageError(f"{event.peer!r} is connected already")
         if event.protocol not in self.strategy.protocols:
             raise UsageError(f"protocol {event.protocol!r} is not one of {', '.join(self.strategy.protocols)}")
 
     def _connected(self, event: PeerConnected) -> None:
         peer = ConnectedPeer(event.peer, event.protocol, event.protocol in self.strategy.native_protocols)
-        self.peers.connected[event.peer] = peer
+        self.connected[event.peer] = peer
         self.actions.append(PeerAdded(event.peer, event.protocol))
         for topic in event.subscribed:
             self.peers.subscribe(peer, topic)
@@ -264,7 +265,7 @@ class Router:
 
     def _announce(self, topic: TopicId, subscribe: bool) -> None:
         if self.parameters.hello:
-            for peer in sorted(self.peers.connected):
+            for peer in sorted(self.connected):
                 self.outbox.subscription(peer, topic, subscribe)
 
     def _publish(self, message: Message) -> None:
@@ -277,19 +278,19 @@ class Router:
             self.actions.append(Deliver(message, None))
         self.strategy.publish(message)
 
-    def _receive(self, sender: ConnectedPeer, rpc: Rpc) -> None:
+    def _receive(self, sender: PeerId, rpc: Rpc) -> None:
         if rpc.subscriptions:
-            self._receive_subscriptions(sender, rpc.subscriptions)
+            self._receive_subscriptions(self.connected[sender], rpc.subscriptions)
         messages = rpc.messages
         if messages:
             limit = self.parameters.max_messages_per_rpc
             if len(messages) > limit:
-                self.drop(sender.id, PartKind.PUBLISH, len(messages) - limit, Reason.OVER_LIMIT)
+                self.drop(sender, PartKind.PUBLISH, len(messages) - limit, Reason.OVER_LIMIT)
                 messages = messages[:limit]
             for message in messages:
-                self._receive_message(sender.id, message)
+                self._receive_message(sender, message)
         if rpc.control is not None:
-            self._receive_control(sender, rpc.control)
+            self._receive_control(self.connected[sender], rpc.control)
 
     def _receive_subscriptions(self, sender: ConnectedPeer, changes: tuple[Subscription, ...]) -> None:
         over = 0

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from hearsay.core.identifiers import Micros
 
-Entry: TypeAlias = tuple[Micros, int, int, int, int, Any]
+Entry: TypeAlias = tuple[Micros, int, int, int, int, Any, Any]
 
 MINIMUM_WIDTH_US = 1000
 

@@ -57,7 +57,7 @@ class Faults:
         engine.stop(node)
         for peer in sorted(node.links):
             link = node.links[peer]
-            link.open = False
+            link.set_open(False)
             link.dead = True
             delay = link.latency_us if goodbye else self._detection_us
             engine.notice_loss(link.twin, max(now + delay, link.last_arrival_us if goodbye else 0))
@@ -84,7 +84,7 @@ class Faults:
 
     def _cut_link(self, link: Link) -> None:
         while True:
-            link.cut = True
+            link.cut_line()
             self._engine.notice_loss(link, self._engine.now + self._detection_us)
             if link.previous is None:
                 return

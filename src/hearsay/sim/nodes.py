@@ -1,8 +1,8 @@
 """The simulator's view of a node and of the directed links between nodes.
 
 A connection is a pair of links, one for each direction. A link is `open` while the router at its source regards the
-peer as connected; what arrives over it is handed in only if the other end is open too. `cut` means that the line
-itself is gone: nothing arrives any more, in either direction.
+peer as connected; what arrives over it is handed in only if the other end is open too (`up`). `cut` means that the
+line itself is gone: nothing arrives any more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Link:
     """One direction of a connection. Sequence numbers are unique per direction over all its connections."""
 
     __slots__ = ("cut", "dead", "destination", "last_arrival_us", "latency_us", "open", "previous", "sequence",
-                 "source", "twin")  # fmt: skip
+                 "source", "twin", "up")  # fmt: skip
 
     twin: Link
     previous: Link | None
@@ -33,8 +33,18 @@ class Link:
         self.last_arrival_us: Micros = 0
         self.open = False
         self.cut = False
+        self.up = False
+        """Whether what arrives over it is handed in: the other end is open and the line is not cut."""
         self.dead = False
         """The source must not open it any more: the peer is gone."""
+
+    def set_open(self, value: bool) -> None:
+        self.open = value
+        self.twin.up = value and not self.cut
+
+    def cut_line(self) -> None:
+        self.cut = True
+        self.up = False
 
 
 def connect_pair(source: int, destination: int, latency_us: Micros, old: Link | None, old_twin: Link | None) -> Link:

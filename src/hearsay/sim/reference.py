@@ -145,7 +145,7 @@ class ReferenceEngine:
                     return self._finish()
                 self.now = time
                 if entry[2] == receive:
-                    self._receive(nodes[entry[1]], entry[5])
+                    self._receive(nodes[entry[1]], entry[5], entry[6])
                 else:
                     self._dispatch(entry)
             self.recorder.flush_if_full()
@@ -170,7 +170,7 @@ class ReferenceEngine:
         waiting = [entry for node in self.nodes for _, entry in node.backlog]
         for entry in (*self.queue.waiting(), *waiting):
             if entry[2] == _RPC:
-                control = entry[5][1].event.rpc.control
+                control = entry[6].event.rpc.control
                 if control is not None and (control.graft or control.prune):
                     pairs.add((entry[3], entry[1]))
             elif entry[2] == EventKind.SEND_FAILED:
@@ -182,21 +182,21 @@ class ReferenceEngine:
     def _schedule_plan(self) -> None:
         sequence = 0
         push = self.queue.push
-        push((0, GLOBAL, 0, 0, 0, self._start_all))
+        push((0, GLOBAL, 0, 0, 0, self._start_all, None))
         for fault in self.plan.faults:
             sequence += 1
-            push((fault.time_us, GLOBAL, 0, 0, sequence, lambda fault=fault: self.faults.apply(fault)))
+            push((fault.time_us, GLOBAL, 0, 0, sequence, lambda fault=fault: self.faults.apply(fault), None))
         for timed in self.plan.timed:
             sequence += 1
             kind = EventKind.JOIN if timed.join else EventKind.LEAVE
-            push((timed.time_us, timed.node, kind, -1, sequence, self.plan.topics[timed.topic]))
+            push((timed.time_us, timed.node, kind, -1, sequence, self.plan.topics[timed.topic], None))
         for publication in self.plan.publications:
             self._schedule_publication(publication)
         interval_us = self.plan.scenario.trace.state_interval_us
         if interval_us:
             for time in range(interval_us, self.plan.end_us, interval_us):
                 sequence += 1
-                push((time, GLOBAL, 1, 0, sequence, self._sample_state))
+                push((time, GLOBAL, 1, 0, sequence, self._sample_state, None))
 
     def _schedule_publication(self, publication: Publication) -> None:
         topic = self.plan.topics[publication.topic]
@@ -212,9 +212,11 @@ class ReferenceEngine:
         self.recorder.messages[publication.message] = info
         if publication.publisher == self.script:
             entry = (publication.time_us, GLOBAL, 2, 0, publication.message)
-            self.queue.push((*entry, lambda: self._inject(publication, message)))
+            self.queue.push((*entry, lambda: self._inject(publication, message), None))
         else:
-            self.queue.push((publication.time_us, publication.publisher, _PUBLISH, -1, publication.message, message))
+            self.queue.push(
+                (publication.time_us, publication.publisher, _PUBLISH, -1, publication.message, message, None)
+            )
 
     def _start_all(self) -> None:
         starting = [node for node in self.nodes if node.id not in self.plan.initially_down]
@@ -231,7 +233,7 @@ class ReferenceEngine:
         for target in publication.inject:
             self.recorder.publishes += 1
             delay = self.transport.script_copy(self.script, target, message, self.now)
-            self.queue.push((self.now + delay, target, _PUBLISH, self.script, publication.message, message))
+            self.queue.push((self.now + delay, target, _PUBLISH, self.script, publication.message, message, None))
 
     def _sample_state(self) -> None:
         event = int(TraceEvent.STATE)
@@ -282,21 +284,21 @@ class ReferenceEngine:
             other.links[node.id] = link.twin
         self.transport.connect(link, self.now)
         arrival = self.now + link.latency_us
-        self.queue.push((arrival, target, EventKind.PEER_CONNECTED, node.id, link.sequence, link.twin))
+        self.queue.push((arrival, target, EventKind.PEER_CONNECTED, node.id, link.sequence, link.twin, None))
         if not link.open:
             self._open(node, link)
 
     def notice_loss(self, link: Link, time: Micros) -> None:
         """The source of a link that is gone notices at `time`."""
         link.dead = True
-        self.queue.push((time, link.source, EventKind.PEER_DISCONNECTED, link.destination, link.sequence, link))
+        self.queue.push((time, link.source, EventKind.PEER_DISCONNECTED, link.destination, link.sequence, link, None))
 
     def _open(self, node: SimNode, link: Link) -> None:
         previous = link.previous
         if previous is not None and previous.open:
             self._close(node, previous)
         link.previous = None
-        link.open = True
+        link.set_open(True)
         ours = self._protocols[self.plan.router_of[node.id]]
         theirs = self._protocols[self.plan.router_of[link.destination]]
         implied: tuple[str, ...] = ()
@@ -306,7 +308,7 @@ class ReferenceEngine:
         self.feed(node, PeerConnected(link.destination, negotiate(ours, theirs) or FLOODSUB, implied))
 
     def _close(self, node: SimNode, link: Link) -> None:
-        link.open = False
+        link.set_open(False)
         if node.links.get(link.destination) is link:
             del node.links[link.destination]
         self.feed(node, PeerDisconnected(link.destination))
@@ -320,7 +322,7 @@ class ReferenceEngine:
         node = self.nodes[entry[1]]
         kind = entry[2]
         if node.router is None:
-            self._lost_on_the_doorstep(node, kind, entry[3], entry[5])
+            self._lost_on_the_doorstep(node, kind, entry)
         elif kind == EventKind.JOIN:
             if entry[5] not in node.topics:
                 node.topics.add(entry[5])
@@ -341,10 +343,11 @@ class ReferenceEngine:
         else:
             self._handle_kind(node, kind, entry)
 
-    def _lost_on_the_doorstep(self, node: SimNode, kind: int, source: int, payload: Any) -> None:
+    def _lost_on_the_doorstep(self, node: SimNode, kind: int, entry: Entry) -> None:
+        payload = entry[5]
         if kind == _RPC:
-            self.transport.unreachable(payload, self.now)
-        elif kind == _PUBLISH and source == self.script:
+            self.transport.unreachable(payload, entry[6], self.now)
+        elif kind == _PUBLISH and entry[3] == self.script:
             self.transport.script_copy_lost(self.script, node.id, payload, self.now)
         elif kind == EventKind.JOIN:
             node.topics.add(payload)
@@ -352,7 +355,7 @@ class ReferenceEngine:
             node.topics.discard(payload)
 
     def _start_service(self, node: SimNode) -> None:
-        self.queue.push((self.now + self._service_us, node.id, _SERVED, -1, node.starts, None))
+        self.queue.push((self.now + self._service_us, node.id, _SERVED, -1, node.starts, None, None))
 
     def _serve_next(self, node: SimNode) -> None:
         kind, entry = node.backlog.popleft()
@@ -363,7 +366,7 @@ class ReferenceEngine:
     def _handle_kind(self, node: SimNode, kind: int, entry: Entry) -> None:
         payload = entry[5]
         if kind == _RPC:
-            self._receive(node, payload)
+            self._receive(node, payload, entry[6])
         elif kind == EventKind.TIMER_FIRED:
             self.feed(node, TimerFired())
         elif kind == _PUBLISH:
@@ -382,11 +385,10 @@ class ReferenceEngine:
         else:
             raise AssertionError(f"event kind {kind} is never queued")
 
-    def _receive(self, node: SimNode, payload: tuple[Link, Cargo]) -> None:
-        link, cargo = payload
+    def _receive(self, node: SimNode, link: Link, cargo: Cargo) -> None:
         router = node.router
-        if router is None or link.cut or not link.twin.open:
-            self.transport.unreachable(payload, self.now)
+        if router is None or not link.up:
+            self.transport.unreachable(link, cargo, self.now)
             return
         self._cargo = cargo
         event = cargo.event
@@ -396,7 +398,7 @@ class ReferenceEngine:
             self.observer.handled(node, event, actions, self.now)
         if actions:
             self._perform(node, actions)
-        if router.deadline() != node.timer_us:
+        if router.deadline() is not node.timer_us:
             self._arm_timer(node)
 
     def _publish(self, node: SimNode, source: int, message: Message) -> None:
@@ -418,7 +420,7 @@ class ReferenceEngine:
         if self.observer is not None:
             self.observer.handled(node, event, actions, self.now)
         self._perform(node, actions)
-        if router.deadline() != node.timer_us:
+        if router.deadline() is not node.timer_us:
             self._arm_timer(node)
 
     def _arm_timer(self, node: SimNode) -> None:
@@ -426,7 +428,7 @@ class ReferenceEngine:
             return
         node.timer_us = due = node.router.deadline()
         if due is not None:
-            self.queue.push((max(due, self.now), node.id, EventKind.TIMER_FIRED, -1, node.starts, None))
+            self.queue.push((max(due, self.now), node.id, EventKind.TIMER_FIRED, -1, node.starts, None, None))
 
     # Actions.
 
@@ -510,6 +512,7 @@ class ReferenceEngine:
                 number,
                 node.starts,
                 message,
+                None,
             )
         )
 

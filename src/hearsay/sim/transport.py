@@ -132,7 +132,7 @@ class Transport:
                 arriving = self._lose(link, cargo, sequence, arrival)
                 if arriving is None:
                     continue
-            entry = (arrival, destination, _RPC, source, sequence, (link, arriving))
+            entry = (arrival, destination, _RPC, source, sequence, link, arriving)
             bucket = buckets.get(arrival // width_us)
             if bucket is None:
                 self._queue.push(entry)
@@ -150,9 +150,8 @@ class Transport:
         node.uplink_free_us = now + waiting_us + -(-bits // self._uplink_bits_per_s)
         return node.uplink_free_us
 
-    def unreachable(self, payload: tuple[Link, Cargo], now: Micros) -> None:
+    def unreachable(self, link: Link, cargo: Cargo, now: Micros) -> None:
         """An RPC came to a node that is down, or over a connection that is gone."""
-        link, cargo = payload
         for part in cargo.parts:
             self._drop(link.source, link.destination, part, now, Reason.UNREACHABLE)
 
@@ -181,7 +180,7 @@ class Transport:
             self._drop(link.source, link.destination, part, now, Reason.QUEUE_FULL)
         self._refusals += 1
         failed = SendFailed(action.peer, action.rpc)
-        self._queue.push((now, node.id, int(EventKind.SEND_FAILED), link.destination, self._refusals, failed))
+        self._queue.push((now, node.id, int(EventKind.SEND_FAILED), link.destination, self._refusals, failed, None))
 
     def _drop(self, source: int, destination: int, part: Part, time: Micros, reason: Reason) -> None:
         kind, *rest = part
