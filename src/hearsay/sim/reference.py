@@ -237,11 +237,10 @@ class ReferenceEngine:
 
     def _sample_state(self) -> None:
         event = int(TraceEvent.STATE)
-        extend = self.recorder.values.extend
         for node in self.nodes:
             if node.router is not None:
                 size = node.router.state_size()
-                extend((self.now, event, -1, node.id, -1, -1, -1, -1, size.bytes, size.entries, -1, -1, -1))
+                self.recorder.row(self.now, event, -1, node.id, -1, -1, -1, -1, size.bytes, size.entries, -1, -1, -1)
 
     # Nodes and connections.
 
@@ -496,9 +495,7 @@ class ReferenceEngine:
         node.hops[message.id] = hops
         number: Any = message.id
         self.recorder.delivered += 1
-        self.recorder.values.extend(
-            (self.now, _ROW_DELIVER, -1, node.id, remote, info.topic, number, hops, -1, -1, via, -1, -1)
-        )
+        self.recorder.row(self.now, _ROW_DELIVER, -1, node.id, remote, info.topic, number, hops, -1, -1, via, -1, -1)
 
     def _validate(self, node: SimNode, action: Validate) -> None:
         message = action.message
@@ -519,33 +516,19 @@ class ReferenceEngine:
     # Rows.
 
     def _row_node(self, event: TraceEvent, node: SimNode) -> None:
-        self.recorder.values.extend((self.now, event, -1, node.id, -1, -1, -1, -1, -1, -1, -1, -1, -1))
+        self.recorder.row(self.now, event, -1, node.id, -1, -1, -1, -1, -1, -1, -1, -1, -1)
 
     def _row_peer(self, event: TraceEvent, node: SimNode, peer: Any) -> None:
-        self.recorder.values.extend((self.now, event, -1, node.id, peer, -1, -1, -1, -1, -1, -1, -1, -1))
+        self.recorder.row(self.now, event, -1, node.id, peer, -1, -1, -1, -1, -1, -1, -1, -1)
 
     def _row_mesh(self, event: TraceEvent, node: SimNode, topic: Any, peer: Any) -> None:
         number = self.topic_numbers[topic]
-        self.recorder.values.extend((self.now, event, -1, node.id, peer, number, -1, -1, -1, -1, -1, -1, -1))
+        self.recorder.row(self.now, event, -1, node.id, peer, number, -1, -1, -1, -1, -1, -1, -1)
 
     def _row_published(self, publisher: int, message: Any) -> None:
         info = self.recorder.messages[message.id]
-        self.recorder.values.extend(
-            (
-                self.now,
-                _ROW_PUBLISH,
-                -1,
-                publisher,
-                -1,
-                info.topic,
-                message.id,
-                0,
-                info.data_bytes,
-                -1,
-                -1,
-                -1,
-                -1,
-            )
+        self.recorder.row(
+            self.now, _ROW_PUBLISH, -1, publisher, -1, info.topic, message.id, 0, info.data_bytes, -1, -1, -1, -1
         )
 
     def _row_rejected(self, node: SimNode, action: MessageRejected) -> None:
@@ -555,13 +538,9 @@ class ReferenceEngine:
         topic = self.topic_numbers[message.topic]
         reason = int(action.reason)
         kind = int(PartKind.PUBLISH)
-        self.recorder.values.extend(
-            (self.now, _ROW_REJECT, kind, node.id, peer, topic, message.id, -1, -1, 1, -1, -1, reason)
-        )
+        self.recorder.row(self.now, _ROW_REJECT, kind, node.id, peer, topic, message.id, -1, -1, 1, -1, -1, reason)
 
     def _row_part_dropped(self, node: SimNode, action: PartDropped) -> None:
         peer: Any = action.peer
         kind, count, reason = int(action.kind), action.count, int(action.reason)
-        self.recorder.values.extend(
-            (self.now, _ROW_REJECT, kind, node.id, peer, -1, -1, -1, -1, count, -1, -1, reason)
-        )
+        self.recorder.row(self.now, _ROW_REJECT, kind, node.id, peer, -1, -1, -1, -1, count, -1, -1, reason)

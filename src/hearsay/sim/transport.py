@@ -27,6 +27,7 @@ from hearsay.sim.latency import LatencyModel
 from hearsay.sim.nodes import Link, SimNode
 from hearsay.sim.recorder import Recorder
 from hearsay.sim.scenario import Scenario
+from hearsay.trace.rows import pack_row
 from hearsay.trace.schema import NONE, TraceEvent
 
 _SEND = int(TraceEvent.SEND_RPC)
@@ -86,8 +87,8 @@ class Transport:
         link.last_arrival_us = now + link.latency_us
         self._recorder.sent[PartKind.CONNECT] += 1
         kind = int(PartKind.CONNECT)
-        self._values.extend(
-            (now, _SEND, kind, link.source, link.destination, -1, -1, -1, -1, 1, -1, link.latency_us, -1)
+        self._recorder.row(
+            now, _SEND, kind, link.source, link.destination, -1, -1, -1, -1, 1, -1, link.latency_us, -1
         )
 
     def send(self, node: SimNode, sends: Iterable[Any], now: Micros) -> None:
@@ -95,7 +96,7 @@ class Transport:
         links = node.links
         source = node.id
         sent = self._recorder.sent
-        extend = self._values.extend
+        record = self._values.frombytes
         buckets = self._queue.buckets
         width_us = self._queue.width_us
         rpc: Rpc | None = None
@@ -126,7 +127,9 @@ class Transport:
             destination = link.destination
             for kind, topic, message, hops, size, count, via in cargo.parts:
                 sent[kind] += 1
-                extend((now, _SEND, kind, source, destination, topic, message, hops, size, count, via, delay, -1))
+                record(
+                    pack_row(now, _SEND, kind, source, destination, topic, message, hops, size, count, via, delay, -1)
+                )
             arriving = cargo
             if self._loss_millionths:
                 arriving = self._lose(link, cargo, sequence, arrival)
@@ -160,7 +163,7 @@ class Transport:
         delay = self._latency.base_us(script, target)
         self._recorder.sent[PartKind.PUBLISH] += 1
         kind, *rest = self._script_part(message)
-        self._values.extend((now, _SEND, kind, script, target, *rest, delay, -1))
+        self._recorder.row(now, _SEND, kind, script, target, *rest, delay, -1)
         return delay
 
     def script_copy_lost(self, script: int, target: int, message: Message, now: Micros) -> None:
@@ -184,7 +187,7 @@ class Transport:
 
     def _drop(self, source: int, destination: int, part: Part, time: Micros, reason: Reason) -> None:
         kind, *rest = part
-        self._values.extend((time, _DROP, kind, source, destination, *rest, -1, int(reason)))
+        self._recorder.row(time, _DROP, kind, source, destination, *rest, -1, int(reason))
 
     def _cargo(self, node: SimNode, action: Send) -> Cargo:
         rpc = action.rpc

@@ -1,11 +1,12 @@
 """Rows as integers: the buffer hot code appends to, and the arrays everything else works on.
 
-Appending 13 integers to an `array('q')` is the cheapest way Python has to record a row; numpy sees the same memory.
+`buffer.values.frombytes(pack_row(…))` is the cheapest way Python has to record a row; numpy sees the same memory.
 """
 
 from __future__ import annotations
 
 from array import array
+from struct import Struct
 from typing import TypeAlias
 
 import numpy as np
@@ -17,12 +18,16 @@ Rows: TypeAlias = NDArray[np.int64]
 """Shape (n, 13), columns as in `schema.COLUMNS`."""
 
 
+pack_row = Struct(f"{WIDTH}q").pack
+"""The bytes of a row, from its integers."""
+
+
 def no_rows() -> Rows:
     return np.empty((0, WIDTH), dtype=np.int64)
 
 
 class RowBuffer:
-    """Rows in the making. `values` stays the same object for life: hot code may keep `values.extend`."""
+    """Rows in the making. `values` stays the same object for life: hot code may keep `values.frombytes`."""
 
     __slots__ = ("values",)
 
