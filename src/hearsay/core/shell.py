@@ -65,6 +65,10 @@ class UsageError(Exception):
     """The caller broke the router's contract; nothing was changed."""
 
 
+_BETWEEN_CALLS: list[Action] = []
+"""Stands in for `actions` while no call runs, so that a router does not keep its last answer alive. Never changed."""
+
+
 class Router:
     """One node's router: the shared shell around a strategy."""
 
@@ -98,7 +102,7 @@ class Router:
         self.joined: set[TopicId] = set()
         self.pending: dict[MessageId, tuple[Message, PeerId]] = {}
         self.outbox = Outbox(self.parameters.coalesce)
-        self.actions: list[Action] = []
+        self.actions = _BETWEEN_CALLS
         self.seen = strategy.new_seen_cache()
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self.due: Micros | None = None
@@ -171,6 +175,7 @@ class Router:
         if self.outbox.entries:
             self.strategy.piggyback()
             self.outbox.flush(actions)
+        self.actions = _BETWEEN_CALLS
         return actions
 
     def deadline(self) -> Micros | None:
