@@ -22,6 +22,14 @@ class CommandFailed(Exception):
     """A command could not do its work: exit 1 with this message."""
 
 
+class WrongInput(Exception):
+    """What the user gave cannot be used: exit 2, a line for each problem."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
 class LazyCommands(click.Group):
     """Commands are modules of `hearsay.cli`, imported on use; `--help` needs none of them."""
 
@@ -67,6 +75,10 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         print("hearsay: interrupted", file=sys.stderr)
         code = 130
+    except WrongInput as error:
+        for problem in error.problems:
+            print(f"hearsay: {problem}", file=sys.stderr)
+        code = 2
     except CommandFailed as error:
         print(f"hearsay: {error}", file=sys.stderr)
         code = 1

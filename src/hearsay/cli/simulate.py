@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.main import CommandFailed
+from hearsay.cli.main import CommandFailed, WrongInput
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -68,11 +68,11 @@ def command(**options: Any) -> None:
         _choose_engine(options["engine"])
         refusal = estimate(scenario).refusal()
         if refusal and not options["yes"]:
-            raise click.UsageError(f"{refusal}; --yes runs it anyway")
+            raise WrongInput(f"{refusal}; --yes runs it anyway")
         folder = _run_folder(options["out"])
         result = _run(scenario, options, folder)
     except ScenarioError as error:
-        raise click.UsageError("\n".join(error.problems)) from None
+        raise WrongInput(*error.problems) from None
     except RunFolderError as error:
         raise CommandFailed(str(error)) from None
     _report(result, options, folder)
@@ -89,7 +89,7 @@ def _load(options: dict[str, Any]) -> Scenario:
     for given in options["overrides"]:
         key, equals, value = given.partition("=")
         if not equals or not key:
-            raise click.UsageError(f"--set {given}: write it as section.key=value")
+            raise WrongInput(f"--set {given}: write it as section.key=value")
         overrides.append((key, value))
     for flag, key in (
         ("nodes", "network.nodes"),
@@ -102,13 +102,13 @@ def _load(options: dict[str, Any]) -> Scenario:
         if options[flag] is not None:
             overrides.append((key, str(options[flag])))
     if options["scenario"] is not None and options["preset"] is not None:
-        raise click.UsageError('give a scenario file or --preset, not both (a file may say preset = "…")')
+        raise WrongInput('give a scenario file or --preset, not both (a file may say preset = "…")')
     return load_scenario(options["scenario"], options["preset"], overrides, router=options["router"])
 
 
 def _choose_engine(engine: str) -> None:
     if engine == "array":
-        raise click.UsageError("the array engine is not part of this version; use --engine reference")
+        raise WrongInput("the array engine is not part of this version; use --engine reference")
     if engine == "auto":
         click.echo("engine: reference (the only one in this version)", err=True)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hearsay.cli.main import CommandFailed
+from hearsay.cli.main import CommandFailed, WrongInput
 
 if TYPE_CHECKING:
     from hearsay.trace.schema import TraceEvent
@@ -105,7 +105,7 @@ def _events(name: str | None) -> set[TraceEvent] | None:
         return None
     by_name = {event.name.lower(): event for event in TraceEvent}
     if name not in by_name:
-        raise click.UsageError(f"--event {name}: there are {', '.join(by_name)}")
+        raise WrongInput(f"--event {name}: there are {', '.join(by_name)}")
     return {by_name[name]}
 
 

@@ -10,9 +10,6 @@ Rules:
   `--set network.nodes=-3: must be …`. Files that the scenario names are read, and their bad lines reported too.
 * Paths are relative to the scenario file, those of `--set` to the working directory.
 * `dump_scenario` spells everything out; loading that gives an equal scenario.
-
-tomllib does not tell where a key stood. `locate_lines` walks over a text that tomllib has accepted and notes the line
-of every key, array element and table, so it need not find mistakes itself.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -39,13 +35,12 @@ from hearsay.core.parameters import Violation
 from hearsay.core.registry import find_router
 from hearsay.sim.latency import read_regions
 from hearsay.sim.scenario import RouterChoice, Scenario, ScenarioError, unknown_key
+from hearsay.sim.toml_lines import BARE_KEY, KeyPath, locate_lines
 from hearsay.sim.topology import read_edges, read_text
 
-KeyPath: TypeAlias = tuple[str | int, ...]
 Document: TypeAlias = dict[str, object]
 
 _FILE_KEYS = (("network", "edges_file"), ("links", "regions_file"))
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _MAX_SHOWN = 60
 
@@ -128,11 +123,6 @@ def replace_router(document: Mapping[str, object], kind: str) -> Document:
             if key in definition.parameters.names() or (key == "preset" and value in definition.presets):
                 replaced[key] = value
     return {**document, "router": replaced}
-
-
-def locate_lines(text: str) -> dict[KeyPath, int]:
-    """The line of every key, array element and table of a valid TOML text; array elements by their index."""
-    return _Locator(text).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +360,7 @@ def _section_in(annotation: object) -> type[BaseModel] | None:
 
 def _dotted(path: KeyPath) -> str:
     return ".".join(
-        part if isinstance(part, str) and _BARE_KEY.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+        part if isinstance(part, str) and BARE_KEY.fullmatch(part) else json.dumps(part, ensure_ascii=False)
         for part in path
     )
 
@@ -413,126 +403,3 @@ def _plain_value(value: object) -> object:
             return int(value)
         case _:
             return value
-
-
-class _Locator:
-    """One pass over a valid TOML text."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._newlines = [found.start() for found in re.finditer("\n", text)]
-        self._lines: dict[KeyPath, int] = {}
-        self._tables_in: dict[KeyPath, int] = {}
-
-    def run(self) -> dict[KeyPath, int]:
-        table: KeyPath = ()
-        self._skip_blank()
-        while self._at < len(self._text):
-            if self._text[self._at] == "[":
-                table = self._header()
-            else:
-                self._pair(table)
-            self._skip_blank()
-        return self._lines
-
-    def _mark(self, path: KeyPath) -> None:
-        self._lines.setdefault(path, bisect_left(self._newlines, self._at) + 1)
-
-    def _header(self) -> KeyPath:
-        """`[a.b]` or `[[a.b]]`; a step through an array of tables means its last element."""
-        brackets = 2 if self._text.startswith("[[", self._at) else 1
-        self._at += brackets
-        key = self._key()
-        path: KeyPath = ()
-        for place, part in enumerate(key, start=1):
-            path += (part,)
-            self._mark(path)
-            if place == len(key) and brackets == 2:
-                self._tables_in[path] = self._tables_in.get(path, 0) + 1
-            if path in self._tables_in:
-                path += (self._tables_in[path] - 1,)
-                self._mark(path)
-        self._at = self._text.index("]", self._at) + brackets
-        return path
-
-    def _pair(self, table: KeyPath) -> None:
-        start = self._at
-        key = self._key()
-        after_key, self._at = self._at, start
-        path = table
-        for part in key:
-            path = (*path, part)
-            self._mark(path)
-        self._at = self._text.index("=", after_key) + 1
-        self._skip_blank()
-        self._value(path)
-
-    def _key(self) -> list[str]:
-        parts: list[str] = []
-        while True:
-            self._skip_blank()
-            start = self._at
-            if self._text[start] in "\"'":
-                self._string()
-                parts.append(tomllib.loads(f"key = {self._text[start : self._at]}")["key"])
-            else:
-                bare = _BARE_KEY.match(self._text, start)
-                self._at = bare.end() if bare else start + 1
-                parts.append(self._text[start : self._at])
-            while self._text[self._at] in " \t":
-                self._at += 1
-            if self._text[self._at] != ".":
-                return parts
-            self._at += 1
-
-    def _value(self, path: KeyPath) -> None:
-        match self._text[self._at]:
-            case '"' | "'":
-                self._string()
-            case "[":
-                self._at += 1
-                index = 0
-                while self._inside("]"):
-                    self._mark((*path, index))
-                    self._value((*path, index))
-                    index += 1
-            case "{":
-                self._at += 1
-                while self._inside("}"):
-                    self._pair(path)
-            case _:
-                while self._at < len(self._text) and self._text[self._at] not in ",]}#\n":
-                    self._at += 1
-
-    def _inside(self, closing: str) -> bool:
-        """Step to the next element; False behind the closing bracket."""
-        self._skip_blank()
-        if self._text[self._at] == ",":
-            self._at += 1
-            self._skip_blank()
-        if self._text[self._at] == closing:
-            self._at += 1
-            return False
-        return True
-
-    def _string(self) -> None:
-        quote = self._text[self._at]
-        end = quote * 3 if self._text.startswith(quote * 3, self._at) else quote
-        self._at += len(end)
-        while not self._text.startswith(end, self._at):
-            self._at += 2 if quote == '"' and self._text[self._at] == "\\" else 1
-        self._at += len(end)
-        # A long string may end in one or two quotes of its own.
-        while len(end) == 3 and self._text.startswith(quote, self._at):
-            self._at += 1
-
-    def _skip_blank(self) -> None:
-        while self._at < len(self._text):
-            if self._text[self._at] == "#":
-                newline = self._text.find("\n", self._at)
-                self._at = len(self._text) if newline < 0 else newline
-            elif self._text[self._at] in " \t\r\n":
-                self._at += 1
-            else:
-                return

@@ -80,7 +80,7 @@ class Simulation:
         routers = [plan.routers[index][0].name for index in plan.router_of]
         folder.write_peers(
             numbers,
-            [*(f"node {number}" for number in range(nodes)), "script"],
+            [*map(str, range(nodes)), "script"],
             [*routers, "script"],
             [*regions, None],
             ["hearsay"] * (nodes + 1),
