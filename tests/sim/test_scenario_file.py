@@ -183,7 +183,7 @@ def test_overrides_win_and_are_toml_or_text(here: Callable[..., Path]):
 def test_layers_merge_tables_and_replace_arrays(here: Callable[..., Path]):
     file = here("preset = 'ipns'\n[network]\nnodes = 30\n[[topics]]\nname = 'mine'\n")
     made = load_scenario(file)
-    assert (made.network.nodes, made.network.degree) == (30, 20)
+    assert (made.network.nodes, made.network.degree) == (30, 40)
     assert made.topic_names == ("mine",)
     assert made.topics[0].share_millionths is None
     assert made.workload.size_bytes == 400
