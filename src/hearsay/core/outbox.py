@@ -162,9 +162,6 @@ class Outbox:
         """Whom something goes to already, ascending."""
         return sorted(self.entries)
 
-    def drop_peer(self, peer: PeerId) -> None:
-        self.entries.pop(peer, None)
-
     def flush(self, actions: list[Action]) -> None:
         """Append the sends to `actions` and be empty again."""
         entries = self.entries

@@ -98,7 +98,10 @@ class PeerBook:
 
     def subscribe(self, peer: ConnectedPeer, topic: TopicId) -> None:
         peer.topics.add(topic)
-        self.topics.setdefault(topic, TopicPeers()).of(peer.native).add(peer.id)
+        view = self.topics.get(topic)
+        if view is None:
+            view = self.topics[topic] = TopicPeers()
+        view.of(peer.native).add(peer.id)
 
     def unsubscribe(self, peer: ConnectedPeer, topic: TopicId) -> None:
         peer.topics.discard(topic)

@@ -9,6 +9,7 @@ Rules, with where they come from:
 * An RPC is handled in the order subscriptions, messages, control (r1, "After processing the payload, it then
   processes the control messages").
 * Messages of topics one has not joined are dropped and not marked seen.
+* A SUBSCRIBE or UNSUBSCRIBE that could not be sent is said again with the next RPC to that peer, or at the next timer.
 
 Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order and does nothing else;
 `deadline()` names the next time a `TimerFired` is due. A *strategy* adds whom to forward to and its own upkeep.
@@ -74,6 +75,7 @@ class Router:
 
     __slots__ = (
         "_states",
+        "_unannounced",
         "actions",
         "connected",
         "due",
@@ -103,6 +105,8 @@ class Router:
         self.pending: dict[MessageId, tuple[Message, PeerId]] = {}
         self.outbox = Outbox(self.parameters.coalesce)
         self.actions = _BETWEEN_CALLS
+        self._unannounced: dict[PeerId, set[TopicId]] = {}
+        """Topics whose SUBSCRIBE or UNSUBSCRIBE did not leave for a peer."""
         self.seen = strategy.new_seen_cache()
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self.due: Micros | None = None
@@ -126,6 +130,8 @@ class Router:
                     raise UsageError(f"timer fired at {now}, due at {self.due}")
                 self.now = now
                 self.actions = actions
+                if self._unannounced:
+                    self._announce_again(sorted(self._unannounced))
                 self.strategy.timer_fired()
             case MessageValidated():
                 if event.message_id not in self.pending:
@@ -165,7 +171,7 @@ class Router:
                 self.now = now
                 self.actions = actions
                 if event.peer in self.connected:
-                    self.strategy.send_failed(event.peer, event.rpc)
+                    self._send_failed(event.peer, event.rpc)
             case DialFailed() | RoundTripMeasured() | ContactsFound():
                 self.now = now
                 self.actions = actions
@@ -173,6 +179,8 @@ class Router:
             case _:
                 assert_never(event)
         if self.outbox.entries:
+            if self._unannounced:
+                self._announce_again([peer for peer in self.outbox.peers() if peer in self._unannounced])
             self.strategy.piggyback()
             self.outbox.flush(actions)
         self.actions = _BETWEEN_CALLS
@@ -253,7 +261,7 @@ class Router:
     def _disconnected(self, peer: ConnectedPeer) -> None:
         self.strategy.peer_removed(peer)
         self.peers.remove(peer)
-        self.outbox.drop_peer(peer.id)
+        self._unannounced.pop(peer.id, None)
         self.actions.append(PeerRemoved(peer.id))
 
     def _join(self, topic: TopicId) -> None:
@@ -272,6 +280,19 @@ class Router:
         if self.parameters.hello:
             for peer in sorted(self.connected):
                 self.outbox.subscription(peer, topic, subscribe)
+
+    def _send_failed(self, peer: PeerId, rpc: Rpc) -> None:
+        """Subscriptions and mesh links are said again; messages and gossip are lost."""
+        if rpc.subscriptions:
+            topics = self._unannounced.setdefault(peer, set())
+            topics.update(change.topic for change in rpc.subscriptions)
+        self.strategy.send_failed(peer, rpc)
+
+    def _announce_again(self, peers: list[PeerId]) -> None:
+        """Tell peers where one stands now in the topics they were not told about."""
+        for peer in peers:
+            for topic in sorted(self._unannounced.pop(peer)):
+                self.outbox.subscription(peer, topic, topic in self.joined)
 
     def _publish(self, message: Message) -> None:
         if self.seen.contains(message.id, self.now):
