@@ -9,7 +9,7 @@ Rules, with where they come from:
 * An RPC is handled in the order subscriptions, messages, control (r1, "After processing the payload, it then
   processes the control messages").
 * Messages of topics one has not joined are dropped and not marked seen.
-* A SUBSCRIBE or UNSUBSCRIBE that could not be sent is said again with the next RPC to that peer, or at the next timer.
+* A SUBSCRIBE or UNSUBSCRIBE that could not be sent is said again with the next RPC to that peer, or at the next beat.
 
 Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order and does nothing else;
 `deadline()` names the next time a `TimerFired` is due. A *strategy* adds whom to forward to and its own upkeep.

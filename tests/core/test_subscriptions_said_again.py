@@ -1,0 +1,74 @@
+"""A SUBSCRIBE or UNSUBSCRIBE that did not leave is said again, as it stands then."""
+
+from __future__ import annotations
+
+from hearsay.core.actions import Send
+from hearsay.core.events import (
+    Join,
+    Leave,
+    PeerConnected,
+    PeerDisconnected,
+    Publish,
+    RpcReceived,
+    SendFailed,
+    TimerFired,
+)
+from hearsay.core.floodsub import Floodsub
+from hearsay.core.meshsub import Meshsub
+from hearsay.core.randomness import Randomness
+from hearsay.core.rpc import FLOODSUB, MESHSUB, Message, Rpc, Subscription
+from hearsay.core.shell import Router
+
+HELLO = Rpc(subscriptions=(Subscription("news", True),))
+
+
+def joined_floodsub() -> Router:
+    """Node a in topic news, connected to b, whose hello did not leave."""
+    router = Router("a", Floodsub(), Randomness(1))
+    router.handle(Join("news"), 0)
+    (send,) = [action for action in router.handle(PeerConnected("b", FLOODSUB), 0) if isinstance(action, Send)]
+    assert send.rpc == HELLO
+    router.handle(SendFailed("b", send.rpc), 1)
+    return router
+
+
+def test_with_the_next_rpc_to_that_peer():
+    router = joined_floodsub()
+    router.handle(RpcReceived("b", HELLO), 2)
+    message = Message("m", "news", b"")
+    (send,) = [action for action in router.handle(Publish(message), 3) if isinstance(action, Send)]
+    assert send == Send("b", Rpc(HELLO.subscriptions, (message,)), send.vias)
+
+
+def test_only_once():
+    router = joined_floodsub()
+    router.handle(RpcReceived("b", HELLO), 2)
+    router.handle(Publish(Message("m", "news", b"")), 3)
+    (send,) = [action for action in router.handle(Publish(Message("n", "news", b"")), 4) if isinstance(action, Send)]
+    assert send.rpc.subscriptions == ()
+
+
+def test_as_it_stands_then():
+    router = joined_floodsub()
+    (send,) = [action for action in router.handle(Leave("news"), 2) if isinstance(action, Send)]
+    assert send.rpc.subscriptions == (Subscription("news", False),)
+
+
+def test_at_the_next_beat_of_a_router_that_has_one():
+    router = Router("a", Meshsub(), Randomness(1))
+    router.handle(Join("news"), 0)
+    router.handle(PeerConnected("b", MESHSUB), 0)
+    router.handle(SendFailed("b", HELLO), 1)
+    due = router.deadline()
+    assert due is not None
+    assert router.handle(TimerFired(), due) == [Send("b", HELLO)]
+
+
+def test_not_to_a_peer_that_came_back():
+    router = joined_floodsub()
+    router.handle(PeerDisconnected("b"), 2)
+    router.handle(Leave("news"), 3)
+    router.handle(PeerConnected("b", FLOODSUB), 4)
+    router.handle(RpcReceived("b", HELLO), 5)
+    (send,) = [action for action in router.handle(Publish(Message("m", "news", b"")), 6) if isinstance(action, Send)]
+    assert send.rpc.subscriptions == ()
