@@ -1,0 +1,256 @@
+"""Plays the scripts of this folder: real routers, joined by links that deliver when told to.
+
+A script is prose (lines that start with `#`), commands (lines that start with `> `) and, after each command, what it
+made the routers do. Time is milliseconds and moves only by command.
+
+    node NAME ROUTER [key=value …]     a router, with parameters
+    hand NAME [PROTOCOL]               a peer that is played by hand with `say`
+    connect A B [PROTOCOL]             both learn of each other
+    disconnect A B
+    join|leave NAME TOPIC
+    publish NAME TOPIC ID
+    deliver                            hand over all RPCs under way, and those they cause, until it is quiet
+    drop A B                           lose what is under way from A to B
+    fail A B                           what is under way from A to B did not leave: tell A
+    say A B PART [; PART …]            a hand-made RPC from A to B; parts as they are printed
+    wait MS                            time passes, no timer fires
+    beat NAME                          time passes until NAME's timer fires
+    accept|reject|ignore NAME ID       the application's verdict
+    state NAME                         the table of what NAME remembers
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+
+from hearsay.core.actions import (
+    Action,
+    Deliver,
+    DuplicateReceived,
+    MessageRejected,
+    PartDropped,
+    PeerAdded,
+    PeerGrafted,
+    PeerPruned,
+    PeerRemoved,
+    Send,
+    TopicJoined,
+    TopicLeft,
+    Validate,
+)
+from hearsay.core.events import (
+    Event,
+    Join,
+    Leave,
+    MessageValidated,
+    PeerConnected,
+    PeerDisconnected,
+    Publish,
+    RpcReceived,
+    SendFailed,
+    TimerFired,
+    Verdict,
+)
+from hearsay.core.randomness import Randomness
+from hearsay.core.registry import create, find_router, negotiate
+from hearsay.core.rpc import (
+    FLOODSUB,
+    MESHSUB,
+    RANDOMSUB,
+    Control,
+    Graft,
+    IHave,
+    IWant,
+    Message,
+    Prune,
+    Rpc,
+    Subscription,
+)
+from hearsay.core.shell import Router
+
+PROTOCOLS = {"floodsub": FLOODSUB, "randomsub": RANDOMSUB, "meshsub": MESHSUB}
+
+
+class Conversation:
+    def __init__(self) -> None:
+        self._routers: dict[str, Router] = {}
+        self._hands: dict[str, tuple[str, ...]] = {}
+        self._under_way: defaultdict[tuple[str, str], deque[Rpc]] = defaultdict(deque)
+        self._now = 0
+        self._messages: dict[str, Message] = {}
+
+    def play(self, command: str) -> Iterator[str]:
+        verb, *words = command.split()
+        play: Callable[..., Iterator[str]] = getattr(self, f"_{verb}")
+        yield from play(*words)
+
+    def _node(self, name: str, router: str, *settings: str) -> Iterator[str]:
+        kind = find_router(router)
+        values = dict(setting.split("=") for setting in settings)
+        preset = kind.presets[values.pop("preset", "r1")]
+        given = {key: _plain(value) for key, value in values.items()}
+        parameters = kind.parameters.from_mapping({**preset, **given})
+        self._routers[name] = create(kind, name, parameters, Randomness(1), self._now)
+        yield from ()
+
+    def _hand(self, name: str, protocol: str = "meshsub") -> Iterator[str]:
+        self._hands[name] = (PROTOCOLS[protocol],)
+        yield from ()
+
+    def _connect(self, a: str, b: str) -> Iterator[str]:
+        for one, other in ((a, b), (b, a)):
+            if one in self._routers:
+                protocol = negotiate(self._protocols(one), self._protocols(other))
+                assert protocol is not None
+                yield from self._feed(one, PeerConnected(other, protocol))
+
+    def _disconnect(self, a: str, b: str) -> Iterator[str]:
+        for one, other in ((a, b), (b, a)):
+            self._under_way.pop((one, other), None)
+        for one, other in ((a, b), (b, a)):
+            if one in self._routers:
+                yield from self._feed(one, PeerDisconnected(other))
+
+    def _join(self, name: str, topic: str) -> Iterator[str]:
+        yield from self._feed(name, Join(topic))
+
+    def _leave(self, name: str, topic: str) -> Iterator[str]:
+        yield from self._feed(name, Leave(topic))
+
+    def _publish(self, name: str, topic: str, number: str) -> Iterator[str]:
+        message = self._messages.setdefault(number, Message(number, topic, b"", name))
+        yield from self._feed(name, Publish(message))
+
+    def _deliver(self) -> Iterator[str]:
+        while any(self._under_way.values()):
+            for source, destination in sorted(self._under_way):
+                waiting, self._under_way[source, destination] = self._under_way[source, destination], deque()
+                for rpc in waiting:
+                    if destination in self._routers:
+                        yield from self._feed(destination, RpcReceived(source, rpc))
+
+    def _drop(self, a: str, b: str) -> Iterator[str]:
+        for rpc in self._under_way.pop((a, b), ()):
+            yield f"lost: {a} -> {b}: {_shown(rpc)}"
+
+    def _fail(self, a: str, b: str) -> Iterator[str]:
+        for rpc in self._under_way.pop((a, b), ()):
+            yield f"not sent: {a} -> {b}: {_shown(rpc)}"
+            yield from self._feed(a, SendFailed(b, rpc))
+
+    def _say(self, a: str, b: str, *words: str) -> Iterator[str]:
+        yield from self._feed(b, RpcReceived(a, self._parsed(a, " ".join(words))))
+
+    def _wait(self, span_ms: str) -> Iterator[str]:
+        self._now += int(span_ms) * 1000
+        yield from ()
+
+    def _beat(self, name: str) -> Iterator[str]:
+        due = self._routers[name].deadline()
+        assert due is not None
+        self._now = max(self._now, due)
+        yield from self._feed(name, TimerFired())
+
+    def _accept(self, name: str, number: str) -> Iterator[str]:
+        yield from self._feed(name, MessageValidated(number, Verdict.ACCEPT))
+
+    def _reject(self, name: str, number: str) -> Iterator[str]:
+        yield from self._feed(name, MessageValidated(number, Verdict.REJECT))
+
+    def _ignore(self, name: str, number: str) -> Iterator[str]:
+        yield from self._feed(name, MessageValidated(number, Verdict.IGNORE))
+
+    def _state(self, name: str) -> Iterator[str]:
+        state = self._routers[name].inspect()
+        yield f"subscriptions: {', '.join(map(str, state.subscriptions)) or '-'}"
+        for topic, last_us in state.fanout:
+            yield f"fan-out: {topic}, last publish at {last_us // 1000} ms"
+        for peer in state.peers:
+            peerings = ", ".join(f"{topic} {peering}" for topic, peering in peer.peerings)
+            yield f"peer {peer.peer}: {peerings or '-'}"
+        for seen in state.seen:
+            held = ", held" if seen.held else ""
+            yield f"seen {seen.message_id} at {seen.first_us // 1000} ms from {seen.sender or 'the application'}{held}"
+
+    def _feed(self, name: str, event: Event) -> Iterator[str]:
+        for action in self._routers[name].handle(event, self._now):
+            if isinstance(action, Send):
+                self._under_way[name, str(action.peer)].append(action.rpc)
+            line = _told(name, action)
+            if line:
+                yield line
+
+    def _protocols(self, name: str) -> tuple[str, ...]:
+        return self._routers[name].strategy.protocols if name in self._routers else self._hands[name]
+
+    def _parsed(self, speaker: str, text: str) -> Rpc:
+        subscriptions: list[Subscription] = []
+        messages: list[Message] = []
+        control: defaultdict[str, list[object]] = defaultdict(list)
+        for part in text.split("; "):
+            match part.split():
+                case ["SUBSCRIBE" | "UNSUBSCRIBE" as word, topic]:
+                    subscriptions.append(Subscription(topic, word == "SUBSCRIBE"))
+                case ["MESSAGE", number, "in", topic]:
+                    default = Message(number, topic, b"", speaker)
+                    messages.append(self._messages.setdefault(number, default))
+                case ["IHAVE", topic, *ids]:
+                    control["ihave"].append(IHave(topic, tuple(ids)))
+                case ["IWANT", *ids]:
+                    control["iwant"].append(IWant(tuple(ids)))
+                case ["GRAFT", topic]:
+                    control["graft"].append(Graft(topic))
+                case ["PRUNE", topic]:
+                    control["prune"].append(Prune(topic))
+                case _:
+                    raise ValueError(f"not a part of an RPC: {part}")
+        made = Control(**{kind: tuple(parts) for kind, parts in control.items()}) if control else None  # type: ignore[arg-type]
+        return Rpc(tuple(subscriptions), tuple(messages), made)
+
+
+def _plain(value: str) -> object:
+    if value in ("true", "false"):
+        return value == "true"
+    return int(value) if value.lstrip("-").isdigit() else value
+
+
+def _shown(rpc: Rpc) -> str:
+    parts = [f"{'SUBSCRIBE' if change.subscribe else 'UNSUBSCRIBE'} {change.topic}" for change in rpc.subscriptions]
+    parts += [f"MESSAGE {message.id} in {message.topic}" for message in rpc.messages]
+    if rpc.control is not None:
+        parts += [f"IHAVE {ihave.topic} {' '.join(map(str, ihave.ids))}" for ihave in rpc.control.ihave]
+        parts += [f"IWANT {' '.join(map(str, iwant.ids))}" for iwant in rpc.control.iwant]
+        parts += [f"GRAFT {graft.topic}" for graft in rpc.control.graft]
+        parts += [f"PRUNE {prune.topic}" for prune in rpc.control.prune]
+    return "; ".join(parts)
+
+
+def _told(name: str, action: Action) -> str | None:
+    match action:
+        case Send():
+            why = "".join(f" ({via.name.lower()})" for via in dict.fromkeys(action.vias))
+            return f"{name} -> {action.peer}: {_shown(action.rpc)}{why}"
+        case Deliver():
+            return f"{name} delivers {action.message.id}" + (
+                f" from {action.received_from}" if action.received_from is not None else ""
+            )
+        case Validate():
+            return f"{name} asks the application about {action.message.id}"
+        case DuplicateReceived():
+            return f"{name} has seen {action.message_id} before"
+        case MessageRejected():
+            return f"{name} does not use {action.message.id}: {action.reason.name.lower()}"
+        case PartDropped():
+            kind, reason = action.kind.name, action.reason.name.lower()
+            return f"{name} drops {action.count} {kind} of {action.peer}: {reason}"
+        case PeerGrafted():
+            return f"{name} grafts {action.peer} into {action.topic}"
+        case PeerPruned():
+            return f"{name} prunes {action.peer} from {action.topic}"
+        case PeerRemoved():
+            return f"{name} forgets {action.peer}"
+        case PeerAdded() | TopicJoined() | TopicLeft():
+            return None
+        case _:
+            return None

@@ -1,0 +1,36 @@
+"""Every script of this folder says what the routers do. `REWRITE=1 pytest tests/interaction` writes it anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from conversation import Conversation
+
+SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
+
+
+def played(script: str) -> str:
+    """The script with what its commands cause, and nothing of what stood there before."""
+    conversation = Conversation()
+    lines: list[str] = []
+    for line in script.splitlines():
+        if line.startswith("> "):
+            lines += [line, *conversation.play(line.removeprefix("> "))]
+        elif line.startswith("#") or not line.strip():
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def test_there_are_scripts():
+    assert len(SCRIPTS) > 20
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_conversation(path: Path):
+    script = path.read_text(encoding="utf-8")
+    told = played(script)
+    if os.environ.get("REWRITE"):
+        path.write_text(told, encoding="utf-8")
+    assert script == told
