@@ -1,0 +1,273 @@
+"""Whole runs: the same on every machine, sound under every fault, and told the same by summary and trace."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation, simulate
+from hearsay.sim.summary import Summary
+from hearsay.trace.derive import with_derived
+from hearsay.trace.reader import read_rows
+from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.schema import Column, PartKind, TraceEvent, TraceRow
+
+ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub")
+SMALL = {"network.nodes": 40, "workload.messages": 6, "linger_s": 4}
+
+
+def scenario(preset: str = "r1", router: str | None = None, **keys: object):
+    overrides = {**SMALL, **{key.replace("__", "."): value for key, value in keys.items()}}
+    return load_scenario(None, preset, [(key, str(value)) for key, value in overrides.items()], router=router)
+
+
+def checked(preset: str = "r1", router: str | None = None, **keys: object) -> Summary:
+    result = Simulation(scenario(preset, router, **keys), check=True).run()
+    assert result.problems == ()
+    return result.summary
+
+
+# A change of these is a change of the protocol, of the randomness or of the trace: say so in the changelog.
+GOLDEN = {
+    ("simsub", "gossipsub"): "ecc00bcf5823e6596706623e82b8e103",
+    ("r1", "gossipsub"): "1d388ca6d1abbf03268245d32b0130da",
+    ("r1", "randomsub"): "0cae31ad26d4cbbdc96d83dddaad3ca4",
+    ("churn-30", "gossipsub"): "9c48ff920ada2b2e9eb0d851efb77233",
+}
+
+
+@pytest.mark.parametrize(("preset", "router"), GOLDEN)
+def test_the_trace_is_the_same_on_every_machine(preset, router):
+    assert simulate(scenario(preset, router)).trace_hash == GOLDEN[preset, router]
+
+
+def test_other_seeds_make_other_traces():
+    assert len({simulate(scenario(seed=seed)).trace_hash for seed in range(5)}) == 5
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "1", "random"])
+def test_the_hash_seed_of_python_does_not_matter(hash_seed):
+    code = (
+        "from hearsay.sim.scenario_file import load_scenario; from hearsay.sim.simulate import simulate;"
+        "overrides = [('network.nodes', '40'), ('workload.messages', '6'), ('linger_s', '4')];"
+        "print(simulate(load_scenario(None, 'churn-30', overrides)).trace_hash)"
+    )
+    env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == GOLDEN["churn-30", "gossipsub"]
+
+
+def test_neither_checker_nor_listener_nor_folder_change_the_trace(tmp_path):
+    plain = simulate(scenario()).trace_hash
+    rows: list[TraceRow] = []
+    folder = RunFolder.create(tmp_path / "run")
+    result = Simulation(scenario(), check=True, folder=folder, listener=rows.append).run()
+    assert result.summary.trace_hash == plain
+    stored = Counter(map(tuple, read_rows(tmp_path / "run").tolist()))
+    assert stored == Counter(row.to_codes() for row in rows)
+
+
+def test_the_scenario_of_a_run_folder_makes_the_same_run(tmp_path):
+    folder = RunFolder.create(tmp_path / "run")
+    first = Simulation(scenario("ethereum-blocks", loss__rate=0.1), folder=folder).run().summary
+    assert simulate(tmp_path / "run" / "scenario.toml").trace_hash == first.trace_hash
+
+
+def test_summary_and_trace_say_the_same(tmp_path):
+    folder = RunFolder.create(tmp_path / "run")
+    summary = Simulation(scenario("simsub", loss__rate=0.05), folder=folder).run().summary
+    rows = with_derived(read_rows(tmp_path / "run"))
+    events = Counter(rows[:, Column.EVENT].tolist())
+    sent = Counter(rows[rows[:, Column.EVENT] == TraceEvent.SEND_RPC][:, Column.KIND].tolist())
+    assert {kind: count for kind, count in summary.sent.items() if count} == {
+        PartKind(kind).name.lower(): count for kind, count in sent.items()
+    }
+    assert events[TraceEvent.DELIVER] == summary.deliver
+    # A copy the script hands to a node that has the message is a duplicate there too.
+    assert events[TraceEvent.DUPLICATE] == summary.duplicates
+    assert events[TraceEvent.PUBLISH] == summary.messages
+
+
+def test_a_transcript_has_every_row():
+    traced: list[TraceRow] = []
+    transcripts: list[list[TraceRow]] = []
+    simulate(scenario(), trace=traced.append, transcript=transcripts.append)
+    assert transcripts == [traced]
+    assert {row.event for row in traced} >= {TraceEvent.PUBLISH, TraceEvent.DELIVER, TraceEvent.SEND_RPC}
+
+
+@pytest.mark.parametrize("router", ROUTERS)
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"loss__rate": 0.2},
+        {"loss__rate": 0.2, "loss__control": "true"},
+        {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 3},
+        {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 3, "faults__churn__goodbye": "true"},
+        {"links__uplink_mbit": 0.5, "links__uplink_queue_bytes": 4000, "workload__size_bytes": 2000},
+        {"links__jitter_ms": 9},
+        {"service__time_ms": 2},
+        {"validation__delay_ms": 30, "validation__reject_share": 0.3},
+        {"links__latency": "log_normal"},
+        {"network__topology": "scale_free"},
+        {"topics__0__count": 20, "topics__0__subscribers_share": 0.3, "workload__publishers": "non_subscribers"},
+    ],
+    ids=lambda keys: "+".join(keys) or "plain",
+)
+def test_no_run_breaks_an_invariant(router, keys):
+    checked(router=router, **keys)
+
+
+FAULTS = """
+preset = "r1"
+linger_s = 6
+[network]
+nodes = 40
+[workload]
+messages = 12
+publishers = "subscribers"
+[[population]]
+share = 0.3
+router = { kind = "floodsub" }
+[[population]]
+share = 0.2
+router = { kind = "randomsub" }
+[[topics]]
+name = "nachrichten-ä"
+subscribers_share = 0.8
+[[topics]]
+name = "sport"
+subscribers_count = 20
+[[timed]]
+at_s = 8
+node = 3
+action = "leave"
+topic = "sport"
+[[timed]]
+at_s = 6
+node = 4
+action = "join"
+topic = "sport"
+[[faults.crash]]
+at_s = 7
+share = 0.3
+rejoin_after_s = 0.4
+[[faults.partition]]
+at_s = 9
+heal_s = 12
+share = 0.4
+[[faults.cut]]
+at_s = 10
+heal_s = 13
+share = 0.2
+"""
+
+
+def test_mixed_populations_under_all_faults_at_once(tmp_path):
+    file = tmp_path / "faults.toml"
+    file.write_text(FAULTS, encoding="utf-8")
+    result = Simulation(load_scenario(file), check=True).run()
+    assert result.problems == ()
+    assert result.summary.deliver > 0
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    router=st.sampled_from(ROUTERS),
+    nodes=st.integers(1, 25),
+    degree=st.integers(0, 8),
+    messages=st.integers(0, 8),
+    loss=st.sampled_from([0, 0.3]),
+    away=st.sampled_from([0, 0.3, 0.6]),
+    detection=st.sampled_from([0.001, 0.2, 2]),
+    jitter=st.sampled_from([0, 20]),
+    seed=st.integers(0, 1 << 40),
+)
+def test_no_random_run_breaks_an_invariant(router, nodes, degree, messages, loss, away, detection, jitter, seed):
+    checked(
+        router=router,
+        network__nodes=nodes,
+        network__degree=degree,
+        workload__messages=messages,
+        workload__interval_s=0.3,
+        loss__rate=loss,
+        faults__churn__away_share=away,
+        faults__churn__mean_session_s=2,
+        faults__detection_s=detection,
+        links__jitter_ms=jitter,
+        warmup_s=3,
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_one_or_two_nodes(nodes):
+    summary = checked(network__nodes=nodes)
+    assert (summary.deliver, summary.delivery_ratio) == (6 * nodes, 1.0)
+
+
+def test_no_messages():
+    summary = checked(workload__messages=0)
+    assert summary.delivery_ratio is None
+    assert summary.latency_ms == {"p50": None, "p90": None, "p99": None, "max": None}
+    assert summary.hops == {"mean": None, "max": None}
+
+
+def test_gossip_recovers_what_a_thin_mesh_loses():
+    keys = {"network__nodes": 150, "workload__messages": 20, "loss__rate": 0.05}
+    thin = {"router__degree": 2, "router__degree_low": 2, "router__degree_high": 3}
+    meshsub = checked(router="meshsub", **keys, **thin)
+    gossipsub = checked(router="gossipsub", **keys, **thin)
+    assert meshsub.delivery_ratio is not None
+    assert gossipsub.delivery_ratio is not None
+    assert gossipsub.delivery_ratio > 0.9995
+    assert meshsub.delivery_ratio < gossipsub.delivery_ratio - 0.002
+
+
+def test_an_outside_router_plugs_in_by_its_import_path(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
+    summary = checked(router="echo_router:ECHO")
+    assert summary.sent["extension"] > 0
+    assert summary.delivery_ratio == 1.0
+
+
+PUBLISHED = {
+    (100, 10, 1.0): {"graft": 380, "prune": 7, "iwant": 31, "publish": 6473, "ihave": 4402},
+    (100, 100, 0.1): {"graft": 374, "prune": 8, "iwant": 163, "publish": 63351, "ihave": 4844},
+}
+
+
+@pytest.mark.parametrize("network", PUBLISHED)
+def test_the_published_tables_of_simsub_lie_among_our_runs(network):
+    """Every counter within four standard deviations of eight seeds; PRUNE, which is clumped, within their range."""
+    nodes, messages, delay = network
+    runs = []
+    for seed in range(1, 9):
+        keys = {
+            "network__nodes": nodes,
+            "workload__messages": messages,
+            "workload__interval_s": delay,
+            "linger_s": 10,
+            "seed": seed,
+        }
+        summary = simulate(scenario("simsub", **keys))
+        assert summary.sent["connect"] == 10 * nodes
+        assert summary.deliver == nodes * messages
+        runs.append(summary.sent)
+    for kind, figure in PUBLISHED[network].items():
+        counts = [sent[kind] for sent in runs]
+        mean = sum(counts) / len(counts)
+        deviation = (sum((count - mean) ** 2 for count in counts) / (len(counts) - 1)) ** 0.5
+        if kind == "prune":
+            assert figure <= max(*counts, 15)
+        else:
+            assert abs(figure - mean) < 4 * deviation, (kind, counts)
