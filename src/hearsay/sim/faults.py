@@ -57,6 +57,10 @@ class Faults:
         engine.stop(node)
         for peer in sorted(node.links):
             link = node.links[peer]
+            earlier = link.previous
+            while earlier is not None:
+                earlier.set_open(False)
+                earlier = earlier.previous
             link.set_open(False)
             link.dead = True
             delay = link.latency_us if goodbye else self._detection_us

@@ -256,7 +256,8 @@ class ReferenceEngine:
             self.observer.node_started(node, self.now)
         for topic in sorted(node.topics):
             self.feed(node, Join(topic))
-        self._arm_timer(node)
+        if node.router.deadline() is not node.timer_us:
+            self._arm_timer(node)
 
     def stop(self, node: SimNode) -> None:
         """Take a node down; what it knew is gone. Its links are the caller's business."""
@@ -333,8 +334,8 @@ class ReferenceEngine:
         elif kind == _SERVED:
             if entry[4] == node.starts:
                 self._serve_next(node)
-        elif kind == EventKind.TIMER_FIRED and (node.timer_us != entry[0] or entry[4] != node.starts):
-            return
+        elif kind == EventKind.TIMER_FIRED and (node.timer_us != entry[5] or entry[4] != node.starts):
+            return  # the deadline was moved, or belongs to an earlier life of the node
         elif self._service_us:
             node.backlog.append((kind, entry))
             if len(node.backlog) == 1:
@@ -427,7 +428,7 @@ class ReferenceEngine:
             return
         node.timer_us = due = node.router.deadline()
         if due is not None:
-            self.queue.push((max(due, self.now), node.id, EventKind.TIMER_FIRED, -1, node.starts, None, None))
+            self.queue.push((max(due, self.now), node.id, EventKind.TIMER_FIRED, -1, node.starts, due, None))
 
     # Actions.
 
