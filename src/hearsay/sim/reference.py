@@ -139,10 +139,10 @@ class ReferenceEngine:
         receive = _NEVER if self._service_us else _RPC
         while (bucket := queue.open_next()) is not None:
             for entry in bucket:
-                queue.position += 1
                 time = entry[0]
                 if time >= end:
                     return self._finish()
+                queue.position += 1
                 self.now = time
                 if entry[2] == receive:
                     self._receive(nodes[entry[1]], entry[5], entry[6])
