@@ -171,8 +171,8 @@ class Conversation:
             yield f"peer {peer.peer}: {peerings or '-'}"
         for seen in state.seen:
             held = ", held" if seen.held else ""
-        fields = {kind: tuple(parts) for kind, parts in control.items()}
-        made = Control(**fields) if control else None  # type: ignore[arg-type]
+            who = seen.sender or "the application"
+            yield f"seen {seen.message_id} at {seen.first_us // 1000} ms from {who}{held}"
 
     def _feed(self, name: str, event: Event) -> Iterator[str]:
         for action in self._routers[name].handle(event, self._now):
