@@ -61,6 +61,7 @@ def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset; without either, simsub's network with r1's rules."""
     from hearsay.sim.estimate import estimate
     from hearsay.sim.scenario import ScenarioError
+    from hearsay.sim.simulate import InvariantViolation
     from hearsay.trace.errors import RunFolderError
 
     try:
@@ -73,6 +74,8 @@ def command(**options: Any) -> None:
         result = _run(scenario, options, folder)
     except ScenarioError as error:
         raise WrongInput(*error.problems) from None
+    except InvariantViolation as error:
+        raise CommandFailed(f"the checker found broken invariants:\n{error}") from None
     except RunFolderError as error:
         raise CommandFailed(str(error)) from None
     _report(result, options, folder)

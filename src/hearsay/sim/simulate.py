@@ -31,6 +31,10 @@ from hearsay.trace.writer import TraceWriter
 ENGINE = "reference"
 
 
+class InvariantViolation(AssertionError):
+    """A checked run broke an invariant."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """A run's summary and what the checker found; no problems when it was not asked."""
@@ -65,9 +69,12 @@ class Simulation:
             summary = summarise(self.plan, self.recorder, ENGINE, self.engine.now, complete)
             if self._folder is not None:
                 self._store(self._folder, summary)
-        except BaseException:
+        except BaseException as error:
             if self._writer is not None:
                 self._writer.abort()
+            if isinstance(error, Exception) and self._checker is not None and self._checker.problems:
+                # A router that breaks the rules may ask for what cannot be done; the first broken rule explains it.
+                raise InvariantViolation("\n".join(self._checker.problems)) from error
             raise
         return Result(summary, tuple(self._checker.problems) if self._checker is not None else ())
 
@@ -129,7 +136,3 @@ def simulate(
     if result.problems:
         raise InvariantViolation("\n".join(result.problems))
     return result.summary
-
-
-class InvariantViolation(AssertionError):
-    """A checked run broke an invariant."""

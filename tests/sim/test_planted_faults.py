@@ -1,0 +1,176 @@
+"""The checker finds what is broken on purpose: each test plants one fault and names what must be reported."""
+
+from __future__ import annotations
+
+import re
+
+from hearsay.core.actions import Action, Deliver, Send, Via
+from hearsay.core.gossipsub import Gossipsub
+from hearsay.core.mcache import MessageCache
+from hearsay.core.mesh import Mesh
+from hearsay.core.outbox import Outbox
+from hearsay.core.peers import PeerBook
+from hearsay.core.shell import Router
+from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.simulate import InvariantViolation, Simulation
+
+
+def problems(**keys: object) -> tuple[str, ...]:
+    settings = {"network.nodes": 25, "workload.messages": 6, "linger_s": 8, **keys}
+    scenario = load_scenario(None, "r1", [(key.replace("__", "."), str(value)) for key, value in settings.items()])
+    try:
+        return Simulation(scenario, check=True).run().problems
+    except InvariantViolation as violation:  # the fault went so far that the engine could not go on
+        return tuple(str(violation).splitlines())
+
+
+def reported(expected: str, found: tuple[str, ...]) -> None:
+    assert any(re.search(expected, problem) for problem in found), found
+
+
+def test_a_sound_router_is_not_accused():
+    assert problems() == ()
+
+
+def test_delivers_twice(monkeypatch):
+    sound = Router._accept
+
+    def twice(self, message, sender):
+        sound(self, message, sender)
+        self.actions.append(Deliver(message, sender))
+
+    monkeypatch.setattr(Router, "_accept", twice)
+    reported("delivered twice", problems())
+
+
+def test_forwards_to_the_sender(monkeypatch):
+    sound = Outbox.forward
+    monkeypatch.setattr(
+        Outbox, "forward", lambda self, peers, message, via, received_from: sound(self, peers, message, via, None)
+    )
+    reported("sent back to", problems())
+
+
+def test_forwards_to_the_author(monkeypatch):
+    def to_all(self, peers, message, via, received_from):
+        for peer in peers:
+            if peer != received_from:
+                self._parcel(peer).messages[message.id] = (message, via)
+
+    monkeypatch.setattr(Outbox, "forward", to_all)
+    reported("sent to its author", problems(workload__publishers="subscribers"))
+
+
+def test_sends_to_non_subscribers(monkeypatch):
+    sound = Gossipsub.publish
+
+    def to_everyone(self, message):
+        self.shell.outbox.forward(sorted(self.shell.connected), message, Via.FLOOD, None)
+        sound(self, message)
+
+    monkeypatch.setattr(Gossipsub, "publish", to_everyone)
+    reported("non-subscriber", problems(topics__0__subscribers_share=0.5, workload__publishers="subscribers"))
+
+
+def test_ignores_prune(monkeypatch):
+    monkeypatch.setattr(Mesh, "on_prune", lambda self, sender, topic: None)
+    keys = {"router__degree": 2, "router__degree_low": 2, "router__degree_high": 2}
+    reported("not mutual", problems(**keys))
+
+
+def test_prunes_in_silence(monkeypatch):
+    monkeypatch.setattr(Outbox, "prune", lambda self, peer, topic: None)
+    keys = {"router__degree": 2, "router__degree_low": 2, "router__degree_high": 2}
+    reported("not mutual", problems(**keys))
+
+
+def test_never_prunes(monkeypatch):
+    monkeypatch.setattr(Mesh, "_prune_random", lambda *_: None)
+    keys = {"router__degree": 3, "router__degree_low": 3, "router__degree_high": 3}
+    reported("after a heartbeat, above 3", problems(**keys))
+
+
+def test_never_grafts_enough(monkeypatch):
+    sound = Mesh._graft_random
+    monkeypatch.setattr(
+        Mesh,
+        "_graft_random",
+        lambda self, topic, mesh, count, purpose, tick: sound(self, topic, mesh, count - 3, purpose, tick),
+    )
+    reported("peers, below 4", problems())
+
+
+def test_gossips_about_old_messages(monkeypatch):
+    sound = MessageCache.__init__
+    monkeypatch.setattr(
+        MessageCache, "__init__", lambda self, length, gossip, limit: sound(self, length, gossip + 1, limit)
+    )
+    reported("IHAVE of message .* heartbeats old", problems())
+
+
+def test_serves_beyond_the_history(monkeypatch):
+    def keep(self):
+        self._windows.appendleft({})
+
+    monkeypatch.setattr(MessageCache, "shift", keep)
+    keys = {
+        "router__history_length": 1,
+        "router__history_gossip": 1,
+        "router__degree": 0,
+        "router__degree_low": 0,
+        "router__degree_high": 0,
+        "links__min_ms": 400,
+        "links__max_ms": 900,
+    }
+    reported("IWANT answered with message .* heartbeats old", problems(**keys))
+
+
+def test_remembers_who_left(monkeypatch):
+    def keep_in_the_views(self, peer):
+        del self.connected[peer.id]
+
+    monkeypatch.setattr(PeerBook, "remove", keep_in_the_views)
+    churn = {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 3}
+    reported("left after its disconnect", problems(**churn))
+
+
+def test_keeps_a_mesh_link_to_who_left(monkeypatch):
+    monkeypatch.setattr(Mesh, "remove_peer", lambda self, peer: None)
+    churn = {"faults__crash__0__at_s": 7, "faults__crash__0__share": 0.3}
+    reported("left after its disconnect", problems(**churn))
+
+
+def test_two_rpcs_to_one_peer(monkeypatch):
+    sound = Router.handle
+
+    def doubled(self, event, now):
+        actions = sound(self, event, now)
+        return [copy for action in actions for copy in ([action] * (1 + isinstance(action, Send)))]
+
+    monkeypatch.setattr(Router, "handle", doubled)
+    reported("more than one RPC to a peer", problems())
+
+
+def test_sends_out_of_order(monkeypatch):
+    sound = Router.handle
+
+    def reversed_sends(self, event, now):
+        actions = sound(self, event, now)
+        sends: list[Action] = [action for action in actions if isinstance(action, Send)]
+        return [action for action in actions if not isinstance(action, Send)] + sends[::-1]
+
+    monkeypatch.setattr(Router, "handle", reversed_sends)
+    reported("not in ascending order", problems())
+
+
+def test_delivers_before_the_verdict(monkeypatch):
+    sound = Router._receive_message
+
+    def eager(self, sender, message):
+        known = message.id in self.pending or self.seen.contains(message.id, self.now)
+        sound(self, sender, message)
+        if not known:
+            self.actions.append(Deliver(message, sender))
+
+    monkeypatch.setattr(Router, "_receive_message", eager)
+    reported("before the application accepted it", problems(validation__delay_ms=50))
