@@ -186,7 +186,7 @@ def test_trace_show_and_diff(tmp_path):
     shown = hearsay("trace", "show", tmp_path / "a", "--node", 3, "--event", "graft").stdout.splitlines()
     assert shown
     assert all(
-        "graft" in line and line.split("graft")[0].strip().endswith("node 3") or "↔ 3" in line for line in shown
+        ("graft" in line and line.split("graft")[0].strip().endswith("node 3")) or "↔ 3" in line for line in shown
     )
     equal = hearsay("trace", "diff", tmp_path / "a", tmp_path / "b")
     assert (equal.returncode, equal.stdout) == (0, "the traces are equal\n")

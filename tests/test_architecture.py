@@ -1,0 +1,46 @@
+"""The arrows of ARCHITECTURE.md: imports point one way, and the core knows the standard library alone."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "hearsay"
+MAY_IMPORT = {
+    "core": {"core"},
+    "trace": {"trace", "core"},
+    "sim": {"sim", "trace", "core"},
+    "cli": {"cli", "sim", "trace", "core"},
+}
+MODULES = sorted(SOURCE.glob("*/**/*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names.add(node.module or "")
+    return names
+
+
+def test_every_room_has_its_rule():
+    assert {path.relative_to(SOURCE).parts[0] for path in MODULES} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_one_way(path):
+    room = path.relative_to(SOURCE).parts[0]
+    rooms = {name.split(".")[1] for name in imported(path) if name.startswith("hearsay.")}
+    assert rooms <= MAY_IMPORT[room]
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("core/*.py")), ids=lambda path: path.name)
+def test_the_core_imports_the_standard_library_alone(path):
+    outside = {name.split(".")[0] for name in imported(path)} - {"hearsay"}
+    assert outside <= sys.stdlib_module_names
