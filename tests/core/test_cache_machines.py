@@ -1,0 +1,140 @@
+"""The caches against dumb oracles that keep everything and count."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from hearsay.core.mcache import MessageCache
+from hearsay.core.rpc import Message
+from hearsay.core.seen import TimedSeen, WindowedSeen
+
+IDS = st.integers(0, 12)
+
+
+class TimedSeenMachine(RuleBasedStateMachine):
+    @initialize(ttl=st.integers(1, 50), limit=st.integers(1, 8))
+    def start(self, ttl, limit):
+        self.cache = TimedSeen(ttl, limit)
+        self.ttl, self.limit, self.now = ttl, limit, 0
+        self.added: list[tuple[int, int]] = []
+
+    def remembered(self) -> list[tuple[int, int]]:
+        alive = [(time, number) for time, number in self.added if self.now - time < self.ttl]
+        return alive[-self.limit :]
+
+    @rule(span=st.integers(0, 20))
+    def wait(self, span):
+        self.now += span
+
+    @rule(number=IDS)
+    def add_if_new(self, number):
+        if not self.cache.contains(number, self.now):
+            self.cache.add(number, self.now, None)
+            self.added.append((self.now, number))
+
+    @rule(ids=st.lists(IDS))
+    def missing(self, ids):
+        known = {number for _, number in self.remembered()}
+        assert self.cache.missing(ids, self.now) == [number for number in ids if number not in known]
+
+    @invariant()
+    def same(self):
+        if hasattr(self, "cache"):
+            entries = [(entry.first_us, entry.message_id) for entry in self.cache.entries(self.now)]
+            assert entries == self.remembered()
+            assert len(self.cache) <= self.limit
+
+
+class WindowedSeenMachine(RuleBasedStateMachine):
+    @initialize(windows=st.integers(0, 4), limit=st.integers(1, 8))
+    def start(self, windows, limit):
+        self.cache = WindowedSeen(windows, limit)
+        self.windows, self.limit, self.beat = windows, limit, 0
+        self.added: list[tuple[int, int]] = []
+
+    @rule()
+    def shift(self):
+        self.cache.shift()
+        self.beat += 1
+        self.added = [(beat, number) for beat, number in self.added if self.beat - beat <= self.windows]
+
+    @rule(number=IDS)
+    def add_if_new(self, number):
+        if not self.cache.contains(number, 0):
+            self.cache.add(number, 0, None)
+            self.added = [*self.added, (self.beat, number)][-self.limit :]
+
+    @invariant()
+    def same(self):
+        if hasattr(self, "cache"):
+            known = {number for _, number in self.added}
+            assert {number for number in range(13) if self.cache.contains(number, 0)} == known
+            assert self.cache.missing(range(13), 0) == [number for number in range(13) if number not in known]
+            assert len(self.cache) == len(known)
+
+
+class MessageCacheMachine(RuleBasedStateMachine):
+    @initialize(length=st.integers(1, 5), gossip=st.integers(0, 5), limit=st.integers(1, 8))
+    def start(self, length, gossip, limit):
+        self.length, self.gossip, self.limit = length, min(gossip, length), limit
+        self.cache = MessageCache(length, self.gossip, limit)
+        self.beat = 0
+        self.held: list[tuple[int, Message]] = []
+        self.answers: dict[tuple[int, str], int] = {}
+
+    @rule(number=IDS, topic=st.sampled_from(["news", "sport"]))
+    def put(self, number, topic):
+        message = Message(number, topic, b"")
+        self.cache.put(message)
+        if all(known.id != number for _, known in self.held):
+            self.held = [*self.held, (self.beat, message)]
+            self.forget(self.held[: -self.limit])
+
+    def forget(self, gone):
+        self.held = [entry for entry in self.held if entry not in gone]
+        for _, message in gone:
+            self.answers = {key: count for key, count in self.answers.items() if key[0] != message.id}
+
+    @rule()
+    def shift(self):
+        self.cache.shift()
+        self.beat += 1
+        self.forget([entry for entry in self.held if self.beat - entry[0] >= self.length])
+
+    @precondition(lambda self: bool(self.held))
+    @rule(place=st.integers(0, 20), peer=st.sampled_from(["b", "c"]))
+    def answer(self, place, peer):
+        message = self.held[place % len(self.held)][1]
+        self.answers[message.id, peer] = self.answers.get((message.id, peer), 0) + 1
+        assert self.cache.count_answer(message.id, peer) == self.answers[message.id, peer]
+
+    @rule(peer=st.sampled_from(["b", "c"]))
+    def forget_peer(self, peer):
+        self.cache.forget_peer(peer)
+        self.answers = {key: count for key, count in self.answers.items() if key[1] != peer}
+        assert not self.cache.counts_for(peer)
+
+    @invariant()
+    def same(self):
+        if hasattr(self, "cache"):
+            held = {message.id: message for _, message in self.held}
+            assert {number: self.cache.get(number) for number in range(13)} == {
+                number: held.get(number) for number in range(13)
+            }
+            for topic in ("news", "sport"):
+                recent = sorted(
+                    message.id
+                    for beat, message in self.held
+                    if message.topic == topic and self.beat - beat < self.gossip
+                )
+                assert list(self.cache.window(topic)) == recent
+            assert len(self.cache) == len(held)
+
+
+TestTimedSeen = TimedSeenMachine.TestCase
+TestWindowedSeen = WindowedSeenMachine.TestCase
+TestMessageCache = MessageCacheMachine.TestCase
+for machine in (TestTimedSeen, TestWindowedSeen, TestMessageCache):
+    machine.settings = settings(max_examples=60, deadline=None)

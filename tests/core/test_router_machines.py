@@ -1,0 +1,213 @@
+"""A few real routers, random events, hostile peers: what must always hold.
+
+Links deliver in order. Whoever is not a router is `mallory`, who says anything at all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from hearsay.core.actions import Deliver, Send, Validate, Via
+from hearsay.core.events import (
+    Join,
+    Leave,
+    MessageValidated,
+    PeerConnected,
+    PeerDisconnected,
+    Publish,
+    RpcReceived,
+    SendFailed,
+    TimerFired,
+    Verdict,
+)
+from hearsay.core.meshsub import MeshStrategy
+from hearsay.core.randomness import Randomness
+from hearsay.core.registry import ROUTERS, create, negotiate
+from hearsay.core.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+
+TOPICS = ("news", "sport")
+PEERS = ("a", "b", "c", "d")
+MALLORY = "mallory"
+
+topics = st.sampled_from([*TOPICS, "nowhere"])
+ids = st.integers(0, 30).map(lambda number: f"m{number}")
+hostile = st.builds(
+    Rpc,
+    st.lists(st.builds(Subscription, topics, st.booleans()), max_size=6).map(tuple),
+    st.lists(st.builds(Message, ids, topics, st.just(b""), st.sampled_from([*PEERS, MALLORY, None])), max_size=4).map(
+        tuple
+    ),
+    st.none()
+    | st.builds(
+        Control,
+        st.lists(st.builds(IHave, topics, st.lists(ids, max_size=12).map(tuple)), max_size=3).map(tuple),
+        st.lists(st.builds(IWant, st.lists(ids, max_size=12).map(tuple)), max_size=3).map(tuple),
+        st.lists(st.builds(Graft, topics), max_size=3).map(tuple),
+        st.lists(st.builds(Prune, topics), max_size=3).map(tuple),
+        st.lists(st.builds(Extension, st.integers(64, 70), st.binary(max_size=4)), max_size=2).map(tuple),
+    ),
+)
+SMALL_LIMITS = {
+    "max_seen": 12,
+    "max_subscriptions_per_peer": 2,
+    "max_messages_per_rpc": 3,
+    "max_control_per_rpc": 5,
+    "max_pending_validations": 3,
+}
+
+
+class Network(RuleBasedStateMachine):
+    kind = "floodsub"
+
+    @initialize(low=st.integers(0, 2), extra=st.integers(0, 2), more=st.integers(0, 2), coalesce=st.booleans(),
+                validate=st.booleans(), option=st.integers(0, 2))  # fmt: skip
+    def start(self, low, extra, more, coalesce, validate, option):
+        kind = ROUTERS[self.kind]
+        wanted = {
+            **SMALL_LIMITS,
+            "coalesce": coalesce,
+            "validate": validate,
+            "degree_low": low,
+            "degree": low + extra,
+            "degree_high": low + extra + more,
+            "degree_lazy": 2,
+            "max_ids_per_ihave": 4,
+            "max_ids_per_iwant": 3,
+            "max_cached_messages": 6,
+            "graft_on_missing": option,
+        }
+        known = {name: value for name, value in wanted.items() if name in kind.parameters.names()}
+        parameters = kind.parameters.from_mapping(known)
+        self.now = 0
+        self.routers = {name: create(kind, name, parameters, Randomness(7)) for name in PEERS}
+        self.links: set[tuple[str, str]] = set()
+        self.under_way: defaultdict[tuple[str, str], deque[Rpc]] = defaultdict(deque)
+        self.came_from: dict[tuple[str, str], str | None] = {}
+        self.published = 0
+
+    def feed(self, name, event):
+        router = self.routers[name]
+        actions = router.handle(event, self.now)
+        peers = [action.peer for action in actions if isinstance(action, Send)]
+        assert peers == sorted(peers)
+        if router.parameters.coalesce:
+            assert len(peers) == len(set(peers))
+        for action in actions:
+            match action:
+                case Send():
+                    assert action.peer in router.connected
+                    for message, via in zip(action.rpc.messages, action.vias, strict=True):
+                        if via is not Via.IWANT:
+                            assert action.peer != message.source
+                            assert action.peer != self.came_from.get((name, message.id))
+                    if action.peer in self.routers:
+                        self.under_way[name, action.peer].append(action.rpc)
+                case Validate() | Deliver():
+                    self.came_from[name, action.message.id] = action.received_from
+                case _:
+                    pass
+
+    @rule(one=st.sampled_from(PEERS), other=st.sampled_from([*PEERS, MALLORY]))
+    def connect_or_disconnect(self, one, other):
+        if one == other:
+            return
+        pair = (min(one, other), max(one, other))
+        ends = [(a, b) for a, b in (pair, pair[::-1]) if a in self.routers]
+        protocol = negotiate(self.routers[one].strategy.protocols, self.routers[one].strategy.protocols)
+        if pair in self.links:
+            self.links.remove(pair)
+            for a, b in ends:
+                self.under_way.pop((a, b), None)
+                self.under_way.pop((b, a), None)
+            for a, b in ends:
+                self.feed(a, PeerDisconnected(b))
+                assert all(state.peer != b for state in self.routers[a].inspect().peers)
+        else:
+            self.links.add(pair)
+            for a, b in ends:
+                self.feed(a, PeerConnected(b, protocol))
+
+    @rule(name=st.sampled_from(PEERS), topic=st.sampled_from(TOPICS))
+    def join_or_leave(self, name, topic):
+        self.feed(name, (Leave if topic in self.routers[name].joined else Join)(topic))
+
+    @rule(name=st.sampled_from(PEERS), topic=st.sampled_from(TOPICS))
+    def publish(self, name, topic):
+        self.published += 1
+        self.feed(name, Publish(Message(f"p{self.published}", topic, b"", name)))
+
+    @rule(data=st.data())
+    def deliver_one(self, data):
+        waiting = sorted(pair for pair, queue in self.under_way.items() if queue)
+        if waiting:
+            source, destination = data.draw(st.sampled_from(waiting))
+            self.feed(destination, RpcReceived(source, self.under_way[source, destination].popleft()))
+
+    @rule(data=st.data())
+    def fail_one(self, data):
+        waiting = sorted(pair for pair, queue in self.under_way.items() if queue)
+        if waiting:
+            source, destination = data.draw(st.sampled_from(waiting))
+            self.feed(source, SendFailed(destination, self.under_way[source, destination].pop()))
+
+    @rule(name=st.sampled_from(PEERS), rpc=hostile)
+    def mallory_says(self, name, rpc):
+        if (min(name, MALLORY), max(name, MALLORY)) in self.links:
+            self.feed(name, RpcReceived(MALLORY, rpc))
+
+    @rule(name=st.sampled_from(PEERS), verdict=st.sampled_from(Verdict))
+    def verdict(self, name, verdict):
+        pending = sorted(self.routers[name].pending)
+        if pending:
+            self.feed(name, MessageValidated(pending[0], verdict))
+
+    @rule(name=st.sampled_from(PEERS))
+    def beat(self, name):
+        due = self.routers[name].deadline()
+        if due is not None:
+            self.now = max(self.now, due)
+            self.feed(name, TimerFired())
+            self.bounds_hold(name)
+
+    def bounds_hold(self, name):
+        router = self.routers[name]
+        strategy = router.strategy
+        assert isinstance(strategy, MeshStrategy)
+        parameters = strategy.mesh_parameters
+        for topic, mesh in strategy.mesh.topics.items():
+            available = len(router.peers.in_topic(topic).native)
+            assert min(parameters.degree_low, available) <= len(mesh) <= parameters.degree_high
+
+    @rule()
+    def settle(self):
+        """Everything arrives, and the talking comes to an end."""
+        for _ in range(200):
+            waiting = sorted(pair for pair, queue in self.under_way.items() if queue)
+            if not waiting:
+                break
+            for source, destination in waiting:
+                self.feed(destination, RpcReceived(source, self.under_way[source, destination].popleft()))
+        else:
+            raise AssertionError("the routers never stop talking")
+
+    @invariant()
+    def state_is_bounded_and_consistent(self):
+        for name, router in getattr(self, "routers", {}).items():
+            assert len(router.seen) <= SMALL_LIMITS["max_seen"]
+            assert len(router.pending) <= SMALL_LIMITS["max_pending_validations"]
+            for peer in router.connected.values():
+                assert len(peer.topics) <= SMALL_LIMITS["max_subscriptions_per_peer"]
+            assert {state.peer for state in router.inspect().peers} == set(router.connected)
+            for topic, peer, _ in router.strategy.peerings():
+                assert topic in router.connected[peer].topics, (name, topic, peer)
+
+
+@pytest.mark.parametrize("kind", sorted(ROUTERS))
+def test_whatever_happens(kind):
+    machine = type(f"Network of {kind}", (Network,), {"kind": kind})
+    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=60, deadline=None))
