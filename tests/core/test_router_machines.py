@@ -65,8 +65,8 @@ class Network(RuleBasedStateMachine):
     kind = "floodsub"
 
     @initialize(low=st.integers(0, 2), extra=st.integers(0, 2), more=st.integers(0, 2), coalesce=st.booleans(),
-                validate=st.booleans(), option=st.integers(0, 2))  # fmt: skip
-    def start(self, low, extra, more, coalesce, validate, option):
+                validate=st.booleans(), option=st.integers(0, 2), ready=st.integers(0, 3))  # fmt: skip
+    def start(self, low, extra, more, coalesce, validate, option, ready):
         kind = ROUTERS[self.kind]
         wanted = {
             **SMALL_LIMITS,
@@ -89,6 +89,21 @@ class Network(RuleBasedStateMachine):
         self.under_way: defaultdict[tuple[str, str], deque[Rpc]] = defaultdict(deque)
         self.came_from: dict[tuple[str, str], str | None] = {}
         self.published = 0
+        if ready:
+            self.meet()
+
+    def meet(self):
+        """Everyone knows everyone, is in a topic, and has had a heartbeat."""
+        for name in PEERS:
+            self.join_or_leave(name, "news")
+        for place, one in enumerate(PEERS):
+            for other in (*PEERS[place + 1 :], MALLORY):
+                self.connect_or_disconnect(one, other)
+            self.mallory_says(one, Rpc((Subscription("news", True), Subscription("sport", True))))
+        self.settle()
+        for name in PEERS:
+            self.beat(name)
+        self.settle()
 
     def feed(self, name, event):
         router = self.routers[name]
