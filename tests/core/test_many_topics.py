@@ -1,0 +1,37 @@
+"""One node in 5,000 topics: every topic has a mesh of its own, and a heartbeat serves them all."""
+
+from __future__ import annotations
+
+from hearsay.core.actions import Send
+from hearsay.core.events import Join, PeerConnected, Publish, RpcReceived, TimerFired
+from hearsay.core.gossipsub import Gossipsub
+from hearsay.core.randomness import Randomness
+from hearsay.core.rpc import MESHSUB, Message, Rpc, Subscription
+from hearsay.core.shell import Router
+
+TOPICS = tuple(f"topic-{number}" for number in range(5000))
+
+
+def test_five_thousand_topics_at_one_node():
+    router = Router(0, Gossipsub(), Randomness(1))
+    for topic in TOPICS:
+        router.handle(Join(topic), 0)
+    for peer in range(1, 9):
+        (hello,) = [action for action in router.handle(PeerConnected(peer, MESHSUB), 0) if isinstance(action, Send)]
+        assert len(hello.rpc.subscriptions) == 5000
+        everything = tuple(Subscription(topic, True) for topic in TOPICS)
+        router.handle(RpcReceived(peer, Rpc(everything)), 0)
+    due = router.deadline()
+    assert due is not None
+    sends = [action for action in router.handle(TimerFired(), due) if isinstance(action, Send)]
+    grafts = [graft.topic for send in sends for graft in send.rpc.control.graft]
+    assert [send.peer for send in sends] == list(range(1, 9))
+    assert len(grafts) == 6 * 5000
+
+    meshes = {topic: frozenset(mesh) for topic, mesh in router.strategy.mesh.topics.items()}
+    assert len(set(meshes.values())) == 28  # every choice of 6 of 8: the topic is part of the hash
+    for number, topic in enumerate(TOPICS[:50]):
+        sent = [
+            action for action in router.handle(Publish(Message(number, topic, b"")), due) if isinstance(action, Send)
+        ]
+        assert {send.peer for send in sent} == meshes[topic]
