@@ -78,6 +78,10 @@ _ROW_DELIVER = int(TraceEvent.DELIVER)
 _ROW_REJECT = int(TraceEvent.REJECT)
 
 
+class Unsimulated(Exception):
+    """A router asks for something that this engine does not do."""
+
+
 class Observer(Protocol):
     """Watches every event and the actions it caused."""
 
@@ -467,7 +471,8 @@ class ReferenceEngine:
                     self.recorder.left(node.id, self.topic_numbers[action.topic], now)
                     self._row_mesh(TraceEvent.LEAVE, node, action.topic, NONE)
                 case Dial() | Disconnect() | Ping() | FindContacts():
-                    raise NotImplementedError(f"{type(action).__name__} is not simulated yet")
+                    what = type(action).__name__.lower()
+                    raise Unsimulated(f"the router of node {node.id} asks to {what}, which is not simulated")
                 case _:
                     assert_never(action)
 
