@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -233,7 +235,7 @@ def run(chunks):
 def test_events_do_not_depend_on_how_the_stream_is_cut(parts, cuts):
     data = b"".join(parts)
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    cut = [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    cut = [data[a:b] for a, b in itertools.pairwise(edges)]
     whole, pieces = run([data]), run(cut)
     assert whole[1:] == pieces[1:]
     if whole[2] is None:
