@@ -39,6 +39,11 @@ class Channel:
         self._opening = opening
         self._buffer = bytearray()
 
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of a frame that is not complete yet."""
+        return len(self._buffer)
+
     def seal(self, plaintext: bytes) -> bytes:
         """Frames with `plaintext`, as few as possible."""
         encrypt = self._sealing.encrypt

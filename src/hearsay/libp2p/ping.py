@@ -27,6 +27,7 @@ class Ping:
     def __init__(self, payload: bytes) -> None:
         if len(payload) != PAYLOAD_BYTES:
             raise ValueError(f"a ping has {PAYLOAD_BYTES} bytes")
+        self.payload = payload
         self._awaited = payload
 
     @property

@@ -173,6 +173,10 @@ class Yamux:
         """Bytes of a frame that is not complete yet."""
         return len(self._buffer)
 
+    def has(self, stream: int) -> bool:
+        """Whether a stream is open in either direction."""
+        return stream in self._streams
+
     def open(self) -> int:
         """Open a stream; its number."""
         if self.gone_away:
