@@ -68,7 +68,11 @@ ROUTERS: Mapping[str, RouterKind] = {
             "gossipsub",
             GossipsubParameters,
             Gossipsub,
-            {"r1": {}, "simsub": _SIMSUB, "v1.1": {**_V11, "gossip_targets": "filter_then_select"}},
+            {
+                "r1": {},
+                "simsub": _SIMSUB,
+                "v1.1": {**_V11, "gossip_targets": "filter_then_select", "short_mesh": "top_up"},
+            },
         ),
     )
 }
