@@ -13,6 +13,7 @@ import click
 
 COMMANDS = {
     "demo": "simulate the routers on one network and compare them",
+    "node": "run a real node that speaks libp2p pubsub",
     "simulate": "simulate a scenario",
     "trace": "look at traces: show, diff",
 }

@@ -154,6 +154,11 @@ class Driver:
         limit = self._limits.rpc.max_rpc_bytes
         stream.receive_with(Inbound(link, stream, limit, self._received, self._malformed))
 
+    async def flush(self) -> None:
+        """Wait until all queues are empty and their bytes have left."""
+        self._flush()
+        await asyncio.gather(*(link.drain() for link in list(self.links.values())))
+
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import time_ns
@@ -46,6 +47,9 @@ from hearsay.wire.splitting import check_fits
 
 REOPEN_SECONDS = (0.1, 1.0, 5.0)
 """Waits before our stream to a peer that ended it is opened again; then the peer is left alone."""
+
+GOODBYE_SECONDS = 1.0
+"""So long closing waits for peers to take what they were sent."""
 
 
 class Node:
@@ -191,6 +195,10 @@ class Node:
         sent, dropped = driver.publish(Publish(message))
         return Published(number, sent - dropped, dropped, False)
 
+    async def flush(self) -> None:
+        """Wait until everything that waits for peers has gone to them."""
+        await self._running.flush()
+
     def add_validator(self, topic: str, validator: Validator) -> None:
         """Ask `validator` about every message of a topic that comes from a peer."""
         self._running.validation.add(topic, validator)
@@ -204,8 +212,9 @@ class Node:
         if self._driver is not None:
             for topic in list(self._topics):
                 await self.leave(topic)
-            await asyncio.sleep(0)  # what the leaving says is written before the connections close
-            await asyncio.sleep(0)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GOODBYE_SECONDS):
+                    await self._driver.flush()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

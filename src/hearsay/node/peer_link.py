@@ -8,11 +8,12 @@ validators.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from hearsay.libp2p.errors import FrameError
 from hearsay.libp2p.frames import FrameReader
 from hearsay.libp2p.peer_id import PeerId
-from hearsay.libp2p.stream import Stream
+from hearsay.libp2p.stream import Stream, StreamClosed
 from hearsay.node.outgoing import Outgoing, OutgoingQueue
 
 _WRITE_BYTES = 256 * 1024
@@ -68,6 +69,13 @@ class PeerLink:
             entries = self.queue.take(_WRITE_BYTES)
             stream.write(b"".join([entry.frame for entry in entries]))
             self._left(self, entries)
+
+    async def drain(self) -> None:
+        """Until everything has left for the peer, or the peer is gone."""
+        with suppress(StreamClosed):
+            while self.outbound is not None and (len(self.queue) or not self.outbound.writable):
+                await self.outbound.drain()
+                self.flush()
 
     def _writable(self) -> None:
         self._waiting = False
