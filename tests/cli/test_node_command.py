@@ -28,7 +28,7 @@ def _nothing_stays_behind():
     while RUNNING:
         process = RUNNING.pop()
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 class Running:
