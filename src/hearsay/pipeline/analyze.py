@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from hearsay.pipeline import tables
+from hearsay.pipeline.local_tables import local_lines
 from hearsay.pipeline.metrics import churn, mesh, state, traffic, whole_files
 from hearsay.pipeline.metrics.headline import headline_table
 from hearsay.pipeline.metrics.memberships import memberships
@@ -81,7 +82,7 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     step("how a message spread")
     store.write(tables.SPREAD, spread_table(message_rows, messages))
     step("the answers")
-    nodes = spark.createDataFrame([(run.name, len(run.nodes)) for run in runs], "run string, nodes bigint")
+    nodes = local_lines(spark, [(run.name, len(run.nodes)) for run in runs], "run string, nodes bigint")
     answers = headline_table(
         facts,
         topic_names(spark, runs),

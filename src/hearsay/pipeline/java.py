@@ -73,7 +73,7 @@ def home_for_workers(java: Java, folder: Path) -> Path:
         "#!/bin/sh\n"
         "n=$#\n"
         "while [ $n -gt 0 ]; do\n"
-        '  argument=$1; shift; n=$((n - 1))\n'
+        "  argument=$1; shift; n=$((n - 1))\n"
         f'  [ "$argument" = "{UNKNOWN_TO_SMALL_RUNTIMES}" ] || set -- "$@" "$argument"\n'
         "done\n"
         f'exec "{java.program}" "$@"\n',

@@ -1,4 +1,4 @@
-"""What the analysis must know of a run before it reads a row: from its manifest, summary, scenario and dictionaries."""
+"""What the analysis must know of a run before it reads a row: from manifest, summary, scenario and dictionaries."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ import zipfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,7 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None]) -> 
         try:
             java = find_java()
             say(f"starting Spark ({master or 'embedded'}, {java})")
-            _jvm = start_jvm(java, _heap(), _FAST_START if small else _THROUGHPUT)
+            _jvm = start_jvm(java, heap(), _FAST_START if small else _THROUGHPUT)
         except (NoJava, JvmFailed) as error:
             raise SparkUnavailable(str(error)) from None
     slots = cores()
@@ -118,6 +119,8 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None]) -> 
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.python.worker.reuse": "true",
+        "spark.sql.codegen.wholeStage": "false" if small else "true",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
     }
     builder: Any = SparkSession.builder
     builder = builder.appName("hearsay").master(master or f"local[{slots}]")
@@ -145,19 +148,15 @@ def _remote_session(remote: str, say: Callable[[str], None]) -> SparkSession:
 
 
 def _require_pyspark() -> None:
-    try:
-        import pyspark  # noqa: F401  # pyright: ignore[reportUnusedImport]
-    except ImportError:
-        raise SparkUnavailable(
-            f"PySpark is not installed; run {sys.executable} -m pip install 'hearsay[spark]'"
-        ) from None
+    if find_spec("pyspark") is None:
+        raise SparkUnavailable(f"PySpark is not installed; run {sys.executable} -m pip install 'hearsay[spark]'")
 
 
 def _is_local(master: str | None) -> bool:
     return master is None or master.startswith("local") or "127.0.0.1" in master or "localhost" in master
 
 
-def _heap() -> str:
+def heap() -> str:
     """A quarter of the machine's memory, between 1 and 16 GB; `HEARSAY_SPARK_HEAP` says otherwise."""
     chosen = os.environ.get("HEARSAY_SPARK_HEAP")
     if chosen:

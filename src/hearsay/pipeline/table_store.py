@@ -32,7 +32,13 @@ parquet: Any = pyarrow.parquet
 
 WORK_PREFIX = ".metrics-"
 _SUCCESS = "_SUCCESS"
-_TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}
+_TYPES = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+}
 
 
 class TableStore:

@@ -68,7 +68,9 @@ def pass_over(rows: ColumnArrays, members: dict[int, Eligibility], end_us: int, 
     if not kept.all():
         rows = {column: values[kept] for column, values in rows.items()}
     messages = rows[Column.MESSAGE]
-    starts = np.flatnonzero(np.concatenate(([True], messages[1:] != messages[:-1]))) if len(messages) else np.empty(0, int)
+    starts = (
+        np.flatnonzero(np.concatenate(([True], messages[1:] != messages[:-1]))) if len(messages) else np.empty(0, int)
+    )
     ids = messages[starts]
     count = len(ids)
     index = np.repeat(np.arange(count), np.diff(starts, append=len(messages)))

@@ -25,8 +25,13 @@ _SECOND = 1_000_000
 
 def churn_table(node_rows: DataFrame, messages: DataFrame, runs: DataFrame) -> DataFrame:
     """Topic null tells of nodes alone; a topic's lines tell of its messages as well."""
-    changes = _changes(node_rows).groupBy("run", F.expr("time_us div 1000000").cast("int").alias("second")).agg(
-        F.count_if(F.col("event") == "node_up").alias("came"), F.count_if(F.col("event") == "node_down").alias("went")
+    changes = (
+        _changes(node_rows)
+        .groupBy("run", F.expr("time_us div 1000000").cast("int").alias("second"))
+        .agg(
+            F.count_if(F.col("event") == "node_up").alias("came"),
+            F.count_if(F.col("event") == "node_down").alias("went"),
+        )
     )
     seconds = F.sequence(F.lit(0), F.expr("(end_us - 1) div 1000000").cast("int"))
     grid = runs.where(F.col("end_us") > 0).select("run", F.explode(seconds).alias("second"))
@@ -58,7 +63,9 @@ def resilience_table(node_rows: DataFrame, messages: DataFrame, runs: DataFrame)
         .join(first_message, "run")
         .where(F.col("time_us") > F.col("begins_us"))
         .groupBy("run", "topic")
-        .agg(F.count("*").alias("disturbances"), F.min("time_us").alias("first_us"), F.max("time_us").alias("last_us"))
+        .agg(
+            F.count("*").alias("disturbances"), F.min("time_us").alias("first_us"), F.max("time_us").alias("last_us")
+        )
     )
     first = first_message.join(disturbed, ["run", "topic"], "left").fillna(0, ["disturbances"])
     placed = known.join(first, ["run", "topic"]).withColumn(

@@ -13,7 +13,17 @@ import numpy as np
 import pyarrow
 from pyspark.sql import functions as F
 
-from hearsay.pipeline.kernels.mesh_snapshots import DOWN, GRAFT, PRUNE, Links, Snapshot, links_at, links_of, pictured, snapshot
+from hearsay.pipeline.kernels.mesh_snapshots import (
+    DOWN,
+    GRAFT,
+    PRUNE,
+    Links,
+    Snapshot,
+    links_at,
+    links_of,
+    pictured,
+    snapshot,
+)
 from hearsay.pipeline.run_facts import RunFacts
 from hearsay.pipeline.tables import DEGREES, MESH, MESH_LINKS
 
@@ -31,13 +41,19 @@ _PARTS_DDL = (
 )
 
 
-def mesh_parts(mesh_rows: DataFrame, node_rows: DataFrame, memberships: DataFrame, runs: Sequence[RunFacts]) -> DataFrame:
+def mesh_parts(
+    mesh_rows: DataFrame, node_rows: DataFrame, memberships: DataFrame, runs: Sequence[RunFacts]
+) -> DataFrame:
     """Snapshots, degrees and links of every topic of every run; `mesh_table` and its sisters take them apart."""
     times = {run.name: snapshot_times(run.end_us) for run in runs}
     code = F.when(F.col("event") == "graft", GRAFT).when(F.col("event") == "prune", PRUNE).otherwise(DOWN)
     changes = mesh_rows.where(F.col("event").isin("graft", "prune"))
     owners = changes.select("run", "topic", "peer").distinct()
-    downs = node_rows.where(F.col("event") == "node_down").select("run", "peer", "time_us", "event").join(owners, ["run", "peer"])
+    downs = (
+        node_rows.where(F.col("event") == "node_down")
+        .select("run", "peer", "time_us", "event")
+        .join(owners, ["run", "peer"])
+    )
     rows = (
         changes.select("run", "topic", "peer", "remote", "time_us", "event")
         .unionByName(downs.withColumn("remote", F.lit(None).cast("int")))
@@ -49,11 +65,8 @@ def mesh_parts(mesh_rows: DataFrame, node_rows: DataFrame, memberships: DataFram
         run, topic = key[0].as_py(), key[1].as_py()
         return _snapshots(run, topic, changed, members, times[run])
 
-    return (
-        rows.groupBy("run", "topic")
-        .cogroup(memberships.groupBy("run", "topic"))
-        .applyInArrow(work, _PARTS_DDL)
-    )
+    by_topic: Any = rows.groupBy("run", "topic").cogroup(memberships.groupBy("run", "topic"))
+    return by_topic.applyInArrow(work, _PARTS_DDL)
 
 
 def snapshot_times(end_us: int) -> list[int]:

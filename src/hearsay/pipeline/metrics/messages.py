@@ -32,7 +32,9 @@ def messages_table(rows: DataFrame, memberships: DataFrame, runs: DataFrame) -> 
     joined = rows.groupBy(*_KEY).agg(F.min("topic").alias("topic"))
     for other in (published.drop("topic"), eligible, figures, counts, reached):
         joined = joined.join(other, _KEY, "left")
-    counted = joined.fillna(0, ["delivered", "away", "arrived", "vanished", "rejected", "told_duplicates", "by_iwant"])
+    counted = joined.fillna(
+        0, ["delivered", "away", "arrived", "vanished", "rejected", "told_duplicates", "by_iwant"]
+    )
     return finish(_with_copies(counted))
 
 
@@ -56,15 +58,19 @@ def _published(rows: DataFrame) -> DataFrame:
     window_end = F.least(F.col("published_us") + F.col("window_us"), F.col("end_us"))
     first = F.min(F.struct("time_us", "peer", "bytes")).alias("first")
     told = rows.where(F.col("event") == "publish").groupBy(*_KEY, "topic", "window_us", "end_us").agg(first)
-    return told.select(
-        *_KEY,
-        "topic",
-        F.col("first.peer").alias("publisher"),
-        F.col("first.time_us").alias("published_us"),
-        F.col("first.bytes").alias("bytes"),
-        "window_us",
-        "end_us",
-    ).select("*", window_end.alias("window_end_us")).drop("window_us", "end_us")
+    return (
+        told.select(
+            *_KEY,
+            "topic",
+            F.col("first.peer").alias("publisher"),
+            F.col("first.time_us").alias("published_us"),
+            F.col("first.bytes").alias("bytes"),
+            "window_us",
+            "end_us",
+        )
+        .select("*", window_end.alias("window_end_us"))
+        .drop("window_us", "end_us")
+    )
 
 
 def _deliveries(rows: DataFrame, published: DataFrame) -> DataFrame:
@@ -138,9 +144,7 @@ def _reached(deliveries: DataFrame, memberships: DataFrame, eligible: DataFrame)
         .join(eligible, _KEY)
     )
     times = {
-        f"t{percent}_us": F.min(
-            F.when(F.col("rank") * 100 >= F.col("eligible") * percent, F.col("latency_us"))
-        )
+        f"t{percent}_us": F.min(F.when(F.col("rank") * 100 >= F.col("eligible") * percent, F.col("latency_us")))
         for percent in (50, 90, 99, 100)
     }
     reached = ranked.groupBy(*_KEY).agg(

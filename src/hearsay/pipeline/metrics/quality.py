@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from hearsay.pipeline.local_tables import local_lines
 from hearsay.pipeline.run_facts import RunFacts
 from hearsay.pipeline.tables import QUALITY
 
@@ -31,7 +32,7 @@ def quality_table(
 ) -> DataFrame:
     lines = [(run.name, "rows", run.rows, None) for run in runs]
     lines += [(run.name, "incomplete", int(not run.manifest.complete), None) for run in runs]
-    counted = spark.createDataFrame(lines, QUALITY.ddl)
+    counted = local_lines(spark, lines, QUALITY.ddl)
     checks = {
         "orphan_deliveries": F.sum(F.when(F.col("published_us").isNull(), F.col("delivered"))),
         "unpublished_messages": F.count_if(F.col("published_us").isNull()),
@@ -55,7 +56,9 @@ def quality_table(
         .unionAll(rpc_rows.where(F.col("event") == "drop_rpc").select("run", "reason"))
         .groupBy("run", "reason")
         .agg(F.count("*").alias("rows"))
-        .select("run", F.concat(F.lit("drop_"), F.coalesce("reason", F.lit("unknown"))).alias("check"), "rows", detail)
+        .select(
+            "run", F.concat(F.lit("drop_"), F.coalesce("reason", F.lit("unknown"))).alias("check"), "rows", detail
+        )
     )
     whole = counted.unionByName(long).unionByName(repeated).unionByName(drops)
     return whole.select(*(F.col(name).cast(kind) for name, kind in QUALITY.columns))

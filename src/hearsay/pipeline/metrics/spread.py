@@ -42,4 +42,6 @@ def spread_table(rows: DataFrame, messages: DataFrame) -> DataFrame:
         }
     )
     step = F.greatest(F.lit(1), F.ceil(F.col("delivered") / SHOWN_DELIVERIES))
-    return spread.where(F.col("position") % step == 0).select(*(F.col(name).cast(kind) for name, kind in SPREAD.columns))
+    return spread.where(F.col("position") % step == 0).select(
+        *(F.col(name).cast(kind) for name, kind in SPREAD.columns)
+    )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from hearsay.pipeline.local_tables import local_table
 from hearsay.pipeline.metrics.messages import quotient
 from hearsay.pipeline.rows import ARRIVED_NOT
 from hearsay.pipeline.run_facts import RunFacts
@@ -71,25 +72,29 @@ def control_share(traffic: DataFrame) -> DataFrame:
     loose = by_topic.where(F.col("topic").isNull()).select("run", F.col("bytes").alias("loose"))
     in_run = Window.partitionBy("run")
     share = F.coalesce(
-        quotient(F.col("announced"), F.sum("announced").over(in_run)), quotient(F.col("bytes"), F.sum("bytes").over(in_run))
+        quotient(F.col("announced"), F.sum("announced").over(in_run)),
+        quotient(F.col("bytes"), F.sum("bytes").over(in_run)),
     )
     topics = by_topic.where(F.col("topic").isNotNull()).withColumn("share", share).join(loose, "run", "left")
     extra = F.coalesce("loose", F.lit(0)) * F.coalesce("share", F.lit(0.0))
-    own = topics.select("run", "topic", F.when(F.col("bytes") + extra > 0, (F.col("control") + extra) / (F.col("bytes") + extra)))
+    own = topics.select(
+        "run", "topic", F.when(F.col("bytes") + extra > 0, (F.col("control") + extra) / (F.col("bytes") + extra))
+    )
     return own.toDF("run", "topic", "control_bytes_share").union(whole)
 
 
-def balance_table(spark: SparkSession, traffic: DataFrame, memberships: DataFrame, runs: Sequence[RunFacts]) -> DataFrame:
+def balance_table(
+    spark: SparkSession, traffic: DataFrame, memberships: DataFrame, runs: Sequence[RunFacts]
+) -> DataFrame:
     """Bytes sent per node, by topic and (topic null) in all.
 
     The nodes of a topic are its members and whoever sent for it; those of the run are all of its nodes.
     """
     nodes = all_nodes(spark, runs)
     sent = traffic.join(nodes, ["run", "node"]).groupBy("run", "topic", "node").agg(F.sum("bytes_out").alias("bytes"))
-    whole = (
-        nodes.join(sent.groupBy("run", "node").agg(F.sum("bytes").alias("bytes")), ["run", "node"], "left")
-        .select("run", F.lit(None).cast("int").alias("topic"), "node", F.coalesce("bytes", F.lit(0)).alias("bytes"))
-    )
+    whole = nodes.join(
+        sent.groupBy("run", "node").agg(F.sum("bytes").alias("bytes")), ["run", "node"], "left"
+    ).select("run", F.lit(None).cast("int").alias("topic"), "node", F.coalesce("bytes", F.lit(0)).alias("bytes"))
     members = memberships.select("run", "topic", "node").distinct().withColumn("bytes", F.lit(0).cast("bigint"))
     own = sent.where(F.col("topic").isNotNull()).unionByName(members)
     per_node = own.groupBy("run", "topic", "node").agg(F.sum("bytes").alias("bytes")).unionByName(whole)
@@ -110,8 +115,6 @@ def balance_table(spark: SparkSession, traffic: DataFrame, memberships: DataFram
 
 def all_nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
     """(run, node) of all nodes, without the script."""
-    from hearsay.pipeline.local_tables import local_table
-
     columns = {
         "run": [run.name for run in runs for _ in run.nodes],
         "node": [node for run in runs for node in run.nodes],
@@ -130,7 +133,10 @@ def _gini() -> Column:
 def _side(rows: DataFrame, end: str, sign: int, suffix: str) -> DataFrame:
     amounts = {
         f"parts_{suffix}": F.lit(sign).cast("bigint"),
-        f"ids_{suffix}": sign * F.when(F.col("kind") == "publish", 1).otherwise(F.coalesce("count", F.lit(0))).cast("bigint"),
+        f"ids_{suffix}": sign
+        * F.when(F.col("kind") == "publish", 1).otherwise(F.coalesce("count", F.lit(0))).cast("bigint"),
         f"bytes_{suffix}": sign * F.coalesce("bytes", F.lit(0)),
     }
-    return rows.select("run", "topic", F.col(end).alias("node"), "kind", *(c.alias(name) for name, c in amounts.items()))
+    return rows.select(
+        "run", "topic", F.col(end).alias("node"), "kind", *(c.alias(name) for name, c in amounts.items())
+    )

@@ -17,9 +17,10 @@ import pyarrow.parquet
 from pyspark.sql import functions as F
 
 from hearsay.core.rpc import PartKind
-from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns
+from hearsay.pipeline.kernels.columns import read_columns
 from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.pipeline.kernels.message_file import FIGURES, NEEDED, UNKNOWN, Sums, pass_over, traffic_of
+from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics.messages import finish
 from hearsay.pipeline.run_facts import RunFacts
 from hearsay.trace.schema import Column, wire_name
@@ -77,11 +78,12 @@ def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str
 
     def work(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
-            for number in batch.column(0).to_pylist():
+            numbers: list[int] = batch.column(0).to_pylist()
+            for number in numbers:
                 yield from work_on(tasks[number])
 
     count = max(len(tasks), 1)
-    return spark.range(0, len(tasks), 1, count).mapInArrow(work, PARTS_DDL)
+    return map_batches(spark.range(0, len(tasks), 1, count), work, PARTS_DDL)
 
 
 def work_on(task: FileTask) -> Iterator[Any]:
@@ -165,8 +167,12 @@ def _batches(what: str, run: str, sums: Sums) -> Iterator[Any]:
         keys = sums.keys[start : start + _CHUNK]
         values = np.ascontiguousarray(sums.values[start : start + _CHUNK])
         size, width = values.shape
-        amounts = pa.ListArray.from_arrays(pa.array(np.arange(0, size * width + 1, width, dtype=np.int32)), values.reshape(-1))
-        columns = [keys[:, position] if position < keys.shape[1] else np.zeros(size, dtype=np.int64) for position in range(3)]
+        amounts = pa.ListArray.from_arrays(
+            pa.array(np.arange(0, size * width + 1, width, dtype=np.int32)), values.reshape(-1)
+        )
+        columns = [
+            keys[:, position] if position < keys.shape[1] else np.zeros(size, dtype=np.int64) for position in range(3)
+        ]
         yield pa.RecordBatch.from_arrays(
             [pa.array([what] * size), pa.array([run] * size), *map(pa.array, columns), amounts], schema=_SCHEMA
         )
