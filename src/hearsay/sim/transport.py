@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from hearsay.core.actions import Reason, Send, Via
 from hearsay.core.events import EventKind, RpcReceived, SendFailed
@@ -25,29 +25,29 @@ from hearsay.core.sizes import framed_size, part_sizes
 from hearsay.sim.event_queue import EventQueue
 from hearsay.sim.latency import LatencyModel
 from hearsay.sim.nodes import Link, SimNode
-from hearsay.sim.recorder import Recorder
+from hearsay.sim.recorder import Part, Recorder
 from hearsay.sim.scenario import Scenario
-from hearsay.trace.rows import pack_row
 from hearsay.trace.schema import NONE, TraceEvent
 
-_SEND = int(TraceEvent.SEND_RPC)
 _DROP = int(TraceEvent.DROP_RPC)
 _PUBLISH = int(PartKind.PUBLISH)
 _RPC = int(EventKind.RPC_RECEIVED)
+_CONNECT: Part = (int(PartKind.CONNECT), NONE, NONE, NONE, NONE, 1, NONE)
 
 
-Part: TypeAlias = tuple[int, int, int, int, int, int, int]
-"""One part of an RPC as the trace tells it: kind, topic, message, hops, bytes, count, via."""
-
-
-class Cargo(NamedTuple):
+class Cargo:
     """An RPC under way, shared by all copies of it: the event it will be, and what the trace says of it."""
 
-    event: RpcReceived
-    parts: tuple[Part, ...]
-    hops: tuple[int, ...]
-    vias: tuple[int, ...]
-    bytes: int
+    __slots__ = ("bytes", "event", "hops", "parts", "vias")
+
+    def __init__(
+        self, event: RpcReceived, parts: tuple[Part, ...], hops: tuple[int, ...], vias: tuple[int, ...], size: int
+    ) -> None:
+        self.event = event
+        self.parts = parts
+        self.hops = hops
+        self.vias = vias
+        self.bytes = size
 
 
 class Transport:
@@ -65,7 +65,6 @@ class Transport:
         self._randomness = randomness
         self._queue = queue
         self._recorder = recorder
-        self._values = recorder.values
         self._topic_numbers = topic_numbers
         self._loss_millionths = scenario.loss.rate_millionths
         self._lossy_kinds = {PartKind.PUBLISH, PartKind.IHAVE, PartKind.IWANT}
@@ -73,6 +72,8 @@ class Transport:
             self._lossy_kinds |= {PartKind.GRAFT, PartKind.PRUNE}
         self._uplink_bits_per_s = scenario.links.uplink_bits_per_s
         self._queue_bytes = scenario.links.uplink_queue_bytes
+        self._undisturbed = not self._jitter and not self._uplink_bits_per_s
+        """Latency alone: what is sent later on a link arrives later, without a look at what was sent before."""
         self._sizes: dict[Any, tuple[int, int]] = {}
         self._refusals = 0
 
@@ -85,22 +86,25 @@ class Transport:
     def connect(self, link: Link, now: Micros) -> None:
         """A CONNECT travels; what is sent on the link later arrives later."""
         link.last_arrival_us = now + link.latency_us
-        self._recorder.sent[PartKind.CONNECT] += 1
-        kind = int(PartKind.CONNECT)
-        self._recorder.row(
-            now, _SEND, kind, link.source, link.destination, -1, -1, -1, -1, 1, -1, link.latency_us, -1
-        )
+        self._recorder.sending(now, link.source, _CONNECT)
+        self._recorder.destinations.append(link.destination)
+        self._recorder.delays.append(link.latency_us)
 
     def send(self, node: SimNode, sends: Iterable[Any], now: Micros) -> None:
         """What one event makes a node send, in order."""
         links = node.links
         source = node.id
-        sent = self._recorder.sent
-        record = self._values.frombytes
-        buckets = self._queue.buckets
-        width_us = self._queue.width_us
+        sending = self._recorder.sending
+        destinations = self._recorder.destinations
+        delays = self._recorder.delays
+        queue = self._queue
+        buckets = queue.buckets
+        width_us = queue.width_us
+        undisturbed = self._undisturbed
         rpc: Rpc | None = None
         cargo: Cargo | None = None
+        parts: tuple[Part, ...] = ()
+        alone = False
         action: Send
         for action in sends:
             link = links[action.peer]
@@ -109,28 +113,30 @@ class Transport:
             if action.rpc is not rpc or cargo is None:
                 rpc = action.rpc
                 cargo = self._cargo(node, action)
-            leaves = now
-            if self._uplink_bits_per_s:
-                leaves = self._through_uplink(node, link, action, cargo, now)
-                if leaves is None:
+                parts = cargo.parts
+                alone = len(parts) == 1
+                if alone:
+                    sending(now, source, parts[0])
+            arriving = cargo
+            if undisturbed:
+                delay = link.latency_us
+                arrival = now + delay
+            else:
+                arrival = self._arrival(node, link, action, cargo, now)
+                if arrival is None:
                     continue
+                delay = arrival - now
+            destination = link.destination
+            if alone:
+                destinations.append(destination)
+                delays.append(delay)
+            else:
+                for part in parts:
+                    sending(now, source, part)
+                    destinations.append(destination)
+                    delays.append(delay)
             sequence = link.sequence
             link.sequence = sequence + 1
-            arrival = leaves + link.latency_us
-            if self._jitter:
-                jitter = self._latency.jitter_us(source, link.destination, sequence)
-                arrival = max(leaves + 1, arrival + jitter)
-            if arrival < link.last_arrival_us:
-                arrival = link.last_arrival_us
-            link.last_arrival_us = arrival
-            delay = arrival - now
-            destination = link.destination
-            for kind, topic, message, hops, size, count, via in cargo.parts:
-                sent[kind] += 1
-                record(
-                    pack_row(now, _SEND, kind, source, destination, topic, message, hops, size, count, via, delay, -1)
-                )
-            arriving = cargo
             if self._loss_millionths:
                 arriving = self._lose(link, cargo, sequence, arrival)
                 if arriving is None:
@@ -138,9 +144,23 @@ class Transport:
             entry = (arrival, destination, _RPC, source, sequence, link, arriving)
             bucket = buckets.get(arrival // width_us)
             if bucket is None:
-                self._queue.push(entry)
+                queue.push(entry)
             else:
                 bucket.append(entry)
+
+    def _arrival(self, node: SimNode, link: Link, action: Send, cargo: Cargo, now: Micros) -> Micros | None:
+        """When an RPC arrives that waits for the uplink or is delayed by jitter; None when the uplink refuses it."""
+        leaves = now
+        if self._uplink_bits_per_s:
+            leaves = self._through_uplink(node, link, action, cargo, now)
+            if leaves is None:
+                return None
+        arrival = leaves + link.latency_us
+        if self._jitter:
+            jitter = self._latency.jitter_us(link.source, link.destination, link.sequence)
+            arrival = max(leaves + 1, arrival + jitter)
+        link.last_arrival_us = arrival = max(arrival, link.last_arrival_us)
+        return arrival
 
     def _through_uplink(self, node: SimNode, link: Link, action: Send, cargo: Cargo, now: Micros) -> Micros | None:
         """When the last bit of an RPC leaves the node; None when its queue is full."""
@@ -161,9 +181,9 @@ class Transport:
     def script_copy(self, script: int, target: int, message: Message, now: Micros) -> Micros:
         """A copy from the script to a node; returns its time of flight."""
         delay = self._latency.base_us(script, target)
-        self._recorder.sent[PartKind.PUBLISH] += 1
-        kind, *rest = self._script_part(message)
-        self._recorder.row(now, _SEND, kind, script, target, *rest, delay, -1)
+        self._recorder.sending(now, script, self._script_part(message))
+        self._recorder.destinations.append(target)
+        self._recorder.delays.append(delay)
         return delay
 
     def script_copy_lost(self, script: int, target: int, message: Message, now: Micros) -> None:
