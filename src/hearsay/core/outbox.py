@@ -13,7 +13,10 @@ from collections.abc import Iterable, Iterator
 
 from hearsay.core.actions import Action, Send, Via
 from hearsay.core.identifiers import MessageId, PeerId, TopicId
+from hearsay.core.quick import constructor
 from hearsay.core.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+
+_send = constructor(Send)
 
 
 class _Parcel:
@@ -85,6 +88,8 @@ class _Parcel:
 
 
 _NO_CONTROL = Control()
+_NOTHING: dict[PeerId, Send | _Parcel] = {}
+"""The entries of every empty outbox. Never changed."""
 
 
 class Outbox:
@@ -94,7 +99,7 @@ class Outbox:
 
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
-        self.entries: dict[PeerId, Send | _Parcel] = {}
+        self.entries: dict[PeerId, Send | _Parcel] = _NOTHING
         """What goes to whom; empty between calls."""
         self._mixed = False
         """False while all entries are the sends of one `forward` or `ihave`, which are in order already."""
@@ -111,7 +116,9 @@ class Outbox:
         rpc = Rpc((), (message,))
         vias = (via,)
         if not self.entries:
-            self.entries = {peer: Send(peer, rpc, vias) for peer in peers if peer != received_from and peer != source}
+            self.entries = {
+                peer: _send(peer, rpc, vias) for peer in peers if peer != received_from and peer != source
+            }
             return
         self._mixed = True
         for peer in peers:
@@ -120,7 +127,7 @@ class Outbox:
             if peer in self.entries:
                 self._parcel(peer).messages.setdefault(message.id, (message, via))
             else:
-                self.entries[peer] = Send(peer, rpc, vias)
+                self.entries[peer] = _send(peer, rpc, vias)
 
     def answer(self, peer: PeerId, message: Message) -> None:
         """A message the peer asked for with IWANT, whoever wrote it."""
@@ -143,14 +150,14 @@ class Outbox:
         """One topic's gossip to `peers`, ascending."""
         rpc = Rpc(control=Control(ihave=(IHave(topic, ids),)))
         if not self.entries:
-            self.entries = {peer: Send(peer, rpc) for peer in peers}
+            self.entries = {peer: _send(peer, rpc) for peer in peers}
             return
         self._mixed = True
         for peer in peers:
             if peer in self.entries:
                 self._parcel(peer).ihaves[topic] = ids
             else:
-                self.entries[peer] = Send(peer, rpc)
+                self.entries[peer] = _send(peer, rpc)
 
     def want(self, peer: PeerId, ids: Iterable[MessageId]) -> None:
         self._parcel(peer).wanted.update(ids)
@@ -165,7 +172,7 @@ class Outbox:
     def flush(self, actions: list[Action]) -> None:
         """Append the sends to `actions` and be empty again."""
         entries = self.entries
-        self.entries = {}
+        self.entries = _NOTHING
         if not self._mixed:
             actions.extend(entries.values())  # pyright: ignore[reportArgumentType]
             return
@@ -180,6 +187,8 @@ class Outbox:
                 actions.extend(entry.pack_singly(peer))
 
     def _parcel(self, peer: PeerId) -> _Parcel:
+        if not self.entries:
+            self.entries = {}
         entry = self.entries.get(peer)
         if isinstance(entry, _Parcel):
             return entry

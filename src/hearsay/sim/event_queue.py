@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from operator import length_hint
 from typing import Any, TypeAlias
 
 from hearsay.core.identifiers import Micros
@@ -21,7 +22,7 @@ MINIMUM_WIDTH_US = 1000
 
 
 class EventQueue:
-    __slots__ = ("_numbers", "_open", "_open_number", "buckets", "position", "width_us")
+    __slots__ = ("_numbers", "_open", "_open_number", "_walk", "buckets", "width_us")
 
     def __init__(self, smallest_latency_us: Micros) -> None:
         self.width_us = max(smallest_latency_us, MINIMUM_WIDTH_US)
@@ -30,8 +31,7 @@ class EventQueue:
         self._numbers: list[int] = []
         self._open: list[Entry] = []
         self._open_number = -1
-        self.position = 0
-        """How many entries of the open bucket are done; the engine keeps it."""
+        self._walk = iter(self._open)
 
     def push(self, entry: Entry) -> None:
         number = entry[0] // self.width_us
@@ -39,23 +39,27 @@ class EventQueue:
         if bucket is not None:
             bucket.append(entry)
         elif number == self._open_number:
-            insort(self._open, entry, lo=self.position)
+            insort(self._open, entry, lo=self._begun())
         else:
             self.buckets[number] = [entry]
             heappush(self._numbers, number)
 
-    def open_next(self) -> list[Entry] | None:
-        """The next bucket in order, sorted; it may grow while it is open."""
+    def open_next(self) -> Iterator[Entry] | None:
+        """Walks the next bucket in order; it may grow meanwhile."""
         if not self._numbers:
             return None
         self._open_number = heappop(self._numbers)
         self._open = self.buckets.pop(self._open_number)
         self._open.sort()
-        self.position = 0
-        return self._open
+        self._walk = iter(self._open)
+        return self._walk
+
+    def _begun(self) -> int:
+        """How many entries of the open bucket were handed out; the walk knows, so nobody has to count."""
+        return len(self._open) - length_hint(self._walk)
 
     def waiting(self) -> Iterator[Entry]:
         """All entries that are not done, in no particular order."""
-        yield from self._open[self.position :]
+        yield from self._open[self._begun() :]
         for bucket in self.buckets.values():
             yield from bucket

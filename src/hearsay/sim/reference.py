@@ -70,6 +70,8 @@ GLOBAL = -1
 _PUBLISH = int(EventKind.PUBLISH)
 _RPC = int(EventKind.RPC_RECEIVED)
 _NEVER = -1
+_END = -2
+"""The engine's own kind: the run is over. Its entry comes before all others of its microsecond."""
 _SERVED = len(EventKind)
 """The engine's own kind: a node is done with an event and takes the next."""
 
@@ -137,26 +139,24 @@ class ReferenceEngine:
             gc.set_threshold(*thresholds)
 
     def _run(self, progress: Callable[[Micros], None] | None) -> bool:
-        end = self.plan.end_us
         queue = self.queue
         nodes = self.nodes
+        recorder = self.recorder
         receive = _NEVER if self._service_us else _RPC
         while (bucket := queue.open_next()) is not None:
             for entry in bucket:
-                time = entry[0]
-                if time >= end:
+                self.now, number, kind, _, _, payload, cargo = entry
+                if kind == receive:
+                    self._receive(nodes[number], payload, cargo)
+                elif kind == _END:
                     return self._finish()
-                queue.position += 1
-                self.now = time
-                if entry[2] == receive:
-                    self._receive(nodes[entry[1]], entry[5], entry[6])
                 else:
                     self._dispatch(entry)
-            self.recorder.flush_if_full()
+            recorder.flush_if_full()
             if progress is not None:
                 progress(self.now)
             if self.stop_requested:
-                self.recorder.flush()
+                recorder.flush()
                 return False
         return self._finish()
 
@@ -186,6 +186,7 @@ class ReferenceEngine:
     def _schedule_plan(self) -> None:
         sequence = 0
         push = self.queue.push
+        push((self.plan.end_us, GLOBAL - 1, _END, 0, 0, None, None))
         push((0, GLOBAL, 0, 0, 0, self._start_all, None))
         for fault in self.plan.faults:
             sequence += 1
@@ -260,7 +261,7 @@ class ReferenceEngine:
             self.observer.node_started(node, self.now)
         for topic in sorted(node.topics):
             self.feed(node, Join(topic))
-        if node.router.deadline() is not node.timer_us:
+        if node.router.due is not node.timer_us:
             self._arm_timer(node)
 
     def stop(self, node: SimNode) -> None:
@@ -283,12 +284,14 @@ class ReferenceEngine:
         else:
             other = self.nodes[target]
             base_us = self.latency.base_us(node.id, target)
-            link = connect_pair(node.id, target, base_us, existing, other.links.get(node.id))
-            node.links[target] = link
+            link = connect_pair(node.id, other.id, base_us, existing, other.links.get(node.id))
+            node.links[other.id] = link
             other.links[node.id] = link.twin
         self.transport.connect(link, self.now)
         arrival = self.now + link.latency_us
-        self.queue.push((arrival, target, EventKind.PEER_CONNECTED, node.id, link.sequence, link.twin, None))
+        self.queue.push(
+            (arrival, link.destination, int(EventKind.PEER_CONNECTED), node.id, link.sequence, link.twin, None)
+        )
         if not link.open:
             self._open(node, link)
 
@@ -394,15 +397,19 @@ class ReferenceEngine:
         if router is None or not link.up:
             self.transport.unreachable(link, cargo, self.now)
             return
-        self._cargo = cargo
         event = cargo.event
         actions = router.handle(event, self.now)
-        self.recorder.events += 1
+        recorder = self.recorder
+        recorder.events += 1
         if self.observer is not None:
             self.observer.handled(node, event, actions, self.now)
         if actions:
-            self._perform(node, actions)
-        if router.deadline() is not node.timer_us:
+            if type(actions[0]) is DuplicateReceived and len(actions) == 1:
+                recorder.duplicates += 1  # what happens most of the time
+            else:
+                self._cargo = cargo
+                self._perform(node, actions)
+        if router.due is not node.timer_us:
             self._arm_timer(node)
 
     def _publish(self, node: SimNode, source: int, message: Message) -> None:
@@ -424,13 +431,13 @@ class ReferenceEngine:
         if self.observer is not None:
             self.observer.handled(node, event, actions, self.now)
         self._perform(node, actions)
-        if router.deadline() is not node.timer_us:
+        if router.due is not node.timer_us:
             self._arm_timer(node)
 
     def _arm_timer(self, node: SimNode) -> None:
         if node.router is None:
             return
-        node.timer_us = due = node.router.deadline()
+        node.timer_us = due = node.router.due
         if due is not None:
             self.queue.push((max(due, self.now), node.id, EventKind.TIMER_FIRED, -1, node.starts, due, None))
 
