@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from hearsay.core.identifiers import MessageId, Micros, PeerId
 from hearsay.core.windows import Windows
@@ -33,9 +33,13 @@ class SeenEntry:
     sender: PeerId | None
 
 
+FirstCopy: TypeAlias = tuple[MessageId, Micros, PeerId | None]
+"""An id, when its first copy came, and who sent it."""
+
+
 class SeenCache(Protocol):
-    known: dict[MessageId, tuple[Micros, PeerId | None]]
-    """What is remembered since the last `expire`: the time of the first copy, and who sent it."""
+    known: set[MessageId]
+    """What is remembered since the last `expire`; for looking up, not for walking or changing."""
 
     def expire(self, now: Micros) -> Micros:
         """Forget what is too old; returns a time before which there is nothing more to forget."""
@@ -47,6 +51,10 @@ class SeenCache(Protocol):
 
     def shift(self) -> None:
         """A heartbeat has passed."""
+        ...
+
+    def first_copies(self) -> Iterable[FirstCopy]:
+        """All that is remembered since the last `expire`, the oldest first."""
         ...
 
     def __len__(self) -> int: ...
@@ -62,7 +70,7 @@ def missing(seen: SeenCache, ids: Iterable[MessageId], now: Micros) -> list[Mess
 def entries(seen: SeenCache, now: Micros) -> list[SeenEntry]:
     """All that is remembered, the oldest first."""
     seen.expire(now)
-    return [SeenEntry(message_id, first_us, sender) for message_id, (first_us, sender) in seen.known.items()]
+    return [SeenEntry(*first) for first in seen.first_copies()]
 
 
 class TimedSeen:
@@ -73,26 +81,29 @@ class TimedSeen:
     def __init__(self, ttl_us: Micros, limit: int) -> None:
         self._ttl_us = ttl_us
         self._limit = limit
-        self.known: dict[MessageId, tuple[Micros, PeerId | None]] = {}
-        self._order: deque[MessageId] = deque()
+        self.known: set[MessageId] = set()
+        self._order: deque[FirstCopy] = deque()
 
     def expire(self, now: Micros) -> Micros:
         order = self._order
         while order:
-            dies_us = self.known[order[0]][0] + self._ttl_us
+            dies_us = order[0][1] + self._ttl_us
             if now < dies_us:
                 return dies_us
-            del self.known[order.popleft()]
+            self.known.remove(order.popleft()[0])
         return now + self._ttl_us
 
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
-        self.known[message_id] = (now, sender)
-        self._order.append(message_id)
+        self.known.add(message_id)
+        self._order.append((message_id, now, sender))
         if len(self._order) > self._limit:
-            del self.known[self._order.popleft()]
+            self.known.remove(self._order.popleft()[0])
 
     def shift(self) -> None:
         """Heartbeats do not age a timed cache."""
+
+    def first_copies(self) -> Iterable[FirstCopy]:
+        return self._order
 
     def __len__(self) -> int:
         return len(self.known)
@@ -106,21 +117,24 @@ class WindowedSeen:
     def __init__(self, windows: int, limit: int) -> None:
         self._kept = windows + 1
         self._limit = limit
-        self.known: dict[MessageId, tuple[Micros, PeerId | None]] = {}
-        self._windows: Windows[MessageId] = Windows()
+        self.known: set[MessageId] = set()
+        self._windows: Windows[FirstCopy] = Windows()
 
     def expire(self, now: Micros) -> Micros:
         return NEVER
 
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
-        self.known[message_id] = (now, sender)
-        self._windows.add(message_id)
+        self.known.add(message_id)
+        self._windows.add((message_id, now, sender))
         if len(self.known) > self._limit:
-            del self.known[self._windows.pop_oldest()]
+            self.known.remove(self._windows.pop_oldest()[0])
 
     def shift(self) -> None:
-        for message_id in self._windows.shift(self._kept):
-            del self.known[message_id]
+        for message_id, _, _ in self._windows.shift(self._kept):
+            self.known.remove(message_id)
+
+    def first_copies(self) -> Iterable[FirstCopy]:
+        return self._windows.last(self._kept)
 
     def __len__(self) -> int:
         return len(self.known)

@@ -79,6 +79,7 @@ class Router:
     """One node's router: the shared shell around a strategy."""
 
     __slots__ = (
+        "_due",
         "_expire_us",
         "_max_messages",
         "_states",
@@ -86,7 +87,7 @@ class Router:
         "_validate",
         "actions",
         "connected",
-        "due",
+        "due_moved",
         "joined",
         "key",
         "known",
@@ -124,8 +125,9 @@ class Router:
         self._max_messages = self.parameters.max_messages_per_rpc
         self._validate = self.parameters.validate
         self._states: dict[tuple[Purpose, TopicId], int] = {}
-        self.due: Micros | None = None
-        """What `deadline()` says; the strategy sets it."""
+        self._due: Micros | None = None
+        self.due_moved = False
+        """Whether `due` was set since the driver last looked; the driver puts it back."""
         strategy.attach(self)
 
     def handle(self, event: Event, now: Micros) -> list[Action]:
@@ -138,7 +140,9 @@ class Router:
                 raise UsageError(f"RPC from {event.peer!r}, who is not connected")
             self.now = now
             self.actions = actions
-            self._receive(event.peer, event.rpc)
+            if not self._receive(event.peer, event.rpc):
+                self.actions = _BETWEEN_CALLS
+                return actions
         else:
             self._handle(event, now, actions)
         if self.outbox.entries:
@@ -152,8 +156,8 @@ class Router:
     def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:
         match event:
             case TimerFired():
-                if self.due is None or now < self.due:
-                    raise UsageError(f"timer fired at {now}, due at {self.due}")
+                if self._due is None or now < self._due:
+                    raise UsageError(f"timer fired at {now}, due at {self._due}")
                 self.now = now
                 self.actions = actions
                 if self._unannounced:
@@ -207,7 +211,17 @@ class Router:
 
     def deadline(self) -> Micros | None:
         """When the next `TimerFired` is due."""
-        return self.due
+        return self._due
+
+    @property
+    def due(self) -> Micros | None:
+        """What `deadline()` says; the strategy sets it."""
+        return self._due
+
+    @due.setter
+    def due(self, time: Micros | None) -> None:
+        self._due = time
+        self.due_moved = True
 
     def draw(self, purpose: Purpose, topic: TopicId, *words: int) -> int:
         """This node's draw for a topic: a hash of (seed, purpose, node, topic, words)."""
@@ -324,9 +338,12 @@ class Router:
             self.actions.append(Deliver(message, None))
         self.strategy.publish(message)
 
-    def _receive(self, sender: PeerId, rpc: Rpc) -> None:
+    def _receive(self, sender: PeerId, rpc: Rpc) -> bool:
+        """False when there was nothing but duplicates, after which there is nothing to send."""
+        news = False
         if rpc.subscriptions:
             self._receive_subscriptions(self.connected[sender], rpc.subscriptions)
+            news = True
         messages = rpc.messages
         if messages:
             if len(messages) > self._max_messages:
@@ -340,8 +357,11 @@ class Router:
                     self.actions.append(_duplicate(message.id, message.topic, sender))
                 else:
                     self._receive_new(sender, message)
+                    news = True
         if rpc.control is not None:
             self._receive_control(self.connected[sender], rpc.control)
+            news = True
+        return news
 
     def _receive_subscriptions(self, sender: ConnectedPeer, changes: tuple[Subscription, ...]) -> None:
         over = 0

@@ -261,7 +261,7 @@ class ReferenceEngine:
             self.observer.node_started(node, self.now)
         for topic in sorted(node.topics):
             self.feed(node, Join(topic))
-        if node.router.due is not node.timer_us:
+        if node.router.due_moved:
             self._arm_timer(node)
 
     def stop(self, node: SimNode) -> None:
@@ -269,7 +269,7 @@ class ReferenceEngine:
         for topic in node.topics:
             self.recorder.left(node.id, self.topic_numbers[topic], self.now)
         node.router = None
-        node.hops.clear()
+        self.transport.forget(node)
         node.validating.clear()
         node.backlog.clear()
         self._row_node(TraceEvent.NODE_DOWN, node)
@@ -409,7 +409,7 @@ class ReferenceEngine:
             else:
                 self._cargo = cargo
                 self._perform(node, actions)
-        if router.due is not node.timer_us:
+        if router.due_moved:
             self._arm_timer(node)
 
     def _publish(self, node: SimNode, source: int, message: Message) -> None:
@@ -431,13 +431,17 @@ class ReferenceEngine:
         if self.observer is not None:
             self.observer.handled(node, event, actions, self.now)
         self._perform(node, actions)
-        if router.due is not node.timer_us:
+        if router.due_moved:
             self._arm_timer(node)
 
     def _arm_timer(self, node: SimNode) -> None:
         if node.router is None:
             return
-        node.timer_us = due = node.router.due
+        node.router.due_moved = False
+        due = node.router.due
+        if due == node.timer_us:
+            return
+        node.timer_us = due
         if due is not None:
             self.queue.push((max(due, self.now), node.id, EventKind.TIMER_FIRED, -1, node.starts, due, None))
 
@@ -505,7 +509,7 @@ class ReferenceEngine:
             hops, via = node.validating.pop(message.id)
         else:
             hops, via = self._arrival_of(message)
-        node.hops[message.id] = hops
+        self.transport.holds(node, message, hops)
         number: Any = message.id
         self.recorder.delivered += 1
         self.recorder.row(self.now, _ROW_DELIVER, -1, node.id, remote, info.topic, number, hops, -1, -1, via, -1, -1)

@@ -50,6 +50,19 @@ class Cargo:
         self.bytes = size
 
 
+class _Carried:
+    """What the transport knows of one message."""
+
+    __slots__ = ("hops", "size", "topic")
+
+    def __init__(self, topic: int, size: int) -> None:
+        self.topic = topic
+        self.size = size
+        """Bytes of an RPC that carries it alone."""
+        self.hops: dict[int, int] = {}
+        """By node that has it. In one place for all nodes, because what is under way now is looked at now."""
+
+
 class Transport:
     def __init__(
         self,
@@ -74,14 +87,23 @@ class Transport:
         self._queue_bytes = scenario.links.uplink_queue_bytes
         self._undisturbed = not self._jitter and not self._uplink_bits_per_s
         """Latency alone: what is sent later on a link arrives later, without a look at what was sent before."""
-        self._sizes: dict[Any, tuple[int, int]] = {}
+        self._messages: dict[Any, _Carried] = {}
         self._refusals = 0
 
     def learn(self, message: Message) -> None:
         """Note a message's topic number and the bytes of an RPC that carries it alone."""
         alone = Rpc(messages=(message,))
         size = framed_size(alone, part_sizes(alone))
-        self._sizes[message.id] = (self._topic_numbers[message.topic], size)
+        self._messages[message.id] = _Carried(self._topic_numbers[message.topic], size)
+
+    def holds(self, node: SimNode, message: Message, hops: int) -> None:
+        """A node has a message, which came this far; its copies go one hop further."""
+        self._messages[message.id].hops[node.id] = hops
+
+    def forget(self, node: SimNode) -> None:
+        """A node went down and has nothing any more."""
+        for carried in self._messages.values():
+            carried.hops.pop(node.id, None)
 
     def connect(self, link: Link, now: Micros) -> None:
         """A CONNECT travels; what is sent on the link later arrives later."""
@@ -190,8 +212,8 @@ class Transport:
         self._drop(script, target, self._script_part(message), now, Reason.UNREACHABLE)
 
     def _script_part(self, message: Message) -> Part:
-        topic, size = self._sizes[message.id]
-        return (_PUBLISH, topic, self._number(message), 1, size, 1, int(Via.INJECT))
+        carried = self._messages[message.id]
+        return (_PUBLISH, carried.topic, self._number(message), 1, carried.size, 1, int(Via.INJECT))
 
     @staticmethod
     def _number(message: Message) -> int:
@@ -214,11 +236,12 @@ class Transport:
         event = RpcReceived(node.id, rpc)
         if rpc.control is None and not rpc.subscriptions and len(rpc.messages) == 1:
             number = self._number(rpc.messages[0])
-            topic, size = self._sizes[number]
-            hops = node.hops.get(number, 0) + 1
+            carried = self._messages[number]
+            size = carried.size
+            hops = carried.hops.get(node.id, 0) + 1
             via = int(action.vias[0])
-            return Cargo(event, ((_PUBLISH, topic, number, hops, size, 1, via),), (hops,), (via,), size)
-        hops = tuple([node.hops.get(message.id, 0) + 1 for message in rpc.messages])
+            return Cargo(event, ((_PUBLISH, carried.topic, number, hops, size, 1, via),), (hops,), (via,), size)
+        hops = tuple([self._messages[message.id].hops.get(node.id, 0) + 1 for message in rpc.messages])
         vias = tuple(map(int, action.vias))
         sizes = part_sizes(rpc)
         size = framed_size(rpc, sizes)
