@@ -1,7 +1,8 @@
 """The queue of the reference engine: a calendar of buckets, each sorted when its time comes.
 
 An entry is a tuple that starts with (time, node, kind, source, sequence), which no two entries share; that is the
-canonical order of DETERMINISM (see `docs/determinism.md`). A bucket as wide as the smallest latency is complete when
+canonical order of DETERMINISM (see `docs/determinism.md`). The payload follows; for an RPC it is the link, the event
+and its parts. A bucket as wide as the smallest latency is complete when
 it opens, save for timers and faults, so one sort replaces a heap operation per event; what does fall into the open
 bucket is inserted in its place.
 """
@@ -16,7 +17,7 @@ from typing import Any, TypeAlias
 
 from hearsay.core.identifiers import Micros
 
-Entry: TypeAlias = tuple[Micros, int, int, int, int, Any, Any]
+Entry: TypeAlias = tuple[Micros, int, int, int, int, Any, Any, Any]
 
 MINIMUM_WIDTH_US = 1000
 
@@ -32,6 +33,10 @@ class EventQueue:
         self._open: list[Entry] = []
         self._open_number = -1
         self._walk = iter(self._open)
+
+    def add(self, time: Micros, node: int, kind: int, source: int, sequence: int, payload: Any) -> None:
+        """Queue anything but an RPC."""
+        self.push((time, node, kind, source, sequence, payload, None, None))
 
     def push(self, entry: Entry) -> None:
         number = entry[0] // self.width_us

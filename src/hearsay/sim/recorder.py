@@ -30,6 +30,7 @@ _SEND = int(TraceEvent.SEND_RPC)
 
 Part: TypeAlias = tuple[int, int, int, int, int, int, int]
 """One part of an RPC as the trace tells it: kind, topic, message, hops, bytes, count, via."""
+Parts: TypeAlias = tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
