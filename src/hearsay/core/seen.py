@@ -134,7 +134,7 @@ class WindowedSeen:
             self.known.remove(message_id)
 
     def first_copies(self) -> Iterable[FirstCopy]:
-        return self._windows.last(self._kept)
+        return self._windows
 
     def __len__(self) -> int:
         return len(self.known)

@@ -65,6 +65,7 @@ from hearsay.core.sizes import identifier_size, message_size
 from hearsay.core.strategy import Strategy
 
 _duplicate = constructor(DuplicateReceived)
+_deliver = constructor(Deliver)
 
 
 class UsageError(Exception):
@@ -135,23 +136,52 @@ class Router:
         if now < self.now:
             raise UsageError(f"time goes backwards: {now} after {self.now}")
         actions: list[Action] = []
-        if type(event) is RpcReceived:  # nearly always
-            if event.peer not in self.connected:
-                raise UsageError(f"RPC from {event.peer!r}, who is not connected")
-            self.now = now
-            self.actions = actions
-            if not self._receive(event.peer, event.rpc):
-                self.actions = _BETWEEN_CALLS
-                return actions
-        else:
+        if type(event) is not RpcReceived:
             self._handle(event, now, actions)
+            self._send_off(actions)
+            return actions
+        # Nearly all events are RPCs, and nearly all RPCs are one duplicate: no calls on that path.
+        sender = event.peer
+        if sender not in self.connected:
+            raise UsageError(f"RPC from {sender!r}, who is not connected")
+        self.now = now
+        self.actions = actions
+        rpc = event.rpc
+        news = False
+        if rpc.subscriptions:
+            self._receive_subscriptions(self.connected[sender], rpc.subscriptions)
+            news = True
+        messages = rpc.messages
+        if messages:
+            if len(messages) > self._max_messages:
+                self.drop(sender, PartKind.PUBLISH, len(messages) - self._max_messages, Reason.OVER_LIMIT)
+                messages = messages[: self._max_messages]
+            if now >= self._expire_us:
+                self._expire()
+            known = self.known
+            for message in messages:
+                if message.id in known:
+                    actions.append(_duplicate(message.id, message.topic, sender))
+                else:
+                    self._receive_new(sender, message)
+                    news = True
+        if rpc.control is not None:
+            self._receive_control(self.connected[sender], rpc.control)
+            news = True
+        if news:
+            self._send_off(actions)
+        else:
+            self.actions = _BETWEEN_CALLS
+        return actions
+
+    def _send_off(self, actions: list[Action]) -> None:
+        """The end of a call: what it wants to send comes last among its actions."""
         if self.outbox.entries:
             if self._unannounced:
                 self._announce_again([peer for peer in self.outbox.peers() if peer in self._unannounced])
             self.strategy.piggyback()
             self.outbox.flush(actions)
         self.actions = _BETWEEN_CALLS
-        return actions
 
     def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:
         match event:
@@ -335,33 +365,8 @@ class Router:
         self.seen.add(message.id, self.now, None)
         self.actions.append(MessagePublished(message))
         if message.topic in self.joined:
-            self.actions.append(Deliver(message, None))
+            self.actions.append(_deliver(message, None))
         self.strategy.publish(message)
-
-    def _receive(self, sender: PeerId, rpc: Rpc) -> bool:
-        """False when there was nothing but duplicates, after which there is nothing to send."""
-        news = False
-        if rpc.subscriptions:
-            self._receive_subscriptions(self.connected[sender], rpc.subscriptions)
-            news = True
-        messages = rpc.messages
-        if messages:
-            if len(messages) > self._max_messages:
-                self.drop(sender, PartKind.PUBLISH, len(messages) - self._max_messages, Reason.OVER_LIMIT)
-                messages = messages[: self._max_messages]
-            if self.now >= self._expire_us:
-                self._expire()
-            known = self.known
-            for message in messages:
-                if message.id in known:
-                    self.actions.append(_duplicate(message.id, message.topic, sender))
-                else:
-                    self._receive_new(sender, message)
-                    news = True
-        if rpc.control is not None:
-            self._receive_control(self.connected[sender], rpc.control)
-            news = True
-        return news
 
     def _receive_subscriptions(self, sender: ConnectedPeer, changes: tuple[Subscription, ...]) -> None:
         over = 0
@@ -411,7 +416,7 @@ class Router:
 
     def _accept(self, message: Message, sender: PeerId) -> None:
         if message.topic in self.joined:
-            self.actions.append(Deliver(message, sender))
+            self.actions.append(_deliver(message, sender))
         self.strategy.accepted(message, sender)
 
     def _receive_control(self, sender: ConnectedPeer, control: Control) -> None:

@@ -6,6 +6,7 @@ A window is open until `shift`. Only windows that hold something are stored, so 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -36,9 +37,18 @@ class Windows(Generic[T]):
         return []
 
     def last(self, count: int) -> list[T]:
-        """What the last `count` windows hold, the open one included."""
+        """What the last `count` windows hold, the open one included, newest window first."""
         first = self._beat - count
-        return [thing for beat, things in self._windows if beat > first for thing in things]
+        found: list[T] = []
+        for beat, things in reversed(self._windows):
+            if beat <= first:
+                break
+            found += things
+        return found
+
+    def __iter__(self) -> Iterator[T]:
+        """Everything, the oldest first."""
+        return (thing for _, things in self._windows for thing in things)
 
     def pop_oldest(self) -> T:
         """Take out the oldest thing; there must be one."""
