@@ -13,7 +13,8 @@ MAY_IMPORT = {
     "core": {"core"},
     "trace": {"trace", "core"},
     "sim": {"sim", "trace", "core"},
-    "cli": {"cli", "sim", "trace", "core"},
+    "pipeline": {"pipeline", "trace", "core"},
+    "cli": {"cli", "pipeline", "sim", "trace", "core"},
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))
 

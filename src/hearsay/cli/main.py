@@ -12,8 +12,10 @@ from importlib.metadata import version
 import click
 
 COMMANDS = {
+    "analyze": "turn traces into metric tables on Spark",
     "demo": "simulate the routers on one network and compare them",
     "simulate": "simulate a scenario",
+    "spark": "look after Spark: doctor",
     "trace": "look at traces: show, diff",
 }
 

@@ -47,6 +47,11 @@ MESSAGES = _table(
     t50_us bigint, t90_us bigint, t99_us bigint, t100_us bigint,
     hops_sum bigint, hops_max int, copies_per_delivery double""",
 )
+MEMBERSHIPS = _table(
+    "memberships",
+    "when which node was in which topic",
+    "run string, topic int, node int, since_us bigint, until_us bigint",
+)
 LATENCY = _table(
     "latency",
     "deliveries away from the publisher, by latency in milliseconds and by hops",
@@ -131,6 +136,7 @@ TABLES: dict[str, MetricTable] = {
     for table in (
         HEADLINE,
         MESSAGES,
+        MEMBERSHIPS,
         LATENCY,
         TRAFFIC,
         CONTROL,
