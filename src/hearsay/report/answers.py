@@ -79,7 +79,7 @@ def _efficiency(_runs: Sequence[Run], view: View) -> str:
 
 
 def _resilience(runs: Sequence[Run], view: View) -> str:
-    found = view.roll_up(runs[view.run].read(RESILIENCE)).to_pylist()
+    found = view.rows(runs[view.run].read(RESILIENCE)).to_pylist()
     if not found or found[0]["disturbances"] is None:
         return "Not measured: the analysis says nothing about disturbances."
     row = found[0]
@@ -88,14 +88,16 @@ def _resilience(runs: Sequence[Run], view: View) -> str:
     times = ("before", "during", "after")
     told = [(time, row[f"ratio_{time}"]) for time in times]
     ratios = ", ".join(f"{percent(ratio)} {time}" for time, ratio in told if ratio is not None and not isnan(ratio))
-    text = f"After {plural(row['disturbances'], 'disturbance')}"
-    text += f", the delivery ratio was {ratios}." if ratios else ", no message tells the delivery ratio."
+    text = f"{plural(row['disturbances'], 'disturbance')} (nodes that came or went)"
+    text += f": the delivery ratio was {ratios}." if ratios else ": no message tells the delivery ratio."
     untold = [time for time, ratio in told if ratio is None or isnan(ratio)]
     if ratios and untold:
         text += f" Not measured {' and '.join(untold)}: no message had an eligible node then."
     if row["heal_us"] is None:
-        return f"{text} No time to heal: delivery was not seen to be whole again."
-    return f"{text} Delivery was whole again after {seconds(row['heal_us'] / US_PER_S)}."
+        return f"{text} It was not seen to heal: no later message shows delivery as before."
+    if row["heal_us"] == 0:
+        return f"{text} There was nothing to heal when the disturbances ended."
+    return f"{text} It healed {seconds(row['heal_us'] / US_PER_S)} after the last disturbance."
 
 
 def _balance(_runs: Sequence[Run], view: View) -> str:
@@ -122,9 +124,7 @@ def _simplicity(runs: Sequence[Run], view: View) -> str:
 
 
 QUESTIONS = (
-    Question(
-        "Reliability", "Does every message arrive?", ("latency-over-time", "churn"), "headline", _reliability
-    ),
+    Question("Reliability", "Does every message arrive?", ("latency-over-time", "churn"), "headline", _reliability),
     Question("Speed", "How fast?", ("latency", "latency-over-time"), "latency", _speed),
     Question("Efficiency", "At what cost?", ("copies", "control"), "messages", _efficiency),
     Question("Resilience", "What if nodes fail?", ("churn",), "resilience", _resilience),
@@ -136,10 +136,24 @@ QUESTIONS = (
 
 def caveats(run: Run, found: Sequence[Row]) -> list[str]:
     """What a reader must know before believing the figures."""
-    warnings = [f"{row['check']}: {count(row['rows'])} rows. {row['detail'] or ''}".strip() for row in found]
+    warnings: list[str] = []
     if any(row["complete"] is False for row in run.headlines):
-        warnings.insert(0, "The run was interrupted: the figures reach up to there.")
+        warnings.append("the run was interrupted, and the figures reach up to there.")
+    for row in found:
+        check = str(row["check"])
+        if check not in _NO_CAVEATS and not check.startswith("drop_"):
+            warnings.append(f"{_CHECKS.get(check, check)}: {count(row['rows'])}. {row['detail'] or ''}".strip())
     return warnings
+
+
+_NO_CAVEATS = ("rows", "incomplete")
+_CHECKS = {
+    "orphan_deliveries": "deliveries of messages that nobody published",
+    "unpublished_messages": "messages without a publication, so without latency",
+    "repeated_deliveries": "deliveries of a message to a node that had it already",
+    "negative_latencies": "messages whose median latency is negative, because clocks disagree",
+    "unknown_eligible": "messages of which nobody knows who was eligible",
+}
 
 
 def _total(values: Any) -> int:

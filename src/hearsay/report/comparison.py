@@ -45,11 +45,9 @@ MEASURES = (
 
 
 def lines(selection: Selection) -> tuple[list[Line], int]:
-    """The first lines of the comparison, topic by topic so that runs stand side by side, and how many there are."""
+    """The first lines of the comparison, topic by topic, so that runs stand side by side, and how many there are."""
     order = {name: place for place, name in enumerate(selection.topics)}
-    found = [
-        Line(index, topic_name(row), row) for index, run in enumerate(selection.runs) for row in run.headlines
-    ]
+    found = [Line(index, topic_name(row), row) for index, run in enumerate(selection.runs) for row in run.headlines]
     found.sort(key=lambda line: (order.get(line.topic, len(order)), line.topic, line.run))
     return found[:MOST_LINES], len(found)
 

@@ -28,6 +28,8 @@ class Axis:
     can_be_log: bool = False
     top: float | None = None
     """The end of the axis, where it must not follow the data (1 for shares)."""
+    zoom: bool = False
+    """Shares near 1: the axis may start above 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +105,5 @@ def _axis(axis: Axis) -> Mapping[str, Any]:
         "scale": axis.scale,
         "canBeLog": axis.can_be_log,
         "top": axis.top,
+        "zoom": axis.zoom,
     }

@@ -2,7 +2,7 @@
 
 Rules:
 
-* One file, no network: a policy in the page forbids every request, and lets only this page's own script and style run.
+* One file, no network: a policy in the page forbids every request; only this page's own script and style run.
 * The words are HTML and need no script. Charts are data, drawn by the page's script.
 * What belongs to one topic carries `data-topic`; the script shows the chosen one, without a script all are shown.
 """
@@ -18,11 +18,11 @@ from importlib.resources import files
 from hearsay.pipeline.tables import QUALITY, MetricTable
 from hearsay.report.answers import QUESTIONS, caveats
 from hearsay.report.comparison import MEASURES, best, lines
-from hearsay.report.definitions import DEFINITIONS
+from hearsay.report.definitions import definitions
 from hearsay.report.figure import Figure
 from hearsay.report.markup import Html, join, json_for_script, tag, visible
 from hearsay.report.numbers import count, figure, plural
-from hearsay.report.run import ALL_TOPICS, Row, Run, Selection
+from hearsay.report.run import Row, Run, Selection
 
 SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "page.js")
 COLOURS = 8
@@ -78,7 +78,7 @@ def _title(selection: Selection) -> str:
 def _header(selection: Selection) -> Html:
     facts: list[str] = []
     for run in selection.runs:
-        row = run.headlines[0]
+        row = run.headlines[0] if run.headlines else {"router": None, "nodes": None, "seconds": None}
         router = "router unknown" if row["router"] is None else str(row["router"])
         nodes = "nodes unknown" if row["nodes"] is None else plural(row["nodes"], "node")
         length = "" if row["seconds"] is None else f", {figure(row['seconds'])} s"
@@ -101,9 +101,7 @@ def _toolbar(selection: Selection) -> Html:
         )
         for index, run in enumerate(selection.runs)
     ]
-    options = [
-        tag("option", _shortened(name, 60), value=place) for place, name in enumerate(selection.topics)
-    ]
+    options = [tag("option", _shortened(name, 60), value=place) for place, name in enumerate(selection.topics)]
     picker = tag("label", "Topic ", tag("select", *options, id="topic"), class_="picker")
     left_out = (
         tag("span", f"and {plural(selection.left_out, 'smaller topic')} in the table only", class_="faint")
@@ -192,13 +190,17 @@ def _comparison(selection: Selection) -> Html:
         cells.append(tag("td", line.row["router"] or "unknown"))
         for measure in MEASURES:
             value = line.row[measure.key]
-            text = Html('<span class="faint" title="not measured">n/m</span>') if value is None else measure.show(value)
+            text = (
+                Html('<span class="faint" title="not measured">n/m</span>') if value is None else measure.show(value)
+            )
             is_best = best(measure, line, shown)
             cells.append(tag("td", tag("b", text) if is_best else text, class_="number"))
         body.append(tag("tr", *cells, data_run=line.run))
-    note = "Bold: the best of its column" + (" within the topic" if several_topics else "") + ". " if any(
-        best(measure, line, shown) for measure in MEASURES for line in shown
-    ) else ""
+    note = (
+        "Bold: the best of its column" + (" within the topic" if several_topics else "") + ". "
+        if any(best(measure, line, shown) for measure in MEASURES for line in shown)
+        else ""
+    )
     note += "n/m: not measured."
     if total > len(shown):
         note += f" {count(len(shown))} of {count(total)} lines."
@@ -281,7 +283,7 @@ def _quality(selection: Selection) -> Html:
     return tag(
         "section",
         tag("h2", "Quality of the traces"),
-        tag("p", DEFINITIONS["quality"][1], class_="faint"),
+        tag("p", definitions()["quality"].text, class_="faint"),
         _preview(selection, QUALITY, "table-quality"),
         id="quality",
     )
@@ -289,8 +291,8 @@ def _quality(selection: Selection) -> Html:
 
 def _definitions() -> Html:
     entries: list[Html] = []
-    for key, (word, text) in DEFINITIONS.items():
-        entries += [tag("dt", word, id=f"definition-{key}"), tag("dd", text)]
+    for key, defined in definitions().items():
+        entries += [tag("dt", defined.word, id=f"definition-{key}"), tag("dd", defined.text)]
     return tag("section", tag("h2", "Definitions"), tag("dl", *entries), id="definitions")
 
 
@@ -299,7 +301,6 @@ def _data(selection: Selection, figures: Sequence[Figure]) -> Html:
         {
             "runs": [_shortened(run.label, 40) for run in selection.runs],
             "topics": [_shortened(name, 40) for name in selection.topics],
-            "allTopics": selection.topics[0] == ALL_TOPICS,
             "figures": [each.to_json() for each in figures],
         }
     )

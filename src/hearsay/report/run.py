@@ -4,12 +4,12 @@ Rules:
 
 * Only `hearsay.pipeline.tables` says what the tables hold. A column that is missing or a file that cannot be read is an
   error with its path; a table that is not there is empty, and its figures say so.
-* A folder may hold the tables of several runs: every read is for one run.
-* A view is a run and one of its topics, or the run as a whole. Topics of different runs belong together by name.
+* A view is a run and one of its topics. Topics of different runs belong together by name.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,7 +25,6 @@ from hearsay.trace.arrow import compute, pa
 
 dataset: Any = pyarrow.dataset
 
-ALL_TOPICS = "all topics"
 MOST_TOPICS = 6
 SUCCESS = "_SUCCESS"
 US_PER_S = 1_000_000
@@ -50,25 +49,24 @@ def arrow_schema(table: MetricTable) -> Any:
 
 @dataclass(frozen=True)
 class View:
-    """What one line of a chart is about. `place` is the topic's place in the report's list of topics."""
+    """What one line of a chart is about: a topic of a run. `place` is the topic's place in the report's list."""
 
     run: int
     place: int
-    topic: int | None
+    topic: int
     headline: Row
+    alone: bool
+    """The run has no other topic."""
 
     def rows(self, table: Any) -> Any:
-        """The rows of a table of details (rows of topics, which add up to the run) that belong to this view."""
-        return table if self.topic is None else table.filter(compute.equal(table.column("topic"), self.topic))
+        """The rows of the topic."""
+        return table.filter(compute.equal(table.column("topic"), self.topic))
 
-    def roll_up(self, table: Any) -> Any:
-        """The rows of a table that has rows for the run as a whole (topic null) beside those of its topics."""
-        if self.topic is not None:
+    def rows_and_loose(self, table: Any) -> Any:
+        """The same, with those that name no topic (IWANT, connections) where they can only be this topic's."""
+        if not self.alone:
             return self.rows(table)
-        whole = table.filter(compute.is_null(table.column("topic")))
-        if len(whole) or compute.count_distinct(table.column("topic")).as_py() > 1:
-            return whole
-        return table
+        return table.filter(compute.equal(compute.fill_null(table.column("topic"), self.topic), self.topic))
 
 
 @dataclass
@@ -76,34 +74,23 @@ class Run:
     """A run of the report. `label` tells it from the others."""
 
     folder: Path
-    name: str
     label: str
+    headlines: list[Row]
     views: list[View] = field(default_factory=list[View])
 
     def read(self, table: MetricTable, *columns: str) -> Any:
-        """The run's rows of a table, as Arrow; all columns unless some are named."""
-        return _read(self.folder, table, self.name, columns or table.names)
+        """A table as Arrow; all columns unless some are named. A table that is not there has no rows."""
+        return _read(self.folder, table, columns or table.names)
 
     def preview(self, table: MetricTable, limit: int) -> tuple[Any, int]:
         """The first rows of a table, and how many there are."""
         source = _open(self.folder, table)
         if source is None:
             return arrow_schema(table).empty_table(), 0
-        mine = dataset.field("run") == self.name
         try:
-            return source.head(limit, columns=list(table.names), filter=mine), source.count_rows(filter=mine)
+            return source.head(limit, columns=list(table.names)), source.count_rows()
         except (OSError, pa.ArrowInvalid) as error:
             raise _unreadable(self.folder, table, error) from error
-
-    def has(self, table: MetricTable) -> bool:
-        return _open(self.folder, table) is not None
-
-    @cached_property
-    def headlines(self) -> list[Row]:
-        return [
-            {key: None if isinstance(value, float) and isnan(value) else value for key, value in row.items()}
-            for row in self.read(HEADLINE).to_pylist()
-        ]
 
     @cached_property
     def start_us(self) -> int:
@@ -127,84 +114,62 @@ class Selection:
 
 
 def open_runs(folders: Sequence[Path]) -> Selection:
-    """The runs of these folders, with views for the run as a whole and the topics with the most messages."""
-    runs: list[Run] = []
-    for folder in folders:
-        runs += [Run(folder, name, name) for name in _run_names(folder)]
+    """The runs of these folders, with views for the topics with the most messages."""
+    runs = [_open_run(folder) for folder in folders]
     _tell_apart(runs)
-    return _with_views(runs)
+    messages: dict[str, int] = {}
+    for run in runs:
+        for row in run.headlines:
+            messages[topic_name(row)] = messages.get(topic_name(row), 0) + (row["messages"] or 0)
+    by_size = sorted(messages, key=lambda name: (-messages[name], name))
+    topics = by_size[:MOST_TOPICS]
+    for index, run in enumerate(runs):
+        run.views = [
+            View(index, place, row["topic"], row, len(run.headlines) == 1)
+            for place, topic in enumerate(topics)
+            for row in run.headlines
+            if topic_name(row) == topic
+        ]
+    return Selection(runs, topics, len(by_size) - len(topics))
 
 
 def topic_name(headline: Row) -> str:
-    if headline["topic"] is None:
-        return ALL_TOPICS
     name = headline["topic_name"]
     return f"topic {headline['topic']}" if name is None else str(name)
 
 
-def _run_names(folder: Path) -> list[str]:
+def _open_run(folder: Path) -> Run:
     if not folder.is_dir():
         raise ReportError(f"{folder}: there is no such run folder")
     if _open(folder, HEADLINE) is None:
         raise ReportError(f"{folder}: this run has not been analysed; run `hearsay analyze {folder}` first")
-    names = _read(folder, HEADLINE, None, ("run",)).column("run").unique().to_pylist()
-    if not names:
-        raise ReportError(f"{_path(folder, HEADLINE)}: the table is empty; run `hearsay analyze {folder}` again")
-    return [str(name) for name in names]
+    rows: list[Row] = [
+        {key: None if isinstance(value, float) and isnan(value) else value for key, value in row.items()}
+        for row in _read(folder, HEADLINE, HEADLINE.names).to_pylist()
+    ]
+    name = str(rows[0]["run"]) if rows else folder.resolve().name
+    return Run(folder, name, [row for row in rows if row["topic"] is not None])
 
 
 def _tell_apart(runs: Sequence[Run]) -> None:
     """Runs of one name are told apart by their folders, and where these say the same, by a number."""
+    taken = Counter(run.label for run in runs)
     for run in runs:
-        if sum(other.name == run.name for other in runs) > 1:
-            run.label = f"{run.name} ({run.folder})"
-    seen: dict[str, int] = {}
+        if taken[run.label] > 1:
+            run.label = f"{run.label} ({run.folder})"
+    seen: Counter[str] = Counter()
     for run in runs:
-        seen[run.label] = seen.get(run.label, 0) + 1
+        seen[run.label] += 1
         if seen[run.label] > 1:
             run.label = f"{run.label} #{seen[run.label]}"
 
 
-def _with_views(runs: Sequence[Run]) -> Selection:
-    messages: dict[str, int] = {}
-    for run in runs:
-        for row in run.headlines:
-            if row["topic"] is not None:
-                name = topic_name(row)
-                messages[name] = messages.get(name, 0) + (row["messages"] or 0)
-    by_size = sorted(messages, key=lambda name: (-messages[name], name))
-    if len(by_size) <= 1:
-        return _one_topic(runs, by_size)
-    chosen = by_size[:MOST_TOPICS]
-    has_whole = any(row["topic"] is None for run in runs for row in run.headlines)
-    topics = ([ALL_TOPICS] if has_whole else []) + chosen
-    for index, run in enumerate(runs):
-        for row in run.headlines:
-            is_whole, name = row["topic"] is None, topic_name(row)
-            if is_whole or name in chosen:
-                place = 0 if is_whole else chosen.index(name) + has_whole
-                run.views.append(View(index, place, row["topic"], row))
-        run.views.sort(key=lambda view: view.place)
-    return Selection(runs, topics, len(by_size) - len(chosen))
-
-
-def _one_topic(runs: Sequence[Run], topics: Sequence[str]) -> Selection:
-    """With one topic the run as a whole is that topic, and what belongs to no topic (connections) counts, too."""
-    for index, run in enumerate(runs):
-        whole = [row for row in run.headlines if row["topic"] is None]
-        if run.headlines:
-            run.views.append(View(index, 0, None, (whole or run.headlines)[0]))
-    return Selection(runs, topics or [ALL_TOPICS], 0)
-
-
-def _read(folder: Path, table: MetricTable, run: str | None, columns: Sequence[str]) -> Any:
+def _read(folder: Path, table: MetricTable, columns: Sequence[str]) -> Any:
     source = _open(folder, table)
     if source is None:
         return pa.schema([arrow_schema(table).field(name) for name in columns]).empty_table()
     try:
-        return source.to_table(
-            columns=list(columns), filter=None if run is None else dataset.field("run") == run
-        )
+        return source.to_table(columns=list(columns))
     except (OSError, pa.ArrowInvalid) as error:
         raise _unreadable(folder, table, error) from error
 

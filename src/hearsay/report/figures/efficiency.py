@@ -48,7 +48,7 @@ def control_overhead(runs: Sequence[Run]) -> Figure:
     for run in runs:
         table = run.read(CONTROL, "topic", "kind", "bytes", "bytes_share")
         for view in run.views:
-            rows = view.roll_up(table).to_pylist()
+            rows = view.rows_and_loose(table).to_pylist()
             nodes = view.headline["nodes"]
             if rows and nodes:
                 found.append((view, {row["kind"]: row["bytes"] / nodes for row in rows if row["kind"] != PAYLOAD}))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
-
-import numpy as np
 
 from hearsay.pipeline.tables import DEGREES, MESH
 from hearsay.report import thinning
@@ -23,7 +22,7 @@ def degree_over_time(runs: Sequence[Run]) -> Figure:
     for run in runs:
         table = run.read(MESH)
         for view in run.views:
-            rows = _one_topic(view, table).sort_by("time_us")
+            rows = view.rows(table).sort_by("time_us")
             if not len(rows):
                 continue
             notes.append((view, _last_look(rows.slice(len(rows) - 1).to_pylist()[0])))
@@ -56,7 +55,7 @@ def degree_histogram(runs: Sequence[Run]) -> Figure:
     for run in runs:
         table = run.read(DEGREES, "topic", "time_us", "degree", "nodes")
         for view in run.views:
-            rows = _one_topic(view, table)
+            rows = view.rows(table)
             if not len(rows):
                 continue
             last = rows.filter(compute.equal(rows.column("time_us"), compute.max(rows.column("time_us"))))
@@ -90,13 +89,6 @@ def degree_histogram(runs: Sequence[Run]) -> Figure:
     )
 
 
-def _one_topic(view: View, table: Any) -> Any:
-    """Meshes of several topics cannot be added up: for the run as a whole, the mesh of its only topic, or none."""
-    rows = view.rows(table)
-    topics = compute.count_distinct(rows.column("topic")).as_py()
-    return rows if topics == 1 else rows.slice(0, 0)
-
-
 def _last_look(row: Row) -> str:
     parts: list[str] = []
     if row["components"] is not None:
@@ -105,6 +97,6 @@ def _last_look(row: Row) -> str:
             parts[-1] += f", the largest with {percent(row['largest_share'])} of the nodes"
     if row["diameter"] is not None:
         parts.append(f"diameter {row['diameter']}")
-    if row["symmetric_share"] is not None and not np.isnan(row["symmetric_share"]):
+    if row["symmetric_share"] is not None and not isnan(row["symmetric_share"]):
         parts.append(f"{percent(row['symmetric_share'])} of the links are mutual")
     return "in the end " + "; ".join(parts) if parts else "its shape was not measured"

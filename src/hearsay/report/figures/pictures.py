@@ -13,10 +13,9 @@ from hearsay.report.figure import Figure, column, numbers, place
 from hearsay.report.layout import force_layout, radial_tree
 from hearsay.report.numbers import count
 from hearsay.report.run import Run, View
-from hearsay.trace.arrow import compute
 
 MOST_NODES = 400
-MOST_SPREAD = 600
+MOST_SPREAD = 1000
 SIDE = 1000
 
 
@@ -27,11 +26,11 @@ def mesh_picture(runs: Sequence[Run]) -> Figure:
         links = run.read(MESH_LINKS, "topic", "node", "remote")
         members = run.read(MESH, "topic", "time_us", "members")
         for view in run.views:
-            drawn = _picture(_only_topic(view, links))
+            drawn = _picture(view.rows(links))
             if drawn is None:
                 continue
             series.append({**place(view), **drawn})
-            last = _only_topic(view, members).sort_by("time_us").column("members").to_pylist()
+            last = view.rows(members).sort_by("time_us").column("members").to_pylist()
             nodes = len(drawn["nodes"])
             if last and last[-1] is not None and last[-1] > nodes:
                 notes.append((view, f"{count(nodes)} of {count(last[-1])} nodes are drawn"))
@@ -53,7 +52,7 @@ def spread_of_a_message(runs: Sequence[Run]) -> Figure:
     for run in runs:
         table = run.read(SPREAD, "topic", "message", "node", "remote", "after_us", "hops", "via")
         for view in run.views:
-            rows = _first_message(view.rows(table))
+            rows = view.rows(table)
             if not len(rows):
                 continue
             rows = rows.sort_by([("after_us", "ascending"), ("node", "ascending")])
@@ -71,12 +70,6 @@ def spread_of_a_message(runs: Sequence[Run]) -> Figure:
         notes=notes,
         wide=True,
     )
-
-
-def _only_topic(view: View, table: Any) -> Any:
-    rows = view.rows(table)
-    topics = compute.count_distinct(rows.column("topic")).as_py()
-    return rows if topics == 1 else rows.slice(0, 0)
 
 
 def _picture(links: Any) -> dict[str, Any] | None:
@@ -104,14 +97,6 @@ def _sampled(names: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
         return names
     mixed = names.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return np.sort(names[np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")[:most]])
-
-
-def _first_message(rows: Any) -> Any:
-    """A run as a whole has a message of each topic; the first topic's stands for it."""
-    if not len(rows):
-        return rows
-    first = rows.sort_by("topic").column("message")[0]
-    return rows.filter(compute.equal(rows.column("message"), first))
 
 
 def _spread(rows: Any) -> dict[str, Any]:
