@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ REPORT = "report.html"
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help=f"The file to write; RUN/{REPORT} for one run, required for several.")  # fmt: skip
-def command(runs: tuple[Path, ...], out: Path | None) -> None:
+def command(runs: Sequence[Path], out: Path | None) -> None:
     """Write a report of analysed runs: one HTML file that needs no network; several runs stand side by side."""
     from hearsay.report.errors import ReportError
     from hearsay.report.write import write_report

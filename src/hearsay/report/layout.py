@@ -53,10 +53,10 @@ class RadialTree:
 
 
 def radial_tree(parents: Sequence[int], hops: Sequence[int | None]) -> RadialTree:
-    """A tree around its root: the ring is the hops (known, or counted along the tree), the angle follows the parent's.
+    """A tree around its root: the ring is the hops (told, or counted along the tree), the angle near the parent's.
 
-    Parents come before their children; -1 is a root. What has no parent in the picture (its parent was not sampled, or
-    is the publisher) stands where its place in the order puts it.
+    Parents come before their children; -1 is a root. What has no parent in the picture stands where its place in
+    the order puts it.
     """
     count = len(parents)
     ring = np.zeros(count, dtype=np.int64)

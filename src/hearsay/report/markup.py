@@ -1,7 +1,7 @@
 """HTML without accidents: what is not `Html` is escaped.
 
-Names of runs and topics come from outside. They are shown as they are, set apart from the direction of the text around
-them, and characters that no reader can see are shown as their escapes.
+Names of runs and topics come from outside. They are shown as they are, but characters that no reader can
+see, or that turn the direction of text, are shown as their escapes.
 """
 
 from __future__ import annotations

@@ -28,6 +28,8 @@ SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "page.js")
 COLOURS = 8
 PREVIEW_ROWS = 12
 
+_NOT_MEASURED = Html('<span class="faint" title="not measured">n/m</span>')
+
 
 def page(selection: Selection, figures: Sequence[Figure]) -> str:
     style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
@@ -190,9 +192,7 @@ def _comparison(selection: Selection) -> Html:
         cells.append(tag("td", line.row["router"] or "unknown"))
         for measure in MEASURES:
             value = line.row[measure.key]
-            text = (
-                Html('<span class="faint" title="not measured">n/m</span>') if value is None else measure.show(value)
-            )
+            text = _NOT_MEASURED if value is None else measure.show(value)
             is_best = best(measure, line, shown)
             cells.append(tag("td", tag("b", text) if is_best else text, class_="number"))
         body.append(tag("tr", *cells, data_run=line.run))
@@ -319,9 +319,8 @@ def _shortened(name: str, most: int) -> str:
 def _key(run: int) -> Html:
     """The colour and the mark of a run."""
     mark = (run + run // COLOURS) % COLOURS
-    return Html(
-        f'<svg class="key run-{run % COLOURS}" viewBox="-6 -6 12 12" aria-hidden="true"><use href="#mark-{mark}"/></svg>'
-    )
+    attributes = f'class="key run-{run % COLOURS}" viewBox="-6 -6 12 12" aria-hidden="true"'
+    return Html(f'<svg {attributes}><use href="#mark-{mark}"/></svg>')
 
 
 def _marks() -> Html:

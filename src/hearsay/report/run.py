@@ -2,8 +2,8 @@
 
 Rules:
 
-* Only `hearsay.pipeline.tables` says what the tables hold. A column that is missing or a file that cannot be read is an
-  error with its path; a table that is not there is empty, and its figures say so.
+* Only `hearsay.pipeline.tables` says what the tables hold. A column that is missing or a file that cannot be read is
+  an error with its path; a table that is not there is empty, and its figures say so.
 * A view is a run and one of its topics. Topics of different runs belong together by name.
 """
 
@@ -94,7 +94,7 @@ class Run:
 
     @cached_property
     def start_us(self) -> int:
-        """Where charts start the run's clock: at zero, or with clocks of real nodes at the run's first whole second."""
+        """Where charts start the run's clock: at zero, or with real nodes' clocks at the first whole second."""
         seconds = compute.min(self.read(CHURN, "second").column("second")).as_py()
         published = compute.min(self.read(MESSAGES, "published_us").column("published_us")).as_py()
         starts = [] if seconds is None else [seconds * US_PER_S]

@@ -45,11 +45,9 @@ def scale(runs: Sequence[Run], view: View) -> str:
         parts.insert(0, f"delivered {percent(small['delivery_ratio'])} → {percent(large['delivery_ratio'])}")
     router = "" if own["router"] is None else f" of {own['router']}"
     grown = f"From {count(_nodes(small))} to {plural(_nodes(large), 'node')} (runs{router})"
-    return (
-        f"{grown}: {'; '.join(parts)}. Other differences between the runs count in."
-        if parts
-        else f"{grown}: no figure is known of both."
-    )
+    if not parts:
+        return f"{grown}: no figure is known of both."
+    return f"{grown}: {'; '.join(parts)}. Other differences between the runs count in."
 
 
 def _nodes(row: Row) -> int:

@@ -26,8 +26,8 @@ def cdf(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     shares /= shares[-1]
     if len(distinct) > CURVE_POINTS:
         half = CURVE_POINTS // 2
-        by_value = np.searchsorted(distinct, np.linspace(distinct[0], distinct[-1], half))
-        by_share = np.searchsorted(shares, np.linspace(shares[0], 1, half))
+        by_value = np.searchsorted(distinct, _spaced(distinct[0], distinct[-1], half))
+        by_share = np.searchsorted(shares, _spaced(shares[0], 1, half))
         kept = np.unique(np.concatenate((by_value, by_share)).clip(0, len(distinct) - 1))
         distinct, shares = distinct[kept], shares[kept]
     return distinct, shares
@@ -57,7 +57,7 @@ def buckets(times: Floats) -> list[NDArray[np.int64]]:
     if len(order) <= BUCKETS:
         return [order[place : place + 1] for place in range(len(order))]
     in_order = times[order]
-    edges = np.linspace(in_order[0], in_order[-1], BUCKETS + 1)[1:-1]
+    edges = _spaced(in_order[0], in_order[-1], BUCKETS + 1)[1:-1]
     return [group for group in np.split(order, np.searchsorted(in_order, edges)) if len(group)]
 
 
@@ -66,3 +66,7 @@ def evenly(length: int, most: int) -> NDArray[np.int64]:
     if length <= most:
         return np.arange(length)
     return np.unique(np.linspace(0, length - 1, most).round().astype(np.int64))
+
+
+def _spaced(low: float, high: float, points: int) -> Floats:
+    return np.linspace(float(low), float(high), points, dtype=np.float64)

@@ -92,7 +92,7 @@ def _picture(links: Any) -> dict[str, Any] | None:
 
 
 def _sampled(names: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
-    """At most so many nodes, chosen by a hash of their numbers, which has nothing to do with their place in the mesh."""
+    """At most so many nodes, chosen by a hash of their numbers."""
     if len(names) <= most:
         return names
     mixed = names.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
