@@ -92,12 +92,12 @@ def _resilience(runs: Sequence[Run], view: View) -> str:
     text += f": the delivery ratio was {ratios}." if ratios else ": no message tells the delivery ratio."
     untold = [time for time, ratio in told if ratio is None or isnan(ratio)]
     if ratios and untold:
-        text += f" Not measured {' and '.join(untold)}: no message had an eligible node then."
+        text += f" Not measured {' and '.join(untold)}: no message with eligible nodes was published then."
     if row["heal_us"] is None:
         return f"{text} It was not seen to heal: no later message shows delivery as before."
     if row["heal_us"] == 0:
-        return f"{text} There was nothing to heal when the disturbances ended."
-    return f"{text} It healed {seconds(row['heal_us'] / US_PER_S)} after the last disturbance."
+        return f"{text} Nothing was left to heal after the last of them."
+    return f"{text} It healed {seconds(row['heal_us'] / US_PER_S)} after the last of them."
 
 
 def _balance(_runs: Sequence[Run], view: View) -> str:

@@ -55,6 +55,8 @@ class Figure:
     measures: Sequence[str] = ()
     """What is told apart by dashes (lines) or by shades (stacks), in the order in which series number them."""
     notes: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
+    absent: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
+    """Why a view has no series, where the reason is not that nothing was measured."""
     wide: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -66,12 +68,9 @@ class Figure:
             "panels": [{"y": _axis(panel.y), "height": panel.height} for panel in self.panels],
             "measures": list(self.measures),
             "series": self.series,
-            "missing": missing_reason(self.source),
+            "absent": [{**place(view), "reason": reason} for view, reason in self.absent],
+            "missing": f"not measured (the table “{self.source.name}” has no rows for it).",
         }
-
-
-def missing_reason(table: MetricTable) -> str:
-    return f"Not measured: the table “{table.name}” has no rows for it."
 
 
 def place(view: View) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class RadialTree:
     x: Floats
     y: Floats
     ring: NDArray[np.int64]
+    radii: Floats
+    """Of the rings 0, 1, …: the more nodes stand on a ring, the more room it has."""
 
 
 def radial_tree(parents: Sequence[int], hops: Sequence[int | None]) -> RadialTree:
@@ -76,8 +78,16 @@ def radial_tree(parents: Sequence[int], hops: Sequence[int | None]) -> RadialTre
     for node in range(count):
         _share_out(children[node], leaves, start[node], width[node], start, width)
     angle = start + width / 2
-    radius = np.where(ring > 0, ring, 0) / max(1, int(ring.max(initial=1))) * 0.48
-    return RadialTree(0.5 + radius * np.cos(angle), 0.5 + radius * np.sin(angle), ring)
+    radii = _radii(np.bincount(ring, minlength=2))
+    radius = radii[ring]
+    return RadialTree(0.5 + radius * np.cos(angle), 0.5 + radius * np.sin(angle), ring, radii)
+
+
+def _radii(crowds: NDArray[np.int64]) -> Floats:
+    gaps = 0.12 + np.sqrt(crowds / max(1, int(crowds[1:].max())))
+    gaps[0] = 0
+    radii = np.cumsum(gaps)
+    return radii / radii[-1] * 0.48
 
 
 def _share_out(

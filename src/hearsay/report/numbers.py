@@ -15,14 +15,14 @@ _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def percent(ratio: float) -> str:
-    """A ratio as a percentage with as few digits as tell it from 0 and from 100 %."""
-    if ratio in (0, 1):
-        return f"{ratio * 100:.0f}{_SPACE}%"
-    for digits in range(1, 7):
-        text = f"{ratio * 100:.{digits}f}"
-        if float(text) not in (0, 100):
-            return f"{_trimmed(text)}{_SPACE}%"
-    return f"over 99.999999{_SPACE}%" if ratio > 0.5 else f"under 0.000001{_SPACE}%"
+    """A ratio as a percentage, with two digits of what is there or of what is missing, whichever is less."""
+    share = ratio * 100
+    rest = min(share, 100 - share)
+    if rest <= 0:
+        return f"{count(share)}{_SPACE}%"
+    if rest < 1e-6:
+        return f"over 99.999999{_SPACE}%" if share > 50 else f"under 0.000001{_SPACE}%"
+    return f"{_digits(share, min(7, max(1, 1 - floor(log10(rest)))))}{_SPACE}%"
 
 
 def count(number: float) -> str:
@@ -34,11 +34,12 @@ def plural(number: int, noun: str, many: str | None = None) -> str:
 
 
 def figure(number: float) -> str:
-    """A number with about three significant digits."""
-    if number == 0 or not 0.001 <= abs(number) < 1e15:
-        return f"{number:.3g}"
-    digits = max(0, 2 - floor(log10(abs(number))))
-    return _trimmed(f"{number:,.{digits}f}")
+    """A number with about three significant digits; fewer where they say all."""
+    if number == 0:
+        return "0"
+    if not 0.001 <= abs(number) < 1e15:
+        return f"{number:.2e}"
+    return _digits(number, max(0, 2 - floor(log10(abs(number)))))
 
 
 def size(number: float) -> str:
@@ -51,18 +52,16 @@ def size(number: float) -> str:
 
 
 def milliseconds(number: float) -> str:
-    if number >= 99_950:
-        return seconds(number / 1000)
-    return f"{count(number) if number >= 1000 else figure(number)}{_SPACE}ms"
+    return seconds(number / 1000) if number >= 999.5 else f"{figure(number)}{_SPACE}ms"
 
 
 def seconds(number: float) -> str:
     return f"{figure(number)}{_SPACE}s"
 
 
-def times(factor: float) -> str:
-    return f"×{_SPACE}{figure(factor)}"
-
-
-def _trimmed(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def _digits(number: float, digits: int) -> str:
+    """So many digits after the point; without zeros at the end if the number is exactly what is then said."""
+    text = f"{number:,.{digits}f}"
+    if "." not in text or abs(float(text.replace(",", "")) - number) > 1e-9 * abs(number):
+        return text
+    return text.rstrip("0").rstrip(".")

@@ -16,12 +16,12 @@ from importlib.metadata import version
 from importlib.resources import files
 
 from hearsay.pipeline.tables import QUALITY, MetricTable
-from hearsay.report.answers import QUESTIONS, caveats
+from hearsay.report.answers import QUESTIONS, Question, caveats
 from hearsay.report.comparison import MEASURES, best, lines
 from hearsay.report.definitions import definitions
 from hearsay.report.figure import Figure
 from hearsay.report.markup import Html, join, json_for_script, tag, visible
-from hearsay.report.numbers import count, figure, plural
+from hearsay.report.numbers import count, plural, seconds
 from hearsay.report.run import Row, Run, Selection
 
 SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "page.js")
@@ -78,18 +78,21 @@ def _title(selection: Selection) -> str:
 
 
 def _header(selection: Selection) -> Html:
-    facts: list[str] = []
-    for run in selection.runs:
-        row = run.headlines[0] if run.headlines else {"router": None, "nodes": None, "seconds": None}
-        router = "router unknown" if row["router"] is None else str(row["router"])
-        nodes = "nodes unknown" if row["nodes"] is None else plural(row["nodes"], "node")
-        length = "" if row["seconds"] is None else f", {figure(row['seconds'])} s"
-        facts.append(f"{router}, {nodes}{length}")
-    named = [
-        tag("li", _key(index), " ", _name(run.label), tag("span", f" {fact}", class_="faint"))
-        for index, (run, fact) in enumerate(zip(selection.runs, facts, strict=True))
+    title = tag("h1", "Hearsay report")
+    if len(selection.runs) > 1:
+        return tag("header", title)
+    run = selection.runs[0]
+    row = run.headlines[0] if run.headlines else {"router": None, "nodes": None, "seconds": None}
+    facts = [
+        "router unknown" if row["router"] is None else str(row["router"]),
+        "nodes unknown" if row["nodes"] is None else plural(row["nodes"], "node"),
+        "length unknown" if row["seconds"] is None else seconds(row["seconds"]),
     ]
-    return tag("header", tag("h1", "Hearsay report"), tag("ul", *named, class_="runs"))
+    return tag(
+        "header",
+        title,
+        tag("p", _named(selection, 0), tag("span", f" {', '.join(facts)}", class_="faint"), class_="subject"),
+    )
 
 
 def _toolbar(selection: Selection) -> Html:
@@ -128,36 +131,46 @@ def _caveats(selection: Selection) -> Html:
 
 
 def _answers(selection: Selection) -> Html:
-    cards: list[Html] = []
+    rows: list[Html] = []
     for question in QUESTIONS:
-        sentences = [
-            tag(
-                "p",
-                _key(view.run) if len(selection.runs) > 1 else "",
-                tag("span", run.label, class_="unseen") if len(selection.runs) > 1 else "",
-                " ",
-                tag("span", _topic_words(selection, view.place), class_="topic"),
-                tag("span", question.answer(selection.runs, view), class_="text"),
-                class_="answer",
-                data_topic=view.place,
-                data_run=view.run,
-            )
-            for run in selection.runs
-            for view in run.views
-        ]
-        links = [tag("a", _LINKS.get(id_, "chart"), href=f"#{id_}") for id_ in question.figures]
+        links = [tag("a", _LINKS[id_], href=f"#{id_}") for id_ in question.figures]
         links.append(tag("a", "definition", href=f"#definition-{question.definition}"))
-        cards.append(
+        rows.append(
             tag(
                 "article",
                 tag("h3", question.word, tag("small", question.question)),
-                *sentences,
+                tag("div", *_sentences(selection, question), class_="words"),
                 tag("p", *_between(links, " · "), class_="links"),
-                class_="card answer-card",
                 id=f"answer-{question.word.lower().replace(' ', '-')}",
             )
         )
-    return tag("section", tag("h2", "Seven answers"), tag("div", *cards, class_="answers"), id="answers")
+    return tag("section", tag("h2", "Seven answers"), tag("div", *rows, class_="card answers"), id="answers")
+
+
+def _sentences(selection: Selection, question: Question) -> list[Html]:
+    """The answers, topic by topic; runs of which the same is said stand together."""
+    said: dict[tuple[int, str], list[int]] = {}
+    for run in selection.runs:
+        for view in run.views:
+            said.setdefault((view.place, question.answer(selection.runs, view)), []).append(view.run)
+    return [
+        tag(
+            "p",
+            tag("span", *_between([_named(selection, run) for run in runs], ", "), ":", class_="who")
+            if len(selection.runs) > 1
+            else "",
+            tag("span", _topic_words(selection, place), class_="topic"),
+            tag("span", text, class_="text"),
+            class_="answer",
+            data_topic=place,
+            data_run=" ".join(map(str, runs)),
+        )
+        for (place, text), runs in sorted(said.items(), key=lambda item: (item[0][0], item[1]))
+    ]
+
+
+def _named(selection: Selection, run: int) -> Html:
+    return join([_key(run), _name(selection.runs[run].label)])
 
 
 _LINKS = {
@@ -261,8 +274,10 @@ def _preview(selection: Selection, table: MetricTable, id_: str) -> Html:
             parts.append(
                 _scrolling(tag("table", tag("thead", head), tag("tbody", *body)), f"First rows of {table.name}")
             )
-    summary = tag("summary", f"Data: {table.title} ({plural(total, 'row')})")
-    return tag("details", summary, *parts, id=id_, class_="data")
+    summary = tag("summary", f"Data: {table.name} ({plural(total, 'row')})")
+    return tag(
+        "details", summary, tag("p", f"{table.title[0].upper()}{table.title[1:]}."), *parts, id=id_, class_="data"
+    )
 
 
 def _cell(value: object) -> Html:

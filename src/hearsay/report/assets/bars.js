@@ -10,11 +10,13 @@ function legend(box, names, sample) {
 
 function drawBars(box, figure, series) {
   const categories = series[0].categories;
-  const rows = categories.map((category, place) => ({
+  const all = categories.map((category, place) => ({
     label: category,
-    bars: series.map((each) => ({ run: each.run, parts: [{ value: each.values[place], name: category, shade: 0 }] })),
+    bars: series
+      .filter((each) => each.values[place] !== null)
+      .map((each) => ({ run: each.run, parts: [{ value: each.values[place], name: data.runs[each.run], shade: 0 }] })),
   }));
-  drawAcross(box, figure, rows, formats[figure.x.format]);
+  drawAcross(box, figure, all.filter((row) => row.bars.length), formats[figure.x.format]);
 }
 
 function drawStacks(box, figure, series) {
@@ -33,7 +35,8 @@ function drawAcross(box, figure, rows, format) {
   const longest = Math.max(...rows.map((row) => row.label.length));
   const left = Math.min(width * 0.4, longest * 7 + 14);
   const right = 78;
-  const thick = rows.length * rows[0].bars.length > 24 ? 9 : rows[0].bars.length > 1 ? 13 : 20;
+  const bars = rows.reduce((sum, row) => sum + row.bars.length, 0);
+  const thick = bars > rows.length ? 13 : 20;
   const gap = 12;
   const height = rows.reduce((sum, row) => sum + row.bars.length * (thick + 2) + gap, 8) + 36;
   const totals = rows.flatMap((row) => row.bars.map((bar) => bar.parts.reduce((sum, part) => sum + (part.value ?? 0), 0)));
@@ -62,8 +65,7 @@ function drawAcross(box, figure, rows, format) {
         sum += value;
         if (value > 0) spots.push({ shape, x: scale(sum), title: row.label, run: bar.run, name: part.name, amount: format(value) });
       }
-      const known = bar.parts.some((part) => part.value !== null);
-      svg(surface, "text", { x: scale(sum) + 6, y: y + thick / 2 + 4, class: "value" }, known ? format(sum) : "none");
+      svg(surface, "text", { x: scale(sum) + 6, y: y + thick / 2 + 4, class: "value" }, format(sum));
       y += thick + 2;
     }
     y += gap;

@@ -28,27 +28,32 @@ function key(parent, run) {
 
 // Number formats; the same as those of numbers.py, which a test compares.
 
-const trimmed = (text) => (text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text);
-
 function grouped(value, digits) {
   const [whole, part] = Math.abs(value).toFixed(digits).split(".");
   const sign = value < 0 && Number(value.toFixed(digits)) !== 0 ? "-" : "";
   return sign + whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part ? `.${part}` : "");
 }
 
+function withDigits(value, digits) {
+  const text = grouped(value, digits);
+  if (!text.includes(".") || Math.abs(Number(text.replaceAll(",", "")) - value) > 1e-9 * Math.abs(value)) return text;
+  return text.replace(/0+$/, "").replace(/\.$/, "");
+}
+
 function number(value) {
   if (value === 0) return "0";
-  if (Math.abs(value) < 0.001 || Math.abs(value) >= 1e15) return value.toExponential(2);
-  return trimmed(grouped(value, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))))));
+  if (Math.abs(value) < 0.001 || Math.abs(value) >= 1e15) {
+    return value.toExponential(2).replace(/e([+-])(\d)$/, "e$10$2");
+  }
+  return withDigits(value, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)))));
 }
 
 function percent(ratio) {
-  if (ratio === 0 || ratio === 1) return `${ratio * 100}${NBSP}%`;
-  for (let digits = 1; digits < 7; digits += 1) {
-    const text = (ratio * 100).toFixed(digits);
-    if (Number(text) !== 0 && Number(text) !== 100) return `${trimmed(text)}${NBSP}%`;
-  }
-  return ratio > 0.5 ? `over 99.999999${NBSP}%` : `under 0.000001${NBSP}%`;
+  const share = ratio * 100;
+  const rest = Math.min(share, 100 - share);
+  if (rest <= 0) return `${grouped(share, 0)}${NBSP}%`;
+  if (rest < 1e-6) return share > 50 ? `over 99.999999${NBSP}%` : `under 0.000001${NBSP}%`;
+  return `${withDigits(share, Math.min(7, Math.max(1, 1 - Math.floor(Math.log10(rest)))))}${NBSP}%`;
 }
 
 function bytes(value) {
@@ -62,8 +67,7 @@ function bytes(value) {
 }
 
 function milliseconds(value) {
-  if (value >= 99950) return `${number(value / 1000)}${NBSP}s`;
-  return `${value >= 1000 ? grouped(value, 0) : number(value)}${NBSP}ms`;
+  return value >= 999.5 ? `${number(value / 1000)}${NBSP}s` : `${number(value)}${NBSP}ms`;
 }
 
 const formats = {

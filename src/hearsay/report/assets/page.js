@@ -13,18 +13,24 @@ function redraw(box, figure) {
   box.replaceChildren();
   const series = figure.series.filter((each) => each.topic === shown.topic && shown.runs.has(each.run));
   if (series.length) drawers[figure.kind](box, figure, series);
-  const lacking = [...shown.runs].filter((run) => !series.some((each) => each.run === run));
-  if (!lacking.length) return;
-  const note = html(box, "p", { class: "missing" });
-  if (lacking.length < shown.runs.size) note.append(`${lacking.map((run) => data.runs[run]).join(", ")}: `);
-  note.append(figure.missing);
+  const reasons = new Map();
+  for (const run of shown.runs) {
+    if (series.some((each) => each.run === run)) continue;
+    const known = figure.absent.find((each) => each.run === run && each.topic === shown.topic);
+    const reason = known ? known.reason : figure.missing;
+    reasons.set(reason, [...(reasons.get(reason) ?? []), data.runs[run]]);
+  }
+  for (const [reason, names] of reasons) {
+    html(box, "p", { class: "missing" }, data.runs.length > 1 ? `${names.join(", ")}: ${reason}` : reason);
+  }
 }
 
 function redrawAll() {
   for (const element of document.querySelectorAll("main [data-topic], main [data-run]")) {
     const { topic, run } = element.dataset;
-    element.hidden =
-      (topic !== undefined && Number(topic) !== shown.topic) || (run !== undefined && !shown.runs.has(Number(run)));
+    const runs = run === undefined ? [] : run.split(" ").map(Number);
+    const otherTopic = topic !== undefined && Number(topic) !== shown.topic;
+    element.hidden = otherTopic || (runs.length > 0 && !runs.some((each) => shown.runs.has(each)));
   }
   for (const figure of data.figures) redraw(document.querySelector(`#${figure.id} .chart`), figure);
 }

@@ -65,14 +65,19 @@ function drawSpread(box, figure, series) {
   const button = html(player, "button", { type: "button", class: "play" }, "Play");
   const slider = html(player, "input", { type: "range", min: 0, max: 1000, value: 1000, step: 1, "aria-label": "time after publication" });
   const clock = html(player, "output", { class: "clock" });
+  // A long tail would leave most of the spread to the first blink: the middle of the slider is the median delivery.
+  const all = series.flatMap((each) => each.after).sort((a, b) => a - b);
+  const median = all[all.length >> 1] || end / 2;
+  const bend = Math.min(8, Math.max(1, Math.log(median / end) / Math.log(0.5)));
   const kinds = new Set(series.flatMap((each) => each.vias));
   const told = [];
   if (kinds.has("iwant")) told.push("Hollow: the copy was asked for (IWANT).");
+  if (bend > 1.5) told.push("Time runs faster towards the end.");
   html(box, "div", { class: "tools" }, ["Middle: the publisher.", ...told].join(" "));
   const shows = multiples(box, series, (part, each) => spreadPicture(part, figure, each));
 
   const seek = (share) => {
-    const now = share * end;
+    const now = share === 1 ? end : share ** bend * end;
     slider.value = Math.round(share * 1000);
     clock.textContent = formats.ms(Math.round(now * 10) / 10);
     slider.setAttribute("aria-valuetext", clock.textContent);
@@ -110,9 +115,9 @@ function drawSpread(box, figure, series) {
 
 function spreadPicture(part, figure, each) {
   const surface = svg(part, "svg", { viewBox: `-20 -20 ${SIDE + 40} ${SIDE + 40}`, role: "img", class: "picture spread" });
-  surface.setAttribute("aria-label", `${figure.title}: ${each.nodes.length} first deliveries in ${each.rings} rings.`);
-  for (let ring = 1; ring <= each.rings; ring += 1) {
-    svg(surface, "circle", { cx: SIDE / 2, cy: SIDE / 2, r: (ring / each.rings) * 0.48 * SIDE, class: "ring" });
+  surface.setAttribute("aria-label", `${figure.title}: ${each.nodes.length} deliveries in ${each.rings.length - 1} rings.`);
+  for (const radius of each.rings.slice(1)) {
+    svg(surface, "circle", { cx: SIDE / 2, cy: SIDE / 2, r: radius, class: "ring" });
   }
   const ways = each.nodes.map((_, index) => {
     const parent = each.parents[index];
@@ -139,6 +144,6 @@ function spreadPicture(part, figure, each) {
     };
     while (reached < dots.length && each.after[reached] <= now) light(reached++, true);
     while (reached > 0 && each.after[reached - 1] > now) light(--reached, false);
-    readout.textContent = `${formats.count(reached)} of ${formats.count(dots.length)} drawn nodes have it (${percent(reached / dots.length)})`;
+    readout.textContent = `${formats.count(reached)} of ${formats.count(dots.length)} drawn deliveries made (${percent(reached / dots.length)})`;
   };
 }

@@ -37,6 +37,7 @@ def churn_timeline(runs: Sequence[Run]) -> Figure:
             Panel(Axis("nodes up", "count"), 150),
             Panel(Axis("delivery ratio of messages published then", "percent", top=1, zoom=True), 150),
         ],
+        wide=True,
     )
 
 

@@ -79,4 +79,6 @@ def _by_cost(all_costs: Sequence[dict[str, float]]) -> list[str]:
     for costs in all_costs:
         for kind, cost in costs.items():
             totals[kind] = totals.get(kind, 0) + cost
-    return sorted(totals, key=lambda kind: (-totals[kind], kind))[:CONTROL_KINDS_SHOWN]
+    return sorted((kind for kind in totals if totals[kind]), key=lambda kind: (-totals[kind], kind))[
+        :CONTROL_KINDS_SHOWN
+    ]

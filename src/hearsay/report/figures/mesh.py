@@ -14,16 +14,21 @@ from hearsay.report.run import US_PER_S, Row, Run, View
 from hearsay.trace.arrow import compute
 
 MOST_BARS = 30
+NO_MESH = "no mesh: no node has a link."
 
 
 def degree_over_time(runs: Sequence[Run]) -> Figure:
     series: list[dict[str, Any]] = []
     notes: list[tuple[View, str]] = []
+    absent: list[tuple[View, str]] = []
     for run in runs:
         table = run.read(MESH)
         for view in run.views:
             rows = view.rows(table).sort_by("time_us")
             if not len(rows):
+                continue
+            if not compute.max(rows.column("degree_max")).as_py():
+                absent.append((view, NO_MESH))
                 continue
             notes.append((view, _last_look(rows.slice(len(rows) - 1).to_pylist()[0])))
             rows = rows.take(thinning.evenly(len(rows), thinning.BUCKETS))
@@ -47,11 +52,13 @@ def degree_over_time(runs: Sequence[Run]) -> Figure:
         x=Axis("time", "s"),
         panels=[Panel(Axis("links per node: mean; band from least to most", "number"))],
         notes=notes,
+        absent=absent,
     )
 
 
 def degree_histogram(runs: Sequence[Run]) -> Figure:
     found: list[tuple[View, dict[int, float]]] = []
+    absent: list[tuple[View, str]] = []
     for run in runs:
         table = run.read(DEGREES, "topic", "time_us", "degree", "nodes")
         for view in run.views:
@@ -60,7 +67,9 @@ def degree_histogram(runs: Sequence[Run]) -> Figure:
                 continue
             last = rows.filter(compute.equal(rows.column("time_us"), compute.max(rows.column("time_us"))))
             degrees, nodes = column(last, "degree"), column(last, "nodes")
-            if nodes.sum():
+            if not degrees.any():
+                absent.append((view, NO_MESH))
+            elif nodes.sum():
                 pairs = zip(degrees.astype(int).tolist(), (nodes / nodes.sum()).tolist(), strict=True)
                 found.append((view, dict(pairs)))
     highest = max((max(shares) for _, shares in found), default=0)
@@ -86,6 +95,7 @@ def degree_histogram(runs: Sequence[Run]) -> Figure:
         series=series,
         x=Axis("links of a node at the last sampled time", "count"),
         panels=[Panel(Axis("share of the nodes", "percent"))],
+        absent=absent,
     )
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from hearsay.pipeline.tables import MESH, MESH_LINKS, SPREAD
 from hearsay.report import thinning
 from hearsay.report.figure import Figure, column, numbers, place
+from hearsay.report.figures.mesh import NO_MESH
 from hearsay.report.layout import force_layout, radial_tree
-from hearsay.report.numbers import count
+from hearsay.report.numbers import count, plural
 from hearsay.report.run import Run, View
 
 MOST_NODES = 400
@@ -22,18 +23,24 @@ SIDE = 1000
 def mesh_picture(runs: Sequence[Run]) -> Figure:
     series: list[dict[str, Any]] = []
     notes: list[tuple[View, str]] = []
+    absent: list[tuple[View, str]] = []
     for run in runs:
         links = run.read(MESH_LINKS, "topic", "node", "remote")
-        members = run.read(MESH, "topic", "time_us", "members")
+        members = run.read(MESH, "topic", "time_us", "members", "degree_max")
         for view in run.views:
             drawn = _picture(view.rows(links))
+            last = view.rows(members).sort_by("time_us").to_pylist()[-1:]
             if drawn is None:
+                if last and not last[0]["degree_max"]:
+                    absent.append((view, NO_MESH))
                 continue
             series.append({**place(view), **drawn})
-            last = view.rows(members).sort_by("time_us").column("members").to_pylist()
             nodes = len(drawn["nodes"])
-            if last and last[-1] is not None and last[-1] > nodes:
-                notes.append((view, f"{count(nodes)} of {count(last[-1])} nodes are drawn"))
+            if last and (last[0]["members"] or 0) > nodes:
+                total = count(last[0]["members"])
+                notes.append(
+                    (view, f"{count(nodes)} of {total} nodes drawn; not those without links or beyond the sample")
+                )
     return Figure(
         id="picture",
         title="The mesh in the end",
@@ -42,6 +49,7 @@ def mesh_picture(runs: Sequence[Run]) -> Figure:
         source=MESH_LINKS,
         series=series,
         notes=notes,
+        absent=absent,
         wide=True,
     )
 
@@ -58,7 +66,9 @@ def spread_of_a_message(runs: Sequence[Run]) -> Figure:
             rows = rows.sort_by([("after_us", "ascending"), ("node", "ascending")])
             drawn = rows.take(thinning.evenly(len(rows), MOST_SPREAD))
             series.append({**place(view), **_spread(drawn)})
-            note = f"message {rows.column('message')[0].as_py()}, {count(len(drawn))} first deliveries drawn"
+            note = (
+                f"message {rows.column('message')[0].as_py()}, {plural(len(drawn), 'delivery', 'deliveries')} drawn"
+            )
             notes.append((view, note))
     return Figure(
         id="spread",
@@ -101,8 +111,12 @@ def _sampled(names: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
 
 def _spread(rows: Any) -> dict[str, Any]:
     nodes = rows.column("node").to_pylist()
-    index = {node: number for number, node in enumerate(nodes)}
-    parents = [-1 if remote is None else index.get(remote, -1) for remote in rows.column("remote").to_pylist()]
+    parents: list[int] = []
+    # A node that restarted may get a message again: who passes it on is the last delivery before.
+    latest: dict[int, int] = {}
+    for number, (node, remote) in enumerate(zip(nodes, rows.column("remote").to_pylist(), strict=True)):
+        parents.append(latest.get(remote, -1))
+        latest[node] = number
     tree = radial_tree(parents, rows.column("hops").to_pylist())
     vias = rows.column("via").to_pylist()
     kinds = sorted({via or "unknown" for via in vias})
@@ -112,7 +126,7 @@ def _spread(rows: Any) -> dict[str, Any]:
         "x": (tree.x * SIDE).round().astype(int).tolist(),
         "y": (tree.y * SIDE).round().astype(int).tolist(),
         "ring": tree.ring.tolist(),
-        "rings": int(tree.ring.max(initial=1)),
+        "rings": (tree.radii * SIDE).round().astype(int).tolist(),
         "after": numbers(column(rows, "after_us") / 1000),
         "vias": kinds,
         "via": [kinds.index(via or "unknown") for via in vias],
