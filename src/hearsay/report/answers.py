@@ -106,7 +106,7 @@ def _balance(_runs: Sequence[Run], view: View) -> str:
         return "Not measured: the trace has no bytes sent."
     text = f"A node sent {size(row['bytes_out_mean'])} on average"
     if row["bytes_out_max_over_mean"] is not None:
-        text += f", the busiest {figure(row['bytes_out_max_over_mean'])} times as much"
+        text += f", the busiest {figure(row['bytes_out_max_over_mean'])} times that"
     if row["bytes_out_gini"] is not None:
         text += f". The Gini coefficient is {figure(row['bytes_out_gini'])} (0: all send alike; 1: one sends all)"
     return f"{text}."

@@ -80,7 +80,7 @@ function drawHistogram(box, figure, series) {
   const categories = series[0].categories;
   const surface = svg(box, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "histogram" });
   surface.setAttribute("aria-label", `${figure.title}. Arrow keys move along the bars.`);
-  const scale = linearScale(0, Math.max(...series.flatMap((each) => each.values)), bottom, top, 4.5);
+  const scale = linearScale(0, Math.max(...series.flatMap((each) => each.values)) * 1.05, bottom, top, 4.5);
   svg(surface, "text", { x: 0, y: top - 9 }, figure.panels[0].y.label);
   for (const tick of scale.ticks) {
     svg(surface, "path", { d: `M${left} ${scale(tick)}H${width - right}`, class: tick === 0 ? "axis" : "grid" });
