@@ -21,7 +21,7 @@ demo: setup
 	$(BIN)/hearsay demo
 
 test: setup
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: setup
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from hearsay.pipeline.local_tables import local_lines
 from hearsay.pipeline.metrics import churn, mesh, state, traffic, whole_files
 from hearsay.pipeline.metrics.headline import headline_table
 from hearsay.pipeline.metrics.memberships import memberships
-from hearsay.pipeline.metrics.messages import messages_table
+from hearsay.pipeline.metrics.messages import in_milliseconds, latencies_of_rows, messages_table
 from hearsay.pipeline.metrics.quality import quality_table
 from hearsay.pipeline.metrics.spread import spread_table
 from hearsay.pipeline.rows import run_table, topic_names, trace_rows
@@ -61,10 +61,20 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     step("reading the trace: messages and traffic")
     folders = {run.name: str(store.folder_of(tables.MEMBERSHIPS, run)) for run in runs}
     parts = whole_files.scan(spark, runs, folders).persist()
-    whole = whole_files.messages_of(parts)
-    messages = store.write(tables.MESSAGES, _with_spanning(whole, runs, message_rows, members, facts))
+    exact, by_hops = whole_files.exact_latencies_of(parts), whole_files.latencies_of(parts)
+    told = whole_files.messages_of(parts)
+    spanning = _spanning(spark, runs, message_rows)
+    if spanning is not None:
+        told = told.unionByName(messages_table(spanning, members, facts))
+        slow = latencies_of_rows(spanning, facts)
+        exact = exact.unionByName(slow.drop("hops"))
+        by_hops = by_hops.unionByName(in_milliseconds(slow))
+    messages = store.write(tables.MESSAGES, told)
     step("latencies and bytes")
-    store.write(tables.LATENCY, whole_files.latencies_of(parts))
+    store.write(
+        tables.LATENCY,
+        by_hops.groupBy("run", "topic", "latency_ms", "hops").agg(F.sum("deliveries").alias("deliveries")),
+    )
     sent = store.write(tables.TRAFFIC, whole_files.traffic_table(parts))
     store.write(tables.CONTROL, traffic.control_table(sent))
     balance = store.write(tables.BALANCE, traffic.balance_table(spark, sent, members, runs))
@@ -88,7 +98,7 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
         topic_names(spark, runs),
         nodes,
         messages,
-        whole_files.exact_latencies_of(parts),
+        exact,
         traffic.control_share(sent),
         balance,
         kept,
@@ -99,17 +109,13 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     seen.unpersist()
 
 
-def _with_spanning(
-    whole: DataFrame, runs: Sequence[RunFacts], message_rows: DataFrame, members: DataFrame, facts: DataFrame
-) -> DataFrame:
-    """The table `messages`, those that span files computed with a shuffle."""
-    spanning = [(run.name, message) for run in runs for message in run.manifest.trace.spanning_messages]
-    if not spanning:
-        return whole
-    chosen = message_rows.where(
-        F.struct("run", "message").isin(*(F.struct(F.lit(run), F.lit(message)) for run, message in spanning))
-    )
-    return whole.unionByName(messages_table(chosen, members, facts))
+def _spanning(spark: SparkSession, runs: Sequence[RunFacts], message_rows: DataFrame) -> DataFrame | None:
+    """The rows of messages that do not lie whole in a file; they take a shuffle."""
+    listed = [(run.name, message) for run in runs for message in run.manifest.trace.spanning_messages]
+    if not listed:
+        return None
+    names = local_lines(spark, listed, "run string, message bigint")
+    return message_rows.join(F.broadcast(names), ["run", "message"], "semi")
 
 
 def _json_of(row: dict[str, Any]) -> dict[str, Any]:

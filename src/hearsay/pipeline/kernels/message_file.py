@@ -62,9 +62,12 @@ class MessagePass:
     """(topic, node, kind) -> parts, ids and bytes out, the same in."""
 
 
-def pass_over(rows: ColumnArrays, members: dict[int, Eligibility], end_us: int, window_us: int) -> MessagePass:
-    """All there is to say of these rows."""
-    kept = rows[Column.MESSAGE] >= 0
+def pass_over(
+    rows: ColumnArrays, members: dict[int, Eligibility], end_us: int, window_us: int, spanning: tuple[int, ...] = ()
+) -> MessagePass:
+    """All there is to say of these rows. Of messages that span files only the traffic is said here."""
+    traffic = _traffic(rows, end_us)
+    kept = (rows[Column.MESSAGE] >= 0) & ~np.isin(rows[Column.MESSAGE], spanning)
     if not kept.all():
         rows = {column: values[kept] for column, values in rows.items()}
     messages = rows[Column.MESSAGE]
@@ -103,6 +106,7 @@ def pass_over(rows: ColumnArrays, members: dict[int, Eligibility], end_us: int, 
         eligible[chosen] = member.count(published[chosen], window_end[chosen])
         mine = np.flatnonzero((topics[owner] == topic) & known)
         is_eligible[mine] = member.holds(nodes[mine], published[owner[mine]], window_end[owner[mine]])
+    is_eligible = _first_of_each(is_eligible, owner, nodes, latency)
     delivered_eligible = np.bincount(owner[is_eligible], minlength=count)
 
     measured = known & away
@@ -144,8 +148,21 @@ def pass_over(rows: ColumnArrays, members: dict[int, Eligibility], end_us: int, 
         Sums(np.stack([topics, ids], 1).astype(np.int64), np.stack(figures, 1).astype(np.int64)),
         _exact_latencies(topics[owner[measured]], latency[measured]),
         _latencies(topics[owner[measured]], latency[measured], hops[measured]),
-        _traffic(rows, end_us),
+        traffic,
     )
+
+
+def _first_of_each(chosen: NDArray[np.bool_], owner: Ints, nodes: Ints, latency: Ints) -> NDArray[np.bool_]:
+    """The earliest delivery of each message at each node: one that went down and came back may have two."""
+    places = np.flatnonzero(chosen)
+    keys = owner[places].astype(np.int64) * (int(nodes.max(initial=0)) + 1) + nodes[places]
+    if len(np.unique(keys)) == len(keys):
+        return chosen
+    order = np.lexsort((latency[places], keys))
+    _, first = np.unique(keys[order], return_index=True)
+    kept = np.zeros(len(chosen), dtype=bool)
+    kept[places[order[first]]] = True
+    return kept
 
 
 class _Ordered:
@@ -198,8 +215,24 @@ def _copies(rows: ColumnArrays, index: Ints, count: int, end_us: int, away: Ints
     derived = np.bincount(index[arrived], minlength=count) - np.bincount(index[vanished], minlength=count)
     simulated = np.bincount(index[sent], minlength=count) > 0
     copies = np.where(simulated, derived, away + told + rejected)
-    duplicates = np.where(simulated, np.maximum(derived - away - rejected, 0), told)
+    first = away + rejected + _handed_over(rows, index, count, arrived, vanished)
+    duplicates = np.where(simulated, np.maximum(derived - first, 0), told)
     return copies, duplicates, rejected
+
+
+def _handed_over(
+    rows: ColumnArrays, index: Ints, count: int, arrived: NDArray[np.bool_], vanished: NDArray[np.bool_]
+) -> Ints:
+    """First copies that a script handed to nodes outside the topic: they pass them on and deliver nothing."""
+    injected = rows[Column.VIA] == Via.INJECT
+    width = max(int(rows[Column.PEER].max(initial=0)), int(rows[Column.REMOTE].max(initial=0))) + 1
+
+    def pairs(chosen: NDArray[np.bool_], end: Column) -> Ints:
+        return index[chosen].astype(np.int64) * width + rows[end][chosen]
+
+    handed = np.setdiff1d(pairs(arrived & injected, Column.REMOTE), pairs(vanished & injected, Column.REMOTE))
+    delivered = pairs(rows[Column.EVENT] == TraceEvent.DELIVER, Column.PEER) if len(handed) else handed
+    return np.bincount(np.setdiff1d(handed, delivered) // width, minlength=count)
 
 
 def _arrivals(rows: ColumnArrays, end_us: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -63,6 +63,8 @@ def mesh_parts(
 
     def work(key: tuple[Any, ...], changed: Any, members: Any) -> Any:
         run, topic = key[0].as_py(), key[1].as_py()
+        if not changed.num_rows:
+            return _arrow_schema().empty_table()  # the router keeps no mesh
         return _snapshots(run, topic, changed, members, times[run])
 
     by_topic: Any = rows.groupBy("run", "topic").cogroup(memberships.groupBy("run", "topic"))

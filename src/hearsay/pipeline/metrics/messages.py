@@ -30,12 +30,27 @@ def messages_table(rows: DataFrame, memberships: DataFrame, runs: DataFrame) -> 
     figures = _figures(deliveries)
     reached = _reached(deliveries, memberships, eligible)
     joined = rows.groupBy(*_KEY).agg(F.min("topic").alias("topic"))
-    for other in (published.drop("topic"), eligible, figures, counts, reached):
+    for other in (published.drop("topic"), eligible, figures, counts, reached, _handed_over(rows)):
         joined = joined.join(other, _KEY, "left")
     counted = joined.fillna(
-        0, ["delivered", "away", "arrived", "vanished", "rejected", "told_duplicates", "by_iwant"]
+        0, ["delivered", "away", "arrived", "vanished", "rejected", "told_duplicates", "by_iwant", "handed"]
     )
     return finish(_with_copies(counted))
+
+
+def latencies_of_rows(rows: DataFrame, runs: DataFrame) -> DataFrame:
+    """(run, topic, latency_us, hops, deliveries) over deliveries away from the publisher."""
+    rows = rows.where(F.col("message").isNotNull()).join(F.broadcast(runs), "run")
+    measured = _deliveries(rows, _published(rows)).where(F.col("away") & F.col("latency_us").isNotNull())
+    return measured.groupBy("run", "topic", "latency_us", "hops").agg(F.count("*").alias("deliveries"))
+
+
+def in_milliseconds(latencies: DataFrame) -> DataFrame:
+    """`latencies_of_rows` with latencies rounded down to milliseconds."""
+    milliseconds = F.floor(F.col("latency_us") / 1000).cast("bigint")
+    return latencies.select(
+        "run", "topic", milliseconds.alias("latency_ms"), F.col("hops").cast("bigint"), "deliveries"
+    )
 
 
 def finish(figures: DataFrame) -> DataFrame:
@@ -113,6 +128,20 @@ def _counts(rows: DataFrame) -> DataFrame:
     )
 
 
+def _handed_over(rows: DataFrame) -> DataFrame:
+    """First copies that a script handed to nodes outside the topic: they pass them on and deliver nothing."""
+    injected = rows.where(F.col("via") == "inject").select(*_KEY, F.col("remote").alias("node"), "event", "reason", "time_us",
+                                                           "delay_us", "end_us")  # fmt: skip
+    arrived = injected.where(
+        (F.col("event") == "send_rpc") & (F.col("time_us") + F.col("delay_us") < F.col("end_us"))
+    )
+    vanished = injected.where((F.col("event") == "drop_rpc") & F.col("reason").isin(*ARRIVED_NOT))
+    delivered = rows.where(F.col("event") == "deliver").select(*_KEY, F.col("peer").alias("node"))
+    pair = [*_KEY, "node"]
+    handed = arrived.select(*pair).distinct().join(vanished.select(*pair), pair, "anti").join(delivered, pair, "anti")
+    return handed.groupBy(*_KEY).agg(F.count("*").alias("handed"))
+
+
 def _figures(deliveries: DataFrame) -> DataFrame:
     away = F.col("away")
     measured = F.when(away, F.col("latency_us"))
@@ -137,8 +166,11 @@ def _figures(deliveries: DataFrame) -> DataFrame:
 def _reached(deliveries: DataFrame, memberships: DataFrame, eligible: DataFrame) -> DataFrame:
     """When which share of the eligible had the message."""
     inside = (F.col("since_us") <= F.col("published_us")) & (F.col("until_us") >= F.col("window_end_us"))
+    first = deliveries.groupBy(*_KEY, "topic", "node", "published_us", "window_end_us").agg(
+        F.min("latency_us").alias("latency_us")
+    )
     ranked = (
-        deliveries.join(memberships, ["run", "topic", "node"])
+        first.join(memberships, ["run", "topic", "node"])
         .where(inside)
         .withColumn("rank", F.row_number().over(Window.partitionBy(*_KEY).orderBy("latency_us")))
         .join(eligible, _KEY)
@@ -162,7 +194,7 @@ def _with_copies(counted: DataFrame) -> DataFrame:
     simulated = F.col("sent") > 0
     derived = F.col("arrived") - F.col("vanished")
     told = F.col("away") + F.col("told_duplicates") + F.col("rejected")
-    derived_duplicates = F.greatest(derived - F.col("away") - F.col("rejected"), F.lit(0))
+    derived_duplicates = F.greatest(derived - F.col("away") - F.col("rejected") - F.col("handed"), F.lit(0))
     return counted.withColumns(
         {
             "copies": F.when(simulated, derived).otherwise(told),

@@ -94,10 +94,7 @@ def work_on(task: FileTask) -> Iterator[Any]:
         yield from _batches("traffic", task.run, traffic_of(rows, kinds, rows[Column.COUNT], task.end_us))
         return
     rows = read_columns(task.path, NEEDED)
-    if task.spanning:
-        whole = ~np.isin(rows[Column.MESSAGE], task.spanning)
-        rows = {column: values[whole] for column, values in rows.items()}
-    done = pass_over(rows, _members(task), task.end_us, task.window_us)
+    done = pass_over(rows, _members(task), task.end_us, task.window_us, task.spanning)
     yield from _batches("message", task.run, done.figures)
     yield from _batches("exact", task.run, done.exact_latency)
     yield from _batches("latency", task.run, done.latency)
