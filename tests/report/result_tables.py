@@ -10,12 +10,33 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hearsay.pipeline.tables import (
-    BALANCE, CHURN, CONTROL, DEGREES, HEADLINE, LATENCY, MESH, MESH_LINKS, MESSAGES, METRICS_FOLDER, QUALITY,
-    RESILIENCE, SPREAD, STATE, TABLES, TRAFFIC, MetricTable,
-)  # fmt: skip
+    BALANCE,
+    CHURN,
+    CONTROL,
+    DEGREES,
+    HEADLINE,
+    LATENCY,
+    MESH,
+    MESH_LINKS,
+    MESSAGES,
+    METRICS_FOLDER,
+    QUALITY,
+    RESILIENCE,
+    SPREAD,
+    STATE,
+    TABLES,
+    TRAFFIC,
+    MetricTable,
+)
 
 HOSTILE = """<script>alert(1)</script>"'&\u202e</title><!--"""
-TYPES = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "double": pa.float64(), "boolean": pa.bool_()}
+TYPES = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+}
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -75,7 +96,9 @@ def _topic_rows(topic: int, topic_name: str, nodes: int, messages: int, slow: in
         hops = min(node, nodes - node)
         sender = node - 1 if node <= nodes // 2 else (node + 1) % nodes
         via = "iwant" if node == 3 else "mesh"
-        spread.append({"message": 1, "node": node, "remote": sender, "after_us": hops * hop_us, "hops": hops, "via": via})
+        spread.append(
+            {"message": 1, "node": node, "remote": sender, "after_us": hops * hop_us, "hops": hops, "via": via}
+        )
     due = nodes * messages
     rows: dict[str, list[dict[str, Any]]] = {
         HEADLINE.name: [
@@ -118,7 +141,9 @@ def _topic_rows(topic: int, topic_name: str, nodes: int, messages: int, slow: in
             for second in (1, messages)
             for degree, count in ((1, 1), (2, nodes - 2), (3, 1))
         ],
-        MESH_LINKS.name: [{"node": node, "remote": (node + step) % nodes} for node in range(nodes) for step in (1, -1)],
+        MESH_LINKS.name: [
+            {"node": node, "remote": (node + step) % nodes} for node in range(nodes) for step in (1, -1)
+        ],
         CHURN.name: [
             {"second": second, "nodes_up": nodes, "came": 0, "went": 0, "messages": 1, "eligible": nodes,
              "delivered": nodes - (second == 0), "ratio": (nodes - (second == 0)) / nodes}

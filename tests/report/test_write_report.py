@@ -68,13 +68,13 @@ def report(tmp_path: Path, *runs: Path) -> Read:
 def test_answers_say_the_figures_of_the_tables(tmp_path):
     text = report(tmp_path, write_run(tmp_path / "ring")).text
     for said in (
-        "99.50 %: 1 of the 200 deliveries due are missing; 1 of 10 messages did not reach every eligible node."
-        .replace("99.50", "99.5"),
+        "99.5 %: 1 of the 200 deliveries due are missing; 1 of 10 messages did not reach every eligible node.",
         "Half of the deliveries took at most 50 ms, 99 of 100 at most 100 ms, the slowest 100 ms.",
         "Copies crossed 5 links on average, at most 10.",
         "1.5 copies arrived per delivery; 1 is the least possible. 12.5 % of the bytes sent were control.",
         "6 disturbances (nodes that came or went): the delivery ratio was 100 % before, 97.5 % during.",
-        "Not measured after: no message with eligible nodes was published then. It healed 1.5 s after the last of them.",
+        "Not measured after: no message with eligible nodes was published then.",
+        "It healed 1.5 s after the last of them.",
         "Not answered by runs of one size (20 nodes)",
         "A node sent 1.23 kB on average, the busiest 2.5 times that. The Gini coefficient is 0.25",
         "A node kept 1.5 kB on average, at most 2.5 kB; at most 30 entries.",
@@ -89,16 +89,21 @@ def test_charts_hold_the_figures_of_the_tables(tmp_path):
     assert latency["y"] == pytest.approx([2 * hops / 19 for hops in range(1, 10)] + [1], abs=1e-4)
     p50, p99 = page.figure("latency-over-time")["series"]
     assert (p50["x"], p50["y"], p99["y"]) == (list(range(10)), [50] * 10, [100] * 10)
-    assert page.figure("copies")["series"][0]["values"] == pytest.approx([270 / 190 - 100 / 190 + 0, 10 / 190, 90 / 190, 0],
-                                                                         abs=1e-4)  # fmt: skip
+    (copies,) = page.figure("copies")["series"]
+    assert copies["values"] == pytest.approx([180 / 190, 10 / 190, 90 / 190, 0], abs=1e-4)
     control = page.figure("control")["series"][0]
     assert dict(zip(control["categories"], control["values"], strict=True)) == {"ihave": 3, "iwant": 2}
     (load,) = page.figure("load")["series"]
-    assert load["y"] == [160, *(100 * node for node in range(2, 21))] or load["y"][-1] == 2000
+    assert load["y"] == [160, *(100 * node for node in range(2, 21))]
     (mesh,) = page.figure("mesh")["series"]
     assert (set(mesh["low"]), set(mesh["y"]), set(mesh["high"])) == ({1}, {2}, {3})
     degrees = page.figure("degrees")["series"][0]
-    assert dict(zip(degrees["categories"], degrees["values"], strict=True)) == {"0": 0, "1": 0.05, "2": 0.9, "3": 0.05}
+    assert dict(zip(degrees["categories"], degrees["values"], strict=True)) == {
+        "0": 0,
+        "1": 0.05,
+        "2": 0.9,
+        "3": 0.05,
+    }
     up, ratio = page.figure("churn")["series"]
     assert up["y"] == [20, 20, 20, 20, 17, 17, 20, 20, 20, 20]
     assert (ratio["x"], ratio["y"]) == ([0, 2, 4, 6, 8], [0.95, 1, 1, 1, 1])
@@ -113,7 +118,9 @@ def test_charts_hold_the_figures_of_the_tables(tmp_path):
 def test_runs_of_two_sizes_answer_the_question_of_scale(tmp_path):
     runs = [write_run(tmp_path / "small"), write_run(tmp_path / "large", nodes=40, slow=3)]
     page = report(tmp_path, *runs)
-    assert "From 20 to 40 nodes (runs of floodsub): delivered 99.5 % → 99.75 %; p99 latency 100 ms → 300 ms" in page.text
+    assert (
+        "From 20 to 40 nodes (runs of floodsub): delivered 99.5 % → 99.75 %; p99 latency 100 ms → 300 ms" in page.text
+    )
     assert page.data["runs"] == ["small", "large"]
     assert [line["run"] for line in page.figure("latency")["series"]] == [0, 1]
 
@@ -146,7 +153,6 @@ def test_hostile_names_are_text(tmp_path):
     assert not any(name == "img" for name, _ in page.tags)
     assert {name for name, _ in page.tags} >= {"title", "main", "figure"}
     assert not any(key.startswith("on") for _, attributes in page.tags for key in attributes)
-    assert page.data["topics"] == [HOSTILE.replace("\u202e", "\\u202e"), "ok"]
 
 
 def test_no_address_but_places_in_the_page(tmp_path):
@@ -163,7 +169,7 @@ def test_every_figure_has_its_table_and_definition(tmp_path):
     page = report(tmp_path, write_run(tmp_path / "ring"))
     identities = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
     assert {f"table-{figure['id']}" for figure in page.data["figures"]} <= identities
-    assert set(definitions()) - {"delivery", "eligible"} == set(TABLES)
+    assert set(definitions()) - {"delivery", "eligible"} <= set(TABLES)
     assert "12 of 21 rows of metrics/traffic" not in page.text
     assert "12 of 22 rows of metrics/traffic" in page.text
 
@@ -171,7 +177,8 @@ def test_every_figure_has_its_table_and_definition(tmp_path):
 def test_many_topics_are_chosen_by_messages_and_the_rest_counted(tmp_path):
     names = [f"topic-{number:02}" for number in range(40)]
     page = report(tmp_path, write_run(tmp_path / "many", topics=names))
-    assert page.data["topics"] == names[:MOST_TOPICS]
+    options = [attributes["value"] for name, attributes in page.tags if name == "option"]
+    assert options == [str(place) for place in range(MOST_TOPICS)]
     assert f"and {40 - MOST_TOPICS} smaller topics in the table only" in page.text
     assert names[-1] in page.text
 

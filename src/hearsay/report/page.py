@@ -315,7 +315,6 @@ def _data(selection: Selection, figures: Sequence[Figure]) -> Html:
     return json_for_script(
         {
             "runs": [_shortened(run.label, 40) for run in selection.runs],
-            "topics": [_shortened(name, 40) for name in selection.topics],
             "figures": [each.to_json() for each in figures],
         }
     )
