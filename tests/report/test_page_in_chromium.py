@@ -68,9 +68,8 @@ def choose_topic(page: Page, place: int) -> None:
 
 
 def scrub(page: Page, place: int) -> None:
-    page.value(
-        f"(s => {{ s.value = {place}; s.dispatchEvent(new Event('input')); }})(document.querySelector('#spread input'))"
-    )
+    slider = "document.querySelector('#spread input')"
+    page.value(f"{slider}.value = {place}; {slider}.dispatchEvent(new Event('input'))")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -19,14 +19,16 @@ from typing import Any
 
 import pyarrow.dataset
 
-from hearsay.pipeline.tables import CHURN, HEADLINE, MESSAGES, METRICS_FOLDER, MetricTable
+from hearsay.pipeline.tables import BALANCE, CHURN, HEADLINE, MESSAGES, METRICS_FOLDER, MetricTable
 from hearsay.report.errors import ReportError
 from hearsay.trace.arrow import compute, pa
+from hearsay.trace.run_folder import DICTIONARIES
 
 dataset: Any = pyarrow.dataset
 
 MOST_TOPICS = 6
 SUCCESS = "_SUCCESS"
+SCRIPT_ROLE = "script"
 US_PER_S = 1_000_000
 
 _A_DAY_US = 86_400 * US_PER_S
@@ -55,6 +57,8 @@ class View:
     place: int
     topic: int
     headline: Row
+    nodes: int | None
+    """The topic's nodes: its members and whoever sent for it."""
     alone: bool
     """The run has no other topic."""
 
@@ -92,6 +96,29 @@ class Run:
         except (OSError, pa.ArrowInvalid) as error:
             raise _unreadable(self.folder, table, error) from error
 
+    def nodes_of(self, headline: Row) -> int | None:
+        """The nodes of a topic, as the balance of their load counts them; of the run, where it says nothing."""
+        return self._balanced.get(headline["topic"]) or headline["nodes"]
+
+    def without_scripts(self, table: Any) -> Any:
+        """Rows of nodes: a script that hands messages in sends, too, but is none."""
+        return table.filter(compute.invert(compute.is_in(table.column("node"), self._scripts)))
+
+    @cached_property
+    def _balanced(self) -> dict[int | None, int]:
+        return {row["topic"]: row["nodes"] for row in self.read(BALANCE, "topic", "nodes").to_pylist()}
+
+    @cached_property
+    def _scripts(self) -> Any:
+        path = self.folder / DICTIONARIES / "peers.parquet"
+        if not path.is_file():
+            return pa.array([], pa.int32())
+        try:
+            table = dataset.dataset(path, format="parquet").to_table(filter=dataset.field("role") == SCRIPT_ROLE)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise ReportError(f"{path}: cannot be read ({_first_line(error)})") from error
+        return table.column("peer").combine_chunks()
+
     @cached_property
     def start_us(self) -> int:
         """Where charts start the run's clock: at zero, or with real nodes' clocks at the first whole second."""
@@ -125,7 +152,7 @@ def open_runs(folders: Sequence[Path]) -> Selection:
     topics = by_size[:MOST_TOPICS]
     for index, run in enumerate(runs):
         run.views = [
-            View(index, place, row["topic"], row, len(run.headlines) == 1)
+            View(index, place, row["topic"], row, run.nodes_of(row), len(run.headlines) == 1)
             for place, topic in enumerate(topics)
             for row in run.headlines
             if topic_name(row) == topic
@@ -197,5 +224,8 @@ def _path(folder: Path, table: MetricTable) -> Path:
 
 
 def _unreadable(folder: Path, table: MetricTable, error: Exception) -> ReportError:
-    first_line = str(error).partition("\n")[0]
-    return ReportError(f"{_path(folder, table)}: cannot be read ({first_line})")
+    return ReportError(f"{_path(folder, table)}: cannot be read ({_first_line(error)})")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

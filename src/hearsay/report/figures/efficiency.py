@@ -45,11 +45,14 @@ def copies_per_delivery(runs: Sequence[Run]) -> Figure:
 def control_overhead(runs: Sequence[Run]) -> Figure:
     found: list[tuple[View, dict[str, float]]] = []
     notes: list[tuple[View, str]] = []
+    absent: list[tuple[View, str]] = []
     for run in runs:
         table = run.read(CONTROL, "topic", "kind", "bytes", "bytes_share")
         for view in run.views:
             rows = view.rows_and_loose(table).to_pylist()
-            nodes = view.headline["nodes"]
+            nodes = view.nodes
+            if rows and not nodes:
+                absent.append((view, "not measured: the number of nodes is not known."))
             if rows and nodes:
                 found.append((view, {row["kind"]: row["bytes"] / nodes for row in rows if row["kind"] != PAYLOAD}))
                 share = view.headline["control_bytes_share"]
@@ -71,6 +74,7 @@ def control_overhead(runs: Sequence[Run]) -> Figure:
         x=Axis("bytes sent per node", "bytes"),
         panels=[Panel(Axis("kind", "count"))],
         notes=notes,
+        absent=absent,
     )
 
 

@@ -12,6 +12,8 @@ from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
 from hearsay.report.run import US_PER_S, Run
 
+LONG_TAIL = 12
+
 
 def delivery_cdf(runs: Sequence[Run]) -> Figure:
     series: list[dict[str, Any]] = []
@@ -29,7 +31,7 @@ def delivery_cdf(runs: Sequence[Run]) -> Figure:
         kind="lines",
         source=LATENCY,
         series=series,
-        x=Axis("latency", "ms", can_be_log=True),
+        x=Axis("latency", "ms", "log" if any(_long_tail(line) for line in series) else "linear", can_be_log=True),
         panels=[Panel(Axis("share of deliveries", "percent", top=1))],
     )
 
@@ -66,6 +68,12 @@ def latency_over_time(runs: Sequence[Run]) -> Figure:
         panels=[Panel(Axis("latency of a message", "ms", can_be_log=True))],
         measures=["p50", "p99"],
     )
+
+
+def _long_tail(line: dict[str, Any]) -> bool:
+    """The slowest is so far from the middle that it would press the rest of the curve into the axis."""
+    median = next(x for x, share in zip(line["x"], line["y"], strict=True) if share >= 0.5)
+    return bool(line["x"][-1] > LONG_TAIL * max(median, 1))
 
 
 def _median(values: np.ndarray[Any, Any]) -> float:

@@ -18,11 +18,11 @@ def load_per_node(runs: Sequence[Run]) -> Figure:
     series: list[dict[str, Any]] = []
     notes: list[tuple[View, str]] = []
     for run in runs:
-        table = run.read(TRAFFIC, "topic", "node", "bytes_out")
+        table = run.without_scripts(run.read(TRAFFIC, "topic", "node", "bytes_out"))
         for view in run.views:
             rows = view.rows(table)
             loads = column(rows.group_by("node").aggregate([("bytes_out", "sum")]), "bytes_out_sum")
-            nodes = max(view.headline["nodes"] or 0, len(loads))
+            nodes = max(view.nodes or 0, len(loads))
             ranks, values = thinning.sorted_load(loads, nodes)
             share = thinning.share_of_busiest(loads, nodes, BUSIEST)
             if share is not None:
