@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
@@ -172,6 +173,15 @@ def test_every_figure_has_its_table_and_definition(tmp_path):
     assert set(definitions()) - {"delivery", "eligible"} <= set(TABLES)
     assert "12 of 21 rows of metrics/traffic" not in page.text
     assert "12 of 22 rows of metrics/traffic" in page.text
+
+
+def test_a_script_is_no_node(tmp_path):
+    run = write_run(tmp_path / "ring")
+    (run / "dictionary").mkdir()
+    roles = pa.table({"peer": pa.array([19, 7], pa.int32()), "role": ["script", "node"]})
+    pa.parquet.write_table(roles, run / "dictionary" / "peers.parquet")
+    (load,) = report(tmp_path, run).figure("load")["series"]
+    assert load["y"][-1] == 1900
 
 
 def test_many_topics_are_chosen_by_messages_and_the_rest_counted(tmp_path):

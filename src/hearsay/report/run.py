@@ -27,6 +27,8 @@ from hearsay.trace.run_folder import DICTIONARIES
 dataset: Any = pyarrow.dataset
 
 MOST_TOPICS = 6
+MOST_VIEWS = 36
+"""Views whose charts keep the report below 5 MB: the more runs, the fewer topics can be chosen."""
 SUCCESS = "_SUCCESS"
 SCRIPT_ROLE = "script"
 US_PER_S = 1_000_000
@@ -149,7 +151,7 @@ def open_runs(folders: Sequence[Path]) -> Selection:
         for row in run.headlines:
             messages[topic_name(row)] = messages.get(topic_name(row), 0) + (row["messages"] or 0)
     by_size = sorted(messages, key=lambda name: (-messages[name], name))
-    topics = by_size[:MOST_TOPICS]
+    topics = by_size[: max(1, min(MOST_TOPICS, MOST_VIEWS // len(runs)))]
     for index, run in enumerate(runs):
         run.views = [
             View(index, place, row["topic"], row, run.nodes_of(row), len(run.headlines) == 1)
