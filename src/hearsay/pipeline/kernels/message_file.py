@@ -231,8 +231,8 @@ def _handed_over(
         return index[chosen].astype(np.int64) * width + rows[end][chosen]
 
     handed = np.setdiff1d(pairs(arrived & injected, Column.REMOTE), pairs(vanished & injected, Column.REMOTE))
-    delivered = pairs(rows[Column.EVENT] == TraceEvent.DELIVER, Column.PEER) if len(handed) else handed
-    return np.bincount(np.setdiff1d(handed, delivered) // width, minlength=count)
+    judged = np.isin(rows[Column.EVENT], (TraceEvent.DELIVER, TraceEvent.REJECT))
+    return np.bincount(np.setdiff1d(handed, pairs(judged, Column.PEER)) // width, minlength=count)
 
 
 def _arrivals(rows: ColumnArrays, end_us: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

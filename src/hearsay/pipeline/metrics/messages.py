@@ -130,15 +130,14 @@ def _counts(rows: DataFrame) -> DataFrame:
 
 def _handed_over(rows: DataFrame) -> DataFrame:
     """First copies that a script handed to nodes outside the topic: they pass them on and deliver nothing."""
-    injected = rows.where(F.col("via") == "inject").select(*_KEY, F.col("remote").alias("node"), "event", "reason", "time_us",
-                                                           "delay_us", "end_us")  # fmt: skip
+    injected = rows.where(F.col("via") == "inject").withColumn("node", F.col("remote"))
     arrived = injected.where(
         (F.col("event") == "send_rpc") & (F.col("time_us") + F.col("delay_us") < F.col("end_us"))
     )
     vanished = injected.where((F.col("event") == "drop_rpc") & F.col("reason").isin(*ARRIVED_NOT))
-    delivered = rows.where(F.col("event") == "deliver").select(*_KEY, F.col("peer").alias("node"))
+    judged = rows.where(F.col("event").isin("deliver", "reject")).select(*_KEY, F.col("peer").alias("node"))
     pair = [*_KEY, "node"]
-    handed = arrived.select(*pair).distinct().join(vanished.select(*pair), pair, "anti").join(delivered, pair, "anti")
+    handed = arrived.select(*pair).distinct().join(vanished.select(*pair), pair, "anti").join(judged, pair, "anti")
     return handed.groupBy(*_KEY).agg(F.count("*").alias("handed"))
 
 
