@@ -45,9 +45,11 @@ def _reliability(runs: Sequence[Run], view: View) -> str:
         return f"{percent(1)}: all of the {plural(due, 'delivery', 'deliveries')} due were made."
     judged = rows.filter(compute.greater(eligible, 0))
     short = _total(compute.less(judged.column("delivered_eligible"), judged.column("eligible")))
+    whole = len(judged) - short
+    reached = f"{count(whole)} of" if whole else "none of the"
     return (
         f"{percent(row['delivery_ratio'])}: {count(missing)} of the {count(due)} deliveries due are missing; "
-        f"{count(short)} of {plural(len(judged), 'message')} did not reach every eligible node."
+        f"{reached} {plural(len(judged), 'message')} reached every eligible node."
     )
 
 

@@ -69,7 +69,7 @@ class Figure:
             "measures": list(self.measures),
             "series": self.series,
             "absent": [{**place(view), "reason": reason} for view, reason in self.absent],
-            "missing": f"not measured (the table “{self.source.name}” has no rows for it).",
+            "missing": f"the table “{self.source.name}” has no rows for it: not measured, or there was none.",
         }
 
 

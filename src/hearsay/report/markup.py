@@ -28,7 +28,7 @@ def tag(name: str, *content: object, **attributes: str | int | bool | None) -> H
         if value is True:
             parts.append(f" {key}")
         elif value is not None and value is not False:
-            parts.append(f' {key}="{escape(str(value))}"')
+            parts.append(f' {key}="{escape(visible(str(value)))}"')
     return Html(f"<{name}{''.join(parts)}>{join(content)}</{name}>")
 
 

@@ -322,7 +322,7 @@ def _data(selection: Selection, figures: Sequence[Figure]) -> Html:
 
 def _name(name: str) -> Html:
     """A name from outside; isolated, so that its direction does not disturb the text around it."""
-    return tag("bdi", name, class_="name")
+    return tag("bdi", name, class_="name", title=name)
 
 
 def _shortened(name: str, most: int) -> str:

@@ -30,7 +30,8 @@ function drawMesh(box, figure, series) {
       neighbours[b].push(a);
       all += line(a, b);
     }
-    svg(surface, "path", { d: all, class: "link" });
+    const opacity = Math.min(0.6, Math.max(0.2, 250 / each.links.length));
+    svg(surface, "path", { d: all, class: "link", "stroke-opacity": opacity });
     const strong = svg(surface, "path", { d: "", class: "link strong" });
     const size = each.nodes.length > 200 ? 5 : 8;
     const shapes = each.nodes.map((_, index) =>
@@ -126,7 +127,7 @@ function spreadPicture(part, figure, each) {
     return svg(surface, "path", { d: `M${x} ${y}L${each.x[index]} ${each.y[index]}`, class: "way" });
   });
   const asked = each.vias.indexOf("iwant");
-  const size = each.nodes.length > 250 ? 5.5 : 9;
+  const size = Math.min(9, Math.max(4, 100 / Math.sqrt(each.nodes.length)));
   const dots = each.nodes.map((node, index) => {
     const hollow = each.via[index] === asked ? " asked" : "";
     const dot = svg(surface, "circle", { cx: each.x[index], cy: each.y[index], r: size, class: `dot${hollow}` });
