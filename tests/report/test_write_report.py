@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
-from hearsay.pipeline.tables import HEADLINE, LATENCY, METRICS_FOLDER, QUALITY, RESILIENCE, TABLES, TRAFFIC
+from hearsay.pipeline.tables import CONTROL, HEADLINE, LATENCY, METRICS_FOLDER, QUALITY, RESILIENCE, TABLES, TRAFFIC
 from hearsay.report.definitions import definitions
 from hearsay.report.errors import ReportError
 from hearsay.report.run import MOST_TOPICS
@@ -154,6 +154,17 @@ def test_hostile_names_are_text(tmp_path):
     assert not any(name == "img" for name, _ in page.tags)
     assert {name for name, _ in page.tags} >= {"title", "main", "figure"}
     assert not any(key.startswith("on") for _, attributes in page.tags for key in attributes)
+
+
+def test_hostile_words_in_charts_stay_in_the_data(tmp_path):
+    run = write_run(tmp_path / "ring")
+    kind = "</script><script>alert(1)</script><!--<script>"
+    write_table(
+        run, CONTROL, [{"run": "ring", "topic": 0, "kind": kind, "parts": 1, "bytes": 20, "bytes_share": 1.0}]
+    )
+    page = report(tmp_path, run)
+    assert len(page.scripts) == 2
+    assert page.figure("control")["series"][0]["categories"] == [kind]
 
 
 def test_no_address_but_places_in_the_page(tmp_path):
