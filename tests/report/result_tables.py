@@ -42,13 +42,15 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def write_table(run: Path, table: MetricTable, rows: Rows | pa.Table, parts: int = 1) -> None:
-    """Rows that leave out a column have null there. With several parts, several files."""
+    """Write a table in place of what stood there. Rows that leave out a column have null there."""
     schema = pa.schema([(name, TYPES[kind]) for name, kind in table.columns])
     if not isinstance(rows, pa.Table):
         assert all(set(row) <= set(table.names) for row in rows), table.name
         rows = pa.Table.from_pylist([{name: row.get(name) for name in table.names} for row in rows], schema=schema)
     folder = run / METRICS_FOLDER / table.name
     folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.parquet"):
+        old.unlink()
     size = -(-len(rows) // parts)
     for part in range(parts):
         pq.write_table(rows.slice(part * size, size).cast(schema), folder / f"part-{part:05}-snappy.parquet")
