@@ -14,7 +14,8 @@ MAY_IMPORT = {
     "trace": {"trace", "core"},
     "sim": {"sim", "trace", "core"},
     "pipeline": {"pipeline", "trace", "core"},
-    "cli": {"cli", "pipeline", "sim", "trace", "core"},
+    "report": {"report", "pipeline", "trace", "core"},
+    "cli": {"cli", "report", "pipeline", "sim", "trace", "core"},
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))
 
