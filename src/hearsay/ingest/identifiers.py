@@ -1,0 +1,87 @@
+"""The names met in one unit of work, numbered as they come.
+
+The final numbers follow from the bytes of all names of a run (`dictionaries`), so neither the hash nor the order in
+which units are decoded shows in a run. The hash has a seed of the process: nobody can prepare a trace whose names
+collide on purpose. Names whose hashes are equal are told apart by their bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from hearsay.ingest.event_decoder import IdTable, Tables, Tally, place_all, rows_needed
+from hearsay.trace.arrow import pa
+from hearsay.trace.schema import TraceEvent
+
+_ALL_BITS = 0xFFFFFFFFFFFFFFFF
+_SEED = int.from_bytes(os.urandom(8), "little")
+_FIRST_NAMES = 1024
+_NO_TIME = np.iinfo(np.int64).max
+
+
+class Identifiers:
+    """Peers, topics, messages and reasons of a unit, and how many events each peer has."""
+
+    def __init__(self, hash_mask: int = _ALL_BITS) -> None:
+        self.tables = Tables(*(_new_table(hash_mask) for _ in Tables._fields))
+        self.tally = Tally(
+            np.zeros((_FIRST_NAMES, len(TraceEvent)), dtype=np.int64), np.array([_NO_TIME], dtype=np.int64)
+        )
+
+    def make_room(self, length: int) -> None:
+        """Make room for what a message of this length can hold."""
+        self.tables = Tables(*(_with_room(table, rows_needed(length), length) for table in self.tables))
+        peers = len(self.tables.peers.hashes)
+        counts = self.tally.events_of_peer
+        if len(counts) < peers:
+            grown = np.zeros((peers, counts.shape[1]), dtype=np.int64)
+            grown[: len(counts)] = counts
+            self.tally = Tally(grown, self.tally.first_ns)
+
+    @property
+    def events(self) -> int:
+        return int(self.tally.events_of_peer.sum())
+
+    @property
+    def first_ns(self) -> int:
+        """The time of the earliest event; only if there are events."""
+        return int(self.tally.first_ns[0])
+
+    def names(self, table: IdTable) -> Any:
+        """The names of a table as an Arrow array of bytes, by number."""
+        used = int(table.used[0])
+        offsets = pa.py_buffer(table.starts[: used + 1].copy())
+        data = pa.py_buffer(table.store[: int(table.starts[used])].copy())
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), used, [None, offsets, data])
+
+
+def _new_table(hash_mask: int) -> IdTable:
+    return IdTable(
+        np.full(4 * _FIRST_NAMES, -1, dtype=np.int32),
+        np.empty(_FIRST_NAMES, dtype=np.uint64),
+        np.zeros(_FIRST_NAMES + 1, dtype=np.int64),
+        np.empty(64 * _FIRST_NAMES, dtype=np.uint8),
+        np.zeros(1, dtype=np.int64),
+        np.array([_SEED, hash_mask], dtype=np.uint64),
+    )
+
+
+def _with_room(table: IdTable, names: int, size: int) -> IdTable:
+    used = int(table.used[0])
+    filled = int(table.starts[used])
+    slots, hashes, starts, store = table.slots, table.hashes, table.starts, table.store
+    if filled + size > len(store):
+        store = np.empty(2 * (filled + size), dtype=np.uint8)
+        store[:filled] = table.store[:filled]
+    if used + names > len(hashes):
+        capacity = 1 << (used + names).bit_length()
+        hashes = np.empty(capacity, dtype=np.uint64)
+        hashes[:used] = table.hashes[:used]
+        starts = np.zeros(capacity + 1, dtype=np.int64)
+        starts[: used + 1] = table.starts[: used + 1]
+        slots = np.full(4 * capacity, -1, dtype=np.int32)
+        place_all(slots, hashes, used)
+    return IdTable(slots, hashes, starts, store, table.used, table.seed)
