@@ -8,7 +8,8 @@ Rules:
   unknown to this version are skipped; an unknown type is not.
 * Older traces differ in names only: ADD_PEER and REMOVE_PEER became ON_NEW_ and ON_CLOSED_OUTBOUND_STREAM in v0.16
   with the same numbers. Where a topic is missing (before August 2020) or a sender (before 2021), the row has none.
-* Identifiers are numbered as they come (`IdTable`): a 64-bit hash finds candidates, the real bytes decide.
+* Two steps, for speed: `decode` leaves in the rows where a name lies (a span), `number_names` puts numbers there.
+  Names are numbered as they come: a 64-bit hash finds candidates, the real bytes decide.
 * The caller has made room for the worst case (`rows_needed`), so nothing here grows.
 
 All compiled code is in this file: numba's cache notices a change of the file only, not of what it imports.
@@ -55,20 +56,14 @@ class IdTable(NamedTuple):
     seed: NDArray[np.uint64]
 
 
-class Tables(NamedTuple):
-    peers: IdTable
-    topics: IdTable
-    messages: IdTable
-    reasons: IdTable
+class Decoded(NamedTuple):
+    """Room for what `decode` finds. Rows hold the number of their event as peer, and spans as other names."""
 
-
-class Tally(NamedTuple):
-    """What is counted beside the rows."""
-
-    events_of_peer: Numbers
-    """By peer and TraceEvent."""
-    first_ns: Numbers
-    """One cell: the time of the earliest event."""
+    rows: Rows
+    events: Numbers
+    """By event: span of the peer, TraceEvent, time."""
+    filled: Numbers
+    """Two cells: rows, events."""
 
 
 def rows_needed(length: int) -> int:
@@ -134,6 +129,8 @@ _K_PUBLISH, _K_SUBSCRIBE, _K_UNSUBSCRIBE = int(PartKind.PUBLISH), int(PartKind.S
 _TIME, _EVENT_COLUMN, _KIND, _PEER = int(Column.TIME_US), int(Column.EVENT), int(Column.KIND), int(Column.PEER)
 _REMOTE, _TOPIC, _MESSAGE = int(Column.REMOTE), int(Column.TOPIC), int(Column.MESSAGE)
 _COUNT, _REASON = int(Column.COUNT), int(Column.REASON)
+_SPAN_BITS = 24
+_SPAN_MASK = (1 << _SPAN_BITS) - 1
 
 
 @compiled
@@ -176,8 +173,9 @@ def _field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
 
 @compiled
 def _texts(data: Data, at: int, end: int, spans: Numbers) -> bool:
-    """Fill `spans[n]` with start and length of field n (1 to 4), a text; start -1 where it is missing."""
-    spans[:, 0] = -1
+    """Fill `spans[n]` with start and length of field n (1 to 4), a text; start -1 where it is missing, as is 0."""
+    for number in range(5):
+        spans[number, 0] = -1
     while at < end:
         tag, start, length, at = _field(data, at, end)
         if at < 0:
@@ -270,8 +268,39 @@ def place_all(slots: NDArray[np.int32], hashes: NDArray[np.uint64], used: int) -
 
 
 @compiled
-def _optional(table: IdTable, data: Data, start: int, length: int) -> int:
-    return -1 if start < 0 else number_of(table, data, start, length)
+def number_names(table: IdTable, data: Data, spans: Numbers, n: int) -> None:
+    """Put the number of each name in the place of its span; -1 stays."""
+    last = -1
+    for index in range(n):
+        span = spans[index]
+        if span < 0:
+            continue
+        start, length = span >> _SPAN_BITS, span & _SPAN_MASK
+        if last >= 0:
+            first = table.starts[last]
+            if table.starts[last + 1] - first == length and _same(table.store, first, data, start, length):
+                spans[index] = last
+                continue
+        last = number_of(table, data, start, length)
+        spans[index] = last
+
+
+@compiled
+def tell_peers(decoded: Decoded, events_of_peer: Numbers) -> int:
+    """Give each row the number of its event's peer, count the events of each; the time of the earliest event."""
+    rows, events = decoded.rows, decoded.events
+    earliest = np.int64(0x7FFFFFFFFFFFFFFF)
+    for index in range(decoded.filled[1]):
+        events_of_peer[events[index, 0], events[index, 1]] += 1
+        earliest = min(earliest, events[index, 2])
+    for index in range(decoded.filled[0]):
+        rows[index, _PEER] = events[rows[index, _PEER], 0]
+    return earliest
+
+
+@compiled
+def _span(start: int, length: int) -> int:
+    return -1 if start < 0 else start << _SPAN_BITS | length
 
 
 @compiled
@@ -293,7 +322,7 @@ def _put_rest(rows: Rows, n: int, kind: int, topic: int, message: int, count: in
 
 @compiled
 def _control(
-    data: Data, at: int, end: int, rows: Rows, n: int, time: int, event: int, peer: int, remote: int, topics: IdTable
+    data: Data, at: int, end: int, rows: Rows, n: int, time: int, event: int, peer: int, remote: int
 ) -> int:
     while at < end:
         tag, start, length, at = _field(data, at, end)
@@ -315,7 +344,7 @@ def _control(
             if number == topic_field:
                 if inner_tag & 7 != 2:
                     return CORRUPT
-                topic = number_of(topics, data, inner_start, inner_length)
+                topic = _span(inner_start, inner_length)
             elif number == ids_field:
                 if inner_tag & 7 != 2:
                     return CORRUPT
@@ -327,7 +356,7 @@ def _control(
 
 
 @compiled
-def _subscription(data: Data, at: int, end: int, topics: IdTable) -> tuple[int, int]:
+def _subscription(data: Data, at: int, end: int) -> tuple[int, int]:
     """(kind or CORRUPT, topic)."""
     kind, topic = _K_UNSUBSCRIBE, -1
     while at < end:
@@ -337,7 +366,7 @@ def _subscription(data: Data, at: int, end: int, topics: IdTable) -> tuple[int, 
         if tag == 8:
             kind = _K_SUBSCRIBE if value else _K_UNSUBSCRIBE
         elif tag == 18:
-            topic = number_of(topics, data, value, length)
+            topic = _span(value, length)
         elif tag >> 3 <= 2:
             return CORRUPT, -1
     return kind, topic
@@ -354,7 +383,6 @@ def _rpc(
     event: int,
     peer: int,
     remote: int,
-    tables: Tables,
     spans: Numbers,
 ) -> int:
     """The rows of RPCMeta, one for each part; the next row or a problem."""
@@ -368,7 +396,7 @@ def _rpc(
         if tag & 7 != 2:
             return CORRUPT
         if number == 3:
-            n = _control(data, start, start + length, rows, n, time, event, peer, remote, tables.topics)
+            n = _control(data, start, start + length, rows, n, time, event, peer, remote)
             if n < 0:
                 return n
             continue
@@ -376,10 +404,10 @@ def _rpc(
         if number == 1:
             if not _texts(data, start, start + length, spans):
                 return CORRUPT
-            message = _optional(tables.messages, data, spans[1, 0], spans[1, 1])
-            topic = _optional(tables.topics, data, spans[2, 0], spans[2, 1])
+            message = _span(spans[1, 0], spans[1, 1])
+            topic = _span(spans[2, 0], spans[2, 1])
         else:
-            kind, topic = _subscription(data, start, start + length, tables.topics)
+            kind, topic = _subscription(data, start, start + length)
             if kind < 0:
                 return CORRUPT
         _put(rows, n, time, event, peer, remote)
@@ -389,10 +417,8 @@ def _rpc(
 
 
 @compiled
-def _event(
-    data: Data, at: int, end: int, rows: Rows, n: int, tables: Tables, tally: Tally, spans: Numbers
-) -> int:
-    """The rows of one TraceEvent; the next row or a problem."""
+def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, number: int, spans: Numbers) -> int:
+    """The rows of one TraceEvent, and its line in `events`; the next row or a problem."""
     kind, time = np.int64(-1), np.int64(-1)
     peer_start, peer_length = np.int64(-1), np.int64(0)
     payload, payload_start, payload_end = np.int64(-1), np.int64(0), np.int64(0)
@@ -421,73 +447,84 @@ def _event(
     if kind < 0 or time < 0 or peer_length == 0 or payload != kind:
         return INCOMPLETE
     event = _EVENT[kind]
-    peer = number_of(tables.peers, data, peer_start, peer_length)
-    remote, topic, message, reason, meta, meta_end = -1, -1, -1, -1, np.int64(0), np.int64(0)
+    events[number, 0] = _span(peer_start, peer_length)
+    events[number, 1] = event
+    events[number, 2] = time
     if not _texts(data, payload_start, payload_end, spans):
         return CORRUPT
-    fields = _FIELDS[kind]
-    span = spans[fields[1]]
-    if fields[1] and span[1] and span[0] >= 0:
-        remote = number_of(tables.peers, data, span[0], span[1])
+    message_field, remote_field, topic_field, reason_field = (
+        _FIELDS[kind, 0],
+        _FIELDS[kind, 1],
+        _FIELDS[kind, 2],
+        _FIELDS[kind, 3],
+    )
+    remote = _span(spans[remote_field, 0], spans[remote_field, 1]) if spans[remote_field, 1] else np.int64(-1)
     if _FIRST_RPC <= kind <= _LAST_RPC:
-        if spans[2, 0] >= 0:
-            meta, meta_end = spans[2, 0], spans[2, 0] + spans[2, 1]
-        n = _rpc(data, meta, meta_end, rows, n, time, event, peer, remote, tables, spans)
-        if n < 0:
-            return n
-    else:
-        if fields[0]:
-            message = _optional(tables.messages, data, spans[fields[0], 0], spans[fields[0], 1])
-        if fields[2]:
-            topic = _optional(tables.topics, data, spans[fields[2], 0], spans[fields[2], 1])
-        if fields[3]:
-            reason = _optional(tables.reasons, data, spans[fields[3], 0], spans[fields[3], 1])
-        _put(rows, n, time, event, peer, remote)
-        _put_rest(rows, n, -1, topic, message, -1, reason)
-        n += 1
-    tally.events_of_peer[peer, event] += 1
-    tally.first_ns[0] = min(tally.first_ns[0], time)
-    return n
+        meta, length = spans[2, 0], spans[2, 1]
+        return n if meta < 0 else _rpc(data, meta, meta + length, rows, n, time, event, number, remote, spans)
+    _put(rows, n, time, event, number, remote)
+    _put_rest(
+        rows,
+        n,
+        -1,
+        _span(spans[topic_field, 0], spans[topic_field, 1]),
+        _span(spans[message_field, 0], spans[message_field, 1]),
+        -1,
+        _span(spans[reason_field, 0], spans[reason_field, 1]),
+    )
+    return n + 1
 
 
 @compiled
-def decode(
-    data: Data, at: int, end: int, batched: bool, rows: Rows, n: int, room: int, tables: Tables, tally: Tally
-) -> tuple[int, int, int]:
+def decode(data: Data, at: int, end: int, batched: bool, decoded: Decoded, room: int) -> tuple[int, int]:
     """Decode the delimited messages of `data[at:end]`, while there is room for messages of `room` bytes together.
 
-    (status, where the first message begins that was not decoded, rows so far). With NO_ROOM and with problems, too.
+    (status, where the first message begins that was not decoded); what was found before it is in `decoded`.
     """
     spans = np.empty((5, 2), dtype=np.int64)
+    rows, events, filled = decoded.rows, decoded.events, decoded.filled
+    n, number, status = np.int64(0), np.int64(0), DONE
     while at < end:
         length, start = _varint(data, at, end)
         if start < 0:
-            return (CORRUPT if end - at >= 10 else NEED_MORE), at, n
+            status = CORRUPT if end - at >= 10 else NEED_MORE
+            break
         if length < 0 or length > MAX_MESSAGE:
-            return TOO_LONG, at, n
+            status = TOO_LONG
+            break
         if length > end - start:
-            return NEED_MORE, at, n
+            status = NEED_MORE
+            break
         if length + 2 > room:
-            return NO_ROOM, at, n
+            status = NO_ROOM
+            break
         room -= length + 2
-        stop = start + length
-        if not batched:
-            n_next = _event(data, start, stop, rows, n, tables, tally, spans)
-            if n_next < 0:
-                return n_next, at, n
-            n = n_next
-        else:
-            inner = start
-            while inner < stop:
+        inner, stop = start, start + length
+        next_row, next_number = n, number
+        while inner < stop or (not batched and inner == start):
+            event_start, event_length = inner, length
+            if batched:
                 tag, event_start, event_length, inner = _field(data, inner, stop)
                 if inner < 0 or tag != 10:
-                    return CORRUPT, at, n
-                n_next = _event(data, event_start, event_start + event_length, rows, n, tables, tally, spans)
-                if n_next < 0:
-                    return n_next, at, n
-                n = n_next
-        at = stop
-    return DONE, at, n
+                    next_row = CORRUPT
+                    break
+            else:
+                inner = stop
+            next_row = _event(
+                data, event_start, event_start + event_length, rows, next_row, events, next_number, spans
+            )
+            if next_row < 0:
+                break
+            next_number += 1
+            if not batched:
+                break
+        if next_row < 0:
+            status = next_row
+            break
+        n, number, at = next_row, next_number, stop
+    filled[0] = n
+    filled[1] = number
+    return status, at
 
 
 @compiled

@@ -12,43 +12,52 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.ingest.event_decoder import IdTable, Tables, Tally, place_all, rows_needed
+from hearsay.ingest.event_decoder import Data, Decoded, IdTable, number_names, place_all, rows_needed, tell_peers
 from hearsay.trace.arrow import pa
-from hearsay.trace.schema import TraceEvent
+from hearsay.trace.schema import Column, TraceEvent
 
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _SEED = int.from_bytes(os.urandom(8), "little")
 _FIRST_NAMES = 1024
-_NO_TIME = np.iinfo(np.int64).max
+_NO_TIME = int(np.iinfo(np.int64).max)
 
 
 class Identifiers:
     """Peers, topics, messages and reasons of a unit, and how many events each peer has."""
 
     def __init__(self, hash_mask: int = _ALL_BITS) -> None:
-        self.tables = Tables(*(_new_table(hash_mask) for _ in Tables._fields))
-        self.tally = Tally(
-            np.zeros((_FIRST_NAMES, len(TraceEvent)), dtype=np.int64), np.array([_NO_TIME], dtype=np.int64)
-        )
+        self.peers = _new_table(hash_mask)
+        self.topics = _new_table(hash_mask)
+        self.messages = _new_table(hash_mask)
+        self.reasons = _new_table(hash_mask)
+        self.events_of_peer = np.zeros((_FIRST_NAMES, len(TraceEvent)), dtype=np.int64)
+        self.first_ns = _NO_TIME
 
     def make_room(self, length: int) -> None:
-        """Make room for what a message of this length can hold."""
-        self.tables = Tables(*(_with_room(table, rows_needed(length), length) for table in self.tables))
-        peers = len(self.tables.peers.hashes)
-        counts = self.tally.events_of_peer
-        if len(counts) < peers:
-            grown = np.zeros((peers, counts.shape[1]), dtype=np.int64)
-            grown[: len(counts)] = counts
-            self.tally = Tally(grown, self.tally.first_ns)
+        """Make room for what messages of this length together can hold."""
+        names = rows_needed(length)
+        self.peers = _with_room(self.peers, names, length)
+        self.topics = _with_room(self.topics, names, length)
+        self.messages = _with_room(self.messages, names, length)
+        self.reasons = _with_room(self.reasons, names, length)
+        if len(self.events_of_peer) < len(self.peers.hashes):
+            grown = np.zeros((len(self.peers.hashes), len(TraceEvent)), dtype=np.int64)
+            grown[: len(self.events_of_peer)] = self.events_of_peer
+            self.events_of_peer = grown
+
+    def number(self, data: Data, decoded: Decoded) -> None:
+        """Put numbers in the place of spans."""
+        rows, (filled, events) = decoded.rows, decoded.filled.tolist()
+        number_names(self.peers, data, decoded.events[:, 0], events)
+        number_names(self.peers, data, rows[:, Column.REMOTE], filled)
+        number_names(self.topics, data, rows[:, Column.TOPIC], filled)
+        number_names(self.messages, data, rows[:, Column.MESSAGE], filled)
+        number_names(self.reasons, data, rows[:, Column.REASON], filled)
+        self.first_ns = min(self.first_ns, tell_peers(decoded, self.events_of_peer))
 
     @property
     def events(self) -> int:
-        return int(self.tally.events_of_peer.sum())
-
-    @property
-    def first_ns(self) -> int:
-        """The time of the earliest event; only if there are events."""
-        return int(self.tally.first_ns[0])
+        return int(self.events_of_peer.sum())
 
     def names(self, table: IdTable) -> Any:
         """The names of a table as an Arrow array of bytes, by number."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from hearsay.ingest.errors import BadSource
 
@@ -42,7 +42,16 @@ _TYPES = {
 }
 
 _Encoder: TypeAlias = Callable[[Any], bytes]
-_Fields: TypeAlias = dict[str, tuple[int, _Encoder]]
+
+
+class _Field(NamedTuple):
+    number: int
+    encode: _Encoder
+    wire: int = 2
+    repeated: bool = False
+
+
+_Fields: TypeAlias = dict[str, _Field]
 
 
 def protobuf_of_lines(lines: Iterable[bytes], first_line: int = 1) -> Iterator[bytes]:
@@ -50,11 +59,11 @@ def protobuf_of_lines(lines: Iterable[bytes], first_line: int = 1) -> Iterator[b
     for number, line in enumerate(lines, first_line):
         if not line.strip():
             continue
-        if not line.endswith(b"\n"):
-            raise BadSource(f"truncated: line {number} has no end")
         try:
             event = _message(_EVENT, json.loads(line))
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if not line.endswith(b"\n"):
+                raise BadSource(f"truncated: line {number} has no end") from None
             raise BadSource(f"line {number} is not a trace event ({_short(error)})") from None
         yield _varint(len(event)) + event
 
@@ -85,23 +94,20 @@ def _message(fields: _Fields, value: object) -> bytes:
         field = fields.get(key)
         if field is None or inner is None:
             continue
-        number, encode = field
-        if encode is _type or encode is _time or encode is _truth:
-            parts += (_varint(number << 3), encode(inner))
-        elif encode is _last_text:
-            if inner:
-                parts.append(_delimited(number, encode(inner)))
-        elif key in _REPEATED:
+        if field.repeated:
             if not isinstance(inner, list):
                 raise TypeError(f"{key} is not a list")
-            parts += (_delimited(number, encode(each)) for each in cast("list[object]", inner))
+            for each in cast("list[object]", inner):
+                parts += _encoded(field, each)
         else:
-            parts.append(_delimited(number, encode(inner)))
+            parts += _encoded(field, inner)
     return b"".join(parts)
 
 
-def _delimited(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
+def _encoded(field: _Field, value: object) -> tuple[bytes, ...]:
+    data = field.encode(value)
+    tag = _varint(field.number << 3 | field.wire)
+    return (tag, data) if field.wire == 0 else (tag, _varint(len(data)), data)
 
 
 def _type(value: object) -> bytes:
@@ -139,8 +145,8 @@ def _text(value: object) -> bytes:
 
 
 def _last_text(value: object) -> bytes:
-    if not isinstance(value, list):
-        raise TypeError("topics is not a list")
+    if not isinstance(value, list) or not value:
+        raise TypeError("topics is not a list of texts")
     return _text(cast("list[object]", value)[-1])
 
 
@@ -148,60 +154,60 @@ def _of(fields: _Fields) -> _Encoder:
     return lambda value: _message(fields, value)
 
 
-_REPEATED = {"messages", "subscription", "ihave", "iwant", "graft", "prune", "idontwant", "messageIDs", "peers"}
+def _one(number: int, encode: _Encoder) -> _Field:
+    return _Field(number, encode)
 
-_MESSAGE_META: _Fields = {"messageID": (1, _bytes), "topic": (2, _text), "topics": (2, _last_text)}
-_SUBSCRIPTION: _Fields = {"subscribe": (1, _truth), "topic": (2, _text)}
-_CONTROL: _Fields = {
-    "ihave": (1, _of({"topic": (1, _text), "messageIDs": (2, _bytes)})),
-    "iwant": (2, _of({"messageIDs": (1, _bytes)})),
-    "graft": (3, _of({"topic": (1, _text)})),
-    "prune": (4, _of({"topic": (1, _text), "peers": (2, _bytes)})),
-    "idontwant": (5, _of({"messageIDs": (1, _bytes)})),
-}
-_META: _Fields = {
-    "messages": (1, _of(_MESSAGE_META)),
-    "subscription": (2, _of(_SUBSCRIPTION)),
-    "control": (3, _of(_CONTROL)),
-}
-_STREAM_OPENED = (8, _of({"peerID": (1, _bytes), "proto": (2, _text)}))
-_STREAM_CLOSED = (9, _of({"peerID": (1, _bytes)}))
-_MESHED = _of({"peerID": (1, _bytes), "topic": (2, _text)})
-_SENT = _of({"sendTo": (1, _bytes), "meta": (2, _of(_META))})
-_EVENT: _Fields = {
-    "type": (1, _type),
-    "peerID": (2, _bytes),
-    "timestamp": (3, _time),
-    "publishMessage": (4, _of(_MESSAGE_META)),
-    "rejectMessage": (
-        5,
-        _of(
-            {
-                "messageID": (1, _bytes),
-                "receivedFrom": (2, _bytes),
-                "reason": (3, _text),
-                "topic": (4, _text),
-                "topics": (4, _last_text),
-            }
+
+def _many(number: int, encode: _Encoder) -> _Field:
+    return _Field(number, encode, repeated=True)
+
+
+def _object(**fields: _Field) -> _Encoder:
+    return lambda value: _message(fields, value)
+
+
+def _topics(number: int) -> dict[str, _Field]:
+    return {"topic": _one(number, _text), "topics": _one(number, _last_text)}
+
+
+_ID, _FROM = _one(1, _bytes), _one(2, _bytes)
+_PUBLISHED = _object(messageID=_ID, **_topics(2))
+_META = _object(
+    messages=_many(1, _PUBLISHED),
+    subscription=_many(2, _object(subscribe=_Field(1, _truth, 0), topic=_one(2, _text))),
+    control=_one(
+        3,
+        _object(
+            ihave=_many(1, _object(topic=_one(1, _text), messageIDs=_many(2, _bytes))),
+            iwant=_many(2, _object(messageIDs=_many(1, _bytes))),
+            graft=_many(3, _object(topic=_one(1, _text))),
+            prune=_many(4, _object(topic=_one(1, _text), peers=_many(2, _bytes))),
+            idontwant=_many(5, _object(messageIDs=_many(1, _bytes))),
         ),
     ),
-    "duplicateMessage": (
-        6,
-        _of({"messageID": (1, _bytes), "receivedFrom": (2, _bytes), "topic": (3, _text), "topics": (3, _last_text)}),
-    ),
-    "deliverMessage": (
-        7,
-        _of({"messageID": (1, _bytes), "topic": (2, _text), "topics": (2, _last_text), "receivedFrom": (3, _bytes)}),
-    ),
-    "addPeer": _STREAM_OPENED,
-    "onNewOutboundStream": _STREAM_OPENED,
-    "removePeer": _STREAM_CLOSED,
-    "onClosedOutboundStream": _STREAM_CLOSED,
-    "recvRPC": (10, _of({"receivedFrom": (1, _bytes), "meta": (2, _of(_META))})),
-    "sendRPC": (11, _SENT),
-    "dropRPC": (12, _SENT),
-    "join": (13, _of({"topic": (1, _text)})),
-    "leave": (14, _of({"topic": (2, _text)})),
-    "graft": (15, _MESHED),
-    "prune": (16, _MESHED),
+)
+_SENT = _object(sendTo=_ID, meta=_one(2, _META))
+_MESHED = _object(peerID=_ID, topic=_one(2, _text))
+_OPENED = _one(8, _object(peerID=_ID, proto=_one(2, _text)))
+_CLOSED = _one(9, _object(peerID=_ID))
+
+_EVENT: _Fields = {
+    "type": _Field(1, _type, 0),
+    "peerID": _one(2, _bytes),
+    "timestamp": _Field(3, _time, 0),
+    "publishMessage": _one(4, _PUBLISHED),
+    "rejectMessage": _one(5, _object(messageID=_ID, receivedFrom=_FROM, reason=_one(3, _text), **_topics(4))),
+    "duplicateMessage": _one(6, _object(messageID=_ID, receivedFrom=_FROM, **_topics(3))),
+    "deliverMessage": _one(7, _object(messageID=_ID, receivedFrom=_one(3, _bytes), **_topics(2))),
+    "addPeer": _OPENED,
+    "onNewOutboundStream": _OPENED,
+    "removePeer": _CLOSED,
+    "onClosedOutboundStream": _CLOSED,
+    "recvRPC": _one(10, _object(receivedFrom=_ID, meta=_one(2, _META))),
+    "sendRPC": _one(11, _SENT),
+    "dropRPC": _one(12, _SENT),
+    "join": _one(13, _object(topic=_one(1, _text))),
+    "leave": _one(14, _object(topic=_one(2, _text))),
+    "graft": _one(15, _MESHED),
+    "prune": _one(16, _MESHED),
 }

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from hearsay.ingest.errors import BadSource
-from hearsay.ingest.event_decoder import MAX_MESSAGE, NEED_MORE, NO_ROOM, PROBLEMS, decode, rows_needed
+from hearsay.ingest.event_decoder import MAX_MESSAGE, NEED_MORE, NO_ROOM, PROBLEMS, Decoded, decode, rows_needed
 from hearsay.ingest.identifiers import Identifiers
 from hearsay.trace.rows import Rows
 from hearsay.trace.schema import NONE, WIDTH
@@ -43,8 +43,11 @@ def looks_like_events(head: bytes) -> bool:
     return len(head) > at + 1 and head[at + 1] in (_BATCH_TAG, _EVENT_TAG)
 
 
-def empty_rows(size: int) -> Rows:
-    return np.full((size, WIDTH), NONE, dtype=np.int64)
+def _room_for(length: int) -> Decoded:
+    rows = rows_needed(length)
+    return Decoded(
+        np.full((rows, WIDTH), NONE, dtype=np.int64), np.empty((rows, 3), dtype=np.int64), np.zeros(2, dtype=np.int64)
+    )
 
 
 class ProtobufStream:
@@ -57,33 +60,25 @@ class ProtobufStream:
         self._offset = offset
         self._rest = b""
         self._room = _ROOM
-        self._rows = empty_rows(rows_needed(self._room))
+        self._decoded = _room_for(_ROOM)
 
     def feed(self, piece: bytes | memoryview) -> None:
         data = np.frombuffer(self._rest + bytes(piece) if self._rest else piece, dtype=np.uint8)
         at, size = 0, len(data)
         while at < size:
-            self._identifiers.make_room(self._room)
-            status, at, filled = decode(
-                data,
-                at,
-                size,
-                self._batched,
-                self._rows,
-                0,
-                self._room,
-                self._identifiers.tables,
-                self._identifiers.tally,
-            )
-            if filled:
-                self._sink(self._rows[:filled])
+            status, at = decode(data, at, size, self._batched, self._decoded, self._room)
+            filled = int(self._decoded.filled[0])
+            if self._decoded.filled[1]:
+                self._identifiers.make_room(self._room)
+                self._identifiers.number(data, self._decoded)
+                self._sink(self._decoded.rows[:filled])
+            elif status == NO_ROOM:
+                self._room = MAX_MESSAGE + 16
+                self._decoded = _room_for(self._room)
             if status < 0:
                 raise BadSource(f"{PROBLEMS[status]} at byte {self._offset + at}")
             if status == NEED_MORE:
                 break
-            if status == NO_ROOM and not filled:
-                self._room = MAX_MESSAGE + 16
-                self._rows = empty_rows(rows_needed(self._room))
         self._offset += at
         self._rest = data[at:].tobytes()
 
