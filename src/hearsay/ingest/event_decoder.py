@@ -129,8 +129,8 @@ _K_PUBLISH, _K_SUBSCRIBE, _K_UNSUBSCRIBE = int(PartKind.PUBLISH), int(PartKind.S
 _TIME, _EVENT_COLUMN, _KIND, _PEER = int(Column.TIME_US), int(Column.EVENT), int(Column.KIND), int(Column.PEER)
 _REMOTE, _TOPIC, _MESSAGE = int(Column.REMOTE), int(Column.TOPIC), int(Column.MESSAGE)
 _COUNT, _REASON = int(Column.COUNT), int(Column.REASON)
-_SPAN_BITS = 24
-_SPAN_MASK = (1 << _SPAN_BITS) - 1
+SPAN_BITS = 24
+_SPAN_MASK = (1 << SPAN_BITS) - 1
 
 
 @compiled
@@ -275,7 +275,7 @@ def number_names(table: IdTable, data: Data, spans: Numbers, n: int) -> None:
         span = spans[index]
         if span < 0:
             continue
-        start, length = span >> _SPAN_BITS, span & _SPAN_MASK
+        start, length = span >> SPAN_BITS, span & _SPAN_MASK
         if last >= 0:
             first = table.starts[last]
             if table.starts[last + 1] - first == length and _same(table.store, first, data, start, length):
@@ -300,7 +300,7 @@ def tell_peers(decoded: Decoded, events_of_peer: Numbers) -> int:
 
 @compiled
 def _span(start: int, length: int) -> int:
-    return -1 if start < 0 else start << _SPAN_BITS | length
+    return -1 if start < 0 else start << SPAN_BITS | length
 
 
 @compiled

@@ -12,14 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.ingest.event_decoder import Data, Decoded, IdTable, number_names, place_all, rows_needed, tell_peers
+from hearsay.ingest.event_decoder import (
+    SPAN_BITS,
+    Data,
+    Decoded,
+    IdTable,
+    Numbers,
+    number_names,
+    place_all,
+    rows_needed,
+    tell_peers,
+)
 from hearsay.trace.arrow import pa
 from hearsay.trace.schema import Column, TraceEvent
 
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _SEED = int.from_bytes(os.urandom(8), "little")
 _FIRST_NAMES = 1024
-_NO_TIME = int(np.iinfo(np.int64).max)
+NO_TIME = int(np.iinfo(np.int64).max)
 
 
 class Identifiers:
@@ -31,7 +41,7 @@ class Identifiers:
         self.messages = _new_table(hash_mask)
         self.reasons = _new_table(hash_mask)
         self.events_of_peer = np.zeros((_FIRST_NAMES, len(TraceEvent)), dtype=np.int64)
-        self.first_ns = _NO_TIME
+        self.first_ns = NO_TIME
 
     def make_room(self, length: int) -> None:
         """Make room for what messages of this length together can hold."""
@@ -55,6 +65,26 @@ class Identifiers:
         number_names(self.reasons, data, rows[:, Column.REASON], filled)
         self.first_ns = min(self.first_ns, tell_peers(decoded, self.events_of_peer))
 
+    def number_peers(self, names: list[bytes]) -> Numbers:
+        self.peers, numbers = _numbered(self.peers, names)
+        if len(self.events_of_peer) < len(self.peers.hashes):
+            self.make_room(0)
+        return numbers
+
+    def number_topics(self, names: list[bytes]) -> Numbers:
+        self.topics, numbers = _numbered(self.topics, names)
+        return numbers
+
+    def number_messages(self, names: list[bytes]) -> Numbers:
+        self.messages, numbers = _numbered(self.messages, names)
+        return numbers
+
+    def count_events(self, peers: Numbers, events: Numbers, times: Numbers) -> None:
+        """Count events that did not come through `number`; negative events count for their time only."""
+        counted = events >= 0
+        np.add.at(self.events_of_peer, (peers[counted], events[counted]), 1)
+        self.first_ns = min(self.first_ns, int(times.min()))
+
     @property
     def events(self) -> int:
         return int(self.events_of_peer.sum())
@@ -76,6 +106,15 @@ def _new_table(hash_mask: int) -> IdTable:
         np.zeros(1, dtype=np.int64),
         np.array([_SEED, hash_mask], dtype=np.uint64),
     )
+
+
+def _numbered(table: IdTable, names: list[bytes]) -> tuple[IdTable, Numbers]:
+    data = np.frombuffer(b"".join(names) or b"\0", dtype=np.uint8)
+    lengths = np.fromiter(map(len, names), dtype=np.int64, count=len(names))
+    table = _with_room(table, len(names), len(data))
+    spans = (np.cumsum(lengths) - lengths) << SPAN_BITS | lengths
+    number_names(table, data, spans, len(names))
+    return table, spans
 
 
 def _with_room(table: IdTable, names: int, size: int) -> IdTable:
