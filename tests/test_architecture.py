@@ -13,7 +13,8 @@ MAY_IMPORT = {
     "core": {"core"},
     "trace": {"trace", "core"},
     "sim": {"sim", "trace", "core"},
-    "cli": {"cli", "sim", "trace", "core"},
+    "ingest": {"ingest", "trace", "core"},
+    "cli": {"cli", "ingest", "sim", "trace", "core"},
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))
 

@@ -14,7 +14,7 @@ import click
 COMMANDS = {
     "demo": "simulate the routers on one network and compare them",
     "simulate": "simulate a scenario",
-    "trace": "look at traces: show, diff",
+    "trace": "look at traces: show, diff; import those of real networks",
 }
 
 
