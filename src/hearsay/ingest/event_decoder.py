@@ -143,6 +143,8 @@ def _varint(data: Data, at: int, end: int) -> tuple[int, int]:
     while at < end and shift < np.uint64(70):
         byte = np.uint64(data[at])
         at += 1
+        if shift == np.uint64(63) and byte > np.uint64(1):
+            break
         value |= (byte & np.uint64(0x7F)) << shift
         if byte < np.uint64(0x80):
             return np.int64(value), at
@@ -154,7 +156,7 @@ def _varint(data: Data, at: int, end: int) -> tuple[int, int]:
 def _field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
     """(tag, value or start, length, what follows); what follows is -1 if this is no field."""
     tag, at = _varint(data, at, end)
-    if at < 0 or tag < 8:
+    if at < 0 or tag < 8 or tag > 0xFFFFFFFF:
         return 0, 0, 0, -1
     wire = tag & 7
     if wire == 0:
@@ -476,6 +478,22 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
 
 
 @compiled
+def _batch(
+    data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, number: int, spans: Numbers
+) -> tuple[int, int]:
+    """The rows of one TraceEventBatch; the next row or a problem, and the next event."""
+    while at < end:
+        tag, start, length, at = _field(data, at, end)
+        if at < 0 or tag != 10:
+            return CORRUPT, number
+        n = _event(data, start, start + length, rows, n, events, number, spans)
+        if n < 0:
+            return n, number
+        number += 1
+    return n, number
+
+
+@compiled
 def decode(data: Data, at: int, end: int, batched: bool, decoded: Decoded, room: int) -> tuple[int, int]:
     """Decode the delimited messages of `data[at:end]`, while there is room for messages of `room` bytes together.
 
@@ -499,25 +517,11 @@ def decode(data: Data, at: int, end: int, batched: bool, decoded: Decoded, room:
             status = NO_ROOM
             break
         room -= length + 2
-        inner, stop = start, start + length
-        next_row, next_number = n, number
-        while inner < stop or (not batched and inner == start):
-            event_start, event_length = inner, length
-            if batched:
-                tag, event_start, event_length, inner = _field(data, inner, stop)
-                if inner < 0 or tag != 10:
-                    next_row = CORRUPT
-                    break
-            else:
-                inner = stop
-            next_row = _event(
-                data, event_start, event_start + event_length, rows, next_row, events, next_number, spans
-            )
-            if next_row < 0:
-                break
-            next_number += 1
-            if not batched:
-                break
+        stop = start + length
+        if batched:
+            next_row, next_number = _batch(data, start, stop, rows, n, events, number, spans)
+        else:
+            next_row, next_number = _event(data, start, stop, rows, n, events, number, spans), number + 1
         if next_row < 0:
             status = next_row
             break

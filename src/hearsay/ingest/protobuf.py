@@ -21,8 +21,8 @@ from hearsay.trace.schema import NONE, WIDTH
 
 Sink = Callable[[Rows], None]
 
-_ROOM = 1 << 18
-"""Bytes of events that the usual buffer of rows has room for."""
+_FIRST_ROOM, _USUAL_ROOM = 1 << 14, 1 << 18
+"""Bytes of events that the buffer of rows has room for, at first and in a stream that is longer."""
 
 _BATCH_TAG, _EVENT_TAG = 0x0A, 0x08
 
@@ -59,8 +59,8 @@ class ProtobufStream:
         self._batched = batched
         self._offset = offset
         self._rest = b""
-        self._room = _ROOM
-        self._decoded = _room_for(_ROOM)
+        self._room = _FIRST_ROOM
+        self._decoded = _room_for(_FIRST_ROOM)
 
     def feed(self, piece: bytes | memoryview) -> None:
         data = np.frombuffer(self._rest + bytes(piece) if self._rest else piece, dtype=np.uint8)
@@ -72,15 +72,20 @@ class ProtobufStream:
                 self._identifiers.make_room(self._room)
                 self._identifiers.number(data, self._decoded)
                 self._sink(self._decoded.rows[:filled])
-            elif status == NO_ROOM:
-                self._room = MAX_MESSAGE + 16
-                self._decoded = _room_for(self._room)
+            if status == NO_ROOM and self._room < _USUAL_ROOM:
+                self._take_room(_USUAL_ROOM)
+            elif status == NO_ROOM and not self._decoded.filled[1]:
+                self._take_room(MAX_MESSAGE + 16)
             if status < 0:
                 raise BadSource(f"{PROBLEMS[status]} at byte {self._offset + at}")
             if status == NEED_MORE:
                 break
         self._offset += at
         self._rest = data[at:].tobytes()
+
+    def _take_room(self, length: int) -> None:
+        self._room = length
+        self._decoded = _room_for(length)
 
     def finish(self) -> None:
         if self._rest:
