@@ -17,14 +17,36 @@ from hearsay.trace.schema import TraceEvent
 
 OPTIONAL, REPEATED = 1, 3
 INT64, BOOL, STRING, MESSAGE, BYTES, ENUM = 3, 8, 9, 11, 12, 14
-TYPES = (
-    "PUBLISH_MESSAGE REJECT_MESSAGE DUPLICATE_MESSAGE DELIVER_MESSAGE ADD_PEER REMOVE_PEER RECV_RPC SEND_RPC "
-    "DROP_RPC JOIN LEAVE GRAFT PRUNE"
-).split()
-PAYLOADS = (
-    "publishMessage rejectMessage duplicateMessage deliverMessage addPeer removePeer recvRPC sendRPC dropRPC join "
-    "leave graft prune"
-).split()
+TYPES = [
+    "PUBLISH_MESSAGE",
+    "REJECT_MESSAGE",
+    "DUPLICATE_MESSAGE",
+    "DELIVER_MESSAGE",
+    "ADD_PEER",
+    "REMOVE_PEER",
+    "RECV_RPC",
+    "SEND_RPC",
+    "DROP_RPC",
+    "JOIN",
+    "LEAVE",
+    "GRAFT",
+    "PRUNE",
+]
+PAYLOADS = [
+    "publishMessage",
+    "rejectMessage",
+    "duplicateMessage",
+    "deliverMessage",
+    "addPeer",
+    "removePeer",
+    "recvRPC",
+    "sendRPC",
+    "dropRPC",
+    "join",
+    "leave",
+    "graft",
+    "prune",
+]
 SHAPES = {
     "PublishMessage": "messageID:bytes=1 topic:string=2",
     "RejectMessage": "messageID:bytes=1 receivedFrom:bytes=2 reason:string=3 topic:string=4",

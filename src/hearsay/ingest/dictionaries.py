@@ -6,7 +6,7 @@ by their bytes; no hash decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ _REASONS = {
     b"validation queue full": Reason.THROTTLED,
     b"self originated message": Reason.SELF_ORIGIN,
 }
-"""go-libp2p-pubsub's reasons that are one of ours. Others (signatures, blacklists) have no number, see `source.json`."""
+"""go-libp2p-pubsub's reasons that are one of ours. Others (signatures, blacklists) have none; `source.json` has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,13 @@ class Renumbering:
     reasons: Numbers
 
 
-def dictionaries_of(parts: Iterable[Part]) -> Dictionaries:
+def dictionaries_of(parts: Sequence[Part]) -> Dictionaries:
     """The names of these parts, numbered."""
-    peers, topics, messages = [], [], []
-    for part in parts:
-        peers.append(part.peers)
-        topics.append(part.topics)
-        messages.append(part.messages)
-    return Dictionaries(_in_order(peers), _in_order(topics), _in_order(messages))
+    return Dictionaries(
+        _in_order([part.peers for part in parts]),
+        _in_order([part.topics for part in parts]),
+        _in_order([part.messages for part in parts]),
+    )
 
 
 def renumbering(part: Part, dictionaries: Dictionaries) -> Renumbering:

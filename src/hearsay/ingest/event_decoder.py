@@ -137,7 +137,7 @@ _SPAN_MASK = (1 << SPAN_BITS) - 1
 def _varint(data: Data, at: int, end: int) -> tuple[int, int]:
     """(value, what follows); what follows is -1 if this is no varint."""
     if at < end and data[at] < 0x80:
-        return np.int64(data[at]), at + 1
+        return int(np.int64(data[at])), at + 1
     value = np.uint64(0)
     shift = np.uint64(0)
     while at < end and shift < np.uint64(70):
@@ -147,9 +147,9 @@ def _varint(data: Data, at: int, end: int) -> tuple[int, int]:
             break
         value |= (byte & np.uint64(0x7F)) << shift
         if byte < np.uint64(0x80):
-            return np.int64(value), at
+            return int(np.int64(value)), at
         shift += np.uint64(7)
-    return np.int64(0), -1
+    return 0, -1
 
 
 @compiled
@@ -234,10 +234,10 @@ def _same(store: Data, first: int, data: Data, start: int, length: int) -> bool:
 def number_of(table: IdTable, data: Data, start: int, length: int) -> int:
     """The number of `data[start:start + length]`, a new one if it is new."""
     hashed = _hash(data, start, length, table.seed[0]) & table.seed[1]
-    mask = np.int64(len(table.slots) - 1)
-    slot = np.int64(hashed) & mask
+    mask = int(np.int64(len(table.slots) - 1))
+    slot = int(np.int64(hashed)) & mask
     while True:
-        number = np.int64(table.slots[slot])
+        number = int(np.int64(table.slots[slot]))
         if number < 0:
             break
         first = table.starts[number]
@@ -261,9 +261,9 @@ def number_of(table: IdTable, data: Data, start: int, length: int) -> int:
 @compiled
 def place_all(slots: NDArray[np.int32], hashes: NDArray[np.uint64], used: int) -> None:
     """Fill the empty slots of a grown table."""
-    mask = np.int64(len(slots) - 1)
+    mask = int(np.int64(len(slots) - 1))
     for number in range(used):
-        slot = np.int64(hashes[number]) & mask
+        slot = int(np.int64(hashes[number])) & mask
         while slots[slot] >= 0:
             slot = (slot + 1) & mask
         slots[slot] = number
@@ -291,7 +291,7 @@ def number_names(table: IdTable, data: Data, spans: Numbers, n: int) -> None:
 def tell_peers(decoded: Decoded, events_of_peer: Numbers) -> int:
     """Give each row the number of its event's peer, count the events of each; the time of the earliest event."""
     rows, events = decoded.rows, decoded.events
-    earliest = np.int64(0x7FFFFFFFFFFFFFFF)
+    earliest = 0x7FFFFFFFFFFFFFFF
     for index in range(decoded.filled[1]):
         events_of_peer[events[index, 0], events[index, 1]] += 1
         earliest = min(earliest, events[index, 2])
@@ -323,9 +323,7 @@ def _put_rest(rows: Rows, n: int, kind: int, topic: int, message: int, count: in
 
 
 @compiled
-def _control(
-    data: Data, at: int, end: int, rows: Rows, n: int, time: int, event: int, peer: int, remote: int
-) -> int:
+def _control(data: Data, at: int, end: int, rows: Rows, n: int, time: int, event: int, peer: int, remote: int) -> int:
     while at < end:
         tag, start, length, at = _field(data, at, end)
         if at < 0:
@@ -421,9 +419,9 @@ def _rpc(
 @compiled
 def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, number: int, spans: Numbers) -> int:
     """The rows of one TraceEvent, and its line in `events`; the next row or a problem."""
-    kind, time = np.int64(-1), np.int64(-1)
-    peer_start, peer_length = np.int64(-1), np.int64(0)
-    payload, payload_start, payload_end = np.int64(-1), np.int64(0), np.int64(0)
+    kind, time = -1, -1
+    peer_start, peer_length = -1, 0
+    payload, payload_start, payload_end = -1, 0, 0
     while at < end:
         tag, value, length, at = _field(data, at, end)
         if at < 0:
@@ -460,7 +458,7 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
         _FIELDS[kind, 2],
         _FIELDS[kind, 3],
     )
-    remote = _span(spans[remote_field, 0], spans[remote_field, 1]) if spans[remote_field, 1] else np.int64(-1)
+    remote = _span(spans[remote_field, 0], spans[remote_field, 1]) if spans[remote_field, 1] else -1
     if _FIRST_RPC <= kind <= _LAST_RPC:
         meta, length = spans[2, 0], spans[2, 1]
         return n if meta < 0 else _rpc(data, meta, meta + length, rows, n, time, event, number, remote, spans)
@@ -501,7 +499,7 @@ def decode(data: Data, at: int, end: int, batched: bool, decoded: Decoded, room:
     """
     spans = np.empty((5, 2), dtype=np.int64)
     rows, events, filled = decoded.rows, decoded.events, decoded.filled
-    n, number, status = np.int64(0), np.int64(0), DONE
+    n, number, status = 0, 0, DONE
     while at < end:
         length, start = _varint(data, at, end)
         if start < 0:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -182,16 +182,14 @@ class _Batch:
             raise BadSource(f"column {name} is {encoded.dictionary.type}, not texts")
         return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
 
-    def _codes(self, name: str, known: dict[str, int]) -> _Codes:
+    def _codes(self, name: str, known: Mapping[str, int]) -> _Codes:
         texts, places = self._distinct(name)
         unknown = [text for text in texts if text not in known]
         if unknown:
             raise BadSource(f"unknown {name} {unknown[0]!r}")
         return np.array([known[text] for text in texts], dtype=np.int64)[places]
 
-    def _named(
-        self, name: str, parse: Callable[[str], bytes], number: Callable[[list[bytes]], _Codes]
-    ) -> _Codes:
+    def _named(self, name: str, parse: Callable[[str], bytes], number: Callable[[list[bytes]], _Codes]) -> _Codes:
         texts, places = self._distinct(name)
         try:
             names = [parse(text) for text in texts]

@@ -42,6 +42,7 @@ class Identifiers:
         self.reasons = _new_table(hash_mask)
         self.events_of_peer = np.zeros((_FIRST_NAMES, len(TraceEvent)), dtype=np.int64)
         self.first_ns = NO_TIME
+        self.events = 0
 
     def make_room(self, length: int) -> None:
         """Make room for what messages of this length together can hold."""
@@ -63,7 +64,8 @@ class Identifiers:
         number_names(self.topics, data, rows[:, Column.TOPIC], filled)
         number_names(self.messages, data, rows[:, Column.MESSAGE], filled)
         number_names(self.reasons, data, rows[:, Column.REASON], filled)
-        self.first_ns = min(self.first_ns, tell_peers(decoded, self.events_of_peer))
+        self.first_ns = min(self.first_ns, int(tell_peers(decoded, self.events_of_peer)))
+        self.events += events
 
     def number_peers(self, names: list[bytes]) -> Numbers:
         self.peers, numbers = _numbered(self.peers, names)
@@ -80,14 +82,11 @@ class Identifiers:
         return numbers
 
     def count_events(self, peers: Numbers, events: Numbers, times: Numbers) -> None:
-        """Count events that did not come through `number`; negative events count for their time only."""
+        """Count events that did not come through `number`; negative ones are of no kind."""
         counted = events >= 0
         np.add.at(self.events_of_peer, (peers[counted], events[counted]), 1)
         self.first_ns = min(self.first_ns, int(times.min()))
-
-    @property
-    def events(self) -> int:
-        return int(self.events_of_peer.sum())
+        self.events += len(events)
 
     def names(self, table: IdTable) -> Any:
         """The names of a table as an Arrow array of bytes, by number."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +99,7 @@ def import_traces(
 
 
 @contextmanager
-def _scratch(folder: Path) -> Iterator[Path]:
+def _scratch(folder: Path) -> Generator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
@@ -176,9 +176,10 @@ def _gathered(
         np.add.at(events, numbers.peers[:-1], part.events_of_peer)
         np.maximum.at(sizes, numbers.messages[:-1], part.sizes)
         np.minimum.at(first_copies, numbers.messages[:-1], part.first_copy_ns)
-        for peer, name in zip(numbers.peers.tolist(), part.implementations, strict=False):
+        for peer, name in zip(numbers.peers[:-1].tolist(), part.implementations, strict=True):
             if name is not None:
-                implementations[peer] = max(name, implementations[peer] or "")
+                known = implementations[peer]
+                implementations[peer] = name if known is None else max(name, known)
     path = scratch / "first_copies.npy"
     np.save(path, first_copies)
     peers, kinds = np.nonzero(events)

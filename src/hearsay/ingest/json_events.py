@@ -150,10 +150,6 @@ def _last_text(value: object) -> bytes:
     return _text(cast("list[object]", value)[-1])
 
 
-def _of(fields: _Fields) -> _Encoder:
-    return lambda value: _message(fields, value)
-
-
 def _one(number: int, encode: _Encoder) -> _Field:
     return _Field(number, encode)
 

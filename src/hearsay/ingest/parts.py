@@ -11,6 +11,7 @@ Rules:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -78,9 +79,7 @@ class PartWriter:
         self._first_copy = np.full(1024, NO_TIME, dtype=np.int64)
         self._sizes = np.full(1024, NONE, dtype=np.int64)
         self._file = pa.OSFile(str(folder / _ROWS_FILE), "wb")
-        self._writer = ipc.new_stream(
-            self._file, _ROWS_SCHEMA, options=ipc.IpcWriteOptions(compression="lz4")
-        )
+        self._writer = ipc.new_stream(self._file, _ROWS_SCHEMA, options=ipc.IpcWriteOptions(compression="lz4"))
 
     def add(self, rows: Rows) -> None:
         """Keep rows; the caller may use the array again."""
@@ -137,7 +136,9 @@ class PartWriter:
                 "first_copy_ns": _of_messages(tables, self._first_copy[:messages]),
                 "size": _of_messages(tables, self._sizes[:messages]),
             }
-        ).replace_schema_metadata({"events": str(names.events), "rows": str(self._rows), "first": str(names.first_ns)})
+        ).replace_schema_metadata(
+            {"events": str(names.events), "rows": str(self._rows), "first": str(names.first_ns)}
+        )
         temporary = self._folder / f".{_NAMES_FILE}"
         with pa.OSFile(str(temporary), "wb") as file, ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
@@ -162,7 +163,7 @@ def load_part(folder: Path) -> Part:
         table = ipc.open_file(file).read_all()
     kinds = table.column("kind").to_numpy()
     edges = np.searchsorted(kinds, range(len(_NAME_KINDS) + 1)).tolist()
-    slices = [table.slice(start, stop - start) for start, stop in zip(edges, edges[1:], strict=False)]
+    slices = [table.slice(start, stop - start) for start, stop in pairwise(edges)]
     names = [each.column("name").combine_chunks() for each in slices]
     about = {key.decode(): int(value) for key, value in table.schema.metadata.items()}
     events = slices[0].column("events").combine_chunks().flatten().to_numpy().reshape(-1, len(TraceEvent))

