@@ -27,7 +27,7 @@ _REASONS = {
     b"validation queue full": Reason.THROTTLED,
     b"self originated message": Reason.SELF_ORIGIN,
 }
-"""go-libp2p-pubsub's reasons that are one of ours. Others (signatures, blacklists) have none; `source.json` has them."""
+"""The reasons of go-libp2p-pubsub that are ours, too. Others (signatures, blacklists) are in `source.json` alone."""
 
 
 @dataclass(frozen=True, slots=True)

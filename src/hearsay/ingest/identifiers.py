@@ -12,17 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.ingest.event_decoder import (
-    SPAN_BITS,
-    Data,
-    Decoded,
-    IdTable,
-    Numbers,
-    number_names,
-    place_all,
-    rows_needed,
-    tell_peers,
-)
+from hearsay.ingest.event_decoder import Decoded, rows_needed, tell_peers
+from hearsay.ingest.name_tables import SPAN_BITS, Data, IdTable, Numbers, number_names, place_all
 from hearsay.trace.arrow import pa
 from hearsay.trace.schema import Column, TraceEvent
 

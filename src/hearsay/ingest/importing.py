@@ -164,10 +164,10 @@ def _record(files: Sequence[_File], parts: Sequence[Part]) -> SourceRecord:
 
 def _gathered(
     parts: Sequence[Part], dictionaries: Dictionaries, scratch: Path
-) -> tuple[list[tuple[int, int, int]], list[str | None], NDArray[np.int64], Path]:
+) -> tuple[list[tuple[int, int, int]], dict[int, str], NDArray[np.int64], Path]:
     """(peer, event, events), implementations by peer, sizes by message, the file of first copies by message."""
     events = np.zeros((len(dictionaries.peers), len(TraceEvent)), dtype=np.int64)
-    implementations: list[str | None] = [None] * len(dictionaries.peers)
+    implementations: dict[int, str] = {}
     sizes = np.full(len(dictionaries.messages), NONE, dtype=np.int64)
     first_copies = np.full(len(dictionaries.messages), NO_TIME)
     for part in parts:
@@ -178,8 +178,7 @@ def _gathered(
         np.minimum.at(first_copies, numbers.messages[:-1], part.first_copy_ns)
         for peer, name in zip(numbers.peers[:-1].tolist(), part.implementations, strict=True):
             if name is not None:
-                known = implementations[peer]
-                implementations[peer] = name if known is None else max(name, known)
+                implementations[peer] = max(name, implementations.get(peer, ""))
     path = scratch / "first_copies.npy"
     np.save(path, first_copies)
     peers, kinds = np.nonzero(events)
@@ -188,7 +187,7 @@ def _gathered(
 
 
 def _write_names(
-    run: RunFolder, dictionaries: Dictionaries, tracing: set[int], implementations: list[str | None]
+    run: RunFolder, dictionaries: Dictionaries, tracing: set[int], implementations: dict[int, str]
 ) -> None:
     peers = range(len(dictionaries.peers))
     run.write_peers(
@@ -196,7 +195,7 @@ def _write_names(
         [peer_name(peer) for peer in dictionaries.peers.to_pylist()],
         ["traced" if peer in tracing else "mentioned" for peer in peers],
         [None] * len(peers),
-        implementations,
+        [implementations.get(peer) for peer in peers],
     )
     topics: list[bytes] = dictionaries.topics.to_pylist()
     run.write_topics(range(len(topics)), [topic.decode("utf-8", "backslashreplace") for topic in topics])
