@@ -111,6 +111,7 @@ _K_PUBLISH, _K_SUBSCRIBE, _K_UNSUBSCRIBE = int(PartKind.PUBLISH), int(PartKind.S
 _TIME, _EVENT_COLUMN, _KIND, _PEER = int(Column.TIME_US), int(Column.EVENT), int(Column.KIND), int(Column.PEER)
 _REMOTE, _TOPIC, _MESSAGE = int(Column.REMOTE), int(Column.TOPIC), int(Column.MESSAGE)
 _COUNT, _REASON = int(Column.COUNT), int(Column.REASON)
+_HOPS, _BYTES, _VIA, _DELAY = int(Column.HOPS), int(Column.BYTES), int(Column.VIA), int(Column.DELAY_US)
 
 
 @compiled
@@ -204,6 +205,7 @@ def _put_rest(rows: Rows, n: int, kind: int, topic: int, message: int, count: in
     rows[n, _MESSAGE] = message
     rows[n, _COUNT] = count
     rows[n, _REASON] = reason
+    rows[n, _HOPS] = rows[n, _BYTES] = rows[n, _VIA] = rows[n, _DELAY] = -1
 
 
 @compiled

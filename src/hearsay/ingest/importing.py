@@ -36,7 +36,7 @@ from hearsay.ingest.workers import ThisProcess, Workers
 from hearsay.trace.arrow import pa
 from hearsay.trace.manifest import WrittenTrace
 from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import NONE, Column, TraceEvent
+from hearsay.trace.schema import NONE, TraceEvent
 
 UNIT_BYTES = 128 << 20
 _PARTS_FOLDER = ".spill-import"
@@ -143,10 +143,8 @@ def _record(files: Sequence[_File], parts: Sequence[Part]) -> SourceRecord:
     reasons: Counter[str] = Counter()
     for part in parts:
         words = [reason.decode("utf-8", "backslashreplace") for reason in part.reasons.to_pylist()]
-        for batch in part.batches():
-            given = batch[Column.REASON]
-            counts = np.bincount(given[given != NONE], minlength=len(words)).tolist()
-            reasons.update({word: count for word, count in zip(words, counts, strict=True) if count})
+        for word, times in zip(words, part.times_given, strict=True):
+            reasons[word] += times
     return SourceRecord(
         origin_unix_ns=min((part.first_ns for part in parts), default=None),
         files=tuple(

@@ -71,7 +71,7 @@ def delays_of(part: NumberedPart) -> Counter[int]:
     numbers = _load(part)
     first: NDArray[np.int64] = np.load(part.first_copies, mmap_mode="r")
     counts: Counter[int] = Counter()
-    for batch in load_part(part.folder).batches():
+    for batch in load_part(part.folder).batches((Column.TIME_US, Column.EVENT, Column.MESSAGE)):
         events, messages = batch[Column.EVENT], batch[Column.MESSAGE]
         copies = ((events == TraceEvent.PUBLISH) | (events == TraceEvent.DELIVER)) & (messages != NONE)
         delays = batch[Column.TIME_US][copies] - first[numbers.messages[messages[copies]]]

@@ -4,12 +4,14 @@ Rules:
 
 * Rows carry nanoseconds and the unit's own numbers. Only columns that a source can fill are kept.
 * Names go with what is known of them: of a peer its events by kind and its implementation, of a message the time of
-  the first copy anywhere (published or delivered) and the size of its data.
+  the first copy anywhere (published or delivered) and the size of its data, of a reason how often it was given.
 * A part is good when its names file is there: it is written last.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -38,7 +40,9 @@ KEPT = {
     Column.COUNT: np.int32,
     Column.REASON: np.int32,
 }
-_ROWS_SCHEMA = pa.schema([(column.name.lower(), pa.from_numpy_dtype(dtype)) for column, dtype in KEPT.items()])
+_NAMES = {column: column.name.lower() for column in KEPT}
+_ROWS_SCHEMA = pa.schema([(_NAMES[column], pa.from_numpy_dtype(dtype)) for column, dtype in KEPT.items()])
+_BATCH_ROWS = 65_536
 _ROWS_FILE, _NAMES_FILE = "rows.arrow", "names.arrow"
 _NAME_KINDS = ("peers", "topics", "messages", "reasons")
 
@@ -55,16 +59,19 @@ class Part:
     topics: Any
     messages: Any
     reasons: Any
+    times_given: list[int]
+    """By reason."""
     events_of_peer: Numbers
     implementations: list[str | None]
     first_copy_ns: Numbers
     sizes: Numbers
 
-    def batches(self) -> Any:
-        """The rows, batch by batch: arrays by column of `KEPT`."""
-        with pa.memory_map(str(self.folder / _ROWS_FILE)) as file, ipc.open_stream(file) as stream:
+    def batches(self, columns: Sequence[Column] = tuple(KEPT)) -> Iterator[dict[Column, Numbers]]:
+        """These columns of the rows, batch by batch."""
+        wanted = ipc.IpcReadOptions(included_fields=[list(KEPT).index(column) for column in columns])
+        with pa.memory_map(str(self.folder / _ROWS_FILE)) as file, ipc.open_stream(file, options=wanted) as stream:
             for batch in stream:
-                yield {column: array.to_numpy() for column, array in zip(KEPT, batch.columns, strict=True)}
+                yield {column: batch.column(_NAMES[column]).to_numpy() for column in columns}
 
 
 class PartWriter:
@@ -76,22 +83,24 @@ class PartWriter:
         self.implementations: dict[int, str] = {}
         self._folder = folder
         self._rows = 0
+        self._waiting = {column: np.empty(_BATCH_ROWS, dtype=dtype) for column, dtype in KEPT.items()}
+        self._filled = 0
         self._first_copy = np.full(1024, NO_TIME, dtype=np.int64)
         self._sizes = np.full(1024, NONE, dtype=np.int64)
+        self._times_given: Counter[int] = Counter()
         self._file = pa.OSFile(str(folder / _ROWS_FILE), "wb")
         self._writer = ipc.new_stream(self._file, _ROWS_SCHEMA, options=ipc.IpcWriteOptions(compression="lz4"))
 
     def add(self, rows: Rows) -> None:
         """Keep rows; the caller may use the array again."""
-        if not len(rows):
-            return
-        arrays = [pa.array(rows[:, column].astype(dtype)) for column, dtype in KEPT.items()]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=_ROWS_SCHEMA))
-        self._rows += len(rows)
-        events, messages = rows[:, Column.EVENT], rows[:, Column.MESSAGE]
-        copies = ((events == TraceEvent.PUBLISH) | (events == TraceEvent.DELIVER)) & (messages != NONE)
-        self._make_room()
-        np.minimum.at(self._first_copy, messages[copies], rows[copies, Column.TIME_US])
+        while len(rows):
+            taken = min(len(rows), _BATCH_ROWS - self._filled)
+            for column, waiting in self._waiting.items():
+                waiting[self._filled : self._filled + taken] = rows[:taken, column]
+            self._filled += taken
+            rows = rows[taken:]
+            if self._filled == _BATCH_ROWS:
+                self._write_batch()
 
     def add_sizes(self, messages: Numbers, sizes: Numbers) -> None:
         """How many bytes of data messages have."""
@@ -104,10 +113,24 @@ class PartWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is None:
+            self._write_batch()
         self._writer.close()
         self._file.close()
         if error is None:
             self._write_names()
+
+    def _write_batch(self) -> None:
+        batch = {column: waiting[: self._filled] for column, waiting in self._waiting.items()}
+        arrays = [pa.array(values) for values in batch.values()]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=_ROWS_SCHEMA))
+        self._rows += self._filled
+        self._filled = 0
+        events, messages, reasons = batch[Column.EVENT], batch[Column.MESSAGE], batch[Column.REASON]
+        copies = ((events == TraceEvent.PUBLISH) | (events == TraceEvent.DELIVER)) & (messages != NONE)
+        self._make_room()
+        np.minimum.at(self._first_copy, messages[copies], batch[Column.TIME_US][copies])
+        self._times_given.update(reasons[reasons != NONE].tolist())
 
     def _make_room(self) -> None:
         wanted = int(self.identifiers.messages.used[0])
@@ -132,6 +155,12 @@ class PartWriter:
                 ),
                 "implementation": pa.array(
                     [self.implementations.get(peer) for peer in range(peers)] + [None] * others, pa.string()
+                ),
+                "times_given": pa.chunked_array(
+                    [
+                        _nulls(sum(map(len, tables[:3])), pa.int64()),
+                        pa.array([self._times_given[reason] for reason in range(len(tables[3]))], pa.int64()),
+                    ]
                 ),
                 "first_copy_ns": _of_messages(tables, self._first_copy[:messages]),
                 "size": _of_messages(tables, self._sizes[:messages]),
@@ -173,6 +202,7 @@ def load_part(folder: Path) -> Part:
         about["rows"],
         about["first"],
         *names,
+        times_given=slices[3].column("times_given").to_pylist(),
         events_of_peer=events,
         implementations=slices[0].column("implementation").to_pylist(),
         first_copy_ns=slices[2].column("first_copy_ns").to_numpy(),

@@ -17,11 +17,11 @@ from hearsay.ingest.errors import BadSource
 from hearsay.ingest.event_decoder import MAX_MESSAGE, NEED_MORE, NO_ROOM, PROBLEMS, Decoded, decode, rows_needed
 from hearsay.ingest.identifiers import Identifiers
 from hearsay.trace.rows import Rows
-from hearsay.trace.schema import NONE, WIDTH
+from hearsay.trace.schema import WIDTH
 
 Sink = Callable[[Rows], None]
 
-_FIRST_ROOM, _USUAL_ROOM = 1 << 14, 1 << 18
+_FIRST_ROOM, _USUAL_ROOM = 1 << 14, 1 << 20
 """Bytes of events that the buffer of rows has room for, at first and in a stream that is longer."""
 
 _BATCH_TAG, _EVENT_TAG = 0x0A, 0x08
@@ -46,7 +46,7 @@ def looks_like_events(head: bytes) -> bool:
 def _room_for(length: int) -> Decoded:
     rows = rows_needed(length)
     return Decoded(
-        np.full((rows, WIDTH), NONE, dtype=np.int64), np.empty((rows, 3), dtype=np.int64), np.zeros(2, dtype=np.int64)
+        np.empty((rows, WIDTH), dtype=np.int64), np.empty((rows, 3), dtype=np.int64), np.zeros(2, dtype=np.int64)
     )
 
 
