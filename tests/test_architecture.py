@@ -13,9 +13,10 @@ MAY_IMPORT = {
     "core": {"core"},
     "trace": {"trace", "core"},
     "sim": {"sim", "trace", "core"},
+    "ingest": {"ingest", "trace", "core"},
     "pipeline": {"pipeline", "trace", "core"},
     "report": {"report", "pipeline", "trace", "core"},
-    "cli": {"cli", "report", "pipeline", "sim", "trace", "core"},
+    "cli": {"cli", "report", "pipeline", "ingest", "sim", "trace", "core"},
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))
 

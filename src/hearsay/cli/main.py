@@ -17,7 +17,7 @@ COMMANDS = {
     "report": "write a report of analysed runs: one HTML file",
     "simulate": "simulate a scenario",
     "spark": "look after Spark: doctor",
-    "trace": "look at traces: show, diff",
+    "trace": "look at traces: show, diff; import those of real networks",
 }
 
 
