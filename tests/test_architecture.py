@@ -16,7 +16,10 @@ MAY_IMPORT = {
     "ingest": {"ingest", "trace", "core"},
     "pipeline": {"pipeline", "trace", "core"},
     "report": {"report", "pipeline", "trace", "core"},
-    "cli": {"cli", "report", "pipeline", "ingest", "sim", "trace", "core"},
+    "libp2p": {"libp2p"},
+    "wire": {"wire", "libp2p", "core"},
+    "node": {"node", "wire", "libp2p", "trace", "core"},
+    "cli": {"cli", "report", "pipeline", "ingest", "node", "wire", "libp2p", "sim", "trace", "core"},
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))
 

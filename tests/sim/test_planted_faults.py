@@ -73,7 +73,7 @@ def test_sends_to_non_subscribers(monkeypatch):
 
 
 def test_ignores_prune(monkeypatch):
-    monkeypatch.setattr(Mesh, "on_prune", lambda self, sender, topic: None)
+    monkeypatch.setattr(Mesh, "on_prune", lambda self, sender, prune: None)
     keys = {"router__degree": 2, "router__degree_low": 2, "router__degree_high": 2}
     reported("not mutual", problems(**keys))
 

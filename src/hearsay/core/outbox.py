@@ -31,7 +31,7 @@ class _Parcel:
         self.subscriptions: dict[TopicId, bool] = {}
         self.messages: dict[MessageId, tuple[Message, Via]] = {}
         self.grafts: set[TopicId] = set()
-        self.prunes: set[TopicId] = set()
+        self.prunes: dict[TopicId, Prune] = {}
         self.ihaves: dict[TopicId, tuple[MessageId, ...]] = {}
         self.wanted: set[MessageId] = set()
         self.extensions: list[Extension] = []
@@ -50,7 +50,7 @@ class _Parcel:
             ihave=tuple(self._ihaves()),
             iwant=tuple(self._iwants()),
             graft=tuple(map(Graft, sorted(self.grafts))),
-            prune=tuple(map(Prune, sorted(self.prunes))),
+            prune=tuple(self._prunes()),
             extensions=tuple(self.extensions),
         )
         rpc = Rpc(
@@ -71,8 +71,8 @@ class _Parcel:
             yield Send(peer, Rpc(control=Control(iwant=(iwant,))))
         for topic in sorted(self.grafts):
             yield Send(peer, Rpc(control=Control(graft=(Graft(topic),))))
-        for topic in sorted(self.prunes):
-            yield Send(peer, Rpc(control=Control(prune=(Prune(topic),))))
+        for prune in self._prunes():
+            yield Send(peer, Rpc(control=Control(prune=(prune,))))
         for extension in self.extensions:
             yield Send(peer, Rpc(control=Control(extensions=(extension,))))
 
@@ -84,6 +84,9 @@ class _Parcel:
 
     def _ihaves(self) -> Iterator[IHave]:
         return (IHave(topic, self.ihaves[topic]) for topic in sorted(self.ihaves))
+
+    def _prunes(self) -> Iterator[Prune]:
+        return (self.prunes[topic] for topic in sorted(self.prunes))
 
     def _iwants(self) -> Iterator[IWant]:
         if self.wanted:
@@ -138,13 +141,13 @@ class Outbox:
 
     def graft(self, peer: PeerId, topic: TopicId) -> None:
         parcel = self._parcel(peer)
-        parcel.prunes.discard(topic)
+        parcel.prunes.pop(topic, None)
         parcel.grafts.add(topic)
 
-    def prune(self, peer: PeerId, topic: TopicId) -> None:
+    def prune(self, peer: PeerId, prune: Prune) -> None:
         parcel = self._parcel(peer)
-        parcel.grafts.discard(topic)
-        parcel.prunes.add(topic)
+        parcel.grafts.discard(prune.topic)
+        parcel.prunes[prune.topic] = prune
 
     def ihave(self, peers: Iterable[PeerId], topic: TopicId, ids: tuple[MessageId, ...]) -> None:
         """One topic's gossip to `peers`, ascending."""

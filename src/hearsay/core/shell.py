@@ -426,6 +426,7 @@ class Router:
             + len(control.graft)
             + len(control.prune)
             + len(control.extensions)
+            + len(control.idontwant)
         )
         if count > self.parameters.max_control_per_rpc:
             control = self._within_limit(sender, control)
@@ -437,9 +438,11 @@ class Router:
         for graft in control.graft:
             strategy.on_graft(sender, graft.topic)
         for prune in control.prune:
-            strategy.on_prune(sender, prune.topic)
+            strategy.on_prune(sender, prune)
         for extension in control.extensions:
             strategy.on_extension(sender, extension)
+        for idontwant in control.idontwant:
+            self.drop(sender.id, PartKind.IDONTWANT, len(idontwant.ids), Reason.UNSUPPORTED)
 
     def _within_limit(self, sender: ConnectedPeer, control: Control) -> Control:
         """The first parts of a control message, in the order of handling, as many as the limit allows."""
@@ -451,6 +454,7 @@ class Router:
             (PartKind.GRAFT, control.graft),
             (PartKind.PRUNE, control.prune),
             (PartKind.EXTENSION, control.extensions),
+            (PartKind.IDONTWANT, control.idontwant),
         ):
             kept.append(parts[:room])
             if len(parts) > room:
