@@ -100,8 +100,8 @@ def cluster(tmp_path_factory):
 def master(cluster) -> str:
     """A standalone master with two workers of one core each."""
     port, ui = free_port(), free_port()
-    output = cluster.start("master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port),
-                           "--webui-port", str(ui))  # fmt: skip
+    where = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(ui))
+    output = cluster.start("master", "org.apache.spark.deploy.master.Master", *where)
     cluster.wait_for(port, cluster.processes[-1], output)
     for number in (1, 2):
         arguments = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", str(free_port()))
