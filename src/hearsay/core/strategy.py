@@ -113,5 +113,5 @@ class Strategy(ABC):
     def flood(self, message: Message, received_from: PeerId | None) -> None:
         """Serve the peers that only flood (r1: "behaves like floodsub towards them")."""
         others = self.shell.peers.in_topic(message.topic).flood
-        if others:
+        if others.members:
             self.shell.outbox.forward(others.ordered, message, Via.FLOOD, received_from)

@@ -199,12 +199,13 @@ class Driver:
 
         This is done before the router marks a message as seen: else a forged copy would keep out the true one.
         """
-        now = self._clock()
+        self.router.seen.expire(self._clock())
+        seen = self.router.seen.known
         refused: list[Message] = []
         for message in rpc.messages:
             topic = message.topic
             assert isinstance(topic, str)
-            new = topic in self.router.joined and not self.router.seen.contains(message.id, now)
+            new = topic in self.router.joined and message.id not in seen
             if new and fault_of(message, self.policy(topic)) is not None:
                 refused.append(message)
         if not refused:
