@@ -22,7 +22,8 @@ const { values: flags } = parseArgs({
   options: {
     connect: { type: 'string', default: '' },
     topics: { type: 'string', default: '' },
-    unsigned: { type: 'boolean', default: false }
+    unsigned: { type: 'boolean', default: false },
+    count: { type: 'boolean', default: false }
   }
 })
 const say = (event) => console.log(JSON.stringify(event))
@@ -45,12 +46,19 @@ const node = await createLibp2p({
     pubsub: gossipsub({
       globalSignaturePolicy: flags.unsigned ? 'StrictNoSign' : 'StrictSign',
       msgIdFn: flags.unsigned ? byContent : byAuthor,
-      allowPublishToZeroTopicPeers: true
+      allowPublishToZeroTopicPeers: true,
+      floodPublish: false
     })
   }
 })
 const pubsub = node.services.pubsub
+let received = 0
 pubsub.addEventListener('message', ({ detail }) => {
+  received++
+  if (flags.count) {
+    if (received % 100 === 0) say({ event: 'count', count: received })
+    return
+  }
   say({
     event: 'message',
     topic: detail.topic,
@@ -61,15 +69,16 @@ pubsub.addEventListener('message', ({ detail }) => {
 })
 for (const topic of flags.topics.split(',').filter(Boolean)) pubsub.subscribe(topic)
 say({ event: 'listening', address: node.getMultiaddrs()[0].toString() })
-if (flags.connect) await node.dial(multiaddr(flags.connect))
+for (const address of flags.connect.split(',').filter(Boolean)) await node.dial(multiaddr(address))
 
 let before = ''
 setInterval(() => {
   const topics = Object.fromEntries(pubsub.getTopics().map((topic) => [topic, pubsub.getSubscribers(topic).length]))
-  const now = JSON.stringify(topics)
+  const mesh = Object.fromEntries(pubsub.getTopics().map((topic) => [topic, pubsub.getMeshPeers(topic).length]))
+  const now = JSON.stringify([topics, mesh])
   if (now !== before) {
     before = now
-    say({ event: 'peers', topics })
+    say({ event: 'peers', topics, mesh })
   }
 }, 50)
 
@@ -78,7 +87,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   if (verb === 'publish') {
     for (let i = 0; i < Number(rest[1]); i++) {
       const data = Buffer.alloc(Number(rest[0]))
-      data.write(`${node.peerId} js ${process.hrtime.bigint()}`)
+      data.write(`${i} ${process.hrtime.bigint()} ${node.peerId} js`)
       await pubsub.publish(topic, data)
     }
   } else if (verb === 'say') {
@@ -87,6 +96,8 @@ for await (const line of createInterface({ input: process.stdin })) {
     pubsub.unsubscribe(topic)
   } else if (verb === 'join') {
     pubsub.subscribe(topic)
+  } else if (verb === 'connect') {
+    await node.dial(multiaddr(topic))
   }
 }
 await node.stop()
