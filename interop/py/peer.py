@@ -28,8 +28,8 @@ from libp2p.tools.anyio_service import background_trio_service
 from multiaddr import Multiaddr
 
 MAX_BYTES = 4 << 20
-# There is no option for the size of what it sends, which is one mebibyte with its envelope.
-libp2p.pubsub.pubsub.RpcQueue = functools.partial(RpcQueue, max_message_size=MAX_BYTES)
+# There are no options for what it may send (one mebibyte with its envelope) and for what may wait (32 messages).
+libp2p.pubsub.pubsub.RpcQueue = functools.partial(RpcQueue, max_size=20_000, max_message_size=MAX_BYTES)
 
 
 def say(event):
