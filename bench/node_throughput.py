@@ -84,7 +84,9 @@ def main() -> None:
             languages.append(language)
         except Missing as missing:
             print(f"NOT MEASURED: {missing}", file=sys.stderr)
-    print("| messages | | messages/s | CPU at the receiver, µs | CPU at the sender, µs | our CPU at the receiver is |")
+    print(
+        "| messages | | messages/s | CPU at the receiver, µs | CPU at the sender, µs | our CPU at the receiver is |"
+    )
     print("| --- | --- | ---: | ---: | ---: | ---: |")
     for signed in (True, False):
         for size in map(int, flags.sizes.split(",")):

@@ -72,7 +72,9 @@ class Peer:
                 continue
             digest = hashlib.sha256(message.data).hexdigest()
             author = message.author_text or ""
-            say({"event": "message", "topic": topic.name, "size": len(message.data), "sha256": digest, "from": author})
+            say(
+                {"event": "message", "topic": topic.name, "size": len(message.data), "sha256": digest, "from": author}
+            )
 
     async def report(self):
         before = None
