@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
 
-from foreign_peers import PeerProcess  # noqa: E402
+from foreign_peers import PeerProcess
 
-from hearsay.trace.reader import read_rows  # noqa: E402
-from hearsay.trace.verify import verify  # noqa: E402
+from hearsay.trace.reader import read_rows
+from hearsay.trace.verify import verify
 
 DIALS = 6
 DEGREE_LOW = 4

@@ -45,10 +45,8 @@ async def measure(count: int, messages: int, seed: int = 1) -> Figures:
     async with AsyncExitStack() as stack:
         nodes: list[Node] = []
         for first in range(0, count, STARTING):
-            group = [
-                await stack.enter_async_context(Node(NodeConfig()))
-                for _ in range(first, min(first + STARTING, count))
-            ]
+            new = range(first, min(first + STARTING, count))
+            group = [await stack.enter_async_context(Node(NodeConfig())) for _ in new]
             nodes += group
             topics = [await node.join("news") for node in group]
             assert len(topics) == len(group)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
 
-from foreign_peers import FOREIGN, Missing, PeerProcess, command_of  # noqa: E402
+from foreign_peers import FOREIGN, Missing, PeerProcess, command_of
 
 TICKS = os.sysconf("SC_CLK_TCK")
 STEP = 100
@@ -42,30 +42,33 @@ def cpu_seconds(pid: int) -> float:
 
 async def measure(language: str, size: int, signed: bool, seconds: float) -> Measured:
     flags = ("--topics", "bench", "--count", *(() if signed else ("--unsigned",)))
-    async with asyncio.timeout(60), PeerProcess(language, *flags) as receiver:
-        async with PeerProcess(language, *flags, "--connect", receiver.address) as sender:
-            await sender.until(lambda: sender.topics.get("bench") == 1)
-            await receiver.until(lambda: receiver.topics.get("bench") == 1)
-            while not receiver.count:  # until the mesh is there; not every implementation tells
+    async with (
+        asyncio.timeout(60),
+        PeerProcess(language, *flags) as receiver,
+        PeerProcess(language, *flags, "--connect", receiver.address) as sender,
+    ):
+        await sender.until(lambda: sender.topics.get("bench") == 1)
+        await receiver.until(lambda: receiver.topics.get("bench") == 1)
+        while not receiver.count:  # until the mesh is there; not every implementation tells
+            sender.order(f"publish bench {size} {STEP}")
+            await asyncio.sleep(0.3)
+        await asyncio.sleep(0.5)
+        ahead = max(STEP, min(2000, AHEAD_BYTES // size // STEP * STEP))
+        begin = receiver.count
+        for _ in range(ahead // STEP):
+            sender.order(f"publish bench {size} {STEP}")
+        sent = ahead
+        await receiver.until(lambda: receiver.count >= begin + STEP)
+        start, first = monotonic(), receiver.count
+        cpu = cpu_seconds(receiver.pid), cpu_seconds(sender.pid)
+        while monotonic() - start < seconds:
+            while sent + STEP - (receiver.count - begin) <= ahead:
                 sender.order(f"publish bench {size} {STEP}")
-                await asyncio.sleep(0.3)
-            await asyncio.sleep(0.5)
-            ahead = max(STEP, min(2000, AHEAD_BYTES // size // STEP * STEP))
-            begin = receiver.count
-            for _ in range(ahead // STEP):
-                sender.order(f"publish bench {size} {STEP}")
-            sent = ahead
-            await receiver.until(lambda: receiver.count >= begin + STEP)
-            start, first = monotonic(), receiver.count
-            cpu = cpu_seconds(receiver.pid), cpu_seconds(sender.pid)
-            while monotonic() - start < seconds:
-                while sent + STEP - (receiver.count - begin) <= ahead:
-                    sender.order(f"publish bench {size} {STEP}")
-                    sent += STEP
-                before = receiver.count
-                await receiver.until(lambda before=before: receiver.count > before)
-            passed, count = monotonic() - start, receiver.count - first
-            receiving, sending = cpu_seconds(receiver.pid) - cpu[0], cpu_seconds(sender.pid) - cpu[1]
+                sent += STEP
+            before = receiver.count
+            await receiver.until(lambda before=before: receiver.count > before)
+        passed, count = monotonic() - start, receiver.count - first
+        receiving, sending = cpu_seconds(receiver.pid) - cpu[0], cpu_seconds(sender.pid) - cpu[1]
     return Measured(count / passed, 1e6 * receiving / count, 1e6 * sending / count)
 
 

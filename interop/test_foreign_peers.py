@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from itertools import pairwise
 
 import pytest
-from foreign_peers import FOREIGN, Missing, PeerProcess, command_of
+from foreign_peers import FOREIGN, HERE, Missing, PeerProcess, command_of
 
 from hearsay.core.rpc import PartKind
 from hearsay.node.config import NodeConfig, NodeLimits
@@ -171,7 +171,7 @@ def rows(trace):
 
 
 def test_backoff_after_leaving_is_honoured_by_both_sides(language, tmp_path):
-    """Who leaves a topic says PRUNE with ten seconds; until then neither side says GRAFT, afterwards the mesh is back."""
+    """Who leaves a topic says PRUNE with ten seconds; until then neither side says GRAFT, then the mesh is back."""
 
     async def work():
         async with AsyncExitStack() as stack:
@@ -266,8 +266,6 @@ def test_a_mixed_network_delivers_everything():
 
 def test_every_peer_program_is_pinned():
     """What is built today is what was tested: exact versions, and nothing that is fetched from elsewhere."""
-    from foreign_peers import HERE
-
     assert all("==" in line for line in (HERE / "py" / "requirements.txt").read_text().split())
     for name in ("go/go.sum", "rust/Cargo.lock", "js/package-lock.json"):
         text = (HERE / name).read_text()

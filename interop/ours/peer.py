@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import hashlib
 import json
 import sys
@@ -16,6 +15,11 @@ from hearsay.node.node import Node
 from hearsay.wire.limits import RpcLimits
 from hearsay.wire.message_ids import by_author, by_content
 from hearsay.wire.signing import SignaturePolicy
+
+try:
+    import uvloop
+except ImportError:
+    uvloop = None
 
 
 def say(event):
@@ -114,12 +118,7 @@ def main():
     parser.add_argument("--unsigned", action="store_true")
     parser.add_argument("--count", action="store_true")
     work = Peer(parser.parse_args()).run()
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        uvloop.run(work)
-        return
-    asyncio.run(work)
+    (uvloop or asyncio).run(work)
 
 
 main()

@@ -10,7 +10,6 @@ import time
 import base58
 import libp2p.pubsub.pubsub
 import trio
-from libp2p import new_host
 from libp2p.crypto.ed25519 import create_new_key_pair
 from libp2p.crypto.x25519 import create_new_key_pair as create_noise_key
 from libp2p.peer.id import ID
@@ -26,6 +25,8 @@ from libp2p.security.noise.transport import PROTOCOL_ID as NOISE
 from libp2p.security.noise.transport import Transport as NoiseTransport
 from libp2p.tools.anyio_service import background_trio_service
 from multiaddr import Multiaddr
+
+from libp2p import new_host
 
 MAX_BYTES = 4 << 20
 # There are no options for what it may send (one mebibyte with its envelope) and for what may wait (32 messages).
