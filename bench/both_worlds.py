@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
+from time import time_ns
 from typing import NamedTuple
 
 import numpy as np
@@ -37,14 +38,14 @@ SCENARIO = {
     "network.degree": 4,
     "links.min_ms": 100,
     "links.max_ms": 300,
-    "warmup_s": 6,
+    "warmup_s": 9,
     "linger_s": 3,
     "workload.messages": 40,
     "workload.interval_s": 0.3,
     "workload.publishers": "subscribers",
     "router.preset": "v1.1",
     # Real nodes need some round trips until they know each other.
-    "router.first_heartbeat_ms": 4000,
+    "router.first_heartbeat_ms": 6000,
     "router.first_heartbeat_spread_ms": 1000,
 }
 
@@ -108,10 +109,12 @@ async def real(plan: Plan, directory: Path) -> Figures:
             data = b"message %d ".ljust(publication.size_bytes, b"x") % publication.message
             await nodes[publication.publisher].publish(plan.topics[publication.topic], data)
         await asyncio.sleep(start + plan.end_us / 1e6 - asyncio.get_running_loop().time())
+        end_us = time_ns() // 1000
         for node in nodes:
             await node.close()
     folders = sorted(path.parent for path in directory.glob("*/*/manifest.json"))
-    return figures(np.concatenate([read_rows(folder) for folder in folders]))
+    rows = np.concatenate([read_rows(folder) for folder in folders])
+    return figures(rows[rows[:, Column.TIME_US] < end_us])  # meshes repair themselves while nodes leave
 
 
 class Line:
