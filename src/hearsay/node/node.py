@@ -37,6 +37,7 @@ from hearsay.node.config import NodeConfig
 from hearsay.node.discovery import Discovery
 from hearsay.node.driver import Driver
 from hearsay.node.live_trace import LiveTrace
+from hearsay.node.local_network import LocalNetwork
 from hearsay.node.peer_link import PeerLink
 from hearsay.node.statistics import Statistics
 from hearsay.node.topic import Published, Received, Topic
@@ -70,6 +71,9 @@ class Node:
         self._identification = Identification(self._host, self.config.agent)
         self._pinging = Pinging(self._host)
         self._discovery = Discovery(self._host)
+        self._local_network = (
+            LocalNetwork(self._discovery.found, self.config.local_interfaces) if self.config.local_network else None
+        )
 
     async def __aenter__(self) -> Self:
         clock = Clock()
@@ -95,6 +99,8 @@ class Node:
                 await self._host.listen(address)
             for address in self.config.bootstrap:
                 self._discovery.keep(Multiaddr.parse(address))
+            if self._local_network is not None:
+                await self._local_network.start(self._host.addresses)
         except BaseException:
             await self.close()
             raise
@@ -208,6 +214,8 @@ class Node:
 
     async def close(self) -> None:
         """Leave all topics, say goodbye to all peers, finish the trace."""
+        if self._local_network is not None:
+            await self._local_network.close()
         await self._discovery.close()
         if self._driver is not None:
             for topic in list(self._topics):
