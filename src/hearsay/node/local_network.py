@@ -79,8 +79,14 @@ class LocalNetwork:
         if endpoint is None or peer is None or endpoint[0] not in _ANYWHERE:
             yield address
             return
-        for host in self._interfaces or self._library.get_all_addresses():
+        for host in self._interfaces or self._own_addresses():
             yield tcp_multiaddr(host, endpoint[1]).with_peer(peer)
+
+    @staticmethod
+    def _own_addresses() -> list[str]:
+        """This machine's, as `ifaddr` knows them, which zeroconf brings along."""
+        adapters: Any = import_module("ifaddr").get_adapters()
+        return [known.ip for adapter in adapters for known in adapter.ips if known.is_IPv4]
 
     def _seen(self, zeroconf: Any, service_type: str, name: str, state_change: Any) -> None:
         removed = self._library.ServiceStateChange.Removed

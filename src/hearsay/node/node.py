@@ -31,6 +31,7 @@ from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.pinging import Pinging
+from hearsay.libp2p.rendezvous_streams import RendezvousPoint
 from hearsay.libp2p.stream import Stream, StreamClosed
 from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig
@@ -39,6 +40,7 @@ from hearsay.node.driver import Driver
 from hearsay.node.live_trace import LiveTrace
 from hearsay.node.local_network import LocalNetwork
 from hearsay.node.peer_link import PeerLink
+from hearsay.node.rendezvous import RendezvousSearch
 from hearsay.node.statistics import Statistics
 from hearsay.node.topic import Published, Received, Topic
 from hearsay.node.validation import Validator
@@ -71,6 +73,7 @@ class Node:
         self._identification = Identification(self._host, self.config.agent)
         self._pinging = Pinging(self._host)
         self._discovery = Discovery(self._host)
+        self._rendezvous: RendezvousSearch | None = None
         self._local_network = (
             LocalNetwork(self._discovery.found, self.config.local_interfaces) if self.config.local_network else None
         )
@@ -99,6 +102,15 @@ class Node:
                 await self._host.listen(address)
             for address in self.config.bootstrap:
                 self._discovery.keep(Multiaddr.parse(address))
+            if self.config.rendezvous_point:
+                RendezvousPoint(self._host)
+            self._rendezvous = RendezvousSearch(
+                self._host,
+                [Multiaddr.parse(address) for address in self.config.rendezvous],
+                topics=lambda: self._topics,
+                record=self._identification.record,
+                found=self._discovery.found,
+            )
             if self._local_network is not None:
                 await self._local_network.start(self._host.addresses)
         except BaseException:
@@ -172,6 +184,8 @@ class Node:
             driver.message_ids.set(topic, message_id)
         joined = self._topics[topic] = Topic(self, topic, self.config.limits.topic_queue)
         driver.feed(Join(topic))
+        if self._rendezvous is not None:
+            self._rendezvous.topic_joined()
         return joined
 
     async def leave(self, topic: str) -> None:
@@ -216,6 +230,8 @@ class Node:
         """Leave all topics, say goodbye to all peers, finish the trace."""
         if self._local_network is not None:
             await self._local_network.close()
+        if self._rendezvous is not None:
+            await self._rendezvous.close()
         await self._discovery.close()
         if self._driver is not None:
             for topic in list(self._topics):
