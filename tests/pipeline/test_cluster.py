@@ -13,11 +13,12 @@ import pytest
 from hearsay.pipeline import tables
 from hearsay.pipeline.java import find_java, home_for_workers
 from hearsay.pipeline.jvm import java_options, spark_home, write_logging
+from hearsay.pipeline.session import FAST_START
 from hearsay.pipeline.table_store import read_table
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-CHOSEN = ("lossy", "topics", "spanning")
+CHOSEN = ("topics", "spanning")
 UP_S = 90
 
 
@@ -37,7 +38,7 @@ class Cluster:
         logging = write_logging(work)
         logging.write_text(logging.read_text().replace("rootLogger.level = error", "rootLogger.level = info"))
         output = work / "output"
-        command = [*java_options(self.java, heap, logging), main, *arguments]
+        command = [*java_options(self.java, heap, logging), *FAST_START, main, *arguments]
         environment = {
             **os.environ,
             "SPARK_HOME": str(spark_home()),
@@ -145,7 +146,7 @@ def run_analyze(analysed, out: Path, *where: str) -> subprocess.CompletedProcess
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "SPARK_"))
     }
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=400)
 
 
 def assert_equal_tables(analysed, out: Path, *where: str) -> None:
