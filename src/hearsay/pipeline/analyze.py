@@ -19,6 +19,7 @@ from hearsay.pipeline.metrics.headline import headline_table
 from hearsay.pipeline.metrics.memberships import memberships
 from hearsay.pipeline.metrics.messages import in_milliseconds, latencies_of_rows, messages_table
 from hearsay.pipeline.metrics.quality import quality_table
+from hearsay.pipeline.metrics.speed import pairs_of, speed_table
 from hearsay.pipeline.metrics.spread import spread_table
 from hearsay.pipeline.rows import run_table, topic_names, trace_rows
 from hearsay.pipeline.run_facts import RunFacts
@@ -61,13 +62,13 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     step("reading the trace: messages and traffic")
     folders = {run.name: str(store.folder_of(tables.MEMBERSHIPS, run)) for run in runs}
     parts = whole_files.scan(spark, runs, folders).persist()
-    exact, by_hops = whole_files.exact_latencies_of(parts), whole_files.latencies_of(parts)
+    pairs, by_hops = whole_files.latency_pairs_of(parts), whole_files.latencies_of(parts)
     told = whole_files.messages_of(parts)
     spanning = _spanning(spark, runs, message_rows)
     if spanning is not None:
         told = told.unionByName(messages_table(spanning, members, facts))
         slow = latencies_of_rows(spanning, facts)
-        exact = exact.unionByName(slow.drop("hops"))
+        pairs = pairs.unionByName(pairs_of(slow))
         by_hops = by_hops.unionByName(in_milliseconds(slow))
     messages = store.write(tables.MESSAGES, told)
     step("latencies and bytes")
@@ -98,7 +99,7 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
         topic_names(spark, runs),
         nodes,
         messages,
-        exact,
+        speed_table(pairs),
         traffic.control_share(sent),
         balance,
         kept,

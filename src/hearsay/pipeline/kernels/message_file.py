@@ -68,15 +68,12 @@ class MessagePass:
     """(topic, latency_us) -> deliveries."""
     latency: Sums
     """(topic, latency_ms, hops) -> deliveries."""
-    traffic: Sums
-    """(topic, node, kind) -> parts, ids and bytes out, the same in."""
 
 
 def pass_over(
     rows: ColumnArrays, members: dict[int, Eligibility], end_us: int, window_us: int, spanning: tuple[int, ...] = ()
 ) -> MessagePass:
-    """All there is to say of these rows. Of messages that span files only the traffic is said here."""
-    traffic = _traffic(rows, end_us)
+    """What these rows say of their messages; nothing of those that span files."""
     kept = (rows[Column.MESSAGE] >= 0) & ~np.isin(rows[Column.MESSAGE], spanning)
     if not kept.all():
         rows = {column: values[kept] for column, values in rows.items()}
@@ -156,7 +153,6 @@ def pass_over(
         Sums(np.stack([topics, ids], 1).astype(np.int64), np.stack(figures, 1).astype(np.int64)),
         _exact_latencies(topics[owner[measured]], latency[measured]),
         _latencies(topics[owner[measured]], latency[measured], hops[measured]),
-        traffic,
     )
 
 
@@ -276,7 +272,7 @@ def _latencies(topics: Ints, latency: Ints, hops: Ints) -> Sums:
     return _grouped([topics, np.floor_divide(latency, 1000), hops], [np.ones(len(topics), dtype=np.int64)])
 
 
-def _traffic(rows: ColumnArrays, end_us: int) -> Sums:
+def traffic_of_messages(rows: ColumnArrays, end_us: int) -> Sums:
     """Of rows sorted by message: a message has one topic, so its rows are one slice."""
     slices, about = _slices(rows[Column.MESSAGE], rows[Column.TOPIC])
     order = np.argsort(about, kind="stable")

@@ -19,15 +19,18 @@ from pyspark.sql import functions as F
 from hearsay.core.rpc import PartKind
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
 from hearsay.pipeline.kernels.eligibility import Eligibility
+from hearsay.pipeline.kernels.latency_pairs import packed
 from hearsay.pipeline.kernels.message_file import (
     FIGURES,
     NEEDED,
     UNKNOWN,
+    MessagePass,
     Sums,
     joined,
     merged,
     pass_over,
     traffic_of,
+    traffic_of_messages,
 )
 from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics.messages import finish
@@ -98,18 +101,19 @@ def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str
 def work_on(task: FileTask) -> Iterator[Any]:
     """The partial sums of one file, as Arrow batches."""
     if task.trace_class == "rpc":
-        traffic = merged([traffic_of(rows, task.end_us) for rows in row_groups(task.path, _RPC_COLUMNS)])
-        yield from _batches("traffic", task.run, traffic)
+        groups = [traffic_of(rows, task.end_us) for rows in row_groups(task.path, _RPC_COLUMNS)]
+        yield from _batches("traffic", task.run, merged(groups))
         return
     members = _members(task)
-    done = [
-        pass_over(rows, members, task.end_us, task.window_us, task.spanning)
-        for rows in whole_messages(task.path, NEEDED)
-    ]
+    done: list[MessagePass] = []
+    traffic: list[Sums] = []
+    for rows in whole_messages(task.path, NEEDED):
+        done.append(pass_over(rows, members, task.end_us, task.window_us, task.spanning))
+        traffic.append(traffic_of_messages(rows, task.end_us))
     yield from _batches("message", task.run, joined([part.figures for part in done]))
-    yield from _batches("exact", task.run, merged([part.exact_latency for part in done]))
+    yield from _pairs(task.run, merged([part.exact_latency for part in done]))
     yield from _batches("latency", task.run, merged([part.latency for part in done]))
-    yield from _batches("traffic", task.run, merged([part.traffic for part in done]))
+    yield from _batches("traffic", task.run, merged(traffic))
 
 
 def messages_of(parts: DataFrame) -> DataFrame:
@@ -130,9 +134,12 @@ def messages_of(parts: DataFrame) -> DataFrame:
     return finish(figures)
 
 
-def exact_latencies_of(parts: DataFrame) -> DataFrame:
-    """(run, topic, latency_us, deliveries), every latency that occurs."""
-    return _summed(parts, "exact", ("topic", "latency_us"), ("deliveries",))
+def latency_pairs_of(parts: DataFrame) -> DataFrame:
+    """(run, topic, pairs), see `metrics.speed`."""
+    exact = parts.where(F.col("what") == "exact")
+    return exact.select(
+        "run", F.nullif(F.col("k0"), F.lit(-1)).cast("int").alias("topic"), F.col("amounts").alias("pairs")
+    )
 
 
 def latencies_of(parts: DataFrame) -> DataFrame:
@@ -168,6 +175,11 @@ def _members(task: FileTask) -> dict[int, Eligibility]:
         int(topic): Eligibility(nodes[topics == topic], since[topics == topic], until[topics == topic], task.end_us)
         for topic in np.unique(topics)
     }
+
+
+def _pairs(run: str, latencies: Sums) -> Iterator[Any]:
+    for topic, pairs in packed(latencies.keys[:, 0], latencies.keys[:, 1], latencies.values[:, 0]):
+        yield from _batches("exact", run, Sums(np.array([[topic]]), pairs.reshape(1, -1)))
 
 
 def _batches(what: str, run: str, sums: Sums) -> Iterator[Any]:
