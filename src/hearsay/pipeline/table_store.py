@@ -20,6 +20,7 @@ import pyarrow
 import pyarrow.parquet
 from pyspark.sql import functions as F
 
+from hearsay.pipeline.parquet_paths import read_parquet
 from hearsay.pipeline.run_facts import RunFacts
 from hearsay.pipeline.tables import METRICS_FOLDER, MetricTable
 from hearsay.trace.errors import RunFolderError
@@ -64,11 +65,11 @@ class TableStore:
     def write(self, table: MetricTable, rows: DataFrame) -> DataFrame:
         """Compute and store a table; returns it as read back, so that nothing is computed twice."""
         numbers = F.create_map(*(F.lit(item) for number, run in enumerate(self._runs) for item in (run.name, number)))
-        target = str(self._work / table.name)
+        target = self._work / table.name
         typed = rows.select(*(F.col(name).cast(kind) for name, kind in table.columns))
-        typed.withColumn("part", F.element_at(numbers, F.col("run"))).write.partitionBy("part").parquet(target)
+        typed.withColumn("part", F.element_at(numbers, F.col("run"))).write.partitionBy("part").parquet(str(target))
         self._tables.append(table)
-        return self._spark.read.schema(f"{table.ddl}, part int").parquet(target).drop("part")
+        return read_parquet(self._spark, f"{table.ddl}, part int", [target]).drop("part")
 
     def folder_of(self, table: MetricTable, run: RunFacts) -> Path:
         """Where the rows of a run lie until `publish`; the folder is absent when there are none."""

@@ -14,6 +14,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from hearsay.trace.columns import CODED
+from hearsay.trace.errors import RunFolderError
 from hearsay.trace.schema import COLUMNS, NONE, Column
 
 pa: Any = pyarrow
@@ -23,7 +24,7 @@ Ints = NDArray[Any]
 ColumnArrays = dict[Column, Ints]
 
 
-class Unreadable(Exception):
+class Unreadable(RunFolderError):
     """A trace file that cannot be read; the message names the file."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from pyspark.sql import functions as F
 from hearsay.core.rpc import PartKind
 from hearsay.pipeline.kernels.columns import read_columns
 from hearsay.pipeline.kernels.eligibility import Eligibility
-from hearsay.pipeline.kernels.message_file import FIGURES, NEEDED, UNKNOWN, Sums, pass_over, traffic_of
+from hearsay.pipeline.kernels.message_file import FIGURES, NEEDED, UNKNOWN, Ints, Sums, pass_over, traffic_of
 from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics.messages import finish
 from hearsay.pipeline.run_facts import RunFacts
@@ -33,11 +34,11 @@ pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
 
 PARTS_DDL = "what string, run string, k0 bigint, k1 bigint, k2 bigint, amounts array<bigint>"
-_RPC_COLUMNS = (
+RPC_COLUMNS = (
     Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.BYTES, Column.COUNT,
     Column.DELAY_US, Column.REASON,
 )  # fmt: skip
-_SCHEMA = pa.schema(
+PARTS_SCHEMA = pa.schema(
     [("what", pa.string()), ("run", pa.string()), ("k0", pa.int64()), ("k1", pa.int64()), ("k2", pa.int64()),
      ("amounts", pa.list_(pa.int64()))]
 )  # fmt: skip
@@ -89,16 +90,16 @@ def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str
 def work_on(task: FileTask) -> Iterator[Any]:
     """The partial sums of one file, as Arrow batches."""
     if task.trace_class == "rpc":
-        rows = read_columns(task.path, _RPC_COLUMNS)
+        rows = read_columns(task.path, RPC_COLUMNS)
         kinds = rows[Column.KIND]
-        yield from _batches("traffic", task.run, traffic_of(rows, kinds, rows[Column.COUNT], task.end_us))
+        yield from batches_of("traffic", task.run, traffic_of(rows, kinds, rows[Column.COUNT], task.end_us))
         return
     rows = read_columns(task.path, NEEDED)
-    done = pass_over(rows, _members(task), task.end_us, task.window_us, task.spanning)
-    yield from _batches("message", task.run, done.figures)
-    yield from _batches("exact", task.run, done.exact_latency)
-    yield from _batches("latency", task.run, done.latency)
-    yield from _batches("traffic", task.run, done.traffic)
+    done = pass_over(rows, eligibility_of(task.memberships, task.end_us), task.end_us, task.window_us, task.spanning)
+    yield from batches_of("message", task.run, done.figures)
+    yield from batches_of("exact", task.run, done.exact_latency)
+    yield from batches_of("latency", task.run, done.latency)
+    yield from batches_of("traffic", task.run, done.traffic)
 
 
 def messages_of(parts: DataFrame) -> DataFrame:
@@ -150,16 +151,27 @@ def _known(column: SparkColumn) -> SparkColumn:
     return F.nullif(column, F.lit(UNKNOWN))
 
 
-def _members(task: FileTask) -> dict[int, Eligibility]:
-    table = parquet.read_table(task.memberships, columns=["topic", "node", "since_us", "until_us"], partitioning=None)
+def read_memberships(folder: str) -> tuple[Ints, Ints, Ints, Ints]:
+    """(topic, node, since_us, until_us) from a folder of Parquet; without the folder there are none."""
+    if not Path(folder).exists():
+        nothing = np.empty(0, dtype=np.int64)
+        return nothing, nothing, nothing, nothing
+    table = parquet.read_table(folder, columns=["topic", "node", "since_us", "until_us"], partitioning=None)
     topics, nodes, since, until = (table.column(name).to_numpy() for name in table.column_names)
+    return topics, nodes, since, until
+
+
+def eligibility_of(folder: str, end_us: int) -> dict[int, Eligibility]:
+    """By topic, from where the memberships lie."""
+    topics, nodes, since, until = read_memberships(folder)
     return {
-        int(topic): Eligibility(nodes[topics == topic], since[topics == topic], until[topics == topic], task.end_us)
+        int(topic): Eligibility(nodes[topics == topic], since[topics == topic], until[topics == topic], end_us)
         for topic in np.unique(topics)
     }
 
 
-def _batches(what: str, run: str, sums: Sums) -> Iterator[Any]:
+def batches_of(what: str, run: str, sums: Sums) -> Iterator[Any]:
+    """Partial sums as Arrow batches."""
     for start in range(0, len(sums.keys), _CHUNK):
         keys = sums.keys[start : start + _CHUNK]
         values = np.ascontiguousarray(sums.values[start : start + _CHUNK])
@@ -171,5 +183,5 @@ def _batches(what: str, run: str, sums: Sums) -> Iterator[Any]:
             keys[:, position] if position < keys.shape[1] else np.zeros(size, dtype=np.int64) for position in range(3)
         ]
         yield pa.RecordBatch.from_arrays(
-            [pa.array([what] * size), pa.array([run] * size), *map(pa.array, columns), amounts], schema=_SCHEMA
+            [pa.array([what] * size), pa.array([run] * size), *map(pa.array, columns), amounts], schema=PARTS_SCHEMA
         )
