@@ -326,7 +326,7 @@ def components(nodes, links):
     return found
 
 
-@pytest.mark.parametrize("name", ["churning", "spanning", "gossipsub"])
+@pytest.mark.parametrize("name", ["churning", "crashing", "spanning", "gossipsub"])
 def test_churn_second_by_second(name, analysed, facts):
     rows = read_rows(analysed[name], {"node"})
     ups = sorted(row[0] for row in rows.tolist() if row[1] == TraceEvent.NODE_UP)
@@ -343,6 +343,40 @@ def test_churn_second_by_second(name, analysed, facts):
             assert line["messages"] == len(mine)
             assert line["eligible"] == sum(row["eligible"] for row in mine)
             assert line["delivered"] == sum(row["delivered_eligible"] for row in mine)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_resilience(name, analysed, facts):
+    rows = read_rows(analysed[name], {"node"}).tolist()
+    changes = [row[0] for row in rows if row[1] in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN)]
+    messages = stored(analysed[name], tables.MESSAGES)
+    ours = {row["topic"]: row for row in stored(analysed[name], tables.RESILIENCE)}
+    assert set(ours) == {row["topic"] for row in messages}
+    for topic, line in ours.items():
+        mine = sorted((row for row in messages if row["topic"] == topic), key=lambda row: row["published_us"])
+        later = [time for time in changes if time > mine[0]["published_us"]]
+        first, last = (min(later), max(later)) if later else (None, None)
+        assert (line["disturbances"], line["first_us"], line["last_us"]) == (len(later), first, last)
+        phases = defaultdict(list)
+        for row in mine:
+            closes = min(row["published_us"] + facts[name].window_us, facts[name].end_us)
+            undisturbed = first is None or closes < first
+            phases["before" if undisturbed else "after" if row["published_us"] > last else "during"].append(row)
+        ratios = {}
+        for phase in ("before", "during", "after"):
+            eligible = sum(row["eligible"] for row in phases[phase])
+            ratios[phase] = sum(row["delivered_eligible"] for row in phases[phase]) / eligible if eligible else None
+            assert line[f"ratio_{phase}"] == ratios[phase]
+        judged = [row for row in mine if first is not None and row["published_us"] > first]
+        goal = 0.99 * (1.0 if ratios["before"] is None else ratios["before"])
+        bad = [row["published_us"] for row in judged if row["ratio"] < goal]
+        good = [row["published_us"] for row in judged if bad and row["published_us"] > bad[-1]]
+        if not judged:
+            assert line["heal_us"] is None
+        elif not bad:
+            assert line["heal_us"] == 0
+        else:
+            assert line["heal_us"] == (max(good[0] - last, 0) if good else None)
 
 
 def rows_of_deliveries(path) -> list[tuple[int, int]]:
@@ -368,7 +402,7 @@ def test_state_and_quality(analysed):
         assert checks["orphan_deliveries"] == checks["unpublished_messages"] == checks["negative_latencies"] == 0
         told = rows_of_deliveries(path)
         assert checks.get("repeated_deliveries", 0) == len(told) - len(set(told))
-        assert checks.get("repeated_deliveries", 0) == 0 or name in ("churning", "spanning")
+        assert checks.get("repeated_deliveries", 0) == 0 or name in ("churning", "crashing", "spanning")
         drops = Counter(row[Column.REASON] for row in read_rows(path).tolist() if row[1] == TraceEvent.DROP_RPC)
         assert sum(n for check, n in checks.items() if check.startswith("drop_")) == sum(drops.values())
         assert (name in ("lossy", "meshsub")) == ("drop_lost" in checks)

@@ -14,9 +14,11 @@ import click
 COMMANDS = {
     "analyze": "turn traces into metric tables on Spark",
     "demo": "simulate the routers on one network and compare them",
+    "node": "run a real node that speaks libp2p pubsub",
+    "report": "write a report of analysed runs: one HTML file",
     "simulate": "simulate a scenario",
     "spark": "look after Spark: doctor",
-    "trace": "look at traces: show, diff",
+    "trace": "look at traces: show, diff; import those of real networks",
 }
 
 

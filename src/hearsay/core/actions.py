@@ -41,6 +41,8 @@ class Reason(IntEnum):
     UNSUPPORTED = 8
     NOT_A_SUBSCRIBER = 9
     QUEUE_FULL = 10
+    BACKOFF = 11
+    BAD_SIGNATURE = 12
 
 
 @dataclass(frozen=True, slots=True)

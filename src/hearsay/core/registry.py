@@ -32,6 +32,12 @@ _SIMSUB: Mapping[str, object] = {
     "history_length": 121,  # the actor keeps 120 closed windows beside the open one
     "iwant_answers_per_id": 1_000_000,
 }
+_V11: Mapping[str, object] = {
+    "prune_backoff_ms": 60_000,
+    "unknown_graft": "ignore",
+    "first_heartbeat_ms": 100,
+    "first_heartbeat_spread_ms": 100,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +63,17 @@ ROUTERS: Mapping[str, RouterKind] = {
     for kind in (
         RouterKind("floodsub", FloodsubParameters, Floodsub, {"r1": {}, "simsub": _BARE}),
         RouterKind("randomsub", RandomsubParameters, Randomsub, {"r1": {}, "simsub": _BARE}),
-        RouterKind("meshsub", MeshsubParameters, Meshsub, {"r1": {}, "simsub": _BARE}),
-        RouterKind("gossipsub", GossipsubParameters, Gossipsub, {"r1": {}, "simsub": _SIMSUB}),
+        RouterKind("meshsub", MeshsubParameters, Meshsub, {"r1": {}, "simsub": _BARE, "v1.1": _V11}),
+        RouterKind(
+            "gossipsub",
+            GossipsubParameters,
+            Gossipsub,
+            {
+                "r1": {},
+                "simsub": _SIMSUB,
+                "v1.1": {**_V11, "gossip_targets": "filter_then_select", "short_mesh": "top_up"},
+            },
+        ),
     )
 }
 

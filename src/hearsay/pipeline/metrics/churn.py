@@ -55,7 +55,7 @@ def churn_table(node_rows: DataFrame, messages: DataFrame, runs: DataFrame) -> D
 
 
 def resilience_table(node_rows: DataFrame, messages: DataFrame, runs: DataFrame) -> DataFrame:
-    """One line per run and topic with messages."""
+    """One line per run and topic with messages that somebody was eligible for."""
     known = messages.where(F.col("published_us").isNotNull() & (F.col("eligible") > 0)).join(F.broadcast(runs), "run")
     first_message = messages.groupBy("run", "topic").agg(F.min("published_us").alias("begins_us"))
     disturbed = (
@@ -76,34 +76,29 @@ def resilience_table(node_rows: DataFrame, messages: DataFrame, runs: DataFrame)
         .otherwise("during"),
     )
 
+    topic = Window.partitionBy("run", "topic")
+
     def ratio(phase: str) -> Column:
         mine = F.col("phase") == phase
         return quotient(
-            F.sum(F.when(mine, F.col("delivered_eligible"))), F.sum(F.when(mine, F.col("eligible")))
-        ).alias(f"ratio_{phase}")
+            F.sum(F.when(mine, F.col("delivered_eligible"))).over(topic),
+            F.sum(F.when(mine, F.col("eligible"))).over(topic),
+        )
 
-    ratios = placed.groupBy("run", "topic").agg(*(ratio(phase) for phase in ("before", "during", "after")))
-    goal = placed.join(ratios, ["run", "topic"]).withColumn("goal", HEALED * F.coalesce("ratio_before", F.lit(1.0)))
-    later = goal.where((F.col("published_us") > F.col("first_us")) & F.col("first_us").isNotNull())
-    healed = later.groupBy("run", "topic").agg(
-        F.max(F.when(F.col("ratio") < F.col("goal"), F.col("published_us"))).alias("last_bad_us"),
-        F.max("published_us").alias("last_message_us"),
-        F.first("last_us").alias("of_last_us"),
+    weighed = placed.withColumns({f"ratio_{phase}": ratio(phase) for phase in ("before", "during", "after")})
+    goal = HEALED * F.coalesce("ratio_before", F.lit(1.0))
+    since = F.col("published_us") > F.col("first_us")
+    bad = F.max(F.when(since & (F.col("ratio") < goal), F.col("published_us"))).over(topic)
+    judged = weighed.withColumn("bad_us", bad)
+    good = F.min(F.when(since & (F.col("published_us") > F.col("bad_us")), F.col("published_us")))
+    # Healed with the first message after the last bad one; never, if the last message was bad.
+    healed = F.greatest(good - F.first("last_us"), F.lit(0))
+    heal = F.when(F.count_if(since) == 0, None).when(F.max("bad_us").isNull(), 0).when(good.isNotNull(), healed)
+    of_topic = [name for name, _ in RESILIENCE.columns if name not in ("run", "topic", "heal_us")]
+    lines = judged.groupBy("run", "topic").agg(
+        *(F.first(name).alias(name) for name in of_topic), heal.alias("heal_us")
     )
-    # Healed between the last bad message and the first good one after it; never, if the last message was bad.
-    good = later.join(healed.select("run", "topic", "last_bad_us"), ["run", "topic"]).where(
-        F.col("last_bad_us").isNull() | (F.col("published_us") > F.col("last_bad_us"))
-    )
-    first_good = good.groupBy("run", "topic").agg(F.min("published_us").alias("first_good_us"))
-    heal = healed.join(first_good, ["run", "topic"], "left").select(
-        "run",
-        "topic",
-        F.when(F.col("last_bad_us").isNull(), F.lit(0))
-        .when(F.col("first_good_us").isNotNull(), F.greatest(F.col("first_good_us") - F.col("of_last_us"), F.lit(0)))
-        .alias("heal_us"),
-    )
-    joined = first.join(ratios, ["run", "topic"], "left").join(heal, ["run", "topic"], "left")
-    return joined.select(*(F.col(name).cast(kind) for name, kind in RESILIENCE.columns))
+    return lines.select(*(F.col(name).cast(kind) for name, kind in RESILIENCE.columns))
 
 
 def _changes(node_rows: DataFrame) -> DataFrame:
