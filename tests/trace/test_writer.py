@@ -211,7 +211,9 @@ def test_a_full_disk_keeps_the_finished_files(tmp_path, limit, spill_rows, max_r
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(row_codes, max_size=120), st.integers(1, 50), st.integers(1, 20), st.integers(1, 60), st.integers(1, 9))
+@given(
+    st.lists(row_codes, max_size=120), st.integers(1, 50), st.integers(1, 20), st.integers(1, 60), st.integers(1, 9)
+)
 def test_every_row_comes_back_from_rotated_files(codes, portion, spill, most, steps):
     rows = as_rows(codes)
     rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]

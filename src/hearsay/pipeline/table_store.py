@@ -3,8 +3,9 @@
 Rules:
 
 * Spark writes every table once for all runs, split by run, into a work folder beside the runs' output.
-* When all tables are there, each run's are moved to `metrics/` in one rename; what stood there goes only then. A
-  failure at any time leaves the old tables whole.
+* When all tables are there, each run's change places with what stands in `metrics/`, which goes only then. A failure
+  or a kill at any time leaves the old tables whole. Where folders cannot be swapped in one step, a kill between two
+  renames leaves the old ones aside; the next analysis puts them back before it does anything else.
 * A table without rows is a file without rows: readers find all tables, always.
 """
 
@@ -20,6 +21,7 @@ import pyarrow
 import pyarrow.parquet
 from pyspark.sql import functions as F
 
+from hearsay.pipeline.exchange import exchange
 from hearsay.pipeline.parquet_paths import read_parquet
 from hearsay.pipeline.run_facts import RunFacts
 from hearsay.pipeline.tables import METRICS_FOLDER, MetricTable
@@ -32,6 +34,7 @@ pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
 
 WORK_PREFIX = ".metrics-"
+_OLD_PREFIX = f"{WORK_PREFIX}old-"
 _SUCCESS = "_SUCCESS"
 _TYPES = {
     "string": pa.string(),
@@ -55,8 +58,7 @@ class TableStore:
         try:
             for output in outputs.values():
                 output.mkdir(parents=True, exist_ok=True)
-                for old in output.glob(f"{WORK_PREFIX}*"):
-                    shutil.rmtree(old, ignore_errors=True)
+                _clear(output)
             self._work.mkdir()
         except OSError as error:
             raise RunFolderError(f"{first}: cannot be written ({error.strerror}); choose another --out") from None
@@ -85,15 +87,17 @@ class TableStore:
             for table in self._tables:
                 self._move(table, run, fresh / table.name)
             final = output / METRICS_FOLDER
-            old = output / f"{WORK_PREFIX}old-{os.getpid()}"
-            if final.exists():
-                final.rename(old)
-            fresh.rename(final)
-            shutil.rmtree(old, ignore_errors=True)
+            if not final.exists():
+                fresh.rename(final)
+            elif not exchange(fresh, final):
+                final.rename(output / f"{_OLD_PREFIX}{os.getpid()}")
+                fresh.rename(final)
         self.discard()
 
     def discard(self) -> None:
-        shutil.rmtree(self._work, ignore_errors=True)
+        """Remove what is not in place."""
+        for output in self._outputs.values():
+            _clear(output)
 
     def _move(self, table: MetricTable, run: RunFacts, target: Path) -> None:
         source = self.folder_of(table, run)
@@ -104,6 +108,17 @@ class TableStore:
             schema = pa.schema([(name, _TYPES[kind]) for name, kind in table.columns])
             parquet.write_table(schema.empty_table(), target / "part-00000.parquet")
         (target / _SUCCESS).touch()
+
+
+def _clear(output: Path) -> None:
+    """Remove what analyses left behind, but put tables back that one of them had only just moved aside."""
+    leftovers = sorted(output.glob(f"{WORK_PREFIX}*"))
+    final = output / METRICS_FOLDER
+    for left in leftovers:
+        if left.name.startswith(_OLD_PREFIX) and not final.exists():
+            left.rename(final)
+        else:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def read_table(output: Path, table: MetricTable) -> Any:
