@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import zipfile
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from hearsay.pipeline.java import NoJava, find_java
 from hearsay.pipeline.jvm import Jvm, JvmFailed, start_jvm
@@ -34,6 +36,8 @@ SMALL_ROWS = 3_000_000
 _MEMORY_SHARE = 0.25
 _FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 _THROUGHPUT = ("-XX:+UseParallelGC",)
+_PORTS = {"sc": 15002, "spark": 7077}
+_REACH_S = 5
 
 
 class SparkUnavailable(Exception):
@@ -57,6 +61,8 @@ _jvm: Jvm | None = None
 @contextmanager
 def spark_session(where: Where, rows: int, say: Callable[[str], None]) -> Generator[SparkSession]:
     """A session for work on about `rows` trace rows; `say` gets what there is to wait for."""
+    for address in filter(None, (where.remote, where.master)):
+        _require_listener(address)
     if where.remote is not None:
         session = _remote_session(where.remote, say)
     else:
@@ -145,6 +151,22 @@ def _remote_session(remote: str, say: Callable[[str], None]) -> SparkSession:
         return session
     except Exception as error:
         raise SparkUnavailable(f"no session at {remote}: {first_line(error)}") from None
+
+
+def _require_listener(address: str) -> None:
+    """Spark's own clients try for many minutes to reach a server that is not there; this says so at once."""
+    parts = urlsplit(address)
+    if parts.scheme not in _PORTS:
+        return
+    servers = [urlsplit(f"//{server}") for server in parts.netloc.split(",")]
+    problem = "no address in it"
+    for server in servers:
+        try:
+            socket.create_connection((server.hostname, server.port or _PORTS[parts.scheme]), _REACH_S).close()
+            return
+        except (OSError, ValueError) as error:
+            problem = getattr(error, "strerror", None) or str(error)
+    raise SparkUnavailable(f"no session at {address}: {problem}")
 
 
 def _require_pyspark() -> None:
