@@ -16,7 +16,7 @@ DRIVER, JVM, WORKER = "driver", "jvm", "worker"
 VICTIMS = (DRIVER, JVM, WORKER)
 LINES = {"batch": 10, "stream": 3}
 """How many lines of progress a run says at least before its last."""
-LONGEST_DELAY_S = {"batch": 1.5, "stream": 10.0}
+DELAY_S = {"batch": 2.0, "stream": 12.0}
 _RUN_S = 240
 _POLL_S = 0.02
 
@@ -39,15 +39,13 @@ class Outcome:
     errors: str
 
 
-def seeded_kills(seed: int, count: int) -> list[Kill]:
-    """Batch and streaming in turn, all victims in turn, anywhere in the run."""
-    chance = Random(seed)
-    kills: list[Kill] = []
-    for number in range(count):
-        mode = ("batch", "stream")[number // len(VICTIMS) % 2]
-        line, delay = chance.randint(1, LINES[mode]), chance.uniform(0, LONGEST_DELAY_S[mode])
-        kills.append(Kill(mode, VICTIMS[number % len(VICTIMS)], line, delay))
-    return kills
+def seeded_kills(seed: int, count: int, mode: str) -> list[Kill]:
+    """All victims in turn, anywhere in the run."""
+    chance = Random(f"{mode} {seed}")
+    return [
+        Kill(mode, VICTIMS[number % len(VICTIMS)], chance.randint(1, LINES[mode]), chance.uniform(0, DELAY_S[mode]))
+        for number in range(count)
+    ]
 
 
 def command(mode: str, run: Path, out: Path, *more: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,7 @@ def command(**options: Any) -> None:
     runs, bad = load_readable(options["runs"], window_us)
     outputs = _outputs(runs, options["out"])
     lines: list[dict[str, Any]] = []
+    require_outputs(outputs.values())
     if runs:
         with spark_steps(Where(options["master"], options["remote"]), sum(run.rows for run in runs)) as work:
             lines = analyzed(work, runs, outputs)
@@ -97,6 +98,18 @@ def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[
         else:
             good.append(path)
     return load_runs(good, window_us), bad
+
+
+def require_outputs(outputs: Iterable[Path]) -> None:
+    """Fail before Spark starts if there is nowhere to put the tables."""
+    from hearsay.pipeline.table_store import require_writable
+    from hearsay.trace.errors import RunFolderError
+
+    try:
+        for output in outputs:
+            require_writable(output)
+    except RunFolderError as error:
+        raise CommandFailed(str(error)) from None
 
 
 @contextmanager

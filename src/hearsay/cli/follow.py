@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hearsay.cli.analyze import carry, failures_in_one_line, show_answers
+from hearsay.cli.analyze import carry, failures_in_one_line, require_outputs, show_answers
 from hearsay.cli.main import CommandFailed, WrongInput
 
 
@@ -28,6 +28,8 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
     if not path.resolve().parent.is_dir():
         raise WrongInput(f"{path}: there is no folder {path.resolve().parent}")
     output: Path = path if options["out"] is None else options["out"] / path.resolve().name
+    if path.exists() or output != path:
+        require_outputs([output])
     waiting = Event()
     try:
         with spark_session(Where(options["master"]), _rows_so_far(path), _say) as spark, failures_in_one_line():

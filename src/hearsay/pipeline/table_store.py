@@ -53,15 +53,11 @@ class TableStore:
         self._spark = spark
         self._runs = runs
         self._outputs = outputs
-        first = outputs[runs[0].name]
-        self._work = first / f"{WORK_PREFIX}{os.getpid()}"
-        try:
-            for output in outputs.values():
-                output.mkdir(parents=True, exist_ok=True)
-                _clear(output)
-            self._work.mkdir()
-        except OSError as error:
-            raise RunFolderError(f"{first}: cannot be written ({error.strerror}); choose another --out") from None
+        self._work = outputs[runs[0].name] / f"{WORK_PREFIX}{os.getpid()}"
+        for output in outputs.values():
+            require_writable(output)
+            _clear(output)
+        self._work.mkdir()
         self._tables: list[MetricTable] = []
 
     def write(self, table: MetricTable, rows: DataFrame) -> DataFrame:
@@ -108,6 +104,16 @@ class TableStore:
             schema = pa.schema([(name, _TYPES[kind]) for name, kind in table.columns])
             parquet.write_table(schema.empty_table(), target / "part-00000.parquet")
         (target / _SUCCESS).touch()
+
+
+def require_writable(output: Path) -> None:
+    """Prove that folders can be made there: before anything is computed is the time to say so."""
+    probe = output / f"{WORK_PREFIX}probe-{os.getpid()}"
+    try:
+        probe.mkdir(parents=True)
+        probe.rmdir()
+    except OSError as error:
+        raise RunFolderError(f"{output}: cannot be written ({error.strerror}); choose another --out") from None
 
 
 def _clear(output: Path) -> None:

@@ -13,6 +13,7 @@ import pyarrow
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from hearsay.trace.arrow import DAMAGED
 from hearsay.trace.columns import CODED
 from hearsay.trace.errors import RunFolderError
 from hearsay.trace.schema import COLUMNS, NONE, Column
@@ -33,10 +34,17 @@ def read_columns(path: str, columns: Sequence[Column]) -> ColumnArrays:
     names = [COLUMNS[column] for column in columns]
     coded = [COLUMNS[column] for column in columns if column in CODED]
     try:
-        table = parquet.read_table(path, columns=names, use_threads=False, read_dictionary=coded, partitioning=None)
-    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        table = parquet.read_table(
+            path,
+            columns=names,
+            use_threads=False,
+            read_dictionary=coded,
+            partitioning=None,
+            page_checksum_verification=True,
+        )
+        return {column: _values(column, table.column(COLUMNS[column]), path) for column in columns}
+    except DAMAGED as error:
         raise Unreadable(f"{path}: cannot be read ({str(error).partition(chr(10))[0]})") from None
-    return {column: _values(column, table.column(COLUMNS[column]), path) for column in columns}
 
 
 def _values(column: Column, chunked: Any, path: str) -> Ints:

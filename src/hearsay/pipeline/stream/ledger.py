@@ -118,7 +118,8 @@ class Ledger:
         arrivals = times + np.maximum(columns[Column.DELAY_US], 0)
         published = columns[Column.EVENT] == TraceEvent.PUBLISH
         shares: list[Share] = []
-        for place in np.unique(owner_of[owner_of != NONE]).tolist():
+        places: list[int] = np.unique(owner_of[owner_of != NONE]).tolist()
+        for place in places:
             rows = owner_of[index] == place
             publish_times = times[rows & published]
             shares.append(
