@@ -12,7 +12,9 @@ import pytest
 from growing_run import GrowingRun, assert_every_row_once, assert_same_tables, assert_whole_or_absent
 from kills import DRIVER, JVM, WORKER, Kill, analyze, analyze_and_kill, command, environment, seeded_kills
 
+from hearsay.pipeline.stream.follow import Follower
 from hearsay.pipeline.tables import METRICS_FOLDER
+from hearsay.trace.errors import RunFolderError
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -134,7 +136,8 @@ def test_cut_and_flipped_files_are_named_in_one_line(analysed, tmp_path):
     lines = done.stderr.splitlines()
     assert len(lines) == 4
     for path, what, line in zip(paths, ("truncated", "changed", "changed"), lines, strict=False):
-        assert path in line and "class=message/part-00000.parquet" in line and what in line
+        assert path in line
+        assert f"class=message/part-00000.parquet: {what}" in line
     assert "3 of 3 runs could not be read" in lines[3]
 
 
@@ -147,15 +150,12 @@ def flip(data: bytes) -> bytes:
 
 
 def test_a_follower_names_a_damaged_file_and_leaves_the_tables(spark, analysed, tmp_path):
-    from hearsay.pipeline.stream.follow import Follower
-    from hearsay.trace.errors import RunFolderError
-
     run = GrowingRun(analysed[NAME], tmp_path / NAME)
     run.plan()
     run.grow(len(run.files))
     shutil.copytree(analysed[NAME] / METRICS_FOLDER, run.path / METRICS_FOLDER)
     file = run.path / "trace/class=message/part-00000.parquet"
     file.write_bytes(cut(file.read_bytes()))
-    with pytest.raises(RunFolderError, match="part-00000.parquet"):
+    with pytest.raises(RunFolderError, match=r"part-00000\.parquet"):
         Follower(spark, run.path, run.path, None, lambda _: None).tick()
     assert_same_tables(analysed[NAME], run.path)
