@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hearsay.pipeline.java import find_java, home_for_workers
 from hearsay.pipeline.jvm import java_options, spark_home, write_logging
+from hearsay.pipeline.session import FAST_START
 
 UP_S = 90
 
@@ -30,7 +31,7 @@ class Cluster:
         logging = write_logging(work)
         logging.write_text(logging.read_text().replace("rootLogger.level = error", "rootLogger.level = info"))
         output = work / "output"
-        command = [*java_options(self.java, heap, logging), main, *arguments]
+        command = [*java_options(self.java, heap, logging), *FAST_START, main, *arguments]
         environment = {
             **os.environ,
             "SPARK_HOME": str(spark_home()),

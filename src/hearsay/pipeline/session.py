@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SMALL_ROWS = 3_000_000
 _MEMORY_SHARE = 0.25
-_FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 _THROUGHPUT = ("-XX:+UseParallelGC",)
 _PORTS = {"sc": 15002, "spark": 7077}
 _REACH_S = 5
@@ -65,7 +65,7 @@ def spark_session(where: Where, rows: int, say: Callable[[str], None]) -> Genera
     for address in filter(None, (where.remote, where.master)):
         _require_listener(address)
     if where.remote is not None:
-        session = _remote_session(where.remote, say)
+        session = _remote_session(where.remote, rows < SMALL_ROWS, say)
     else:
         session = _session_here(where.master, rows, say)
     work = Path(tempfile.mkdtemp(prefix="hearsay-package-"))
@@ -119,25 +119,20 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None]) -> 
         try:
             java = find_java()
             say(f"starting Spark ({master or 'embedded'}, {java})")
-            _jvm = start_jvm(java, heap(), _FAST_START if small else _THROUGHPUT)
+            _jvm = start_jvm(java, heap(), FAST_START if small else _THROUGHPUT)
         except (NoJava, JvmFailed) as error:
             raise SparkUnavailable(str(error)) from None
-    slots = cores()
+    slots, embedded = cores(), master is None
     settings = {
+        **_of_the_session(small, embedded),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(slots if small else 2 * slots),
-        "spark.default.parallelism": str(slots),
-        "spark.sql.session.timeZone": "UTC",
+        "spark.default.parallelism": str(slots) if embedded else "",
+        "spark.executor.extraJavaOptions": " ".join(FAST_START if small else _THROUGHPUT),
         "spark.sql.warehouse.dir": tempfile.gettempdir() + "/hearsay-warehouse",
         "spark.driver.host": "127.0.0.1" if _is_local(master) else "",
         "spark.driver.bindAddress": "127.0.0.1" if _is_local(master) else "",
-        "spark.sql.adaptive.enabled": "false" if small else "true",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.parquet.compression.codec": "zstd",
         "spark.python.worker.reuse": "true",
-        "spark.sql.codegen.wholeStage": "false" if small else "true",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
     }
     builder: Any = SparkSession.builder
     builder = builder.appName("hearsay").master(master or f"local[{slots}]")
@@ -165,7 +160,21 @@ def _not_of_the_gateway(record: logging.LogRecord) -> bool:
     return "py4j" not in record.pathname
 
 
-def _remote_session(remote: str, say: Callable[[str], None]) -> SparkSession:
+def _of_the_session(small: bool, embedded: bool) -> dict[str, str]:
+    """What a running server lets a session choose. How many parts large work has, a cluster knows better."""
+    partitions = cores() if small else 2 * cores()
+    return {
+        **({"spark.sql.shuffle.partitions": str(partitions)} if small or embedded else {}),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "false" if small else "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.codegen.wholeStage": "false" if small else "true",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
+    }
+
+
+def _remote_session(remote: str, small: bool, say: Callable[[str], None]) -> SparkSession:
     _require_pyspark()
     from pyspark.sql import SparkSession
 
@@ -173,6 +182,8 @@ def _remote_session(remote: str, say: Callable[[str], None]) -> SparkSession:
     builder: Any = SparkSession.builder
     try:
         session = builder.remote(remote).create()
+        for name, value in _of_the_session(small, embedded=False).items():
+            session.conf.set(name, value)
         session.range(1).collect()
         return session
     except Exception as error:

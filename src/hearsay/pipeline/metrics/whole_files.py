@@ -18,9 +18,19 @@ import pyarrow.parquet
 from pyspark.sql import functions as F
 
 from hearsay.core.rpc import PartKind
-from hearsay.pipeline.kernels.columns import read_columns
+from hearsay.pipeline.kernels.columns import row_groups, whole_messages
 from hearsay.pipeline.kernels.eligibility import Eligibility
-from hearsay.pipeline.kernels.message_file import FIGURES, NEEDED, UNKNOWN, Ints, Sums, pass_over, traffic_of
+from hearsay.pipeline.kernels.message_file import (
+    FIGURES,
+    NEEDED,
+    UNKNOWN,
+    Ints,
+    Sums,
+    joined,
+    merged,
+    pass_over,
+    traffic_of,
+)
 from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics.messages import finish
 from hearsay.pipeline.run_facts import RunFacts
@@ -90,16 +100,18 @@ def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str
 def work_on(task: FileTask) -> Iterator[Any]:
     """The partial sums of one file, as Arrow batches."""
     if task.trace_class == "rpc":
-        rows = read_columns(task.path, RPC_COLUMNS)
-        kinds = rows[Column.KIND]
-        yield from batches_of("traffic", task.run, traffic_of(rows, kinds, rows[Column.COUNT], task.end_us))
+        traffic = merged([traffic_of(rows, task.end_us) for rows in row_groups(task.path, RPC_COLUMNS)])
+        yield from batches_of("traffic", task.run, traffic)
         return
-    rows = read_columns(task.path, NEEDED)
-    done = pass_over(rows, eligibility_of(task.memberships, task.end_us), task.end_us, task.window_us, task.spanning)
-    yield from batches_of("message", task.run, done.figures)
-    yield from batches_of("exact", task.run, done.exact_latency)
-    yield from batches_of("latency", task.run, done.latency)
-    yield from batches_of("traffic", task.run, done.traffic)
+    members = eligibility_of(task.memberships, task.end_us)
+    done = [
+        pass_over(rows, members, task.end_us, task.window_us, task.spanning)
+        for rows in whole_messages(task.path, NEEDED)
+    ]
+    yield from batches_of("message", task.run, joined([part.figures for part in done]))
+    yield from batches_of("exact", task.run, merged([part.exact_latency for part in done]))
+    yield from batches_of("latency", task.run, merged([part.latency for part in done]))
+    yield from batches_of("traffic", task.run, merged([part.traffic for part in done]))
 
 
 def messages_of(parts: DataFrame) -> DataFrame:

@@ -26,9 +26,8 @@ import pyarrow
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from hearsay.core.rpc import PartKind
-from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns
-from hearsay.pipeline.kernels.message_file import NEEDED, Sums, pass_over, traffic_of
+from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns, row_groups
+from hearsay.pipeline.kernels.message_file import NEEDED, Sums, merged, message_traffic, pass_over, traffic_of
 from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics.whole_files import PARTS_SCHEMA, RPC_COLUMNS, batches_of, eligibility_of
 from hearsay.trace.manifest import this_program
@@ -57,17 +56,15 @@ class SumsOfFile:
     end_us: int
 
     def compute(self) -> Iterator[Any]:
-        if self.trace_class == "rpc":
-            rows = read_columns(self.path, RPC_COLUMNS)
-            sums = traffic_of(rows, rows[Column.KIND], rows[Column.COUNT], self.end_us)
-        else:
-            rows = read_columns(self.path, NEEDED)
-            kinds = np.full(len(rows[Column.EVENT]), int(PartKind.PUBLISH), dtype=np.int8)
-            sums = traffic_of(rows, kinds, None, self.end_us)
-        yield from batches_of("traffic", self.run, sums)
-        reasons, counts = np.unique(
-            rows[Column.REASON][rows[Column.EVENT] == TraceEvent.DROP_RPC], return_counts=True
-        )
+        of_rpcs = self.trace_class == "rpc"
+        columns, add_up = (RPC_COLUMNS, traffic_of) if of_rpcs else (NEEDED, message_traffic)
+        traffic: list[Sums] = []
+        drops: list[Ints] = []
+        for rows in row_groups(self.path, columns):
+            traffic.append(add_up(rows, self.end_us))
+            drops.append(rows[Column.REASON][rows[Column.EVENT] == TraceEvent.DROP_RPC])
+        yield from batches_of("traffic", self.run, merged(traffic))
+        reasons, counts = np.unique(np.concatenate(drops), return_counts=True)
         yield from batches_of("drop", self.run, Sums(reasons.astype(np.int64)[:, None], counts[:, None]))
 
 
