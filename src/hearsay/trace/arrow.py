@@ -31,8 +31,8 @@ compute: Any = pyarrow.compute
 ipc: Any = pyarrow.ipc
 parquet: Any = pyarrow.parquet
 
-DAMAGED: tuple[type[Exception], ...] = (OSError, pa.ArrowException, ValueError, IndexError)
-"""What pyarrow raises when it reads bytes that are no Parquet, or numpy when codes point nowhere."""
+DAMAGED: tuple[type[Exception], ...] = (OSError, pa.ArrowException, ValueError, LookupError)
+"""What pyarrow raises when it reads bytes that are no Parquet, or when columns or codes are not where they should be."""
 
 Table = Any
 ParquetWriter = Any
