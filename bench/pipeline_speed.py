@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
-from hearsay.pipeline.kernels.message_file import pass_over, traffic_of, traffic_of_messages
+from hearsay.pipeline.kernels.message_file import message_traffic, pass_over, traffic_of
 from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics import whole_files
 from hearsay.pipeline.metrics.speed import speed_table
@@ -166,7 +166,7 @@ class Spark:
 
         def work(batches: Iterator[Any]) -> Iterator[Any]:
             for trace_class, path in _chosen(batches, parts):
-                adds = traffic_of if trace_class == "rpc" else traffic_of_messages
+                adds = traffic_of if trace_class == "rpc" else message_traffic
                 for rows in row_groups(path, TRAFFIC_COLUMNS):
                     sums = adds(rows, end_us)
                     columns = [*sums.keys.T, *sums.values.T]

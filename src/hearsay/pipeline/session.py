@@ -12,6 +12,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import socket
@@ -73,8 +74,18 @@ def spark_session(where: Where, rows: int, say: Callable[[str], None]) -> Genera
             _ship(session, where, zip_package(work))
         yield session
     finally:
-        session.stop()
         shutil.rmtree(work, ignore_errors=True)
+        _stop(session, where)
+
+
+def _stop(session: SparkSession, where: Where) -> None:
+    try:
+        session.stop()
+    except Exception:
+        gone = "Spark's JVM here" if where.remote is None else f"the Spark server at {where.remote}"
+        raise SparkUnavailable(
+            f"{gone} has ended before its work was done (killed, out of memory?); run the command again"
+        ) from None
 
 
 def cores() -> int:
@@ -129,9 +140,24 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None]) -> 
         if value:
             builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        _quiet(session)
+        return session
     except Exception as error:
         raise SparkUnavailable(f"no session on {master or 'embedded Spark'}: {first_line(error)}") from None
+
+
+def _quiet(session: Any) -> None:
+    """When the JVM dies, two places in PySpark print tracebacks; `_stop` says it in a line."""
+    session.sparkContext._accumulatorServer.handle_error = _say_nothing
+    logging.root.addFilter(_not_of_the_gateway)
+
+
+def _say_nothing(_request: object, _client: object) -> None: ...
+
+
+def _not_of_the_gateway(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
 
 
 def _of_the_session(small: bool, embedded: bool) -> dict[str, str]:

@@ -14,7 +14,9 @@ import pyarrow
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from hearsay.trace.arrow import DAMAGED
 from hearsay.trace.columns import CODED
+from hearsay.trace.errors import RunFolderError
 from hearsay.trace.schema import COLUMNS, NONE, Column
 
 pa: Any = pyarrow
@@ -24,7 +26,7 @@ Ints = NDArray[Any]
 ColumnArrays = dict[Column, Ints]
 
 
-class Unreadable(Exception):
+class Unreadable(RunFolderError):
     """A trace file that cannot be read; the message names the file."""
 
 
@@ -44,16 +46,24 @@ def whole_messages(path: str, columns: Sequence[Column]) -> Iterator[ColumnArray
             yield _read(file, path, groups, columns)
 
 
+def read_columns(path: str, columns: Sequence[Column]) -> ColumnArrays:
+    """These columns of the whole file."""
+    with _readable(path):
+        file = _open(path, columns)
+        return _read(file, path, list(range(file.metadata.num_row_groups)), columns)
+
+
 @contextmanager
 def _readable(path: str) -> Generator[None]:
     try:
         yield
-    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except DAMAGED as error:
         raise Unreadable(f"{path}: cannot be read ({str(error).partition(chr(10))[0]})") from None
 
 
 def _open(path: str, columns: Sequence[Column]) -> Any:
-    return parquet.ParquetFile(path, read_dictionary=[COLUMNS[column] for column in columns if column in CODED])
+    coded = [COLUMNS[column] for column in columns if column in CODED]
+    return parquet.ParquetFile(path, read_dictionary=coded, page_checksum_verification=True)
 
 
 def _read(file: Any, path: str, groups: list[int], columns: Sequence[Column]) -> ColumnArrays:

@@ -68,6 +68,8 @@ class MessagePass:
     """(topic, latency_us) -> deliveries."""
     latency: Sums
     """(topic, latency_ms, hops) -> deliveries."""
+    repeated: Sums
+    """(0) -> deliveries of a message at a node beyond the first."""
 
 
 def pass_over(
@@ -111,7 +113,9 @@ def pass_over(
         eligible[chosen] = member.count(published[chosen], window_end[chosen])
         mine = np.flatnonzero((topics[owner] == topic) & known)
         is_eligible[mine] = member.holds(nodes[mine], published[owner[mine]], window_end[owner[mine]])
-    is_eligible = _first_of_each(is_eligible, owner, nodes, latency)
+    repeated = _repeated(owner, nodes)
+    if repeated:
+        is_eligible = _first_of_each(is_eligible, owner, nodes, latency)
     delivered_eligible = np.bincount(owner[is_eligible], minlength=count)
 
     measured = known & away
@@ -153,6 +157,7 @@ def pass_over(
         Sums(np.stack([topics, ids], 1).astype(np.int64), np.stack(figures, 1).astype(np.int64)),
         _exact_latencies(topics[owner[measured]], latency[measured]),
         _latencies(topics[owner[measured]], latency[measured], hops[measured]),
+        Sums(np.zeros((1, 1), dtype=np.int64), np.array([[repeated]])),
     )
 
 
@@ -169,13 +174,21 @@ def merged(parts: list[Sums]) -> Sums:
     return _grouped(list(whole.keys.T), list(whole.values.T))
 
 
+def drops_of(rows: ColumnArrays) -> Sums:
+    """(reason) -> parts of RPCs dropped for it."""
+    reasons = rows[Column.REASON][rows[Column.EVENT] == TraceEvent.DROP_RPC].astype(np.int64)
+    return _grouped([reasons], [np.ones(len(reasons), dtype=np.int64)])
+
+
+def _repeated(owner: Ints, nodes: Ints) -> int:
+    keys = np.sort(owner.astype(np.int64) * (int(nodes.max(initial=0)) + 1) + nodes)
+    return int(np.count_nonzero(keys[1:] == keys[:-1]))
+
+
 def _first_of_each(chosen: NDArray[np.bool_], owner: Ints, nodes: Ints, latency: Ints) -> NDArray[np.bool_]:
     """The earliest delivery of each message at each node: one that went down and came back may have two."""
     places = np.flatnonzero(chosen)
     keys = owner[places].astype(np.int64) * (int(nodes.max(initial=0)) + 1) + nodes[places]
-    ascending = np.sort(keys)
-    if not (ascending[1:] == ascending[:-1]).any():
-        return chosen
     order = np.lexsort((latency[places], keys))
     _, first = np.unique(keys[order], return_index=True)
     kept = np.zeros(len(chosen), dtype=bool)
@@ -272,8 +285,8 @@ def _latencies(topics: Ints, latency: Ints, hops: Ints) -> Sums:
     return _grouped([topics, np.floor_divide(latency, 1000), hops], [np.ones(len(topics), dtype=np.int64)])
 
 
-def traffic_of_messages(rows: ColumnArrays, end_us: int) -> Sums:
-    """Of rows sorted by message: a message has one topic, so its rows are one slice."""
+def message_traffic(rows: ColumnArrays, end_us: int) -> Sums:
+    """As `traffic_of`, of rows sorted by message: a message has one topic, so its rows are one slice."""
     slices, about = _slices(rows[Column.MESSAGE], rows[Column.TOPIC])
     order = np.argsort(about, kind="stable")
     kinds = np.full(len(order), int(PartKind.PUBLISH))
