@@ -18,6 +18,7 @@ from hearsay.pipeline.metrics import churn, mesh, state, traffic
 from hearsay.pipeline.metrics.headline import headline_table
 from hearsay.pipeline.metrics.memberships import memberships
 from hearsay.pipeline.metrics.quality import quality_table
+from hearsay.pipeline.metrics.speed import speed_table
 from hearsay.pipeline.metrics.spread import spread_table, typical_messages
 from hearsay.pipeline.rows import run_table, topic_names, trace_rows
 from hearsay.pipeline.run_facts import RunFacts
@@ -95,7 +96,7 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
         topic_names(spark, runs),
         nodes,
         messages,
-        scanned.exact,
+        speed_table(scanned.latency_pairs),
         traffic.control_share(sent),
         balance,
         kept,

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from hearsay.pipeline.local_tables import local_lines
 from hearsay.pipeline.metrics import quality, whole_files
 from hearsay.pipeline.metrics.messages import in_milliseconds, latencies_of_rows, messages_table
+from hearsay.pipeline.metrics.speed import pairs_of
 from hearsay.pipeline.rows import trace_rows
 from hearsay.pipeline.run_facts import RunFacts
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 class Scanned:
     messages: DataFrame
     """The table `messages`."""
-    exact: DataFrame
-    """(run, topic, latency_us, deliveries)"""
+    latency_pairs: DataFrame
+    """(run, topic, pairs), see `metrics.speed`."""
     by_hops: DataFrame
     """(run, topic, latency_ms, hops, deliveries), not added up yet."""
     traffic: DataFrame
@@ -44,6 +45,8 @@ class Scanned:
     """Gives back what was kept in memory."""
 
 
+_LOOKED_UP = 100
+
 Scan = Callable[["DataFrame", Mapping[str, str]], Scanned]
 """From the memberships, and where they lie by run."""
 
@@ -56,27 +59,34 @@ def scan_files(
     folders: Mapping[str, str],
 ) -> Scanned:
     """Read all files of the runs."""
-    message_rows, rpc_rows = (trace_rows(spark, runs, trace_class) for trace_class in ("message", "rpc"))
+    message_rows = trace_rows(spark, runs, "message")
     parts = whole_files.scan(spark, runs, folders).persist()
-    messages = whole_files.messages_of(parts)
-    exact, by_hops = whole_files.exact_latencies_of(parts), whole_files.latencies_of(parts)
+    messages, repeated = whole_files.messages_of(parts), whole_files.repeated_of(parts)
+    pairs, by_hops = whole_files.latency_pairs_of(parts), whole_files.latencies_of(parts)
     spanning = _spanning(spark, runs, message_rows)
     if spanning is not None:
         messages = messages.unionByName(messages_table(spanning, members, facts))
+        repeated = repeated.unionByName(quality.repeated_deliveries(spanning))
         slow = latencies_of_rows(spanning, facts)
-        exact = exact.unionByName(slow.drop("hops"))
+        pairs = pairs.unionByName(pairs_of(slow))
         by_hops = by_hops.unionByName(in_milliseconds(slow))
     return Scanned(
         messages,
-        exact,
+        pairs,
         by_hops,
         whole_files.traffic_table(parts),
-        quality.repeated_deliveries(message_rows),
-        quality.drops(message_rows, rpc_rows),
+        repeated.groupBy("run").agg(F.sum("rows").alias("rows")),
+        whole_files.drops_of_parts(parts),
         (),
-        lambda _typical: message_rows,
+        lambda typical: _rows_of(message_rows, typical),
         parts.unpersist,
     )
+
+
+def _rows_of(message_rows: DataFrame, typical: DataFrame) -> DataFrame:
+    """Few messages are looked up: Parquet's statistics then spare most row groups."""
+    wanted = {int(row["message"]) for row in typical.select("message").collect()}
+    return message_rows.where(F.col("message").isin(wanted)) if len(wanted) <= _LOOKED_UP else message_rows
 
 
 def _spanning(spark: SparkSession, runs: Sequence[RunFacts], message_rows: DataFrame) -> DataFrame | None:

@@ -68,15 +68,14 @@ class MessagePass:
     """(topic, latency_us) -> deliveries."""
     latency: Sums
     """(topic, latency_ms, hops) -> deliveries."""
-    traffic: Sums
-    """(topic, node, kind) -> parts, ids and bytes out, the same in."""
+    repeated: Sums
+    """(0) -> deliveries of a message at a node beyond the first."""
 
 
 def pass_over(
     rows: ColumnArrays, members: dict[int, Eligibility], end_us: int, window_us: int, spanning: tuple[int, ...] = ()
 ) -> MessagePass:
-    """All there is to say of these rows. Of messages that span files only the traffic is said here."""
-    traffic = message_traffic(rows, end_us)
+    """What these rows say of their messages; nothing of those that span files."""
     kept = (rows[Column.MESSAGE] >= 0) & ~np.isin(rows[Column.MESSAGE], spanning)
     if not kept.all():
         rows = {column: values[kept] for column, values in rows.items()}
@@ -114,7 +113,9 @@ def pass_over(
         eligible[chosen] = member.count(published[chosen], window_end[chosen])
         mine = np.flatnonzero((topics[owner] == topic) & known)
         is_eligible[mine] = member.holds(nodes[mine], published[owner[mine]], window_end[owner[mine]])
-    is_eligible = _first_of_each(is_eligible, owner, nodes, latency)
+    repeated = _repeated(owner, nodes)
+    if repeated:
+        is_eligible = _first_of_each(is_eligible, owner, nodes, latency)
     delivered_eligible = np.bincount(owner[is_eligible], minlength=count)
 
     measured = known & away
@@ -156,7 +157,7 @@ def pass_over(
         Sums(np.stack([topics, ids], 1).astype(np.int64), np.stack(figures, 1).astype(np.int64)),
         _exact_latencies(topics[owner[measured]], latency[measured]),
         _latencies(topics[owner[measured]], latency[measured], hops[measured]),
-        traffic,
+        Sums(np.zeros((1, 1), dtype=np.int64), np.array([[repeated]])),
     )
 
 
@@ -173,13 +174,21 @@ def merged(parts: list[Sums]) -> Sums:
     return _grouped(list(whole.keys.T), list(whole.values.T))
 
 
+def drops_of(rows: ColumnArrays) -> Sums:
+    """(reason) -> parts of RPCs dropped for it."""
+    reasons = rows[Column.REASON][rows[Column.EVENT] == TraceEvent.DROP_RPC].astype(np.int64)
+    return _grouped([reasons], [np.ones(len(reasons), dtype=np.int64)])
+
+
+def _repeated(owner: Ints, nodes: Ints) -> int:
+    keys = np.sort(owner.astype(np.int64) * (int(nodes.max(initial=0)) + 1) + nodes)
+    return int(np.count_nonzero(keys[1:] == keys[:-1]))
+
+
 def _first_of_each(chosen: NDArray[np.bool_], owner: Ints, nodes: Ints, latency: Ints) -> NDArray[np.bool_]:
     """The earliest delivery of each message at each node: one that went down and came back may have two."""
     places = np.flatnonzero(chosen)
     keys = owner[places].astype(np.int64) * (int(nodes.max(initial=0)) + 1) + nodes[places]
-    ascending = np.sort(keys)
-    if not (ascending[1:] == ascending[:-1]).any():
-        return chosen
     order = np.lexsort((latency[places], keys))
     _, first = np.unique(keys[order], return_index=True)
     kept = np.zeros(len(chosen), dtype=bool)

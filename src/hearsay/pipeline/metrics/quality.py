@@ -64,10 +64,3 @@ def repeated_deliveries(message_rows: DataFrame) -> DataFrame:
     deliveries = message_rows.where((F.col("event") == "deliver") & F.col("message").isNotNull())
     per_node = deliveries.groupBy("run", "message", "peer").agg((F.count("*") - 1).alias("more"))
     return per_node.groupBy("run").agg(F.sum("more").alias("rows"))
-
-
-def drops(message_rows: DataFrame, rpc_rows: DataFrame) -> DataFrame:
-    """(run, reason, rows) of parts that never arrived."""
-    parts = (rows.where(F.col("event") == "drop_rpc").select("run", "reason") for rows in (message_rows, rpc_rows))
-    of_messages, of_rpcs = parts
-    return of_messages.unionAll(of_rpcs).groupBy("run", "reason").agg(F.count("*").alias("rows"))

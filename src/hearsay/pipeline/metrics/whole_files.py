@@ -17,17 +17,22 @@ import pyarrow
 import pyarrow.parquet
 from pyspark.sql import functions as F
 
+from hearsay.core.actions import Reason
 from hearsay.core.rpc import PartKind
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
 from hearsay.pipeline.kernels.eligibility import Eligibility
+from hearsay.pipeline.kernels.latency_pairs import packed
 from hearsay.pipeline.kernels.message_file import (
     FIGURES,
     NEEDED,
     UNKNOWN,
     Ints,
+    MessagePass,
     Sums,
+    drops_of,
     joined,
     merged,
+    message_traffic,
     pass_over,
     traffic_of,
 )
@@ -99,19 +104,35 @@ def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str
 
 def work_on(task: FileTask) -> Iterator[Any]:
     """The partial sums of one file, as Arrow batches."""
-    if task.trace_class == "rpc":
-        traffic = merged([traffic_of(rows, task.end_us) for rows in row_groups(task.path, RPC_COLUMNS)])
-        yield from batches_of("traffic", task.run, traffic)
-        return
-    members = eligibility_of(task.memberships, task.end_us)
-    done = [
-        pass_over(rows, members, task.end_us, task.window_us, task.spanning)
-        for rows in whole_messages(task.path, NEEDED)
-    ]
-    yield from batches_of("message", task.run, joined([part.figures for part in done]))
-    yield from batches_of("exact", task.run, merged([part.exact_latency for part in done]))
-    yield from batches_of("latency", task.run, merged([part.latency for part in done]))
-    yield from batches_of("traffic", task.run, merged([part.traffic for part in done]))
+    of_rpcs = task.trace_class == "rpc"
+    members = {} if of_rpcs else eligibility_of(task.memberships, task.end_us)
+    passes: list[MessagePass] = []
+    traffic: list[Sums] = []
+    drops: list[Sums] = []
+    for rows in row_groups(task.path, RPC_COLUMNS) if of_rpcs else whole_messages(task.path, NEEDED):
+        traffic.append(traffic_of(rows, task.end_us) if of_rpcs else message_traffic(rows, task.end_us))
+        drops.append(drops_of(rows))
+        if not of_rpcs:
+            passes.append(pass_over(rows, members, task.end_us, task.window_us, task.spanning))
+    yield from row_sums(task.run, traffic, drops)
+    if passes:
+        yield from message_sums(task.run, passes)
+
+
+def row_sums(run: str, traffic: list[Sums], drops: list[Sums]) -> Iterator[Any]:
+    """What adds up over rows, as Arrow batches; of at least one group of rows."""
+    yield from batches_of("traffic", run, merged(traffic))
+    yield from batches_of("drop", run, merged(drops))
+
+
+def message_sums(run: str, passes: list[MessagePass]) -> Iterator[Any]:
+    """What is said of messages, as Arrow batches; of at least one group of rows."""
+    yield from batches_of("message", run, joined([part.figures for part in passes]))
+    yield from batches_of("latency", run, merged([part.latency for part in passes]))
+    yield from batches_of("repeated", run, merged([part.repeated for part in passes]))
+    exact = merged([part.exact_latency for part in passes])
+    for topic, pairs in packed(exact.keys[:, 0], exact.keys[:, 1], exact.values[:, 0]):
+        yield from batches_of("exact", run, Sums(np.array([[topic]]), pairs.reshape(1, -1)))
 
 
 def messages_of(parts: DataFrame) -> DataFrame:
@@ -132,9 +153,12 @@ def messages_of(parts: DataFrame) -> DataFrame:
     return finish(figures)
 
 
-def exact_latencies_of(parts: DataFrame) -> DataFrame:
-    """(run, topic, latency_us, deliveries), every latency that occurs."""
-    return _summed(parts, "exact", ("topic", "latency_us"), ("deliveries",))
+def latency_pairs_of(parts: DataFrame) -> DataFrame:
+    """(run, topic, pairs), see `metrics.speed`."""
+    exact = parts.where(F.col("what") == "exact")
+    return exact.select(
+        "run", F.nullif(F.col("k0"), F.lit(-1)).cast("int").alias("topic"), F.col("amounts").alias("pairs")
+    )
 
 
 def latencies_of(parts: DataFrame) -> DataFrame:
@@ -151,6 +175,18 @@ def traffic_table(parts: DataFrame) -> DataFrame:
     return summed.withColumns(
         {"topic": F.nullif(F.col("topic"), F.lit(-1)), "kind": F.get(names, F.col("kind").cast("int"))}
     )
+
+
+def repeated_of(parts: DataFrame) -> DataFrame:
+    """(run, rows): deliveries of a message at a node beyond the first."""
+    return _summed(parts, "repeated", ("none",), ("rows",)).select("run", "rows")
+
+
+def drops_of_parts(parts: DataFrame) -> DataFrame:
+    """(run, reason, rows) of parts of RPCs that never arrived."""
+    names = F.array(*(F.lit(wire_name(reason)) for reason in Reason))
+    summed = _summed(parts, "drop", ("reason",), ("rows",))
+    return summed.select("run", F.get(names, F.col("reason").cast("int")).alias("reason"), "rows")
 
 
 def _summed(parts: DataFrame, what: str, keys: Sequence[str], amounts: Sequence[str]) -> DataFrame:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from hearsay.pipeline.metrics import whole_files
 from hearsay.pipeline.parquet_paths import read_parquet
 from hearsay.pipeline.rows import rows_of_files
@@ -15,7 +13,6 @@ from hearsay.pipeline.run_facts import RunFacts
 from hearsay.pipeline.scan import Scanned
 from hearsay.pipeline.stream.ledger import Ledger
 from hearsay.pipeline.stream.partials import Partial, PartialStore, partials_of
-from hearsay.trace.schema import Reason, wire_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,11 +37,11 @@ class KeptScan:
         parts = read_parquet(self.spark, whole_files.PARTS_DDL, paths)
         return Scanned(
             whole_files.messages_of(parts),
-            whole_files.exact_latencies_of(parts),
+            whole_files.latency_pairs_of(parts),
             whole_files.latencies_of(parts),
             whole_files.traffic_table(parts),
-            _counted(parts, "repeated").groupBy("run").agg(F.sum("rows").alias("rows")),
-            _drops(parts),
+            whole_files.repeated_of(parts),
+            whole_files.drops_of_parts(parts),
             self._late(),
             self._rows_of,
             lambda: None,
@@ -63,18 +60,3 @@ class KeptScan:
         }
         names = [notes.name for notes in self.ledger.files if any(share.owner in owners for share in notes.shares)]
         return rows_of_files(self.spark, self.run, names)
-
-
-def _counted(parts: DataFrame, what: str) -> DataFrame:
-    return parts.where(F.col("what") == what).select("run", "k0", F.get("amounts", F.lit(0)).alias("rows"))
-
-
-def _drops(parts: DataFrame) -> DataFrame:
-    names = F.array(*(F.lit(wire_name(reason)) for reason in Reason))
-    reason = F.get(names, F.col("k0").cast("int")).alias("reason")
-    return (
-        _counted(parts, "drop")
-        .select("run", reason, "rows")
-        .groupBy("run", "reason")
-        .agg(F.sum("rows").alias("rows"))
-    )

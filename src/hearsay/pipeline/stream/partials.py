@@ -27,12 +27,12 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns, row_groups
-from hearsay.pipeline.kernels.message_file import NEEDED, Sums, merged, message_traffic, pass_over, traffic_of
+from hearsay.pipeline.kernels.message_file import NEEDED, Sums, drops_of, message_traffic, pass_over, traffic_of
 from hearsay.pipeline.local_tables import map_batches
-from hearsay.pipeline.metrics.whole_files import PARTS_SCHEMA, RPC_COLUMNS, batches_of, eligibility_of
+from hearsay.pipeline.metrics.whole_files import PARTS_SCHEMA, RPC_COLUMNS, eligibility_of, message_sums, row_sums
 from hearsay.trace.manifest import this_program
 from hearsay.trace.order import BY_MESSAGE, order_of
-from hearsay.trace.schema import Column, TraceEvent
+from hearsay.trace.schema import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,13 +59,11 @@ class SumsOfFile:
         of_rpcs = self.trace_class == "rpc"
         columns, add_up = (RPC_COLUMNS, traffic_of) if of_rpcs else (NEEDED, message_traffic)
         traffic: list[Sums] = []
-        drops: list[Ints] = []
+        drops: list[Sums] = []
         for rows in row_groups(self.path, columns):
             traffic.append(add_up(rows, self.end_us))
-            drops.append(rows[Column.REASON][rows[Column.EVENT] == TraceEvent.DROP_RPC])
-        yield from batches_of("traffic", self.run, merged(traffic))
-        reasons, counts = np.unique(np.concatenate(drops), return_counts=True)
-        yield from batches_of("drop", self.run, Sums(reasons.astype(np.int64)[:, None], counts[:, None]))
+            drops.append(drops_of(rows))
+        yield from row_sums(self.run, traffic, drops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +83,7 @@ class FiguresOfMessages:
             chosen = arrays[name]
         rows = _rows_of(self.paths, chosen)
         done = pass_over(rows, eligibility_of(self.memberships, self.end_us), self.end_us, self.window_us)
-        yield from batches_of("message", self.run, done.figures)
-        yield from batches_of("exact", self.run, done.exact_latency)
-        yield from batches_of("latency", self.run, done.latency)
-        delivered = rows[Column.EVENT] == TraceEvent.DELIVER
-        pairs = np.stack([rows[Column.MESSAGE][delivered], rows[Column.PEER][delivered].astype(np.int64)])
-        repeated = pairs.shape[1] - np.unique(pairs, axis=1).shape[1]
-        yield from batches_of("repeated", self.run, Sums(np.zeros((1, 1), dtype=np.int64), np.array([[repeated]])))
+        yield from message_sums(self.run, [done])
 
 
 Partial = SumsOfFile | FiguresOfMessages
