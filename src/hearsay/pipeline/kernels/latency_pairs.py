@@ -6,6 +6,7 @@ A row per latency would cost Spark more than all the rest of the scan.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ _CHUNK = 1 << 19
 
 def packed(topics: Ints, latencies: Ints, counts: Ints) -> Iterator[tuple[int, Ints]]:
     """(topic, pairs) of lines that are in the order of their topics."""
-    starts = np.flatnonzero(np.concatenate(([True], topics[1:] != topics[:-1]))) if len(topics) else topics
-    for start, stop in zip(starts.tolist(), [*starts.tolist()[1:], len(topics)], strict=True):
+    changes = np.flatnonzero(topics[1:] != topics[:-1]) + 1
+    bounds: list[int] = [0, *changes.tolist(), len(topics)]
+    for start, stop in pairwise(bounds):
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
             yield int(topics[first]), np.stack([latencies[first:last], counts[first:last]], 1).reshape(-1)
