@@ -32,7 +32,7 @@ ipc: Any = pyarrow.ipc
 parquet: Any = pyarrow.parquet
 
 DAMAGED: tuple[type[Exception], ...] = (OSError, pa.ArrowException, ValueError, LookupError)
-"""What pyarrow raises when it reads bytes that are no Parquet, or when columns or codes are not there."""
+"""What reading raises when the bytes are no Parquet, or columns and codes not where they should be."""
 
 Table = Any
 ParquetWriter = Any

@@ -61,12 +61,16 @@ class FileNotes:
         )
 
 
-def name_of(path: str) -> str | None:
-    """The name of a file found below `trace`; none if it lies in no folder of a class."""
-    file = Path(path)
+def name_of(path: str, in_series: bool) -> str | None:
+    """The name of a file found below `trace`; none if it lies in no folder of a class. In a series, the number of
+    its run folder comes first."""
+    parts = Path(path).parts
     folders = {Path(class_folder(trace_class)).name: class_folder(trace_class) for trace_class in CLASSES}
-    folder = folders.get(file.parent.name)
-    return None if folder is None else f"{folder}/{file.name}"
+    folder = folders.get(parts[-2])
+    if folder is None:
+        return None
+    name = f"{folder}/{parts[-1]}"
+    return f"{parts[-4]}/{name}" if in_series else name
 
 
 def read_notes(run: Path, name: str) -> tuple[FileNotes, ColumnArrays]:

@@ -4,7 +4,8 @@ Rules:
 
 * The follower reads the trace and writes two folders: `metrics`, always whole, and `metrics-stream`, which is its
   own memory and can be removed at any time: it is made again from the trace.
-* Nothing is created before the run's `trace` folder is there, so a follower may wait for a run that has not begun.
+* A live node writes a series of run folders, which are followed as the one run they are.
+* Nothing is created before a `trace` folder is there, so a follower may wait for a run that has not begun.
 * A manifest ends the run. It is looked for before the files are, so that none can appear in between; then the folder
   is verified as a batch analysis would, and the tables are those of a batch analysis.
 """
@@ -18,6 +19,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from hearsay.pipeline.analyze import analyze
+from hearsay.pipeline.parquet_paths import literal
 from hearsay.pipeline.run_facts import RunFacts, load_runs, window_of
 from hearsay.pipeline.stream.file_notes import name_of
 from hearsay.pipeline.stream.kept_scan import KeptScan
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STREAM_FOLDER = "metrics-stream"
+SERIES_PATTERN = "[0-9]*/"
 
 
 class Follower:
@@ -56,7 +59,7 @@ class Follower:
         sealed = (self._path / MANIFEST).exists()
         if sealed:
             load_runs([self._path])  # a manifest that cannot be used is said to be so before anything else is done
-        if not (self._path / TRACE_FOLDER).is_dir():
+        if not _roots(self._path):
             return None
         ledger = self._take_new()
         if sealed:
@@ -76,11 +79,14 @@ class Follower:
             return ledger
         before = len(ledger.files)
 
+        in_series = not (self._path / TRACE_FOLDER).is_dir()
+
         def take(number: int, paths: list[str]) -> None:
-            names = [name for name in map(name_of, paths) if name is not None]
+            names = [name for path in paths if (name := name_of(path, in_series)) is not None]
             ledger.take(number, self._path, names, window_of(self._path, self._window_us))
 
-        take_new_files(self._spark, self._path / TRACE_FOLDER, self._memory / "checkpoint", take)
+        where = f"{literal(self._path)}/{SERIES_PATTERN if in_series else ''}{TRACE_FOLDER}"
+        take_new_files(self._spark, where, self._memory / "checkpoint", take)
         if len(ledger.files) > before:
             self._say(f"{len(ledger.files) - before} new files, {len(ledger.files)} in all")
         return ledger
@@ -137,9 +143,17 @@ class Follower:
         )
 
 
+def _roots(path: Path) -> list[Path]:
+    """The run folders to look into: this one, or the numbered ones of a live node's series."""
+    if (path / TRACE_FOLDER).is_dir():
+        return [path]
+    return [folder for folder in path.glob(SERIES_PATTERN) if (folder / TRACE_FOLDER).is_dir()]
+
+
 def _names_in(path: Path) -> set[str]:
     return {
-        f"{class_folder(trace_class)}/{file.name}"
+        file.relative_to(path).as_posix()
+        for root in _roots(path)
         for trace_class in CLASSES
-        for file in (path / class_folder(trace_class)).glob("part-*.parquet")
+        for file in (root / class_folder(trace_class)).glob("part-*.parquet")
     }

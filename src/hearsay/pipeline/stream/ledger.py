@@ -93,7 +93,7 @@ class Ledger:
             arrays.update({f"{what}-{len(batch)}": values for what, values in found.items()})
             batch.append(notes)
         self._store(number, batch, arrays)
-        self._load()
+        self._load_batch(number)
 
     def _shared_out(self, notes: FileNotes, columns: ColumnArrays, final_before_us: int) -> FileNotes:
         """Notes with the shares of the owners of all messages; the new messages become the file's own."""

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hearsay.pipeline.parquet_paths import literal
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -20,10 +18,8 @@ _FILES_DDL = "path string, modificationTime timestamp, length bigint, content bi
 _NO_FILE_IS_TOO_OLD = "36500d"
 
 
-def take_new_files(
-    spark: SparkSession, trace: Path, checkpoint: Path, take: Callable[[int, list[str]], None]
-) -> None:
-    """Hand out what has appeared below `trace` since the last call, as (batch, paths).
+def take_new_files(spark: SparkSession, where: str, checkpoint: Path, take: Callable[[int, list[str]], None]) -> None:
+    """Hand out what has appeared below `where`, a path or a pattern, since the last call, as (batch, paths).
 
     What `take` raises ends the stream and comes out here; the batch stays to be taken.
     """
@@ -43,7 +39,7 @@ def take_new_files(
         "maxFileAge": _NO_FILE_IS_TOO_OLD,
         "maxFilesPerTrigger": str(FILES_PER_BATCH),
     }
-    found = source.options(**options).load(literal(trace))
+    found = source.options(**options).load(where)
     query = (
         found.writeStream.foreachBatch(on_batch)
         .option("checkpointLocation", str(checkpoint))
