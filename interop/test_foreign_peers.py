@@ -155,19 +155,12 @@ def test_a_peer_outside_the_mesh_is_served_by_gossip(language, tmp_path):
                 assert message.data == b"back"
 
     run(work())
-    said = Counter((row.event, row.kind) for _, row in rows(tmp_path))
+    said = Counter((row.event, row.kind) for row in iter_rows(tmp_path))
     assert said[TraceEvent.SEND_RPC, PartKind.IHAVE] > 0
     assert said[TraceEvent.RECV_RPC, PartKind.IWANT] > 0
     if language == "go":  # the others send what they publish to peers outside a mesh that is too small
         assert said[TraceEvent.RECV_RPC, PartKind.IHAVE] > 0
         assert said[TraceEvent.SEND_RPC, PartKind.IWANT] > 0
-
-
-def rows(trace):
-    """All rows of a live trace, folder by folder."""
-    for folder in sorted(trace.iterdir()):
-        for row in iter_rows(folder):
-            yield folder, row
 
 
 def test_backoff_after_leaving_is_honoured_by_both_sides(language, tmp_path):
@@ -193,7 +186,7 @@ def test_backoff_after_leaving_is_honoured_by_both_sides(language, tmp_path):
     for wanted in (0, 1):  # topics are numbered as they appear: ours, theirs
         story = [
             row
-            for _, row in rows(tmp_path)
+            for row in iter_rows(tmp_path)
             if row.event in wires and row.kind in (PartKind.GRAFT, PartKind.PRUNE) and row.topic == wanted
         ]
         pruned = [row.time_us for row in story if row.kind is PartKind.PRUNE]
