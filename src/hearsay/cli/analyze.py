@@ -34,12 +34,17 @@ CARRIED = ("summary.json", "manifest.json", "scenario.toml", "dictionary")
               help="With --follow: how often to look for new files.")  # fmt: skip
 @click.option("--until-complete", is_flag=True, help="With --follow: end when the run is complete.")
 @click.option("--allow-bad", is_flag=True, help="Leave out runs that cannot be read, and still exit 0.")
+@click.option("--format", "shape", type=click.Choice(["answers", "tracestat"]), default="answers",
+              help="tracestat: the figures of go-libp2p's tracestat as it prints them.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The answers as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
     from hearsay.cli.spark_steps import spark_steps
     from hearsay.pipeline.session import Where
 
+    if options["shape"] == "tracestat":
+        _tracestat(options["runs"], options["allow_bad"])
+        return
     if options["master"] and options["remote"]:
         raise WrongInput("give --master or --remote, not both")
     window = options["window"]
@@ -59,10 +64,25 @@ def command(**options: Any) -> None:
         with spark_steps(Where(options["master"], options["remote"]), sum(run.rows for run in runs)) as work:
             lines = analyzed(work, runs, outputs)
     show_answers(lines, [outputs[run.name] for run in runs], options["as_json"])
+    _answer_for(bad, len(runs), options["allow_bad"])
+
+
+def _tracestat(paths: tuple[Path, ...], allow_bad: bool) -> None:
+    from hearsay.ingest.tracestat import tracestat
+
+    runs, bad = load_readable(paths, None)
+    for run in runs:
+        if len(paths) > 1:
+            click.echo(f"== {run.name}")
+        click.echo(tracestat(run.path), nl=False)
+    _answer_for(bad, len(runs), allow_bad)
+
+
+def _answer_for(bad: list[str], good: int, allow_bad: bool) -> None:
     for problem in bad:
         click.echo(f"hearsay: left out: {problem}", err=True)
-    if bad and not options["allow_bad"]:
-        raise CommandFailed(f"{len(bad)} of {len(bad) + len(runs)} runs could not be read; --allow-bad accepts that")
+    if bad and not allow_bad:
+        raise CommandFailed(f"{len(bad)} of {len(bad) + good} runs could not be read; --allow-bad accepts that")
 
 
 def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: bool) -> None:
