@@ -39,7 +39,7 @@ SCENARIO = {
     "topics.0.count": 4,
     "links.min_ms": 100,
     "links.max_ms": 300,
-    "warmup_s": 9,
+    "warmup_s": 13,
     "linger_s": 3,
     "workload.messages": 40,
     "workload.interval_s": 0.3,
@@ -47,7 +47,7 @@ SCENARIO = {
     "router.preset": "v1.1",
     # Real nodes need some round trips until they know each other. Heartbeats begin together: which GRAFTs cross on
     # their way is chance otherwise, and the number of GRAFTs differs by 8 % from one simulated seed to the next.
-    "router.first_heartbeat_ms": 6000,
+    "router.first_heartbeat_ms": 10_000,
     "router.first_heartbeat_spread_ms": 0,
 }
 
