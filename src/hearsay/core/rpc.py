@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from hearsay.core.episub.parts import EpisubPart
 from hearsay.core.identifiers import MessageId, PeerId, TopicId
 
 FLOODSUB = "/floodsub/1.0.0"
 RANDOMSUB = "/randomsub/1.0.0"
 MESHSUB = "/meshsub/1.0.0"
+EPISUB = "/hearsay/episub/1.0.0"
 
 FIRST_EXTENSION_FIELD = 64
 LAST_EXTENSION_FIELD = (1 << 29) - 1
@@ -33,6 +35,17 @@ class PartKind(IntEnum):
     PRUNE = 7
     IDONTWANT = 8
     EXTENSION = 9
+    GETNODES = 10
+    NODES = 11
+    GETTOPICS = 12
+    TOPICS = 13
+    JOIN = 14
+    FORWARDJOIN = 15
+    NEIGHBOR = 16
+    DISCONNECT = 17
+    LEAVE = 18
+    SHUFFLE = 19
+    SHUFFLEREPLY = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,8 @@ class Message:
     seqno: bytes | None = None
     signature: bytes | None = None
     key: bytes | None = None
+    hops: int | None = None
+    """How many links this copy has crossed when it arrives, where the router counts them; never signed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +113,7 @@ class Control:
     graft: tuple[Graft, ...] = ()
     prune: tuple[Prune, ...] = ()
     extensions: tuple[Extension, ...] = ()
+    episub: tuple[EpisubPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

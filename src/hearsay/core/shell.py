@@ -58,7 +58,7 @@ from hearsay.core.parameters import RouterParameters
 from hearsay.core.peers import ConnectedPeer, PeerBook
 from hearsay.core.randomness import Purpose, Randomness, extend, key_of
 from hearsay.core.rpc import Control, Message, PartKind, Rpc, Subscription
-from hearsay.core.sizes import identifier_size, message_size
+from hearsay.core.sizes import identifier_size, message_size, part_kind
 from hearsay.core.strategy import Strategy
 
 
@@ -237,6 +237,9 @@ class Router:
         for topic, peer, _ in self.strategy.peerings():
             entries += 1
             size += identifier_size(topic) + identifier_size(peer)
+        for peer in self.strategy.other_state():
+            entries += 1
+            size += identifier_size(peer)
         return StateSize(entries, size)
 
     def _check_connectable(self, event: PeerConnected) -> None:
@@ -330,12 +333,14 @@ class Router:
                     over += 1
                 else:
                     self.peers.subscribe(sender, change.topic)
+                    self.strategy.peer_subscribed(sender, change.topic)
         if over:
             self.drop(sender.id, PartKind.SUBSCRIBE, over, Reason.OVER_LIMIT)
 
     def _receive_message(self, sender: PeerId, message: Message) -> None:
         if self.seen.contains(message.id, self.now):
             self.actions.append(DuplicateReceived(message.id, message.topic, sender))
+            self.strategy.duplicate(message, sender)
         elif message.topic not in self.joined:
             self.actions.append(MessageRejected(message, sender, Reason.NOT_SUBSCRIBED))
         elif message.source == self.node:
@@ -345,6 +350,7 @@ class Router:
             self._accept(message, sender)
         elif message.id in self.pending:
             self.actions.append(DuplicateReceived(message.id, message.topic, sender))
+            self.strategy.duplicate(message, sender)
         elif len(self.pending) >= self.parameters.max_pending_validations:
             self.actions.append(MessageRejected(message, sender, Reason.THROTTLED))
         else:
@@ -374,6 +380,7 @@ class Router:
             + len(control.graft)
             + len(control.prune)
             + len(control.extensions)
+            + len(control.episub)
         )
         if count > self.parameters.max_control_per_rpc:
             control = self._within_limit(sender, control)
@@ -388,6 +395,8 @@ class Router:
             strategy.on_prune(sender, prune.topic)
         for extension in control.extensions:
             strategy.on_extension(sender, extension)
+        for part in control.episub:
+            strategy.on_episub(sender, part)
 
     def _within_limit(self, sender: ConnectedPeer, control: Control) -> Control:
         """The first parts of a control message, in the order of handling, as many as the limit allows."""
@@ -404,7 +413,9 @@ class Router:
             if len(parts) > room:
                 self.drop(sender.id, kind, len(parts) - room, Reason.OVER_LIMIT)
             room = max(0, room - len(parts))
-        return Control(*kept)
+        for part in control.episub[room:]:
+            self.drop(sender.id, part_kind(part), 1, Reason.OVER_LIMIT)
+        return Control(*kept, episub=control.episub[:room])
 
     def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason) -> None:
         """Report parts of a received RPC that are not acted on."""
