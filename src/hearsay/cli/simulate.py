@@ -60,7 +60,6 @@ def _show_presets(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
 def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset; without either, simsub's network with r1's rules."""
     from hearsay.sim.estimate import estimate
-    from hearsay.sim.reference import Unsimulated
     from hearsay.sim.scenario import ScenarioError
     from hearsay.sim.simulate import InvariantViolation
     from hearsay.trace.errors import RunFolderError
@@ -77,7 +76,7 @@ def command(**options: Any) -> None:
         raise WrongInput(*error.problems) from None
     except InvariantViolation as error:
         raise CommandFailed(f"the checker found broken invariants:\n{error}") from None
-    except (RunFolderError, Unsimulated) as error:
+    except RunFolderError as error:
         raise CommandFailed(str(error)) from None
     _report(result, options, folder)
     if result.problems:

@@ -24,9 +24,16 @@ from hearsay.core.actions import (
     Disconnect,
     DuplicateReceived,
     FindContacts,
+    LinkEager,
+    LinkLazy,
     MessagePublished,
     MessageRejected,
+    NeighborDown,
+    NeighborUp,
+    OverlayAction,
     PartDropped,
+    PassiveAdded,
+    PassiveRemoved,
     PeerAdded,
     PeerGrafted,
     PeerPruned,
@@ -39,6 +46,7 @@ from hearsay.core.actions import (
     Via,
 )
 from hearsay.core.events import (
+    DialFailed,
     Event,
     EventKind,
     Join,
@@ -54,6 +62,7 @@ from hearsay.core.identifiers import Micros
 from hearsay.core.randomness import Purpose, Randomness, key_of
 from hearsay.core.registry import create, negotiate
 from hearsay.core.rpc import FLOODSUB, Message, PartKind
+from hearsay.sim.dialling import Dialling
 from hearsay.sim.event_queue import Entry, EventQueue
 from hearsay.sim.faults import Faults
 from hearsay.sim.latency import make_latency
@@ -78,8 +87,14 @@ _ROW_DELIVER = int(TraceEvent.DELIVER)
 _ROW_REJECT = int(TraceEvent.REJECT)
 
 
-class Unsimulated(Exception):
-    """A router asks for something that this engine does not do."""
+OVERLAY_EVENTS: dict[type[OverlayAction], TraceEvent] = {
+    NeighborUp: TraceEvent.NEIGHBOR_UP,
+    NeighborDown: TraceEvent.NEIGHBOR_DOWN,
+    PassiveAdded: TraceEvent.PASSIVE_ADD,
+    PassiveRemoved: TraceEvent.PASSIVE_REMOVE,
+    LinkEager: TraceEvent.EAGER,
+    LinkLazy: TraceEvent.LAZY,
+}
 
 
 class Observer(Protocol):
@@ -116,6 +131,8 @@ class ReferenceEngine:
         self.queue = EventQueue(latency.minimum_us)
         self.transport = Transport(scenario, latency, self.randomness, self.queue, recorder, self.topic_numbers)
         self.faults = Faults(self)
+        self.dialling = Dialling(self)
+        self.everywhere = GLOBAL
         self.stop_requested = False
         self.complete = False
         self._cargo: Cargo | None = None
@@ -227,9 +244,10 @@ class ReferenceEngine:
         for node in starting:
             self.start(node)
         for node in starting:
-            for target in self.plan.dials[node.id]:
-                if self.nodes[target].router is not None:
-                    self.dial(node, target)
+            if not self._chooses_connections(node):
+                for target in self.plan.dials[node.id]:
+                    if self.nodes[target].router is not None:
+                        self.dial(node, target)
 
     def _inject(self, publication: Publication, message: Message) -> None:
         """The script hands a message to a few routers, over links like any other."""
@@ -275,8 +293,13 @@ class ReferenceEngine:
         if self.observer is not None:
             self.observer.node_stopped(node, self.now)
 
+    def _chooses_connections(self, node: SimNode) -> bool:
+        return node.router is not None and node.router.strategy.chooses_connections
+
     def dial(self, node: SimNode, target: int) -> None:
-        """`node` opens a connection; the target learns of it one latency later."""
+        """`node` opens a connection; the target learns of it one latency later, unless it takes none."""
+        if target in self.plan.natted:
+            return
         existing = node.links.get(target)
         if existing is not None and not existing.dead and (existing.open or existing.twin.open):
             link = existing
@@ -381,13 +404,15 @@ class ReferenceEngine:
         elif kind == EventKind.PEER_CONNECTED:
             if not payload.open and not payload.dead:
                 self._open(node, payload)
+            elif payload.dead and entry[6] == node.starts:
+                self.feed(node, DialFailed(payload.destination))
         elif kind == EventKind.PEER_DISCONNECTED:
             if payload.open:
                 self._close(node, payload)
         elif kind == EventKind.SEND_FAILED:
             self.feed(node, payload)
-        else:
-            raise AssertionError(f"event kind {kind} is never queued")
+        elif entry[6] == node.starts:
+            self.dialling.handle(node, kind, entry[3], payload)
 
     def _receive(self, node: SimNode, link: Link, cargo: Cargo) -> None:
         router = node.router
@@ -470,9 +495,10 @@ class ReferenceEngine:
                 case TopicLeft():
                     self.recorder.left(node.id, self.topic_numbers[action.topic], now)
                     self._row_mesh(TraceEvent.LEAVE, node, action.topic, NONE)
+                case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
+                    self._row_mesh(OVERLAY_EVENTS[type(action)], node, action.topic, action.peer)
                 case Dial() | Disconnect() | Ping() | FindContacts():
-                    what = type(action).__name__.lower()
-                    raise Unsimulated(f"the router of node {node.id} asks to {what}, which is not simulated")
+                    self.dialling.perform(node, action)
                 case _:
                     assert_never(action)
 

@@ -91,6 +91,15 @@ class Transport:
             now, _SEND, kind, link.source, link.destination, -1, -1, -1, -1, 1, -1, link.latency_us, -1
         )
 
+    def connected(self, link: Link, dialled_us: Micros, now: Micros) -> None:
+        """A CONNECT that a router asked for has arrived; what follows on the link arrives after it."""
+        link.last_arrival_us = max(link.last_arrival_us, now)
+        self._recorder.sent[PartKind.CONNECT] += 1
+        kind = int(PartKind.CONNECT)
+        self._recorder.row(
+            dialled_us, _SEND, kind, link.source, link.destination, -1, -1, -1, -1, 1, -1, now - dialled_us, -1
+        )
+
     def send(self, node: SimNode, sends: Iterable[Any], now: Micros) -> None:
         """What one event makes a node send, in order."""
         links = node.links
@@ -195,6 +204,8 @@ class Transport:
         if rpc.control is None and not rpc.subscriptions and len(rpc.messages) == 1:
             number = self._number(rpc.messages[0])
             topic, size = self._sizes[number]
+            if rpc.messages[0].hops is not None:
+                size = framed_size(rpc, part_sizes(rpc))
             hops = node.hops.get(number, 0) + 1
             via = int(action.vias[0])
             return Cargo(event, ((_PUBLISH, topic, number, hops, size, 1, via),), (hops,), (via,), size)
@@ -253,7 +264,9 @@ def _without(cargo: Cargo, kept: list[int]) -> Cargo:
 def _control_without(control: Control, kept: list[int]) -> Control:
     fields: list[tuple[Any, ...]] = []
     start = 0
-    for parts in (control.ihave, control.iwant, control.graft, control.prune, control.extensions):
+    for parts in (
+        control.ihave, control.iwant, control.graft, control.prune, control.extensions, control.episub,
+    ):  # fmt: skip
         fields.append(tuple(part for position, part in enumerate(parts, start) if position in kept))
         start += len(parts)
     return Control(*fields)

@@ -40,6 +40,12 @@ class TraceEvent(IntEnum):
     NODE_UP = 13
     NODE_DOWN = 14
     STATE = 15
+    NEIGHBOR_UP = 16
+    NEIGHBOR_DOWN = 17
+    PASSIVE_ADD = 18
+    PASSIVE_REMOVE = 19
+    EAGER = 20
+    LAZY = 21
 
 
 class Column(IntEnum):
@@ -95,6 +101,12 @@ _CLASS_OF_EVENT = {
     TraceEvent.NODE_UP: "node",
     TraceEvent.NODE_DOWN: "node",
     TraceEvent.STATE: "node",
+    TraceEvent.NEIGHBOR_UP: "mesh",
+    TraceEvent.NEIGHBOR_DOWN: "mesh",
+    TraceEvent.PASSIVE_ADD: "mesh",
+    TraceEvent.PASSIVE_REMOVE: "mesh",
+    TraceEvent.EAGER: "mesh",
+    TraceEvent.LAZY: "mesh",
 }
 
 
