@@ -198,6 +198,19 @@ class ReferenceEngine:
                 pairs.add((entry[1], entry[3]))
         return pairs
 
+    def episub_under_way(self) -> set[tuple[int, int]]:
+        """Pairs of sender and receiver with a part of episub's, or news of a connection, between them."""
+        pairs: set[tuple[int, int]] = set()
+        waiting = [entry for node in self.nodes for _, entry in node.backlog]
+        for entry in (*self.queue.waiting(), *waiting):
+            if entry[2] == _RPC:
+                control = entry[6].event.rpc.control
+                if control is not None and control.episub:
+                    pairs.add((entry[3], entry[1]))
+            elif entry[2] in (EventKind.SEND_FAILED, EventKind.PEER_DISCONNECTED, EventKind.PEER_CONNECTED):
+                pairs.add((entry[1], entry[3]))
+        return pairs
+
     # What is known before the run starts.
 
     def _schedule_plan(self) -> None:

@@ -139,5 +139,8 @@ class MissingList:
             if not entry.announcers:
                 del self.entries[message_id]
 
+    def mentions(self, peer: PeerId) -> bool:
+        return any(peer == known for entry in self.entries.values() for known, _ in entry.announcers)
+
     def __len__(self) -> int:
         return len(self.entries)

@@ -2,7 +2,7 @@
 
 Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4.2–4.3):
 
-* A NEIGHBOR request to Q is granted if Q has room; else, as a random link, if the asker has fewer than C_rand links;
+* A NEIGHBOR request to Q is granted if Q has room; else, as a random link, if the asker has fewer than C_rand random ones;
   else, as a near link, if the asker is closer than one of Q's near neighbours by alpha, which then gives way,
   provided Q has enough links; else it is refused. For the third rule Q measures the RTT first.
 * HyParView grants low-priority requests if there is room, and one of a peer without any link always; a random
@@ -182,7 +182,7 @@ class Neighbours:
                 self._grant(sender, random=True)
             else:
                 self._refuse(sender)
-        elif part.links < self._parameters.random_links:
+        elif part.random_links < self._parameters.random_links:
             self._grant(sender, random=True)
         elif self._parameters.near_links and sender not in self._judging:
             self._judging[sender] = self._context.reply_due()

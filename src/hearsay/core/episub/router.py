@@ -181,6 +181,12 @@ class Episub(Strategy):
         for topic in sorted(self.trees):
             yield from self.trees[topic].kept.messages(self.shell.now)
 
+    def remembers(self, peer: PeerId) -> bool:
+        """Whether anything but a passive entry is kept of a peer."""
+        return any(tree.remembers(peer) for tree in self.trees.values()) or any(
+            peer in membership.active() for membership in self.memberships.values()
+        )
+
     def other_state(self) -> Iterable[PeerId]:
         """Peers on passive and lazy lists, once for each list."""
         for tree in self.trees.values():

@@ -88,12 +88,8 @@ class Shuffling:
             return
         sequence = self._context.next_sequence()
         target = views.choose(Purpose.SHUFFLE, neighbours, ttl)
-        active = views.some(
-            Purpose.SHUFFLE_ACTIVE, views.neighbours(target), self._parameters.shuffle_active, ttl
-        )
-        passive = views.some(
-            Purpose.SHUFFLE_PASSIVE, sorted(views.passive), self._parameters.shuffle_passive, ttl
-        )
+        active = views.some(Purpose.SHUFFLE_ACTIVE, views.neighbours(target), self._parameters.shuffle_active, ttl)
+        passive = views.some(Purpose.SHUFFLE_PASSIVE, sorted(views.passive), self._parameters.shuffle_passive, ttl)
         sent = tuple(sorted((*active, *passive)))
         self._open = _Open(sequence, tuple(passive), ttl, self._context.reply_due())
         part = Shuffle(self._topic, self._shell.node, sent, ttl, sequence, self._sizing.sketch())
@@ -105,9 +101,7 @@ class Shuffling:
         views = self._views
         peers = self._within_limit(part.peers)
         candidates = [peer for peer in sorted(views.passive) if peer != part.peer]
-        answer = views.some(
-            Purpose.SHUFFLE_REPLY, candidates, len(peers) + 1, key_of(part.peer), part.sequence
-        )
+        answer = views.some(Purpose.SHUFFLE_REPLY, candidates, len(peers) + 1, key_of(part.peer), part.sequence)
         reply = ShuffleReply(self._topic, tuple(answer), part.sequence, self._sizing.shown())
         self._shell.outbox.episub(part.peer, reply)
         self._take((*peers, part.peer), tuple(answer))

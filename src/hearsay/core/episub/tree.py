@@ -3,7 +3,8 @@
 Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic Broadcast Trees, 2007):
 
 * Neighbours are eager or lazy; new ones are eager. A message goes at once to the eager ones but the sender, with one
-  hop more; its id and hops wait for the next IHAVE to the lazy ones.
+  hop more; its id and hops wait for the next IHAVE to the lazy ones, and to those that were lazy or no neighbours
+  when it was sent and became eager since: nobody may fall between the two.
 * A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
 * An IHAVE of an unknown message makes it missing. One persistent timer touches what is missing: at the first touch it
   is marked, from the second on an announcer gets a GRAFT for it and for all else it announced that is due; the next
@@ -38,8 +39,8 @@ MAX_HOPS = 10_000
 
 
 class Tree:
-    __slots__ = ("_agenda", "_floods", "_parameters", "_shell", "_threshold", "eager", "kept", "lazy", "membership",
-                 "missing", "queue", "topic")  # fmt: skip
+    __slots__ = ("_agenda", "_floods", "_newly_eager", "_parameters", "_shell", "_threshold", "eager", "kept", "lazy",
+                 "membership", "missing", "queue", "topic")  # fmt: skip
 
     membership: Membership
     """Whose neighbours these are; set before the first event."""
@@ -53,6 +54,8 @@ class Tree:
         self.topic = topic
         self.eager = PeerGroup()
         self.lazy = PeerGroup()
+        self._newly_eager: set[PeerId] = set()
+        """Since the last IHAVE."""
         self.queue: dict[MessageId, int] = {}
         """Ids and hops that wait for the next IHAVE."""
         self.missing = MissingList(parameters.max_missing, parameters.max_announcers)
@@ -64,6 +67,7 @@ class Tree:
     def neighbor_down(self, peer: PeerId) -> None:
         was_eager = self.eager.discard(peer)
         self.lazy.discard(peer)
+        self._newly_eager.discard(peer)
         self.missing.forget_peer(peer)
         self.kept.forget_peer(peer)
         if was_eager and self._parameters.repair is Repair.EAGER:
@@ -139,8 +143,9 @@ class Tree:
         ids = sorted(queue)[-self._parameters.max_ids_per_part :]
         if ids:
             part = IHave(self.topic, tuple(ids), tuple(queue[message_id] for message_id in ids))
-            for peer in self.lazy.ordered:
+            for peer in sorted(self._newly_eager.union(self.lazy.members)):
                 self._shell.outbox.episub(peer, part)
+        self._newly_eager.clear()
 
     def touch_missing(self) -> None:
         """One tick of the persistent timer."""
@@ -148,6 +153,10 @@ class Tree:
         for peer in sorted(asks):
             self._make_eager(peer)
             self._shell.outbox.episub(peer, Graft(self.topic, tuple(sorted(asks[peer]))))
+
+    def remembers(self, peer: PeerId) -> bool:
+        listed = peer in self.eager or peer in self.lazy or self.kept.counts_for(peer)
+        return listed or self.missing.mentions(peer)
 
     def _spread(self, message: Message, hops: int, sender: PeerId | None) -> None:
         shell = self._shell
@@ -181,6 +190,8 @@ class Tree:
     def _make_eager(self, peer: PeerId) -> None:
         self.lazy.discard(peer)
         if self.eager.add(peer):
+            if self.queue:
+                self._newly_eager.add(peer)
             self._shell.actions.append(LinkEager(self.topic, peer))
 
     def _make_lazy(self, peer: PeerId) -> None:

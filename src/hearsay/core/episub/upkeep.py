@@ -9,6 +9,7 @@ Rules (episub spec, "Active View Management"; HyParView 4.3):
 * Too many links (the seed alone): ask the neighbours for their active lists. When all have answered, or at the next
   round, drop random links to those with more than C_rand random ones, the farthest first; then one of each two
   neighbours that are linked with each other; what is left stays.
+* A full list with fewer than C_rand random links asks a random node for one; the farthest near link gives way.
 * Near links: ping neighbours, relabel by RTT; if the closest measured passive node is closer than the farthest near
   neighbour by alpha and there are C_rand random links, ask it for a near link; when it accepts, the other one goes.
 """
@@ -57,7 +58,10 @@ class Upkeep:
         elif self._parameters.overlay is Overlay.EPISUB:
             if len(self._views.active) > self._sizing.active_size:
                 self._ask_for_lists()
-            self._optimise()
+            if self._views.random_links < self._parameters.random_links:
+                self._regain_random()
+            else:
+                self._optimise()
         self._measure()
 
     def grow(self) -> None:
@@ -133,14 +137,21 @@ class Upkeep:
                 if linked:
                     self._neighbours.evict(peer)
 
+    def _regain_random(self) -> None:
+        """A full list with too few random links: the farthest near link gives way to a random one."""
+        views = self._views
+        near = [peer for peer in views.by_rtt(views.active) if not views.active[peer].random]
+        if near and views.passive and not self._neighbours.requests:
+            peer = views.choose(Purpose.GROW, sorted(views.passive))
+            self._neighbours.request(peer, random=True, replaces=near[-1])
+
     def _optimise(self) -> None:
         """One near link at a time gives way to a nearer node."""
         views = self._views
         views.relabel(self._parameters.random_links, self._parameters.near_links)
         near = [peer for peer in views.by_rtt(views.active) if not views.active[peer].random]
         measured = [peer for peer, rtt_us in views.passive.items() if rtt_us is not None]
-        enough = views.random_links >= self._parameters.random_links
-        if not near or not measured or not enough or self._neighbours.requests:
+        if not near or not measured or self._neighbours.requests:
             return
         closest = views.by_rtt(measured)[0]
         rtt_us = views.passive[closest]
