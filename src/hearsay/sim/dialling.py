@@ -66,7 +66,7 @@ class Dialling:
 
     def _dial(self, node: SimNode, target: Any) -> None:
         engine = self._engine
-        other = engine.nodes[target]
+        other: SimNode = engine.nodes[target]
         life, dialled_us = node.starts, engine.now
         latency_us = engine.latency.base_us(node.id, other.id)
 

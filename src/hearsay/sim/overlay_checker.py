@@ -45,9 +45,8 @@ class OverlayChecker:
     def __init__(self, plan: Plan, problem: Callable[[Micros, SimNode, str], None]) -> None:
         scenario = plan.scenario
         self._problem = problem
-        self._lossless = not (
-            scenario.loss.rate_millionths or scenario.validation.active or scenario.links.uplink_mbit
-        )
+        limited = bool(scenario.links.uplink_mbit) or scenario.validation.active
+        self._lossless = not (scenario.loss.rate_millionths or limited)
         self._books: dict[int, _Book] = {}
         self._changed_us: dict[Any, Micros] = {}
         self._published: dict[Any, list[tuple[Micros, Any]]] = {}
@@ -151,7 +150,7 @@ class OverlayChecker:
         for topic, membership in strategy.memberships.items():
             peers: list[Any] = sorted(membership.active())
             for peer in peers:
-                other = engine.nodes[peer]
+                other: SimNode = engine.nodes[peer]
                 link = node.links.get(peer)
                 if other.router is None or link is None or link.dead or not (link.open and link.twin.open):
                     continue

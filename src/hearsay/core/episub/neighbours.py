@@ -2,8 +2,8 @@
 
 Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4.2–4.3):
 
-* A NEIGHBOR request to Q is granted if Q has room; else, as a random link, if the asker has fewer than C_rand random ones;
-  else, as a near link, if the asker is closer than one of Q's near neighbours by alpha, which then gives way,
+* A NEIGHBOR request to Q is granted if Q has room; else, as a random link, if the asker has fewer than C_rand random
+  ones; else, as a near link, if the asker is closer than one of Q's near neighbours by alpha, which then gives way,
   provided Q has enough links; else it is refused. For the third rule Q measures the RTT first.
 * HyParView grants low-priority requests if there is room, and one of a peer without any link always; a random
   neighbour then gives way.
