@@ -42,7 +42,8 @@ class Dialling:
     def perform(self, node: SimNode, action: Dial | Disconnect | Ping | FindContacts) -> None:
         match action:
             case Dial():
-                self._dial(node, action.peer)
+                target: Any = action.peer
+                self._dial(node, target)
             case Disconnect():
                 self._hang_up(node, action.peer)
             case Ping():
@@ -64,9 +65,9 @@ class Dialling:
             contacts = self._contacts(node, payload)
             self._engine.feed(node, ContactsFound(payload.topic, contacts))
 
-    def _dial(self, node: SimNode, target: Any) -> None:
+    def _dial(self, node: SimNode, target: int) -> None:
         engine = self._engine
-        other: SimNode = engine.nodes[target]
+        other = engine.nodes[target]
         life, dialled_us = node.starts, engine.now
         latency_us = engine.latency.base_us(node.id, other.id)
 

@@ -149,8 +149,9 @@ class OverlayChecker:
     ) -> None:
         for topic, membership in strategy.memberships.items():
             peers: list[Any] = sorted(membership.active())
-            for peer in peers:
-                other: SimNode = engine.nodes[peer]
+            for number in peers:
+                peer: int = number
+                other = engine.nodes[peer]
                 link = node.links.get(peer)
                 if other.router is None or link is None or link.dead or not (link.open and link.twin.open):
                     continue

@@ -408,7 +408,8 @@ class ReferenceEngine:
         if kind == _RPC:
             self._receive(node, payload, entry[6])
         elif kind == EventKind.TIMER_FIRED:
-            self.feed(node, TimerFired())
+            if node.timer_us == entry[5]:  # it may have been moved while the node had no time
+                self.feed(node, TimerFired())
         elif kind == _PUBLISH:
             self._publish(node, entry[3], payload)
         elif kind == EventKind.MESSAGE_VALIDATED:
