@@ -43,6 +43,7 @@ _EPISUB: Mapping[str, Mapping[str, object]] = {
         "near_links": 0,
         "passive_size": 30,
         "probe_count": 0,
+        "contacts_interval_ms": 0,
         "leave_by": "disconnect",
         "repair": "lazy",
         "flush_ms": 1,

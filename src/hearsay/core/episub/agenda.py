@@ -22,9 +22,10 @@ class Task(IntEnum):
     STABILISE = 1
     SHUFFLE = 2
     PROBE = 3
-    MISSING = 4
-    FLUSH = 5
-    SWEEP = 6
+    CONTACTS = 4
+    MISSING = 5
+    FLUSH = 6
+    SWEEP = 7
 
 
 Alarm: TypeAlias = tuple[Task, TopicId | None]

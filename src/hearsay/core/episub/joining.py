@@ -4,6 +4,8 @@ Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4
 
 * Contacts come from discovery. A contact is asked for nodes; its answer, and it, are the first passive list. If no
   contact answers, discovery is asked again.
+* Who is in the overlay asks discovery now and then too, and takes the answer into the passive list: two halves that
+  were apart longer than their lists remember each other find together again. The seed does not say how else.
 * JOIN goes to C_rand random nodes of that list. Who gets a JOIN accepts it if it has room or the TTL is 0 and a
   connection to the joiner can be opened; otherwise it passes it on with a smaller TTL. The seed opens the connection
   first; here it is opened only when the JOIN would be accepted, which comes to the same with fewer connections.
@@ -74,6 +76,10 @@ class Joining:
     def contacts_found(self, peers: tuple[PeerId, ...]) -> None:
         self._looking_until = 0
         others = sorted(set(peers[: self._parameters.max_peers_per_part]) - {self._shell.node})
+        if self._views.active:
+            for peer in others:
+                self._views.add_passive(peer)
+            return
         for peer in self._views.some(Purpose.CONTACT, others, CONTACTS):
             self.ask_for_nodes(peer)
 

@@ -145,6 +145,8 @@ class ManagedOverlay:
         self._next(Task.SHUFFLE, 0, parameters.shuffle_interval_ms)
         if self._probes:
             self._next(Task.PROBE, 0, parameters.probe_interval_ms)
+        if parameters.contacts_interval_ms:
+            self._next(Task.CONTACTS, parameters.contacts_interval_ms // 2, parameters.contacts_interval_ms)
 
     def stop(self) -> None:
         """Leave the overlay."""
@@ -180,6 +182,10 @@ class ManagedOverlay:
                 interval_ms = parameters.probe_interval_ms
                 self._next(task, interval_ms * 3 // 4, interval_ms * 5 // 4)
                 self.probing.round(parameters.probe_count)
+            case Task.CONTACTS:
+                interval_ms = parameters.contacts_interval_ms
+                self._next(task, interval_ms * 3 // 4, interval_ms * 5 // 4)
+                self.joining.find_contacts()
             case _:
                 raise AssertionError(f"{task} is no alarm of the membership")
 

@@ -62,6 +62,7 @@ class EpisubParameters(RouterParameters):
     | alpha_percent | a near link gives way to one with less than this share of its RTT | 75 |
     | shuffle_interval_ms, shuffle_ttl, shuffle_active, shuffle_passive | period, walk, k_a, k_p | 10 000, 6, 3, 4 |
     | probe_interval_ms, probe_count | passive probes | 30 000, 2 |
+    | contacts_interval_ms | how often discovery is asked for new passive nodes; 0 is never | 60 000 |
     | leave_by, leave_ttl | LEAVE or DISCONNECT; how far LEAVE goes anyway | leave, 3 |
     | idle_ms | a connection nobody needs is closed after this | 3000 |
     | flush_ms | period of lazy announcements | 100 |
@@ -95,6 +96,7 @@ class EpisubParameters(RouterParameters):
     shuffle_passive: int = integer(4, low=0, high=1000)
     probe_interval_ms: int = milliseconds(30_000, low=1)
     probe_count: int = integer(2, low=0, high=1000)
+    contacts_interval_ms: int = milliseconds(60_000)
     leave_by: LeaveBy = choice(LeaveBy.LEAVE)
     leave_ttl: int = integer(3, low=0, high=255)
     idle_ms: int = milliseconds(3_000, low=1)
