@@ -160,7 +160,7 @@ def crash(run: Run, share: float, messages: int) -> dict[str, float]:
     randomness = Randomness(run.plan.scenario.seed)
     others.sort(key=lambda node: randomness.draw(Purpose.CRASH, node))
     victims = others[: round(share * len(engine.nodes))]
-    now = engine.now + 1
+    now = engine.now + engine.queue.width_us  # the bucket that is open is done
 
     def strike() -> None:
         for victim in sorted(victims):
@@ -332,7 +332,7 @@ def lost_link(seed: int) -> None:
     link = source.links[child]
     for end in (link, link.twin):
         end.cut_line()
-        run.engine.notice_loss(end, run.engine.now + 1)
+        run.engine.notice_loss(end, run.engine.now + run.engine.queue.width_us)
     run.finish()
     next_message = 11
     rows = run.recorder.deliveries

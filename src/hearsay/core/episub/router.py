@@ -16,7 +16,7 @@ from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.connections import Connections
 from hearsay.core.episub.membership import FixedOverlay, ManagedOverlay, Membership, managed
 from hearsay.core.episub.parameters import EpisubParameters, Overlay
-from hearsay.core.episub.parts import EpisubPart, GetTopics, Graft, IHave, Prune, Topics
+from hearsay.core.episub.parts import Disconnect, EpisubPart, GetTopics, Graft, IHave, Leave, Prune, Topics
 from hearsay.core.episub.tree import Tree
 from hearsay.core.events import ContactsFound, DialFailed, RoundTripMeasured
 from hearsay.core.identifiers import MessageId, PeerId, TopicId
@@ -132,7 +132,7 @@ class Episub(Strategy):
                     self.shell.drop(sender.id, part_kind(part), 1, Reason.UNSUPPORTED)
                 elif not isinstance(membership, ManagedOverlay):
                     self.shell.drop(sender.id, part_kind(part), 1, Reason.NOT_SUBSCRIBED)
-                elif part.topic not in sender.topics:
+                elif part.topic not in sender.topics and not isinstance(part, Leave | Disconnect):
                     self.shell.drop(sender.id, part_kind(part), 1, Reason.NOT_A_SUBSCRIBER)
                 else:
                     membership.handle(sender.id, part)
