@@ -8,11 +8,12 @@ STAMP := $(VENV)/.from-lock
 
 setup: $(STAMP)
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock requirements-source.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "hearsay needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-build-isolation -r requirements-source.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
@@ -20,7 +21,7 @@ demo: setup
 	$(BIN)/hearsay demo
 
 test: setup
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: setup
 	$(BIN)/ruff check .
@@ -32,10 +33,12 @@ bench: setup
 	$(BIN)/python bench/compare_routers.py
 	$(BIN)/python bench/engine_speed.py
 
-# For maintainers: refresh the pinned versions (needs `uv`).
+# For maintainers: refresh the pinned versions (needs `uv`). PySpark comes as a source archive only, so it has a lock
+# of its own and is built with the pinned setuptools.
+LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --group dev pyproject.toml -o requirements.lock
+	$(LOCK) --all-extras --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
+	$(LOCK) --no-deps requirements-source.in -o requirements-source.lock
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

@@ -281,8 +281,8 @@ def tree(_nodes: int, seeds: int) -> None:
                 rmr += [run.redundancy(number, 99) for number in run.recorder.messages]
                 rmr_later += [run.redundancy(number, 99) for number in run.recorder.messages if number]
             print(
-                f"| {preset} | {name} | {fmean(last):.1f}, {max(last)} | < {hops_bound} | {fmean(rmr):.3f}; {fmean(rmr_later):.3f} | "
-                f"< {rmr_bound} | {fmean(delivered):.2%} |",
+                f"| {preset} | {name} | {fmean(last):.1f}, {max(last)} | < {hops_bound} | "
+                f"{fmean(rmr):.3f}; {fmean(rmr_later):.3f} | < {rmr_bound} | {fmean(delivered):.2%} |",
                 flush=True,
             )
     print("\nA lost eager link: when does the next message reach everyone?\n")
@@ -396,7 +396,8 @@ def proximity(_nodes: int, seeds: int) -> None:
 def optimisation(_nodes: int, seeds: int) -> None:
     print("\n## 4. Optimisation: the source moves after 20 messages (500 nodes, fixed overlay of 3 dials each)\n")
     print(
-        "| threshold | hops before | hops after 5 more | hops after 40 more | tree changes per message | two sources |"
+        "| threshold | hops before | hops after 5 more | hops after 40 more "
+        "| tree changes per message | two sources |"
     )
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     for threshold in (0, 1, 2, 3, 5, 7):

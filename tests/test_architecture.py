@@ -13,7 +13,13 @@ MAY_IMPORT = {
     "core": {"core"},
     "trace": {"trace", "core"},
     "sim": {"sim", "trace", "core"},
-    "cli": {"cli", "sim", "trace", "core"},
+    "ingest": {"ingest", "trace", "core"},
+    "pipeline": {"pipeline", "trace", "core"},
+    "report": {"report", "pipeline", "trace", "core"},
+    "libp2p": {"libp2p"},
+    "wire": {"wire", "libp2p", "core"},
+    "node": {"node", "wire", "libp2p", "trace", "core"},
+    "cli": {"cli", "report", "pipeline", "ingest", "node", "wire", "libp2p", "sim", "trace", "core"},
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))
 

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from hearsay.core.mcache import MessageCache
 from hearsay.core.rpc import Message
-from hearsay.core.seen import TimedSeen, WindowedSeen
+from hearsay.core.seen import TimedSeen, WindowedSeen, entries, missing
 
 IDS = st.integers(0, 12)
 
@@ -30,20 +30,21 @@ class TimedSeenMachine(RuleBasedStateMachine):
 
     @rule(number=IDS)
     def add_if_new(self, number):
-        if not self.cache.contains(number, self.now):
+        self.cache.expire(self.now)
+        if number not in self.cache.known:
             self.cache.add(number, self.now, None)
             self.added.append((self.now, number))
 
     @rule(ids=st.lists(IDS))
     def missing(self, ids):
         known = {number for _, number in self.remembered()}
-        assert self.cache.missing(ids, self.now) == [number for number in ids if number not in known]
+        assert missing(self.cache, ids, self.now) == [number for number in ids if number not in known]
 
     @invariant()
     def same(self):
         if hasattr(self, "cache"):
-            entries = [(entry.first_us, entry.message_id) for entry in self.cache.entries(self.now)]
-            assert entries == self.remembered()
+            found = [(entry.first_us, entry.message_id) for entry in entries(self.cache, self.now)]
+            assert found == self.remembered()
             assert len(self.cache) <= self.limit
 
 
@@ -62,7 +63,7 @@ class WindowedSeenMachine(RuleBasedStateMachine):
 
     @rule(number=IDS)
     def add_if_new(self, number):
-        if not self.cache.contains(number, 0):
+        if number not in self.cache.known:
             self.cache.add(number, 0, None)
             self.added = [*self.added, (self.beat, number)][-self.limit :]
 
@@ -70,8 +71,8 @@ class WindowedSeenMachine(RuleBasedStateMachine):
     def same(self):
         if hasattr(self, "cache"):
             known = {number for _, number in self.added}
-            assert {number for number in range(13) if self.cache.contains(number, 0)} == known
-            assert self.cache.missing(range(13), 0) == [number for number in range(13) if number not in known]
+            assert set(self.cache.known) == known
+            assert missing(self.cache, range(13), 0) == [number for number in range(13) if number not in known]
             assert len(self.cache) == len(known)
 
 

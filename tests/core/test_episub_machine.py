@@ -169,10 +169,10 @@ class Overlay(RuleBasedStateMachine):
     def settle(self):
         """The driver does all that it owes, everything arrives, and the talking comes to an end."""
         for _ in range(400):
-            while self.owed:
+            for _ in range(len(self.owed)):
                 self.answer(works=True, rtt=10_000, names=set(PEERS))
             waiting = sorted(pair for pair, queue in self.under_way.items() if queue)
-            if not waiting:
+            if not waiting and not self.owed:
                 return
             for source, destination in waiting:
                 if self.under_way[source, destination]:

@@ -75,7 +75,7 @@ hostile = st.builds(
         st.lists(st.builds(Graft, topics), max_size=3).map(tuple),
         st.lists(st.builds(Prune, topics), max_size=3).map(tuple),
         st.lists(st.builds(Extension, st.integers(64, 70), st.binary(max_size=4)), max_size=2).map(tuple),
-        st.lists(episub_parts, max_size=3).map(tuple),
+        episub=st.lists(episub_parts, max_size=3).map(tuple),
     ),
 )
 SMALL_LIMITS = {

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from hearsay.core.actions import (
     Action,
     Deliver,
+    Dial,
     DuplicateReceived,
     MessageRejected,
     PartDropped,
@@ -57,19 +58,22 @@ from hearsay.core.registry import create, find_router, negotiate
 from hearsay.core.rpc import (
     FLOODSUB,
     MESHSUB,
+    MESHSUB_11,
     RANDOMSUB,
     Control,
     Graft,
+    IDontWant,
     IHave,
     IWant,
     Message,
+    PeerInfo,
     Prune,
     Rpc,
     Subscription,
 )
 from hearsay.core.shell import Router
 
-PROTOCOLS = {"floodsub": FLOODSUB, "randomsub": RANDOMSUB, "meshsub": MESHSUB}
+PROTOCOLS = {"floodsub": FLOODSUB, "randomsub": RANDOMSUB, "meshsub": MESHSUB, "meshsub11": MESHSUB_11}
 
 
 class Conversation:
@@ -202,8 +206,10 @@ class Conversation:
                     control["iwant"].append(IWant(tuple(ids)))
                 case ["GRAFT", topic]:
                     control["graft"].append(Graft(topic))
-                case ["PRUNE", topic]:
-                    control["prune"].append(Prune(topic))
+                case ["PRUNE", topic, *more]:
+                    control["prune"].append(_prune(topic, *more))
+                case ["IDONTWANT", *ids]:
+                    control["idontwant"].append(IDontWant(tuple(ids)))
                 case _:
                     raise ValueError(f"not a part of an RPC: {part}")
         made = Control(**{kind: tuple(parts) for kind, parts in control.items()}) if control else None  # type: ignore[arg-type]
@@ -223,8 +229,19 @@ def _shown(rpc: Rpc) -> str:
         parts += [f"IHAVE {ihave.topic} {' '.join(map(str, ihave.ids))}" for ihave in rpc.control.ihave]
         parts += [f"IWANT {' '.join(map(str, iwant.ids))}" for iwant in rpc.control.iwant]
         parts += [f"GRAFT {graft.topic}" for graft in rpc.control.graft]
-        parts += [f"PRUNE {prune.topic}" for prune in rpc.control.prune]
+        parts += [_shown_prune(prune) for prune in rpc.control.prune]
     return "; ".join(parts)
+
+
+def _prune(topic: str, backoff: str | None = None, *others: str) -> Prune:
+    """`PRUNE TOPIC [SECONDSs [PEER …]]`"""
+    peers = tuple(map(PeerInfo, others))
+    return Prune(topic, None if backoff is None else int(backoff.removesuffix("s")), peers)
+
+
+def _shown_prune(prune: Prune) -> str:
+    backoff = "" if prune.backoff_s is None else f" {prune.backoff_s}s"
+    return f"PRUNE {prune.topic}{backoff}" + "".join(f" {known.peer}" for known in prune.peers)
 
 
 def _told(name: str, action: Action) -> str | None:
@@ -251,6 +268,8 @@ def _told(name: str, action: Action) -> str | None:
             return f"{name} prunes {action.peer} from {action.topic}"
         case PeerRemoved():
             return f"{name} forgets {action.peer}"
+        case Dial():
+            return f"{name} dials {action.peer}"
         case PeerAdded() | TopicJoined() | TopicLeft():
             return None
         case _:

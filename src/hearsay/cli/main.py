@@ -12,9 +12,13 @@ from importlib.metadata import version
 import click
 
 COMMANDS = {
+    "analyze": "turn traces into metric tables on Spark",
     "demo": "simulate the routers on one network and compare them",
+    "node": "run a real node that speaks libp2p pubsub",
+    "report": "write a report of analysed runs: one HTML file",
     "simulate": "simulate a scenario",
-    "trace": "look at traces: show, diff",
+    "spark": "look after Spark: doctor",
+    "trace": "look at traces: show, diff; import those of real networks",
 }
 
 

@@ -1,4 +1,4 @@
-"""`hearsay trace`: look at the traces of runs."""
+"""`hearsay trace`: look at the traces of runs, and import those of real networks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ import click
 from hearsay.cli.main import CommandFailed, WrongInput
 
 if TYPE_CHECKING:
+    from hearsay.ingest.importing import Imported
+    from hearsay.ingest.source_record import SourceRecord
     from hearsay.trace.schema import TraceEvent
+
+FORMATS = ("go-json", "go-pb", "traced", "hermes")
 
 
 @click.group("trace")
 def command() -> None:
-    """Look at traces: show one, compare two."""
+    """Look at traces: show one, compare two, import those of real networks."""
 
 
 @command.command("show")
@@ -85,6 +89,55 @@ def diff_command(a: Path, b: Path, context: int) -> None:
         return
     click.echo(render(difference, names))
     raise click.exceptions.Exit(1)
+
+
+@command.command("import")
+@click.argument("files", type=click.Path(path_type=Path, exists=True, dir_okay=False), nargs=-1, required=True)
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
+@click.option("--format", "wanted", type=click.Choice(FORMATS), help="What the files are; else each is recognised.")
+@click.option("--allow-bad", is_flag=True, help="Exit 0 although files were quarantined.")
+def import_command(files: tuple[Path, ...], out: Path, wanted: str | None, allow_bad: bool) -> None:
+    """Import traces of real networks, FILES of go-libp2p-pubsub or hermes, as one run."""
+    from hearsay.ingest.importing import NothingImported, import_traces
+    from hearsay.trace.run_folder import RunFolder
+
+    twice = {str(file) for file in files if sum(file.resolve() == other.resolve() for other in files) > 1}
+    if twice:
+        raise WrongInput(*(f"{file}: given twice" for file in sorted(twice)))
+    with _readable():
+        run = RunFolder.create(out)
+    try:
+        imported = import_traces(files, run, wanted=wanted)
+    except NothingImported as nothing:
+        run.discard()
+        _name_quarantined(nothing.record)
+        raise CommandFailed("nothing was imported") from None
+    except OSError as error:
+        raise CommandFailed(f"{out}: cannot write a run here ({error.strerror or error})") from None
+    _name_quarantined(imported.record)
+    _tell_imported(imported, out)
+    if imported.record.quarantined and not allow_bad:
+        raise click.exceptions.Exit(1)
+
+
+def _name_quarantined(record: SourceRecord) -> None:
+    from hearsay.trace.show import escape
+
+    for file in record.quarantined:
+        click.echo(f"hearsay: {escape(file.name)}: quarantined: {escape(file.reason or '')}", err=True)
+
+
+def _tell_imported(imported: Imported, out: Path) -> None:
+    files = imported.record.files
+    good = len(files) - len(imported.record.quarantined)
+    events = sum(file.events for file in files)
+    click.echo(
+        f"{out}: {good} of {len(files)} files, {events:,} events, {imported.rows:,} rows, "
+        f"{imported.peers:,} peers, {imported.messages:,} messages"
+    )
+    flagged = sum(clock.flagged for clock in imported.clocks)
+    if flagged:
+        click.echo(f"the clocks of {flagged} of {len(imported.clocks)} peers are off; see skew.parquet")
 
 
 @contextmanager

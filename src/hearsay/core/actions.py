@@ -41,7 +41,9 @@ class Reason(IntEnum):
     UNSUPPORTED = 8
     NOT_A_SUBSCRIBER = 9
     QUEUE_FULL = 10
-    NOT_A_NEIGHBOUR = 11
+    BACKOFF = 11
+    BAD_SIGNATURE = 12
+    NOT_A_NEIGHBOUR = 13
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 from hearsay.core.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.rpc import Message, Rpc
@@ -92,6 +92,7 @@ class Publish:
     message: Message
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class RpcReceived:
     peer: PeerId
@@ -114,7 +115,7 @@ class SendFailed:
     rpc: Rpc
 
 
-Event: TypeAlias = (
+OtherEvent: TypeAlias = (
     TimerFired
     | PeerConnected
     | PeerDisconnected
@@ -124,7 +125,7 @@ Event: TypeAlias = (
     | Join
     | Leave
     | Publish
-    | RpcReceived
     | MessageValidated
     | SendFailed
 )
+Event: TypeAlias = RpcReceived | OtherEvent

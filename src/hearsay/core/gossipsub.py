@@ -32,7 +32,7 @@ from hearsay.core.parameters import Violation, choice, integer, milliseconds
 from hearsay.core.peers import ConnectedPeer, PeerGroup
 from hearsay.core.randomness import Purpose, key_of, sample
 from hearsay.core.rpc import IHave, IWant, Message, PartKind
-from hearsay.core.seen import SeenCache, TimedSeen, WindowedSeen
+from hearsay.core.seen import SeenCache, TimedSeen, WindowedSeen, missing
 from hearsay.core.shell import Router
 
 
@@ -172,9 +172,9 @@ class Gossipsub(MeshStrategy):
             shell.drop(sender.id, PartKind.IHAVE, len(ihave.ids), Reason.NOT_SUBSCRIBED)
             return
         ids = self._within_limit(sender, PartKind.IHAVE, ihave.ids, self.own.max_ids_per_ihave)
-        missing = shell.seen.missing(ids, shell.now)
-        if missing:
-            shell.outbox.want(sender.id, missing[: self.own.max_ids_per_iwant])
+        wanted = missing(shell.seen, ids, shell.now)
+        if wanted:
+            shell.outbox.want(sender.id, wanted[: self.own.max_ids_per_iwant])
             if self.own.graft_on_missing:
                 self._count_news(sender, ihave.topic)
 

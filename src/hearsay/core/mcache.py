@@ -7,11 +7,11 @@ At most `limit` messages are kept; the oldest goes first.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
 from hearsay.core.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.rpc import Message
+from hearsay.core.windows import Windows
 
 
 class MessageCache:
@@ -23,15 +23,15 @@ class MessageCache:
         self._limit = limit
         self._messages: dict[MessageId, Message] = {}
         self._answers: dict[MessageId, dict[PeerId, int]] = {}
-        self._windows: deque[dict[MessageId, TopicId]] = deque([{}])
+        self._windows: Windows[Message] = Windows()
 
     def put(self, message: Message) -> None:
         if message.id in self._messages:
             return
         self._messages[message.id] = message
-        self._windows[0][message.id] = message.topic
+        self._windows.add(message)
         if len(self._messages) > self._limit:
-            self._drop_oldest()
+            self._forget(self._windows.pop_oldest().id)
 
     def get(self, message_id: MessageId) -> Message | None:
         return self._messages.get(message_id)
@@ -56,20 +56,13 @@ class MessageCache:
     def gossip(self) -> dict[TopicId, list[MessageId]]:
         """The ids in the gossip windows by topic."""
         by_topic: dict[TopicId, list[MessageId]] = {}
-        windows = self._windows
-        for index in range(min(self._gossip, len(windows))):
-            window = windows[index]
-            if window:
-                for message_id, topic in window.items():
-                    by_topic.setdefault(topic, []).append(message_id)
+        for message in self._windows.last(self._gossip):
+            by_topic.setdefault(message.topic, []).append(message.id)
         return by_topic
 
     def shift(self) -> None:
-        self._windows.appendleft({})
-        if len(self._windows) > self._length:
-            for message_id in self._windows.pop():
-                del self._messages[message_id]
-                self._answers.pop(message_id, None)
+        for message in self._windows.shift(self._length):
+            self._forget(message.id)
 
     def messages(self) -> Iterator[Message]:
         return iter(self._messages.values())
@@ -80,11 +73,6 @@ class MessageCache:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def _drop_oldest(self) -> None:
-        for window in reversed(self._windows):
-            if window:
-                message_id = next(iter(window))
-                del window[message_id]
-                del self._messages[message_id]
-                self._answers.pop(message_id, None)
-                return
+    def _forget(self, message_id: MessageId) -> None:
+        del self._messages[message_id]
+        self._answers.pop(message_id, None)

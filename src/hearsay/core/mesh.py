@@ -10,6 +10,9 @@ Rules (r1, "mesh" and the heartbeat; tech report 3.2.2 and figures 5–8; guide,
 * A GRAFT or PRUNE that could not be sent is sent again with the next RPC to that peer, at the latest with the next
   heartbeat, if it is still true.
 
+* With `prune_backoff_ms` (v1.1): backoff as in `backoff.py`; a PRUNE may name others of the topic (peer exchange),
+  whom the receiver dials if `accept_exchange` says so. Peers that speak v1.0 get the plain PRUNE.
+
 Theory: D_low <= D <= D_high makes the two branches of upkeep exclude each other, so it does not matter whether the
 degree is counted once (simsub's actor) or before each branch (r1).
 """
@@ -20,14 +23,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hearsay.core.actions import PeerGrafted, PeerPruned, Reason
+from hearsay.core.actions import Dial, PeerGrafted, PeerPruned, Reason
+from hearsay.core.backoff import BackoffParameters, Backoffs
 from hearsay.core.identifiers import Micros, PeerId, TopicId
 from hearsay.core.inspect import Peering
-from hearsay.core.parameters import RouterParameters, Violation, choice, integer, milliseconds
+from hearsay.core.parameters import Violation, choice, integer, milliseconds
 from hearsay.core.peers import ConnectedPeer, PeerGroup
-from hearsay.core.randomness import Purpose, sample
-from hearsay.core.rpc import PartKind, Rpc
+from hearsay.core.randomness import MASK, Purpose, key_of, sample
+from hearsay.core.rpc import MESHSUB_11, PartKind, PeerInfo, Prune, Rpc
 from hearsay.core.shell import Router
+
+_EXPIRE_EVERY = 15
+"""Heartbeats between two looks for backoffs that are over."""
 
 
 class PruneTrigger(StrEnum):
@@ -45,7 +52,7 @@ class UnknownGraft(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeshParameters(RouterParameters):
+class MeshParameters(BackoffParameters):
     """The mesh's degrees and its heartbeat.
 
     | field | rule | r1 | simsub |
@@ -102,12 +109,14 @@ class Heartbeat:
 class Mesh:
     """The meshes of all joined topics of one router."""
 
-    __slots__ = ("_limit", "_parameters", "_shell", "_unsent", "topics")
+    __slots__ = ("_backoffs", "_limit", "_parameters", "_shell", "_unsent", "topics")
 
     def __init__(self, parameters: MeshParameters, shell: Router) -> None:
         self._parameters = parameters
         self._shell = shell
         self._limit = parameters.degree_high + (parameters.prune_trigger is PruneTrigger.ABOVE_HIGH)
+        slack_us = parameters.backoff_slack_heartbeats * parameters.heartbeat_interval_ms * 1000
+        self._backoffs = Backoffs(parameters.max_backoffs, slack_us)
         self._unsent: dict[PeerId, set[TopicId]] = {}
         self.topics: dict[TopicId, PeerGroup] = {}
 
@@ -115,14 +124,16 @@ class Mesh:
         """Build the mesh of a topic just joined: preferred peers first, then random ones, up to D."""
         self.topics[topic] = mesh = PeerGroup()
         for peer in preferred:
-            self._graft(topic, mesh, peer)
+            if not self._backoffs.forbids_graft(topic, peer, self._shell.now):
+                self._graft(topic, mesh, peer)
         self._graft_random(topic, mesh, self._parameters.degree - len(mesh), Purpose.JOIN, tick)
 
     def leave(self, topic: TopicId) -> None:
         """PRUNE all mesh peers of a topic and forget it."""
+        tick = -1  # a draw of its own, apart from those of the heartbeats
         for peer in self.topics.pop(topic):
             self._shell.actions.append(PeerPruned(topic, peer))
-            self._shell.outbox.prune(peer, topic)
+            self._part(peer, topic, self._parameters.unsubscribe_backoff_ms, self._others(topic, peer, tick))
 
     def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
         mesh = self.topics.get(topic)
@@ -130,16 +141,29 @@ class Mesh:
             self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.UNSUPPORTED)
         elif mesh is None:
             if self._parameters.unknown_graft is UnknownGraft.PRUNE:
-                self._shell.outbox.prune(sender.id, topic)
+                self._shell.outbox.prune(sender.id, Prune(topic))
             self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.NOT_SUBSCRIBED)
         elif topic not in sender.topics:
-            self._shell.outbox.prune(sender.id, topic)
+            self._shell.outbox.prune(sender.id, Prune(topic))
             self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.NOT_A_SUBSCRIBER)
+        elif sender.id not in mesh and self._backoffs.holds(topic, sender.id, self._shell.now):
+            self._part(sender.id, topic, self._parameters.prune_backoff_ms)
+            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.BACKOFF)
         elif mesh.add(sender.id):
             self._shell.actions.append(PeerGrafted(topic, sender.id))
 
-    def on_prune(self, sender: ConnectedPeer, topic: TopicId) -> None:
-        self.remove(sender.id, topic)
+    def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
+        self.remove(sender.id, prune.topic)
+        if prune.topic not in self.topics:
+            return
+        parameters = self._parameters
+        if parameters.prune_backoff_ms:
+            named_ms = parameters.prune_backoff_ms if prune.backoff_s is None else prune.backoff_s * 1000
+            self._keep_apart(prune.topic, sender.id, min(named_ms, parameters.max_backoff_ms))
+        if parameters.accept_exchange:
+            for known in prune.peers[: parameters.exchange_peers]:
+                if known.peer not in self._shell.connected and known.peer != self._shell.node:
+                    self._shell.actions.append(Dial(known.peer))
 
     def remove(self, peer: PeerId, topic: TopicId) -> None:
         """A peer is no longer in the mesh of a topic, without telling it."""
@@ -155,13 +179,16 @@ class Mesh:
     def graft(self, topic: TopicId, peer: PeerId) -> None:
         """Take one certain peer into the mesh of a joined topic, if it has room."""
         mesh = self.topics[topic]
-        if peer not in mesh and len(mesh) + 1 < self._limit:
+        apart = self._backoffs.forbids_graft(topic, peer, self._shell.now)
+        if peer not in mesh and len(mesh) + 1 < self._limit and not apart:
             self._graft(topic, mesh, peer)
 
     def upkeep(self, tick: int) -> None:
         """The stabilisation of meshsub, once per heartbeat and topic."""
         if self._unsent:
             self._send_again(sorted(self._unsent))
+        if len(self._backoffs) and tick % _EXPIRE_EVERY == 0:
+            self._backoffs.expire(self._shell.now)
         parameters = self._parameters
         for topic in sorted(self.topics):
             mesh = self.topics[topic]
@@ -195,7 +222,30 @@ class Mesh:
                 if peer in self.topics.get(topic, ()):
                     self._shell.outbox.graft(peer, topic)
                 else:
-                    self._shell.outbox.prune(peer, topic)
+                    self._part(peer, topic, self._parameters.prune_backoff_ms)
+
+    def _part(self, peer: PeerId, topic: TopicId, backoff_ms: int, others: tuple[PeerInfo, ...] = ()) -> None:
+        """Tell a peer PRUNE, and for how long if both sides know about that."""
+        connected = self._shell.connected[peer]
+        if not self._parameters.prune_backoff_ms:
+            self._shell.outbox.prune(peer, Prune(topic))
+            return
+        self._keep_apart(topic, peer, backoff_ms)
+        told = connected.protocol == MESHSUB_11
+        self._shell.outbox.prune(peer, Prune(topic, -(-backoff_ms // 1000), others) if told else Prune(topic))
+
+    def _keep_apart(self, topic: TopicId, peer: PeerId, backoff_ms: int) -> None:
+        self._backoffs.start(topic, peer, self._shell.now + backoff_ms * 1000)
+
+    def _others(self, topic: TopicId, peer: PeerId, tick: int) -> tuple[PeerInfo, ...]:
+        """Peer exchange: some others of the topic. The driver adds their signed addresses, if it has them."""
+        count = self._parameters.exchange_peers
+        if not count:
+            return ()
+        shell = self._shell
+        candidates = [other for other in shell.peers.in_topic(topic).native.ordered if other != peer]
+        state = shell.draw(Purpose.PEER_EXCHANGE, topic, tick & MASK, key_of(peer))
+        return tuple(map(PeerInfo, sample(state, candidates, count)))
 
     def _graft(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> None:
         if mesh.add(peer):
@@ -205,6 +255,9 @@ class Mesh:
     def _graft_random(self, topic: TopicId, mesh: PeerGroup, count: int, purpose: Purpose, tick: int) -> None:
         shell = self._shell
         candidates = [peer for peer in shell.peers.in_topic(topic).native.ordered if peer not in mesh.members]
+        if len(self._backoffs):
+            now = shell.now
+            candidates = [peer for peer in candidates if not self._backoffs.forbids_graft(topic, peer, now)]
         state = shell.draw(purpose, topic, tick)
         for peer in sample(state, candidates, count):
             self._graft(topic, mesh, peer)
@@ -215,4 +268,4 @@ class Mesh:
         for peer in sample(state, mesh.ordered, count):
             mesh.discard(peer)
             shell.actions.append(PeerPruned(topic, peer))
-            shell.outbox.prune(peer, topic)
+            self._part(peer, topic, self._parameters.prune_backoff_ms, self._others(topic, peer, tick))

@@ -14,7 +14,7 @@ from hearsay.core.inspect import Peering
 from hearsay.core.mesh import Heartbeat, Mesh, MeshParameters
 from hearsay.core.peers import ConnectedPeer
 from hearsay.core.randomness import Purpose, key_of, sample
-from hearsay.core.rpc import FLOODSUB, MESHSUB, Message, Rpc
+from hearsay.core.rpc import FLOODSUB, MESHSUB, MESHSUB_11, Message, Prune, Rpc
 from hearsay.core.shell import Router
 from hearsay.core.strategy import Strategy
 
@@ -36,6 +36,9 @@ class MeshStrategy(Strategy):
     def __init__(self, parameters: MeshParameters) -> None:
         super().__init__(parameters)
         self.mesh_parameters = parameters
+        if parameters.prune_backoff_ms:
+            self.protocols = (MESHSUB_11, *self.protocols)
+            self.native_protocols = (MESHSUB_11, *self.native_protocols)
 
     def attach(self, shell: Router) -> None:
         super().attach(shell)
@@ -67,8 +70,8 @@ class MeshStrategy(Strategy):
     def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
         self.mesh.on_graft(sender, topic)
 
-    def on_prune(self, sender: ConnectedPeer, topic: TopicId) -> None:
-        self.mesh.on_prune(sender, topic)
+    def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
+        self.mesh.on_prune(sender, prune)
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         self.mesh.send_failed(peer, rpc)

@@ -14,7 +14,13 @@ from collections.abc import Iterable, Iterator
 from hearsay.core.actions import Action, Send, Via
 from hearsay.core.episub.parts import EpisubPart
 from hearsay.core.identifiers import MessageId, PeerId, TopicId
+from hearsay.core.quick import constructor
 from hearsay.core.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+
+_send = constructor(Send)
+_rpc = constructor(Rpc)
+_control = constructor(Control)
+_ihave = constructor(IHave)
 
 
 class _Parcel:
@@ -26,7 +32,7 @@ class _Parcel:
         self.subscriptions: dict[TopicId, bool] = {}
         self.messages: dict[MessageId, tuple[Message, Via]] = {}
         self.grafts: set[TopicId] = set()
-        self.prunes: set[TopicId] = set()
+        self.prunes: dict[TopicId, Prune] = {}
         self.ihaves: dict[TopicId, tuple[MessageId, ...]] = {}
         self.wanted: set[MessageId] = set()
         self.extensions: list[Extension] = []
@@ -46,7 +52,7 @@ class _Parcel:
             ihave=tuple(self._ihaves()),
             iwant=tuple(self._iwants()),
             graft=tuple(map(Graft, sorted(self.grafts))),
-            prune=tuple(map(Prune, sorted(self.prunes))),
+            prune=tuple(self._prunes()),
             extensions=tuple(self.extensions),
             episub=tuple(self.episub),
         )
@@ -68,8 +74,8 @@ class _Parcel:
             yield Send(peer, Rpc(control=Control(iwant=(iwant,))))
         for topic in sorted(self.grafts):
             yield Send(peer, Rpc(control=Control(graft=(Graft(topic),))))
-        for topic in sorted(self.prunes):
-            yield Send(peer, Rpc(control=Control(prune=(Prune(topic),))))
+        for prune in self._prunes():
+            yield Send(peer, Rpc(control=Control(prune=(prune,))))
         for extension in self.extensions:
             yield Send(peer, Rpc(control=Control(extensions=(extension,))))
         for part in self.episub:
@@ -84,25 +90,29 @@ class _Parcel:
     def _ihaves(self) -> Iterator[IHave]:
         return (IHave(topic, self.ihaves[topic]) for topic in sorted(self.ihaves))
 
+    def _prunes(self) -> Iterator[Prune]:
+        return (self.prunes[topic] for topic in sorted(self.prunes))
+
     def _iwants(self) -> Iterator[IWant]:
         if self.wanted:
             yield IWant(tuple(sorted(self.wanted)))
 
 
 _NO_CONTROL = Control()
+_NOTHING: list[Send] = []
+"""What every empty outbox holds. Never changed."""
 
 
 class Outbox:
     """Collects parts per peer during one `handle` call."""
 
-    __slots__ = ("_coalesce", "_mixed", "entries")
+    __slots__ = ("_coalesce", "entries")
 
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
-        self.entries: dict[PeerId, Send | _Parcel] = {}
-        """What goes to whom; empty between calls."""
-        self._mixed = False
-        """False while all entries are the sends of one `forward` or `ihave`, which are in order already."""
+        self.entries: list[Send] | dict[PeerId, Send | _Parcel] = _NOTHING
+        """What goes to whom; empty between calls. A list while it is the sends of one `forward` or `ihave`, which are
+        in order already; by peer as soon as there is more."""
 
     def forward(
         self,
@@ -113,19 +123,19 @@ class Outbox:
     ) -> None:
         """One message to all of `peers`, ascending, but the one it came from and its author."""
         source = message.source
-        rpc = Rpc((), (message,))
+        rpc = _rpc((), (message,))
         vias = (via,)
         if not self.entries:
-            self.entries = {peer: Send(peer, rpc, vias) for peer in peers if peer != received_from and peer != source}
+            self.entries = [_send(peer, rpc, vias) for peer in peers if peer != received_from and peer != source]
             return
-        self._mixed = True
+        entries = self._by_peer()
         for peer in peers:
             if peer == received_from or peer == source:
                 continue
-            if peer in self.entries:
+            if peer in entries:
                 self._parcel(peer).messages.setdefault(message.id, (message, via))
             else:
-                self.entries[peer] = Send(peer, rpc, vias)
+                entries[peer] = _send(peer, rpc, vias)
 
     def answer(self, peer: PeerId, message: Message) -> None:
         """A message the peer asked for with IWANT."""
@@ -140,26 +150,26 @@ class Outbox:
 
     def graft(self, peer: PeerId, topic: TopicId) -> None:
         parcel = self._parcel(peer)
-        parcel.prunes.discard(topic)
+        parcel.prunes.pop(topic, None)
         parcel.grafts.add(topic)
 
-    def prune(self, peer: PeerId, topic: TopicId) -> None:
+    def prune(self, peer: PeerId, prune: Prune) -> None:
         parcel = self._parcel(peer)
-        parcel.grafts.discard(topic)
-        parcel.prunes.add(topic)
+        parcel.grafts.discard(prune.topic)
+        parcel.prunes[prune.topic] = prune
 
     def ihave(self, peers: Iterable[PeerId], topic: TopicId, ids: tuple[MessageId, ...]) -> None:
         """One topic's gossip to `peers`, ascending."""
-        rpc = Rpc(control=Control(ihave=(IHave(topic, ids),)))
+        rpc = _rpc(control=_control(ihave=(_ihave(topic, ids),)))
         if not self.entries:
-            self.entries = {peer: Send(peer, rpc) for peer in peers}
+            self.entries = [_send(peer, rpc) for peer in peers]
             return
-        self._mixed = True
+        entries = self._by_peer()
         for peer in peers:
-            if peer in self.entries:
+            if peer in entries:
                 self._parcel(peer).ihaves[topic] = ids
             else:
-                self.entries[peer] = Send(peer, rpc)
+                entries[peer] = _send(peer, rpc)
 
     def want(self, peer: PeerId, ids: Iterable[MessageId]) -> None:
         self._parcel(peer).wanted.update(ids)
@@ -173,16 +183,15 @@ class Outbox:
 
     def peers(self) -> list[PeerId]:
         """Whom something goes to already, ascending."""
-        return sorted(self.entries)
+        return sorted(self._by_peer())
 
     def flush(self, actions: list[Action]) -> None:
         """Append the sends to `actions` and be empty again."""
         entries = self.entries
-        self.entries = {}
-        if not self._mixed:
-            actions.extend(entries.values())  # pyright: ignore[reportArgumentType]
+        self.entries = _NOTHING
+        if isinstance(entries, list):
+            actions += entries
             return
-        self._mixed = False
         for peer in sorted(entries):
             entry = entries[peer]
             if isinstance(entry, Send):
@@ -192,12 +201,17 @@ class Outbox:
             else:
                 actions.extend(entry.pack_singly(peer))
 
+    def _by_peer(self) -> dict[PeerId, Send | _Parcel]:
+        if isinstance(self.entries, list):
+            self.entries = {send.peer: send for send in self.entries}
+        return self.entries
+
     def _parcel(self, peer: PeerId) -> _Parcel:
-        entry = self.entries.get(peer)
+        entries = self._by_peer()
+        entry = entries.get(peer)
         if isinstance(entry, _Parcel):
             return entry
-        self._mixed = True
-        parcel = self.entries[peer] = _Parcel()
+        parcel = entries[peer] = _Parcel()
         if entry is not None:
             parcel.absorb(entry)
         return parcel

@@ -57,6 +57,7 @@ class Purpose(IntEnum):
     REDIAL = 23
     REGION = 24
     LINK_CUT = 25
+    PEER_EXCHANGE = 26
     NAT = 64
     CONTACT = 65
     NODES = 66

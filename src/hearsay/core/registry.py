@@ -56,6 +56,12 @@ _EPISUB: Mapping[str, Mapping[str, object]] = {
         "probe_count": 4,
     },
 }
+_V11: Mapping[str, object] = {
+    "prune_backoff_ms": 60_000,
+    "unknown_graft": "ignore",
+    "first_heartbeat_ms": 100,
+    "first_heartbeat_spread_ms": 100,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +87,17 @@ ROUTERS: Mapping[str, RouterKind] = {
     for kind in (
         RouterKind("floodsub", FloodsubParameters, Floodsub, {"r1": {}, "simsub": _BARE}),
         RouterKind("randomsub", RandomsubParameters, Randomsub, {"r1": {}, "simsub": _BARE}),
-        RouterKind("meshsub", MeshsubParameters, Meshsub, {"r1": {}, "simsub": _BARE}),
-        RouterKind("gossipsub", GossipsubParameters, Gossipsub, {"r1": {}, "simsub": _SIMSUB}),
+        RouterKind("meshsub", MeshsubParameters, Meshsub, {"r1": {}, "simsub": _BARE, "v1.1": _V11}),
+        RouterKind(
+            "gossipsub",
+            GossipsubParameters,
+            Gossipsub,
+            {
+                "r1": {},
+                "simsub": _SIMSUB,
+                "v1.1": {**_V11, "gossip_targets": "filter_then_select", "short_mesh": "top_up"},
+            },
+        ),
         RouterKind("episub", EpisubParameters, Episub, _EPISUB),
     )
 }

@@ -7,7 +7,7 @@ length-delimited field of the control message, which peers that do not know it s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from hearsay.core.episub.parts import EpisubPart
@@ -16,6 +16,7 @@ from hearsay.core.identifiers import MessageId, PeerId, TopicId
 FLOODSUB = "/floodsub/1.0.0"
 RANDOMSUB = "/randomsub/1.0.0"
 MESHSUB = "/meshsub/1.0.0"
+MESHSUB_11 = "/meshsub/1.1.0"
 EPISUB = "/hearsay/episub/1.0.0"
 
 FIRST_EXTENSION_FIELD = 64
@@ -59,6 +60,8 @@ class Message:
     seqno: bytes | None = None
     signature: bytes | None = None
     key: bytes | None = None
+    encoded: bytes | None = field(default=None, compare=False, repr=False)
+    """The message as it came, which is forwarded as it is: a field left out is not the same as an empty one."""
     hops: int | None = None
     """How many links this copy has crossed when it arrives, where the router counts them; never signed."""
 
@@ -88,8 +91,27 @@ class Graft:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerInfo:
+    """Peer exchange: a peer of the topic, and its signed addresses if the sender has them."""
+
+    peer: PeerId
+    record: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Prune:
+    """v1.1 adds the time for which the peer is not to GRAFT again, and others it may turn to."""
+
     topic: TopicId
+    backoff_s: int | None = None
+    peers: tuple[PeerInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IDontWant:
+    """v1.2: messages the peer need not send. Read and counted, not acted on."""
+
+    ids: tuple[MessageId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +135,7 @@ class Control:
     graft: tuple[Graft, ...] = ()
     prune: tuple[Prune, ...] = ()
     extensions: tuple[Extension, ...] = ()
+    idontwant: tuple[IDontWant, ...] = ()
     episub: tuple[EpisubPart, ...] = ()
 
 

@@ -8,6 +8,9 @@ message is acted on. Two ways to forget, behind one interface:
 
 Both hold at most `limit` ids; the oldest goes first. Ids enter in the order of time, so the oldest is the first in
 a queue and forgetting costs a constant per id.
+
+Most messages that a router receives are duplicates, so the shell looks into `known` itself, after `expire` whenever
+that is due.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from hearsay.core.identifiers import MessageId, Micros, PeerId
+from hearsay.core.windows import Windows
+
+NEVER: Micros = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,103 +33,108 @@ class SeenEntry:
     sender: PeerId | None
 
 
-class SeenCache(Protocol):
-    def contains(self, message_id: MessageId, now: Micros) -> bool: ...
+FirstCopy: TypeAlias = tuple[MessageId, Micros, PeerId | None]
+"""An id, when its first copy came, and who sent it."""
 
-    def missing(self, ids: Iterable[MessageId], now: Micros) -> list[MessageId]:
-        """Those of `ids` that are not remembered."""
+
+class SeenCache(Protocol):
+    known: set[MessageId]
+    """What is remembered since the last `expire`; for looking up, not for walking or changing."""
+
+    def expire(self, now: Micros) -> Micros:
+        """Forget what is too old; returns a time before which there is nothing more to forget."""
         ...
 
-    def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None: ...
+    def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
+        """Remember an id that is not in `known`."""
+        ...
 
-    def shift(self) -> None: ...
+    def shift(self) -> None:
+        """A heartbeat has passed."""
+        ...
 
-    def entries(self, now: Micros) -> list[SeenEntry]: ...
+    def first_copies(self) -> Iterable[FirstCopy]:
+        """All that is remembered since the last `expire`, the oldest first."""
+        ...
 
     def __len__(self) -> int: ...
+
+
+def missing(seen: SeenCache, ids: Iterable[MessageId], now: Micros) -> list[MessageId]:
+    """Those of `ids` that are not remembered."""
+    seen.expire(now)
+    known = seen.known
+    return [message_id for message_id in ids if message_id not in known]
+
+
+def entries(seen: SeenCache, now: Micros) -> list[SeenEntry]:
+    """All that is remembered, the oldest first."""
+    seen.expire(now)
+    return [SeenEntry(*first) for first in seen.first_copies()]
 
 
 class TimedSeen:
     """Remembers each id for `ttl_us` after its first copy."""
 
-    __slots__ = ("_first", "_limit", "_order", "_ttl_us")
+    __slots__ = ("_limit", "_order", "_ttl_us", "known")
 
     def __init__(self, ttl_us: Micros, limit: int) -> None:
         self._ttl_us = ttl_us
         self._limit = limit
-        self._first: dict[MessageId, tuple[Micros, PeerId | None]] = {}
-        self._order: deque[tuple[Micros, MessageId]] = deque()
+        self.known: set[MessageId] = set()
+        self._order: deque[FirstCopy] = deque()
 
-    def contains(self, message_id: MessageId, now: Micros) -> bool:
-        entry = self._first.get(message_id)
-        return entry is not None and now - entry[0] < self._ttl_us
-
-    def missing(self, ids: Iterable[MessageId], now: Micros) -> list[MessageId]:
-        return [message_id for message_id in ids if not self.contains(message_id, now)]
+    def expire(self, now: Micros) -> Micros:
+        order = self._order
+        while order:
+            dies_us = order[0][1] + self._ttl_us
+            if now < dies_us:
+                return dies_us
+            self.known.remove(order.popleft()[0])
+        return now + self._ttl_us
 
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
-        order = self._order
-        while order and now - order[0][0] >= self._ttl_us:
-            del self._first[order.popleft()[1]]
-        self._first[message_id] = (now, sender)
-        order.append((now, message_id))
-        if len(order) > self._limit:
-            del self._first[order.popleft()[1]]
+        self.known.add(message_id)
+        self._order.append((message_id, now, sender))
+        if len(self._order) > self._limit:
+            self.known.remove(self._order.popleft()[0])
 
     def shift(self) -> None:
         """Heartbeats do not age a timed cache."""
 
-    def entries(self, now: Micros) -> list[SeenEntry]:
-        return [
-            SeenEntry(message_id, first_us, sender)
-            for message_id, (first_us, sender) in self._first.items()
-            if now - first_us < self._ttl_us
-        ]
+    def first_copies(self) -> Iterable[FirstCopy]:
+        return self._order
 
     def __len__(self) -> int:
-        return len(self._first)
+        return len(self.known)
 
 
 class WindowedSeen:
     """Remembers each id for `windows` heartbeats after the one that closes its own window."""
 
-    __slots__ = ("_closed", "_first", "_limit", "_open", "_windows")
+    __slots__ = ("_kept", "_limit", "_windows", "known")
 
     def __init__(self, windows: int, limit: int) -> None:
-        self._windows = windows
+        self._kept = windows + 1
         self._limit = limit
-        self._first: dict[MessageId, tuple[Micros, PeerId | None]] = {}
-        self._open: list[MessageId] = []
-        self._closed: deque[list[MessageId]] = deque()
+        self.known: set[MessageId] = set()
+        self._windows: Windows[FirstCopy] = Windows()
 
-    def contains(self, message_id: MessageId, now: Micros) -> bool:
-        return message_id in self._first
-
-    def missing(self, ids: Iterable[MessageId], now: Micros) -> list[MessageId]:
-        first = self._first
-        return [message_id for message_id in ids if message_id not in first]
+    def expire(self, now: Micros) -> Micros:
+        return NEVER
 
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
-        self._first[message_id] = (now, sender)
-        self._open.append(message_id)
-        if len(self._first) > self._limit:
-            self._drop_oldest()
+        self.known.add(message_id)
+        self._windows.add((message_id, now, sender))
+        if len(self.known) > self._limit:
+            self.known.remove(self._windows.pop_oldest()[0])
 
     def shift(self) -> None:
-        self._closed.append(self._open)
-        self._open = []
-        if len(self._closed) > self._windows:
-            for message_id in self._closed.popleft():
-                del self._first[message_id]
+        for message_id, _, _ in self._windows.shift(self._kept):
+            self.known.remove(message_id)
 
-    def entries(self, now: Micros) -> list[SeenEntry]:
-        return [SeenEntry(message_id, first_us, sender) for message_id, (first_us, sender) in self._first.items()]
+    def first_copies(self) -> Iterable[FirstCopy]:
+        return self._windows
 
     def __len__(self) -> int:
-        return len(self._first)
-
-    def _drop_oldest(self) -> None:
-        for window in (*self._closed, self._open):
-            if window:
-                del self._first[window.pop(0)]
-                return
+        return len(self.known)

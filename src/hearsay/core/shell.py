@@ -42,6 +42,7 @@ from hearsay.core.events import (
     Join,
     Leave,
     MessageValidated,
+    OtherEvent,
     PeerConnected,
     PeerDisconnected,
     Publish,
@@ -56,10 +57,15 @@ from hearsay.core.inspect import Peering, PeerState, RouterState, SeenState, Sta
 from hearsay.core.outbox import Outbox
 from hearsay.core.parameters import RouterParameters
 from hearsay.core.peers import ConnectedPeer, PeerBook
+from hearsay.core.quick import constructor
 from hearsay.core.randomness import Purpose, Randomness, extend, key_of
 from hearsay.core.rpc import Control, Message, PartKind, Rpc, Subscription
+from hearsay.core.seen import entries
 from hearsay.core.sizes import identifier_size, message_size, part_kind
 from hearsay.core.strategy import Strategy
+
+_duplicate = constructor(DuplicateReceived)
+_deliver = constructor(Deliver)
 
 
 class UsageError(Exception):
@@ -74,13 +80,19 @@ class Router:
     """One node's router: the shared shell around a strategy."""
 
     __slots__ = (
+        "_due",
+        "_expire_us",
+        "_max_messages",
         "_states",
+        "_told_of_duplicates",
         "_unannounced",
+        "_validate",
         "actions",
         "connected",
-        "due",
+        "due_moved",
         "joined",
         "key",
+        "known",
         "node",
         "now",
         "outbox",
@@ -108,9 +120,17 @@ class Router:
         self._unannounced: dict[PeerId, set[TopicId]] = {}
         """Topics whose SUBSCRIBE or UNSUBSCRIBE did not leave for a peer."""
         self.seen = strategy.new_seen_cache()
+        self.known = self.seen.known
+        """What the seen cache remembers, for looking up."""
+        self._expire_us = now
+        """When the seen cache has something to forget, at the earliest."""
+        self._max_messages = self.parameters.max_messages_per_rpc
+        self._validate = self.parameters.validate
+        self._told_of_duplicates = strategy.told_of_duplicates
         self._states: dict[tuple[Purpose, TopicId], int] = {}
-        self.due: Micros | None = None
-        """What `deadline()` says; the strategy sets it."""
+        self._due: Micros | None = None
+        self.due_moved = False
+        """Whether `due` was set since the driver last looked; the driver puts it back."""
         strategy.attach(self)
 
     def handle(self, event: Event, now: Micros) -> list[Action]:
@@ -118,16 +138,61 @@ class Router:
         if now < self.now:
             raise UsageError(f"time goes backwards: {now} after {self.now}")
         actions: list[Action] = []
+        if type(event) is not RpcReceived:
+            self._handle(event, now, actions)
+            self._send_off(actions)
+            return actions
+        # Nearly all events are RPCs, and nearly all RPCs are one duplicate: no calls on that path.
+        sender = event.peer
+        if sender not in self.connected:
+            raise UsageError(f"RPC from {sender!r}, who is not connected")
+        self.now = now
+        self.actions = actions
+        rpc = event.rpc
+        news = False
+        if rpc.subscriptions:
+            self._receive_subscriptions(self.connected[sender], rpc.subscriptions)
+            news = True
+        messages = rpc.messages
+        if messages:
+            if len(messages) > self._max_messages:
+                self.drop(sender, PartKind.PUBLISH, len(messages) - self._max_messages, Reason.OVER_LIMIT)
+                messages = messages[: self._max_messages]
+            if now >= self._expire_us:
+                self._expire()
+            known = self.known
+            for message in messages:
+                if message.id in known:
+                    actions.append(_duplicate(message.id, message.topic, sender))
+                    if self._told_of_duplicates:
+                        self.strategy.duplicate(message, sender)
+                        news = True
+                else:
+                    self._receive_new(sender, message)
+                    news = True
+        if rpc.control is not None:
+            self._receive_control(self.connected[sender], rpc.control)
+            news = True
+        if news:
+            self._send_off(actions)
+        else:
+            self.actions = _BETWEEN_CALLS
+        return actions
+
+    def _send_off(self, actions: list[Action]) -> None:
+        """The end of a call: what it wants to send comes last among its actions."""
+        if self.outbox.entries:
+            if self._unannounced:
+                self._announce_again([peer for peer in self.outbox.peers() if peer in self._unannounced])
+            self.strategy.piggyback()
+            self.outbox.flush(actions)
+        self.actions = _BETWEEN_CALLS
+
+    def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:
         match event:
-            case RpcReceived():
-                if event.peer not in self.connected:
-                    raise UsageError(f"RPC from {event.peer!r}, who is not connected")
-                self.now = now
-                self.actions = actions
-                self._receive(event.peer, event.rpc)
             case TimerFired():
-                if self.due is None or now < self.due:
-                    raise UsageError(f"timer fired at {now}, due at {self.due}")
+                if self._due is None or now < self._due:
+                    raise UsageError(f"timer fired at {now}, due at {self._due}")
                 self.now = now
                 self.actions = actions
                 if self._unannounced:
@@ -178,17 +243,20 @@ class Router:
                 self.strategy.discovery(event)
             case _:
                 assert_never(event)
-        if self.outbox.entries:
-            if self._unannounced:
-                self._announce_again([peer for peer in self.outbox.peers() if peer in self._unannounced])
-            self.strategy.piggyback()
-            self.outbox.flush(actions)
-        self.actions = _BETWEEN_CALLS
-        return actions
 
     def deadline(self) -> Micros | None:
         """When the next `TimerFired` is due."""
-        return self.due
+        return self._due
+
+    @property
+    def due(self) -> Micros | None:
+        """What `deadline()` says; the strategy sets it."""
+        return self._due
+
+    @due.setter
+    def due(self, time: Micros | None) -> None:
+        self._due = time
+        self.due_moved = True
 
     def draw(self, purpose: Purpose, topic: TopicId, *words: int) -> int:
         """This node's draw for a topic: a hash of (seed, purpose, node, topic, words)."""
@@ -217,30 +285,30 @@ class Router:
             ),
             seen=tuple(
                 SeenState(entry.message_id, entry.first_us, entry.sender, self.strategy.holds(entry.message_id))
-                for entry in self.seen.entries(self.now)
+                for entry in entries(self.seen, self.now)
             ),
         )
 
     def state_size(self) -> StateSize:
         """Entries and bytes of the guide's table, for the question of simplicity."""
-        entries = len(self.joined)
+        count = len(self.joined)
         size = sum(map(identifier_size, self.joined))
         for peer in self.connected.values():
-            entries += 1 + len(peer.topics)
+            count += 1 + len(peer.topics)
             size += identifier_size(peer.id) + sum(map(identifier_size, peer.topics))
-        for entry in self.seen.entries(self.now):
-            entries += 1
+        for entry in entries(self.seen, self.now):
+            count += 1
             size += identifier_size(entry.message_id) + 8
         for message in self.strategy.held_messages():
-            entries += 1
+            count += 1
             size += message_size(message)
         for topic, peer, _ in self.strategy.peerings():
-            entries += 1
+            count += 1
             size += identifier_size(topic) + identifier_size(peer)
         for peer in self.strategy.other_state():
-            entries += 1
+            count += 1
             size += identifier_size(peer)
-        return StateSize(entries, size)
+        return StateSize(count, size)
 
     def _check_connectable(self, event: PeerConnected) -> None:
         if event.peer == self.node:
@@ -298,28 +366,15 @@ class Router:
                 self.outbox.subscription(peer, topic, topic in self.joined)
 
     def _publish(self, message: Message) -> None:
-        if self.seen.contains(message.id, self.now):
-            self.actions.append(DuplicateReceived(message.id, message.topic, None))
+        self._expire()
+        if message.id in self.known:
+            self.actions.append(_duplicate(message.id, message.topic, None))
             return
         self.seen.add(message.id, self.now, None)
         self.actions.append(MessagePublished(message))
         if message.topic in self.joined:
-            self.actions.append(Deliver(message, None))
+            self.actions.append(_deliver(message, None))
         self.strategy.publish(message)
-
-    def _receive(self, sender: PeerId, rpc: Rpc) -> None:
-        if rpc.subscriptions:
-            self._receive_subscriptions(self.connected[sender], rpc.subscriptions)
-        messages = rpc.messages
-        if messages:
-            limit = self.parameters.max_messages_per_rpc
-            if len(messages) > limit:
-                self.drop(sender, PartKind.PUBLISH, len(messages) - limit, Reason.OVER_LIMIT)
-                messages = messages[:limit]
-            for message in messages:
-                self._receive_message(sender, message)
-        if rpc.control is not None:
-            self._receive_control(self.connected[sender], rpc.control)
 
     def _receive_subscriptions(self, sender: ConnectedPeer, changes: tuple[Subscription, ...]) -> None:
         over = 0
@@ -337,26 +392,28 @@ class Router:
         if over:
             self.drop(sender.id, PartKind.SUBSCRIBE, over, Reason.OVER_LIMIT)
 
-    def _receive_message(self, sender: PeerId, message: Message) -> None:
-        if self.seen.contains(message.id, self.now):
-            self.actions.append(DuplicateReceived(message.id, message.topic, sender))
-            self.strategy.duplicate(message, sender)
-        elif message.topic not in self.joined:
+    def _receive_new(self, sender: PeerId, message: Message) -> None:
+        """The first copy of a message, as far as the seen cache knows."""
+        if message.topic not in self.joined:
             self.actions.append(MessageRejected(message, sender, Reason.NOT_SUBSCRIBED))
         elif message.source == self.node:
             self.actions.append(MessageRejected(message, sender, Reason.SELF_ORIGIN))
-        elif not self.parameters.validate:
+        elif not self._validate:
             self.seen.add(message.id, self.now, sender)
             self._accept(message, sender)
         elif message.id in self.pending:
-            self.actions.append(DuplicateReceived(message.id, message.topic, sender))
-            self.strategy.duplicate(message, sender)
+            self.actions.append(_duplicate(message.id, message.topic, sender))
+            if self._told_of_duplicates:
+                self.strategy.duplicate(message, sender)
         elif len(self.pending) >= self.parameters.max_pending_validations:
             self.actions.append(MessageRejected(message, sender, Reason.THROTTLED))
         else:
             self.seen.add(message.id, self.now, sender)
             self.pending[message.id] = (message, sender)
             self.actions.append(Validate(message, sender))
+
+    def _expire(self) -> None:
+        self._expire_us = self.seen.expire(self.now)
 
     def _validated(self, message_id: MessageId, verdict: Verdict) -> None:
         message, sender = self.pending.pop(message_id)
@@ -370,7 +427,7 @@ class Router:
 
     def _accept(self, message: Message, sender: PeerId) -> None:
         if message.topic in self.joined:
-            self.actions.append(Deliver(message, sender))
+            self.actions.append(_deliver(message, sender))
         self.strategy.accepted(message, sender)
 
     def _receive_control(self, sender: ConnectedPeer, control: Control) -> None:
@@ -380,6 +437,7 @@ class Router:
             + len(control.graft)
             + len(control.prune)
             + len(control.extensions)
+            + len(control.idontwant)
             + len(control.episub)
         )
         if count > self.parameters.max_control_per_rpc:
@@ -392,9 +450,11 @@ class Router:
         for graft in control.graft:
             strategy.on_graft(sender, graft.topic)
         for prune in control.prune:
-            strategy.on_prune(sender, prune.topic)
+            strategy.on_prune(sender, prune)
         for extension in control.extensions:
             strategy.on_extension(sender, extension)
+        for idontwant in control.idontwant:
+            self.drop(sender.id, PartKind.IDONTWANT, len(idontwant.ids), Reason.UNSUPPORTED)
         for part in control.episub:
             strategy.on_episub(sender, part)
 
@@ -408,6 +468,7 @@ class Router:
             (PartKind.GRAFT, control.graft),
             (PartKind.PRUNE, control.prune),
             (PartKind.EXTENSION, control.extensions),
+            (PartKind.IDONTWANT, control.idontwant),
         ):
             kept.append(parts[:room])
             if len(parts) > room:

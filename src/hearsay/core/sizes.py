@@ -15,7 +15,7 @@ from typing import TypeAlias
 from hearsay.core.episub import parts as said
 from hearsay.core.episub.parts import EpisubPart
 from hearsay.core.identifiers import Identifier, TopicId
-from hearsay.core.rpc import Control, Message, PartKind, Rpc
+from hearsay.core.rpc import Control, Message, PartKind, Prune, Rpc
 
 SIMULATED_PEER_BYTES = 38
 """An Ed25519 peer id: an identity multihash of the 36-byte public key."""
@@ -60,6 +60,8 @@ def hops_size(hops: int) -> int:
 
 def message_size(message: Message) -> int:
     """The bytes of a `Message`, without the field that holds it. An integer source stands for a signed message."""
+    if message.encoded is not None:
+        return len(message.encoded)
     size = _field(len(message.data)) + _text(message.topic)
     if message.source is not None:
         size += _text(message.source)
@@ -75,7 +77,7 @@ def message_size(message: Message) -> int:
 
 PartSize: TypeAlias = tuple[PartKind, TopicId | None, int, int]
 """A part of an RPC: kind, topic, its bytes as an element of the RPC or control message (tag and length included), and
-its count, which is the number of ids of an IHAVE or IWANT, otherwise 1."""
+its count, which is the number of ids of an IHAVE, IWANT or IDONTWANT, otherwise 1."""
 
 
 def part_sizes(rpc: Rpc) -> list[PartSize]:
@@ -100,7 +102,9 @@ def _add_control(parts: list[PartSize], control: Control) -> None:
     for graft in control.graft:
         parts.append((PartKind.GRAFT, graft.topic, _field(_text(graft.topic)), 1))
     for prune in control.prune:
-        parts.append((PartKind.PRUNE, prune.topic, _field(_text(prune.topic)), 1))
+        parts.append((PartKind.PRUNE, prune.topic, _field(_prune(prune)), 1))
+    for idontwant in control.idontwant:
+        parts.append((PartKind.IDONTWANT, None, _field(_ids(idontwant.ids)), len(idontwant.ids)))
     for extension in control.extensions:
         tag = varint_size(extension.field << 3 | 2)
         parts.append((PartKind.EXTENSION, None, tag - 1 + _field(len(extension.payload)), 1))
@@ -182,6 +186,16 @@ def episub_part_size(part: EpisubPart) -> PartSize:
         case said.GetNodes() | said.GetTopics() | said.Topics() | said.Prune():
             pass
     return part_kind(part), topic, _field(size), count
+
+
+def _prune(prune: Prune) -> int:
+    size = _text(prune.topic)
+    for known in prune.peers:
+        record = 0 if known.record is None else _field(len(known.record))
+        size += _field(_text(known.peer) + record)
+    if prune.backoff_s is not None:
+        size += 1 + varint_size(prune.backoff_s)
+    return size
 
 
 def rpc_size(rpc: Rpc) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from hearsay.core.actions import Reason, Via
 from hearsay.core.episub.parts import EpisubPart
@@ -19,7 +19,7 @@ from hearsay.core.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.inspect import Peering
 from hearsay.core.parameters import RouterParameters
 from hearsay.core.peers import ConnectedPeer
-from hearsay.core.rpc import Extension, IHave, IWant, Message, PartKind, Rpc
+from hearsay.core.rpc import Extension, IHave, IWant, Message, PartKind, Prune, Rpc
 from hearsay.core.seen import SeenCache, TimedSeen
 from hearsay.core.sizes import part_kind
 
@@ -30,13 +30,16 @@ if TYPE_CHECKING:
 class Strategy(ABC):
     """The part of a router that differs from the others. Hooks run inside one `handle` call of the shell."""
 
-    protocols: ClassVar[tuple[str, ...]]
+    protocols: tuple[str, ...]
     """Protocol ids this router speaks, preferred first."""
-    native_protocols: ClassVar[tuple[str, ...]]
+    native_protocols: tuple[str, ...]
     """Those whose peers take part in this router's own scheme; the others are served by flooding."""
 
     chooses_connections: bool = False
     """Whether the router dials and hangs up by itself; then its driver makes no connections on its behalf."""
+
+    told_of_duplicates: bool = False
+    """Whether `duplicate` is called. Most of what routers receive is duplicates, and most have nothing to do then."""
 
     shell: Router
 
@@ -55,7 +58,7 @@ class Strategy(ABC):
         """A peer's message was accepted: cache it, forward it."""
 
     def duplicate(self, message: Message, received_from: PeerId) -> None:
-        """A peer sent a message that was here before."""
+        """A peer sent a message that was here before; for strategies that are `told_of_duplicates`."""
 
     @abstractmethod
     def publish(self, message: Message) -> None:
@@ -100,7 +103,7 @@ class Strategy(ABC):
     def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
         self.shell.drop(sender.id, PartKind.GRAFT, 1, Reason.UNSUPPORTED)
 
-    def on_prune(self, sender: ConnectedPeer, topic: TopicId) -> None:
+    def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
         self.shell.drop(sender.id, PartKind.PRUNE, 1, Reason.UNSUPPORTED)
 
     def on_extension(self, sender: ConnectedPeer, extension: Extension) -> None:
@@ -131,5 +134,5 @@ class Strategy(ABC):
     def flood(self, message: Message, received_from: PeerId | None) -> None:
         """Serve the peers that only flood (r1: "behaves like floodsub towards them")."""
         others = self.shell.peers.in_topic(message.topic).flood
-        if others:
+        if others.members:
             self.shell.outbox.forward(others.ordered, message, Via.FLOOD, received_from)

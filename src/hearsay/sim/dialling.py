@@ -76,7 +76,7 @@ class Dialling:
                 self._arrive(node, other, latency_us, dialled_us)
 
         self._sequence += 1
-        entry = (engine.now + latency_us, engine.everywhere, _ARRIVAL, node.id, self._sequence, arrive, None)
+        entry = (engine.now + latency_us, engine.everywhere, _ARRIVAL, node.id, self._sequence, arrive, None, None)
         engine.queue.push(entry)
 
     def _arrive(self, node: SimNode, other: SimNode, latency_us: Micros, dialled_us: Micros) -> None:
@@ -96,7 +96,7 @@ class Dialling:
         # The dial is one latency old. What either end says from now on comes after the other is connected.
         engine.transport.connected(link, dialled_us, now)
         link.twin.last_arrival_us = max(link.twin.last_arrival_us, now + latency_us)
-        engine.queue.push((now, other.id, EventKind.PEER_CONNECTED, node.id, -self._sequence, link.twin, None))
+        engine.queue.push((now, other.id, EventKind.PEER_CONNECTED, node.id, -self._sequence, link.twin, None, None))
         self._push(node, latency_us, EventKind.PEER_CONNECTED, other.id, link)
 
     def _hang_up(self, node: SimNode, peer: Any) -> None:
@@ -140,5 +140,5 @@ class Dialling:
     def _push(self, node: SimNode, delay_us: Micros, kind: EventKind, source: Any, payload: Link | Any) -> None:
         """Sequence numbers below zero keep these apart from what travels on links."""
         self._sequence += 1
-        entry = (self._engine.now + delay_us, node.id, int(kind), source, -self._sequence, payload, node.starts)
+        entry = (self._engine.now + delay_us, node.id, int(kind), source, -self._sequence, payload, node.starts, None)
         self._engine.queue.push(entry)

@@ -1,7 +1,8 @@
 """The queue of the reference engine: a calendar of buckets, each sorted when its time comes.
 
 An entry is a tuple that starts with (time, node, kind, source, sequence), which no two entries share; that is the
-canonical order of DETERMINISM (see `docs/determinism.md`). A bucket as wide as the smallest latency is complete when
+canonical order of DETERMINISM (see `docs/determinism.md`). The payload follows; for an RPC it is the link, the event
+and its parts. A bucket as wide as the smallest latency is complete when
 it opens, save for timers and faults, so one sort replaces a heap operation per event; what does fall into the open
 bucket is inserted in its place.
 """
@@ -11,17 +12,18 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from operator import length_hint
 from typing import Any, TypeAlias
 
 from hearsay.core.identifiers import Micros
 
-Entry: TypeAlias = tuple[Micros, int, int, int, int, Any, Any]
+Entry: TypeAlias = tuple[Micros, int, int, int, int, Any, Any, Any]
 
 MINIMUM_WIDTH_US = 1000
 
 
 class EventQueue:
-    __slots__ = ("_numbers", "_open", "_open_number", "buckets", "position", "width_us")
+    __slots__ = ("_numbers", "_open", "_open_number", "_walk", "buckets", "width_us")
 
     def __init__(self, smallest_latency_us: Micros) -> None:
         self.width_us = max(smallest_latency_us, MINIMUM_WIDTH_US)
@@ -30,8 +32,11 @@ class EventQueue:
         self._numbers: list[int] = []
         self._open: list[Entry] = []
         self._open_number = -1
-        self.position = 0
-        """How many entries of the open bucket are done; the engine keeps it."""
+        self._walk = iter(self._open)
+
+    def add(self, time: Micros, node: int, kind: int, source: int, sequence: int, payload: Any) -> None:
+        """Queue anything but an RPC."""
+        self.push((time, node, kind, source, sequence, payload, None, None))
 
     def push(self, entry: Entry) -> None:
         number = entry[0] // self.width_us
@@ -39,23 +44,27 @@ class EventQueue:
         if bucket is not None:
             bucket.append(entry)
         elif number == self._open_number:
-            insort(self._open, entry, lo=self.position)
+            insort(self._open, entry, lo=self._begun())
         else:
             self.buckets[number] = [entry]
             heappush(self._numbers, number)
 
-    def open_next(self) -> list[Entry] | None:
-        """The next bucket in order, sorted; it may grow while it is open."""
+    def open_next(self) -> Iterator[Entry] | None:
+        """Walks the next bucket in order; it may grow meanwhile."""
         if not self._numbers:
             return None
         self._open_number = heappop(self._numbers)
         self._open = self.buckets.pop(self._open_number)
         self._open.sort()
-        self.position = 0
-        return self._open
+        self._walk = iter(self._open)
+        return self._walk
+
+    def _begun(self) -> int:
+        """How many entries of the open bucket were handed out; the walk knows, so nobody has to count."""
+        return len(self._open) - length_hint(self._walk)
 
     def waiting(self) -> Iterator[Entry]:
         """All entries that are not done, in no particular order."""
-        yield from self._open[self.position :]
+        yield from self._open[self._begun() :]
         for bucket in self.buckets.values():
             yield from bucket

@@ -14,15 +14,25 @@ from hearsay.core.identifiers import Micros
 from hearsay.core.shell import Router
 
 
-class Link:
+class _Lane:
+    """What every RPC needs of a link. Slots of a base class lie first and thus together in memory."""
+
+    __slots__ = ("destination", "latency_us", "open", "previous", "sequence", "up")
+
+    destination: int
+    latency_us: Micros
+    open: bool
+    previous: Link | None
+    sequence: int
+    up: bool
+
+
+class Link(_Lane):
     """One direction of a connection. Sequence numbers are unique per direction over all its connections."""
 
-    __slots__ = ("cut", "dead", "destination", "last_arrival_us", "latency_us", "open", "previous", "sequence",
-                 "source", "twin", "up")  # fmt: skip
+    __slots__ = ("cut", "dead", "last_arrival_us", "source", "twin")
 
     twin: Link
-    previous: Link | None
-    """An earlier connection whose loss the source has not noticed yet."""
 
     def __init__(self, source: int, destination: int, latency_us: Micros, previous: Link | None) -> None:
         self.source = source
@@ -30,6 +40,7 @@ class Link:
         self.latency_us = latency_us
         self.sequence = (previous.sequence + 1) if previous is not None else 0
         self.previous = previous.previous if previous is not None and not previous.open else previous
+        """An earlier connection whose loss the source has not noticed yet."""
         self.last_arrival_us: Micros = 0
         self.open = False
         self.cut = False
@@ -59,7 +70,7 @@ def connect_pair(source: int, destination: int, latency_us: Micros, old: Link | 
 class SimNode:
     """A node: its router while it is up, its links, and what the engine keeps for it."""
 
-    __slots__ = ("backlog", "hops", "id", "links", "router", "starts", "timer_us", "topics", "uplink_free_us",
+    __slots__ = ("backlog", "id", "links", "router", "starts", "timer_us", "topics", "uplink_free_us",
                  "validating")  # fmt: skip
 
     def __init__(self, number: int, topics: tuple[str, ...]) -> None:
@@ -71,7 +82,6 @@ class SimNode:
         """By peer. Peers, topics and messages are opaque to the core; here they are numbers, names and numbers."""
         self.timer_us: Micros | None = None
         self.starts = 0
-        self.hops: dict[Any, int] = {}
         self.validating: dict[Any, tuple[int, int]] = {}
         """Hops and via of messages that wait for the application's verdict."""
         self.uplink_free_us: Micros = 0

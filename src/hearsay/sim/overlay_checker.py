@@ -99,7 +99,7 @@ class OverlayChecker:
     def _note_announced(self, node: SimNode, book: _Book, peer: Any, part: IHave, now: Micros) -> None:
         assert node.router is not None
         for message_id in part.ids:
-            if message_id not in book.hops and not node.router.seen.contains(message_id, now):
+            if message_id not in book.hops and message_id not in node.router.known:
                 book.announced.setdefault(message_id, (now, peer, part.topic))
 
     def _sent(self, node: SimNode, book: _Book, action: Send, now: Micros) -> None:

@@ -1,15 +1,18 @@
 """What a run leaves behind: trace rows, their digest, counters and delivery times.
 
-Rows go into one flat buffer of integers, and from there in batches to the digest, the writer and whoever listens, so
-that the engine pays one small copy per row. `docs/trace.md` says what each row means; receives and duplicates follow
-from the sends and are counted, not written.
+Rows go into one flat buffer of integers, and from there in batches to the digest, the writer and whoever listens.
+Nearly all rows are SEND_RPC, and nearly all of those are copies of one part, which differ in destination and time of
+flight alone. So the buffer holds one row per part sent, its *head*, and two integers per copy; a flush writes the
+copies out. `docs/trace.md` says what each row means; receives and duplicates follow from the sends and are counted,
+not written.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,6 +24,13 @@ from hearsay.trace.schema import Column, TraceEvent, TraceRow
 from hearsay.trace.writer import TraceWriter
 
 BATCH_ROWS = 8_192
+
+_SEND = int(TraceEvent.SEND_RPC)
+
+
+Part: TypeAlias = tuple[int, int, int, int, int, int, int]
+"""One part of an RPC as the trace tells it: kind, topic, message, hops, bytes, count, via."""
+Parts: TypeAlias = tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +59,13 @@ class Recorder:
         self._writer = writer
         self._listener = listener
         self._rows = RowBuffer()
-        self.values = self._rows.values
-        """For hot code, which appends the bytes of rows itself; see `row`."""
+        self._values = self._rows.values
+        self.destinations: list[int] = []
+        """Where the copies of parts go, in the order of their heads; see `sending`."""
+        self.delays: list[int] = []
+        """Their times of flight."""
         self._digest = TraceDigest()
-        self.sent = [0] * len(PartKind)
+        self._sent = np.zeros(len(PartKind), dtype=np.int64)
         self.publishes = 0
         self.duplicates = 0
         self.events = 0
@@ -64,7 +77,20 @@ class Recorder:
 
     def row(self, *codes: int) -> None:
         """Record a row by its 13 integers."""
-        self.values.frombytes(pack_row(*codes))
+        self._values.frombytes(pack_row(*codes))
+
+    def sending(self, now: Micros, source: int, part: Part) -> None:
+        """Record the head of a part. Whoever sends then appends to `destinations` and `delays` for every copy."""
+        kind, topic, message, hops, size, count, via = part
+        start = len(self.destinations)
+        row = pack_row(now, _SEND, kind, source, start, topic, message, hops, size, count, via, -1, -1)
+        self._values.frombytes(row)
+
+    @property
+    def sent(self) -> list[int]:
+        """How many parts of each kind were sent so far."""
+        self.flush()
+        return self._sent.tolist()
 
     @property
     def trace_hash(self) -> str:
@@ -89,14 +115,13 @@ class Recorder:
             self.left(node, topic, now)
 
     def flush_if_full(self) -> None:
-        if len(self._rows) >= BATCH_ROWS:
+        if len(self._rows) + len(self.destinations) >= BATCH_ROWS:
             self.flush()
 
     def flush(self) -> None:
         if not len(self._rows):
             return
-        rows = self._rows.to_numpy()
-        self._rows.clear()
+        rows = self._take_rows()
         self._digest.add(rows)
         delivered = rows[rows[:, Column.EVENT] == TraceEvent.DELIVER]
         if len(delivered):
@@ -106,3 +131,19 @@ class Recorder:
         if self._listener is not None:
             for codes in rows.tolist():
                 self._listener(TraceRow.from_codes(tuple(codes)))
+
+    def _take_rows(self) -> Rows:
+        """The rows since the last flush, heads replaced by their copies."""
+        heads = self._rows.to_numpy()
+        self._rows.clear()
+        is_head = heads[:, Column.EVENT] == TraceEvent.SEND_RPC
+        copies = np.ones(len(heads), dtype=np.int64)
+        copies[is_head] = np.diff(heads[is_head, Column.REMOTE], append=len(self.destinations))
+        rows = np.repeat(heads, copies, axis=0)
+        is_copy = np.flatnonzero(rows[:, Column.EVENT] == TraceEvent.SEND_RPC)
+        rows[is_copy, Column.REMOTE] = array("q", self.destinations)
+        rows[is_copy, Column.DELAY_US] = array("q", self.delays)
+        self._sent += np.bincount(rows[is_copy, Column.KIND], minlength=len(self._sent))
+        self.destinations.clear()
+        self.delays.clear()
+        return rows

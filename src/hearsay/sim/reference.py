@@ -30,7 +30,6 @@ from hearsay.core.actions import (
     MessageRejected,
     NeighborDown,
     NeighborUp,
-    OverlayAction,
     PartDropped,
     PassiveAdded,
     PassiveRemoved,
@@ -55,6 +54,7 @@ from hearsay.core.events import (
     PeerConnected,
     PeerDisconnected,
     Publish,
+    RpcReceived,
     TimerFired,
     Verdict,
 )
@@ -68,33 +68,32 @@ from hearsay.sim.faults import Faults
 from hearsay.sim.latency import make_latency
 from hearsay.sim.nodes import Link, SimNode, connect_pair
 from hearsay.sim.plan import Plan, Publication
-from hearsay.sim.recorder import MessageInfo, Recorder
-from hearsay.sim.transport import Cargo, Transport
-from hearsay.trace.schema import NONE, TraceEvent
+from hearsay.sim.recorder import MessageInfo, Parts, Recorder
+from hearsay.sim.transport import Transport
+from hearsay.trace.schema import NONE, OVERLAY_EVENTS, TraceEvent
 
 GC_THRESHOLD = 200_000
 GLOBAL = -1
 """The node number of what concerns the whole network; it sorts before every node."""
 
+_TIMER = int(EventKind.TIMER_FIRED)
+_DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
+_CONNECTED = int(EventKind.PEER_CONNECTED)
+_JOIN = int(EventKind.JOIN)
+_LEAVE = int(EventKind.LEAVE)
 _PUBLISH = int(EventKind.PUBLISH)
 _RPC = int(EventKind.RPC_RECEIVED)
+_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
+_FAILED = int(EventKind.SEND_FAILED)
 _NEVER = -1
+_END = -2
+"""The engine's own kind: the run is over. Its entry comes before all others of its microsecond."""
 _SERVED = len(EventKind)
 """The engine's own kind: a node is done with an event and takes the next."""
 
 _ROW_PUBLISH = int(TraceEvent.PUBLISH)
 _ROW_DELIVER = int(TraceEvent.DELIVER)
 _ROW_REJECT = int(TraceEvent.REJECT)
-
-
-OVERLAY_EVENTS: dict[type[OverlayAction], TraceEvent] = {
-    NeighborUp: TraceEvent.NEIGHBOR_UP,
-    NeighborDown: TraceEvent.NEIGHBOR_DOWN,
-    PassiveAdded: TraceEvent.PASSIVE_ADD,
-    PassiveRemoved: TraceEvent.PASSIVE_REMOVE,
-    LinkEager: TraceEvent.EAGER,
-    LinkLazy: TraceEvent.LAZY,
-}
 
 
 class Observer(Protocol):
@@ -135,7 +134,8 @@ class ReferenceEngine:
         self.everywhere = GLOBAL
         self.stop_requested = False
         self.complete = False
-        self._cargo: Cargo | None = None
+        self._parts: Parts | None = None
+        """What the trace says of the RPC that is being handled."""
         self._validation_delay_us = scenario.validation.delay_us
         self._reject_millionths = scenario.validation.reject_millionths
         self._service_us = scenario.service.time_us
@@ -154,26 +154,24 @@ class ReferenceEngine:
             gc.set_threshold(*thresholds)
 
     def _run(self, progress: Callable[[Micros], None] | None) -> bool:
-        end = self.plan.end_us
         queue = self.queue
         nodes = self.nodes
+        recorder = self.recorder
         receive = _NEVER if self._service_us else _RPC
         while (bucket := queue.open_next()) is not None:
             for entry in bucket:
-                time = entry[0]
-                if time >= end:
+                self.now, number, kind, _, _, payload, event, parts = entry
+                if kind == receive:
+                    self._receive(nodes[number], payload, event, parts)
+                elif kind == _END:
                     return self._finish()
-                queue.position += 1
-                self.now = time
-                if entry[2] == receive:
-                    self._receive(nodes[entry[1]], entry[5], entry[6])
                 else:
                     self._dispatch(entry)
-            self.recorder.flush_if_full()
+            recorder.flush_if_full()
             if progress is not None:
                 progress(self.now)
             if self.stop_requested:
-                self.recorder.flush()
+                recorder.flush()
                 return False
         return self._finish()
 
@@ -191,10 +189,10 @@ class ReferenceEngine:
         waiting = [entry for node in self.nodes for _, entry in node.backlog]
         for entry in (*self.queue.waiting(), *waiting):
             if entry[2] == _RPC:
-                control = entry[6].event.rpc.control
+                control = entry[6].rpc.control
                 if control is not None and (control.graft or control.prune):
                     pairs.add((entry[3], entry[1]))
-            elif entry[2] == EventKind.SEND_FAILED:
+            elif entry[2] == _FAILED:
                 pairs.add((entry[1], entry[3]))
         return pairs
 
@@ -204,10 +202,10 @@ class ReferenceEngine:
         waiting = [entry for node in self.nodes for _, entry in node.backlog]
         for entry in (*self.queue.waiting(), *waiting):
             if entry[2] == _RPC:
-                control = entry[6].event.rpc.control
+                control = entry[6].rpc.control
                 if control is not None and control.episub:
                     pairs.add((entry[3], entry[1]))
-            elif entry[2] in (EventKind.SEND_FAILED, EventKind.PEER_DISCONNECTED, EventKind.PEER_CONNECTED):
+            elif entry[2] in (_FAILED, _DISCONNECTED, _CONNECTED):
                 pairs.add((entry[1], entry[3]))
         return pairs
 
@@ -215,22 +213,23 @@ class ReferenceEngine:
 
     def _schedule_plan(self) -> None:
         sequence = 0
-        push = self.queue.push
-        push((0, GLOBAL, 0, 0, 0, self._start_all, None))
+        add = self.queue.add
+        add(self.plan.end_us, GLOBAL - 1, _END, 0, 0, None)
+        add(0, GLOBAL, 0, 0, 0, self._start_all)
         for fault in self.plan.faults:
             sequence += 1
-            push((fault.time_us, GLOBAL, 0, 0, sequence, lambda fault=fault: self.faults.apply(fault), None))
+            add(fault.time_us, GLOBAL, 0, 0, sequence, lambda fault=fault: self.faults.apply(fault))
         for timed in self.plan.timed:
             sequence += 1
-            kind = EventKind.JOIN if timed.join else EventKind.LEAVE
-            push((timed.time_us, timed.node, kind, -1, sequence, self.plan.topics[timed.topic], None))
+            kind = _JOIN if timed.join else _LEAVE
+            add(timed.time_us, timed.node, kind, -1, sequence, self.plan.topics[timed.topic])
         for publication in self.plan.publications:
             self._schedule_publication(publication)
         interval_us = self.plan.scenario.trace.state_interval_us
         if interval_us:
             for time in range(interval_us, self.plan.end_us, interval_us):
                 sequence += 1
-                push((time, GLOBAL, 1, 0, sequence, self._sample_state, None))
+                add(time, GLOBAL, 1, 0, sequence, self._sample_state)
 
     def _schedule_publication(self, publication: Publication) -> None:
         topic = self.plan.topics[publication.topic]
@@ -245,12 +244,10 @@ class ReferenceEngine:
         )
         self.recorder.messages[publication.message] = info
         if publication.publisher == self.script:
-            entry = (publication.time_us, GLOBAL, 2, 0, publication.message)
-            self.queue.push((*entry, lambda: self._inject(publication, message), None))
+            inject = lambda: self._inject(publication, message)  # noqa: E731
+            self.queue.add(publication.time_us, GLOBAL, 2, 0, publication.message, inject)
         else:
-            self.queue.push(
-                (publication.time_us, publication.publisher, _PUBLISH, -1, publication.message, message, None)
-            )
+            self.queue.add(publication.time_us, publication.publisher, _PUBLISH, -1, publication.message, message)
 
     def _start_all(self) -> None:
         starting = [node for node in self.nodes if node.id not in self.plan.initially_down]
@@ -268,7 +265,7 @@ class ReferenceEngine:
         for target in publication.inject:
             self.recorder.publishes += 1
             delay = self.transport.script_copy(self.script, target, message, self.now)
-            self.queue.push((self.now + delay, target, _PUBLISH, self.script, publication.message, message, None))
+            self.queue.add(self.now + delay, target, _PUBLISH, self.script, publication.message, message)
 
     def _sample_state(self) -> None:
         event = int(TraceEvent.STATE)
@@ -291,7 +288,7 @@ class ReferenceEngine:
             self.observer.node_started(node, self.now)
         for topic in sorted(node.topics):
             self.feed(node, Join(topic))
-        if node.router.deadline() is not node.timer_us:
+        if node.router.due_moved:
             self._arm_timer(node)
 
     def stop(self, node: SimNode) -> None:
@@ -299,7 +296,7 @@ class ReferenceEngine:
         for topic in node.topics:
             self.recorder.left(node.id, self.topic_numbers[topic], self.now)
         node.router = None
-        node.hops.clear()
+        self.transport.forget(node)
         node.validating.clear()
         node.backlog.clear()
         self._row_node(TraceEvent.NODE_DOWN, node)
@@ -319,19 +316,19 @@ class ReferenceEngine:
         else:
             other = self.nodes[target]
             base_us = self.latency.base_us(node.id, target)
-            link = connect_pair(node.id, target, base_us, existing, other.links.get(node.id))
-            node.links[target] = link
+            link = connect_pair(node.id, other.id, base_us, existing, other.links.get(node.id))
+            node.links[other.id] = link
             other.links[node.id] = link.twin
         self.transport.connect(link, self.now)
         arrival = self.now + link.latency_us
-        self.queue.push((arrival, target, EventKind.PEER_CONNECTED, node.id, link.sequence, link.twin, None))
+        self.queue.add(arrival, link.destination, _CONNECTED, node.id, link.sequence, link.twin)
         if not link.open:
             self._open(node, link)
 
     def notice_loss(self, link: Link, time: Micros) -> None:
         """The source of a link that is gone notices at `time`."""
         link.dead = True
-        self.queue.push((time, link.source, EventKind.PEER_DISCONNECTED, link.destination, link.sequence, link, None))
+        self.queue.add(time, link.source, _DISCONNECTED, link.destination, link.sequence, link)
 
     def _open(self, node: SimNode, link: Link) -> None:
         previous = link.previous
@@ -363,19 +360,19 @@ class ReferenceEngine:
         kind = entry[2]
         if node.router is None:
             self._lost_on_the_doorstep(node, kind, entry)
-        elif kind == EventKind.JOIN:
+        elif kind == _TIMER and (node.timer_us != entry[5] or entry[4] != node.starts):
+            return  # the deadline was moved, or belongs to an earlier life of the node
+        elif kind == _JOIN:
             if entry[5] not in node.topics:
                 node.topics.add(entry[5])
                 self.feed(node, Join(entry[5]))
-        elif kind == EventKind.LEAVE:
+        elif kind == _LEAVE:
             if entry[5] in node.topics:
                 node.topics.remove(entry[5])
                 self.feed(node, Leave(entry[5]))
         elif kind == _SERVED:
             if entry[4] == node.starts:
                 self._serve_next(node)
-        elif kind == EventKind.TIMER_FIRED and (node.timer_us != entry[5] or entry[4] != node.starts):
-            return  # the deadline was moved, or belongs to an earlier life of the node
         elif self._service_us:
             node.backlog.append((kind, entry))
             if len(node.backlog) == 1:
@@ -386,16 +383,16 @@ class ReferenceEngine:
     def _lost_on_the_doorstep(self, node: SimNode, kind: int, entry: Entry) -> None:
         payload = entry[5]
         if kind == _RPC:
-            self.transport.unreachable(payload, entry[6], self.now)
+            self.transport.unreachable(payload, entry[7], self.now)
         elif kind == _PUBLISH and entry[3] == self.script:
             self.transport.script_copy_lost(self.script, node.id, payload, self.now)
-        elif kind == EventKind.JOIN:
+        elif kind == _JOIN:
             node.topics.add(payload)
-        elif kind == EventKind.LEAVE:
+        elif kind == _LEAVE:
             node.topics.discard(payload)
 
     def _start_service(self, node: SimNode) -> None:
-        self.queue.push((self.now + self._service_us, node.id, _SERVED, -1, node.starts, None, None))
+        self.queue.add(self.now + self._service_us, node.id, _SERVED, -1, node.starts, None)
 
     def _serve_next(self, node: SimNode) -> None:
         kind, entry = node.backlog.popleft()
@@ -405,49 +402,52 @@ class ReferenceEngine:
 
     def _handle_kind(self, node: SimNode, kind: int, entry: Entry) -> None:
         payload = entry[5]
-        if kind == _RPC:
-            self._receive(node, payload, entry[6])
-        elif kind == EventKind.TIMER_FIRED:
-            if node.timer_us == entry[5]:  # it may have been moved while the node had no time
+        if kind == _TIMER:
+            if node.timer_us == payload:  # it may have been moved while the node had no time
                 self.feed(node, TimerFired())
+        elif kind == _RPC:
+            self._receive(node, payload, entry[6], entry[7])
         elif kind == _PUBLISH:
             self._publish(node, entry[3], payload)
-        elif kind == EventKind.MESSAGE_VALIDATED:
+        elif kind == _VALIDATED:
             if entry[4] == node.starts:
                 self._validated(node, payload)
-        elif kind == EventKind.PEER_CONNECTED:
+        elif kind == _CONNECTED:
             if not payload.open and not payload.dead:
                 self._open(node, payload)
             elif payload.dead and entry[6] == node.starts:
                 self.feed(node, DialFailed(payload.destination))
-        elif kind == EventKind.PEER_DISCONNECTED:
+        elif kind == _DISCONNECTED:
             if payload.open:
                 self._close(node, payload)
-        elif kind == EventKind.SEND_FAILED:
+        elif kind == _FAILED:
             self.feed(node, payload)
         elif entry[6] == node.starts:
             self.dialling.handle(node, kind, entry[3], payload)
 
-    def _receive(self, node: SimNode, link: Link, cargo: Cargo) -> None:
+    def _receive(self, node: SimNode, link: Link, event: RpcReceived, parts: Parts) -> None:
         router = node.router
         if router is None or not link.up:
-            self.transport.unreachable(link, cargo, self.now)
+            self.transport.unreachable(link, parts, self.now)
             return
-        self._cargo = cargo
-        event = cargo.event
         actions = router.handle(event, self.now)
-        self.recorder.events += 1
+        recorder = self.recorder
+        recorder.events += 1
         if self.observer is not None:
             self.observer.handled(node, event, actions, self.now)
         if actions:
-            self._perform(node, actions)
-        if router.deadline() is not node.timer_us:
+            if type(actions[0]) is DuplicateReceived and len(actions) == 1:
+                recorder.duplicates += 1  # what happens most of the time
+            else:
+                self._parts = parts
+                self._perform(node, actions)
+        if router.due_moved:
             self._arm_timer(node)
 
     def _publish(self, node: SimNode, source: int, message: Message) -> None:
         if source != self.script:
             self.recorder.publishes += 1
-        self._cargo = None
+        self._parts = None
         self.feed(node, Publish(message))
 
     def _validated(self, node: SimNode, message: Message) -> None:
@@ -463,15 +463,19 @@ class ReferenceEngine:
         if self.observer is not None:
             self.observer.handled(node, event, actions, self.now)
         self._perform(node, actions)
-        if router.deadline() is not node.timer_us:
+        if router.due_moved:
             self._arm_timer(node)
 
     def _arm_timer(self, node: SimNode) -> None:
         if node.router is None:
             return
-        node.timer_us = due = node.router.deadline()
+        node.router.due_moved = False
+        due = node.router.due
+        if due == node.timer_us:
+            return
+        node.timer_us = due
         if due is not None:
-            self.queue.push((max(due, self.now), node.id, EventKind.TIMER_FIRED, -1, node.starts, due, None))
+            self.queue.add(max(due, self.now), node.id, _TIMER, -1, node.starts, due)
 
     # Actions.
 
@@ -518,11 +522,10 @@ class ReferenceEngine:
 
     def _arrival_of(self, message: Message) -> tuple[int, int]:
         """Hops and via of the copy that is being handled."""
-        cargo = self._cargo
-        if cargo is None:
-            return 1, Via.INJECT
-        index = cargo.event.rpc.messages.index(message)
-        return cargo.hops[index], cargo.vias[index]
+        for kind, _, number, hops, _, _, via in self._parts or ():
+            if number == message.id and kind == PartKind.PUBLISH:
+                return hops, via
+        return 1, Via.INJECT
 
     def _delivered(self, node: SimNode, action: Deliver) -> None:
         message = action.message
@@ -538,7 +541,7 @@ class ReferenceEngine:
             hops, via = node.validating.pop(message.id)
         else:
             hops, via = self._arrival_of(message)
-        node.hops[message.id] = hops
+        self.transport.holds(node, message, hops)
         number: Any = message.id
         self.recorder.delivered += 1
         self.recorder.row(self.now, _ROW_DELIVER, -1, node.id, remote, info.topic, number, hops, -1, -1, via, -1, -1)
@@ -547,17 +550,7 @@ class ReferenceEngine:
         message = action.message
         number: Any = message.id
         node.validating[message.id] = self._arrival_of(message)
-        self.queue.push(
-            (
-                self.now + self._validation_delay_us,
-                node.id,
-                int(EventKind.MESSAGE_VALIDATED),
-                number,
-                node.starts,
-                message,
-                None,
-            )
-        )
+        self.queue.add(self.now + self._validation_delay_us, node.id, _VALIDATED, number, node.starts, message)
 
     # Rows.
 

@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,11 @@ class TraceDigest:
     def hex(self) -> str:
         """32 hexadecimal digits."""
         return f"{self._total:032x}"
+
+
+def hash_of_parts(hashes: Iterable[str]) -> str:
+    """The hash of a trace from the hashes of its parts."""
+    return f"{sum(int(each, 16) for each in hashes) & _MASK128:032x}"
 
 
 def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

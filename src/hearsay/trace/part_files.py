@@ -16,11 +16,12 @@ from hearsay.trace.schema import Column, class_folder
 
 
 class PartFiles:
-    """Writes the parts of one class, one at a time."""
+    """Writes the parts of one class, one at a time, numbered from `first` on."""
 
-    def __init__(self, run_dir: Path, trace_class: str) -> None:
+    def __init__(self, run_dir: Path, trace_class: str, first: int = 0) -> None:
         self._directory = run_dir / class_folder(trace_class)
         self._class = trace_class
+        self._first = first
         self._file: DurableFile | None = None
         self._writer: ParquetWriter = None
         self._rows = 0
@@ -43,7 +44,7 @@ class PartFiles:
         earliest, latest = int(times.min()), int(times.max())
         if self._file is None:
             self._directory.mkdir(parents=True, exist_ok=True)
-            file = DurableFile(self._directory / f"part-{len(self.finished):05d}.parquet")
+            file = DurableFile(self._directory / f"part-{self._first + len(self.finished):05d}.parquet")
             self._writer = open_writer(file)
             self._file = file
             self._min_time_us, self._max_time_us = earliest, latest

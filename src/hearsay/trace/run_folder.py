@@ -14,17 +14,22 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hearsay.trace import arrow
 from hearsay.trace.durable import TEMPORARY_SUFFIX, DurableFile, sync_directory, write_durably
 from hearsay.trace.errors import RunFolderError
 from hearsay.trace.manifest import MANIFEST, Manifest, OtherFile, WrittenTrace, load_manifest, this_program
 from hearsay.trace.message_rows import SPILL_FOLDER
-from hearsay.trace.schema import TRACE_FOLDER
+from hearsay.trace.schema import NONE, TRACE_FOLDER
 
 MARKER = ".hearsay-run"
 DICTIONARIES = "dictionary"
+
+Integers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 
 class RunFolder:
@@ -55,6 +60,11 @@ class RunFolder:
             raise RunFolderError(f"{path}: cannot write a run here ({error.strerror})") from error
         return cls(path)
 
+    def discard(self) -> None:
+        """Take back what `create` made, of a run that came to nothing."""
+        _remove_run(self.path)
+        (self.path / MARKER).unlink()
+
     def write_text_atomic(self, name: str, text: str) -> None:
         """Write a text file; the manifest will name it."""
         data = text.encode("utf-8", "backslashreplace")
@@ -81,12 +91,14 @@ class RunFolder:
 
     def write_messages(
         self,
-        message: Sequence[int],
-        topic: Sequence[int],
-        publisher: Sequence[int],
-        size: Sequence[int],
-        published_us: Sequence[int],
+        message: Integers,
+        topic: Integers,
+        publisher: Integers,
+        size: Integers,
+        published_us: Integers,
+        identifier: Sequence[str] | None = None,
     ) -> None:
+        """-1 is written as null. Messages of real networks have an identifier of their own, in hexadecimal."""
         columns = {
             "message": _integers(message, 64),
             "topic": _integers(topic, 32),
@@ -94,12 +106,28 @@ class RunFolder:
             "bytes": _integers(size, 64),
             "published_us": _integers(published_us, 64),
         }
+        if identifier is not None:
+            columns["id"] = _texts(identifier)
         self._write_dictionary("messages", columns)
 
-    def write_manifest(self, trace: WrittenTrace, *, seed: int | None, complete: bool) -> Manifest:
-        """Seal the run: call it last."""
+    def write_table(self, name: str, columns: Mapping[str, Any]) -> None:
+        """Write a small table, arrays by column, as NAME.parquet; the manifest will name it."""
+        table = arrow.pa.table(dict(columns))
+        file_name = f"{name}.parquet"
+
+        def fill(file: DurableFile) -> None:
+            arrow.write_table(file, table)
+
+        (self.path / file_name).parent.mkdir(exist_ok=True)
+        self._others[file_name] = OtherFile(file_name, *write_durably(self.path / file_name, fill))
+
+    def write_manifest(
+        self, trace: WrittenTrace, *, seed: int | None, complete: bool, source: str | None = None
+    ) -> Manifest:
+        """Seal the run: call it last. `source` says where the events are from, if not from this program."""
         others = tuple(self._others[name] for name in sorted(self._others))
-        manifest = Manifest(complete, seed, this_program(), trace, others)
+        created_by = this_program() if source is None else {**this_program(), "source": source}
+        manifest = Manifest(complete, seed, created_by, trace, others)
         data = manifest.to_json().encode()
 
         def fill(file: DurableFile) -> None:
@@ -109,17 +137,12 @@ class RunFolder:
         return manifest
 
     def _write_dictionary(self, name: str, columns: Mapping[str, Any]) -> None:
-        table = arrow.pa.table(dict(columns))
-
-        def fill(file: DurableFile) -> None:
-            arrow.write_table(file, table)
-
-        file_name = f"{DICTIONARIES}/{name}.parquet"
-        self._others[file_name] = OtherFile(file_name, *write_durably(self.path / file_name, fill))
+        self.write_table(f"{DICTIONARIES}/{name}", columns)
 
 
-def _integers(values: Sequence[int], bits: int) -> Any:
-    return arrow.pa.array(values, type=arrow.pa.int32() if bits == 32 else arrow.pa.int64())
+def _integers(values: Integers, bits: int) -> Any:
+    numbers = np.asarray(values, dtype=np.int64)
+    return arrow.pa.array(numbers, type=arrow.pa.int32() if bits == 32 else arrow.pa.int64(), mask=numbers == NONE)
 
 
 def _texts(values: Sequence[str | None]) -> Any:

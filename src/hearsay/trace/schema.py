@@ -19,7 +19,17 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from enum import IntEnum
 
-from hearsay.core.actions import Reason, Via
+from hearsay.core.actions import (
+    LinkEager,
+    LinkLazy,
+    NeighborDown,
+    NeighborUp,
+    OverlayAction,
+    PassiveAdded,
+    PassiveRemoved,
+    Reason,
+    Via,
+)
 from hearsay.core.rpc import PartKind
 
 
@@ -46,6 +56,16 @@ class TraceEvent(IntEnum):
     PASSIVE_REMOVE = 19
     EAGER = 20
     LAZY = 21
+
+
+OVERLAY_EVENTS: dict[type[OverlayAction], TraceEvent] = {
+    NeighborUp: TraceEvent.NEIGHBOR_UP,
+    NeighborDown: TraceEvent.NEIGHBOR_DOWN,
+    PassiveAdded: TraceEvent.PASSIVE_ADD,
+    PassiveRemoved: TraceEvent.PASSIVE_REMOVE,
+    LinkEager: TraceEvent.EAGER,
+    LinkLazy: TraceEvent.LAZY,
+}
 
 
 class Column(IntEnum):

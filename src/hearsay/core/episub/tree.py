@@ -101,13 +101,14 @@ class Tree:
         if not self._is_neighbour(sender, PartKind.IHAVE):
             return
         shell = self._shell
-        known = list(zip(part.ids, part.hops, strict=False))
+        announced = list(zip(part.ids, part.hops, strict=False))
         limit = self._parameters.max_ids_per_part
-        if len(known) > limit or len(part.ids) != len(part.hops):
+        if len(announced) > limit or len(part.ids) != len(part.hops):
             shell.drop(sender, PartKind.IHAVE, max(len(part.ids), len(part.hops)) - limit, Reason.OVER_LIMIT)
-        for message_id, said_hops in known[:limit]:
+        shell.seen.expire(shell.now)
+        for message_id, said_hops in announced[:limit]:
             hops = max(0, min(said_hops, MAX_HOPS))
-            if not shell.seen.contains(message_id, shell.now):
+            if message_id not in shell.known:
                 self.missing.announce(message_id, sender, hops)
             elif self._threshold:
                 kept = self.kept.get(message_id, shell.now)

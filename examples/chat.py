@@ -1,0 +1,68 @@
+"""A chat room: every line you type goes to everybody in the room.
+
+    python examples/chat.py
+    python examples/chat.py --name Ada --connect /ip4/127.0.0.1/tcp/4001/p2p/12D3…
+
+Names are part of the messages; who really wrote one is told by its signature, shown in brackets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+
+from hearsay.core.rpc import Message
+from hearsay.node.config import NodeConfig
+from hearsay.node.node import Node
+from hearsay.node.topic import Topic
+
+MAX_LINE = 2000
+
+
+def is_a_line_of_chat(message: Message) -> bool:
+    """What others send is checked before it is shown or passed on."""
+    try:
+        said = json.loads(message.data)
+    except ValueError:
+        return False
+    return (
+        isinstance(said, dict)
+        and isinstance(said.get("name"), str)
+        and isinstance(said.get("text"), str)
+        and len(message.data) <= MAX_LINE
+    )
+
+
+async def show(room: Topic) -> None:
+    async for message in room:
+        if message.received_from is not None:
+            said = json.loads(message.data)
+            print(f"{said['name']} [{(message.author_text or '')[-6:]}]: {said['text']}", flush=True)
+
+
+async def chat(room_name: str, name: str, connect: list[str]) -> None:
+    async with Node(NodeConfig(bootstrap=tuple(connect))) as node:
+        print("others join with --connect", node.addresses[0], flush=True)
+        node.add_validator(room_name, is_a_line_of_chat)
+        room = await node.join(room_name)
+        showing = asyncio.create_task(show(room))
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            if line.strip():
+                said = json.dumps({"name": name, "text": line.strip()[: MAX_LINE // 2]})
+                await room.publish(said.encode(), wait_for_peers=True)
+        await node.flush()
+        showing.cancel()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="A chat room on gossipsub.")
+    parser.add_argument("--room", default="chat")
+    parser.add_argument("--name", default="somebody")
+    parser.add_argument("--connect", action="append", default=[], metavar="MULTIADDR")
+    arguments = parser.parse_args()
+    try:
+        asyncio.run(chat(arguments.room, arguments.name, arguments.connect))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,3 @@
+module hearsay/interop
+
+go 1.24

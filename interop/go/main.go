@@ -1,0 +1,159 @@
+// A small gossipsub peer for the interoperability tests, on go-libp2p and go-libp2p-pubsub.
+//
+// It prints one JSON object per line (listening, message, peers) and obeys lines on stdin:
+//
+//	publish TOPIC SIZE COUNT   send COUNT messages of SIZE bytes
+//	say TOPIC TEXT             send one text
+//	leave TOPIC                unsubscribe
+//	join TOPIC                 subscribe
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	pb "github.com/libp2p/go-libp2p-pubsub/pb"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+)
+
+var output sync.Mutex
+
+func say(event map[string]any) {
+	output.Lock()
+	defer output.Unlock()
+	line, _ := json.Marshal(event)
+	fmt.Println(string(line))
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func byAuthor(m *pb.Message) string  { return string(m.GetFrom()) + string(m.GetSeqno()) }
+func byContent(m *pb.Message) string { h := sha256.Sum256(m.GetData()); return string(h[:]) }
+
+func main() {
+	connect := flag.String("connect", "", "a multiaddr to dial")
+	router := flag.String("router", "gossipsub", "gossipsub or floodsub")
+	unsigned := flag.Bool("unsigned", false, "StrictNoSign, ids by content")
+	topics := flag.String("topics", "", "topics to join, separated by commas")
+	flag.Parse()
+	ctx := context.Background()
+
+	host, err := libp2p.New(
+		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"),
+		libp2p.Transport(tcp.NewTCPTransport),
+		libp2p.Security(noise.ID, noise.New),
+		libp2p.Muxer("/yamux/1.0.0", yamux.DefaultTransport),
+		libp2p.DisableRelay(),
+		libp2p.ResourceManager(nil),
+	)
+	must(err)
+	options := []pubsub.Option{pubsub.WithMaxMessageSize(4 << 20)}
+	if *unsigned {
+		options = append(options, pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign), pubsub.WithMessageIdFn(byContent), pubsub.WithNoAuthor())
+	} else {
+		options = append(options, pubsub.WithMessageSignaturePolicy(pubsub.StrictSign), pubsub.WithMessageIdFn(byAuthor))
+	}
+	var ps *pubsub.PubSub
+	if *router == "floodsub" {
+		ps, err = pubsub.NewFloodSub(ctx, host, options...)
+	} else {
+		ps, err = pubsub.NewGossipSub(ctx, host, options...)
+	}
+	must(err)
+
+	joined := map[string]*pubsub.Topic{}
+	subscriptions := map[string]*pubsub.Subscription{}
+	join := func(name string) {
+		topic, ok := joined[name]
+		if !ok {
+			topic, err = ps.Join(name)
+			must(err)
+			joined[name] = topic
+		}
+		subscription, err := topic.Subscribe(pubsub.WithBufferSize(4096))
+		must(err)
+		subscriptions[name] = subscription
+		go func() {
+			for {
+				message, err := subscription.Next(ctx)
+				if err != nil {
+					return
+				}
+				if message.ReceivedFrom == host.ID() {
+					continue
+				}
+				digest := sha256.Sum256(message.Data)
+				say(map[string]any{"event": "message", "topic": name, "size": len(message.Data),
+					"sha256": hex.EncodeToString(digest[:]), "from": message.GetFrom().String()})
+			}
+		}()
+	}
+	for _, name := range strings.Split(*topics, ",") {
+		if name != "" {
+			join(name)
+		}
+	}
+	say(map[string]any{"event": "listening", "address": fmt.Sprintf("%s/p2p/%s", host.Addrs()[0], host.ID())})
+	if *connect != "" {
+		info, err := peer.AddrInfoFromString(*connect)
+		must(err)
+		must(host.Connect(ctx, *info))
+	}
+	go func() {
+		before := ""
+		for {
+			time.Sleep(50 * time.Millisecond)
+			counts := map[string]int{}
+			for name, topic := range joined {
+				counts[name] = len(topic.ListPeers())
+			}
+			now := fmt.Sprint(counts)
+			if now != before {
+				before = now
+				say(map[string]any{"event": "peers", "topics": counts})
+			}
+		}
+	}()
+
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		words := strings.SplitN(lines.Text(), " ", 4)
+		switch words[0] {
+		case "publish":
+			size, _ := strconv.Atoi(words[2])
+			count, _ := strconv.Atoi(words[3])
+			for i := 0; i < count; i++ {
+				data := make([]byte, size)
+				copy(data, fmt.Sprintf("%s go %d", host.ID(), time.Now().UnixNano()))
+				must(joined[words[1]].Publish(ctx, data))
+			}
+		case "say":
+			must(joined[words[1]].Publish(ctx, []byte(strings.Join(words[2:], " "))))
+		case "leave":
+			subscriptions[words[1]].Cancel()
+		case "join":
+			join(words[1])
+		}
+	}
+	host.Close()
+}

@@ -1,0 +1,5 @@
+"""`python -m hearsay` is `hearsay`."""
+
+from hearsay.cli.main import main
+
+main()

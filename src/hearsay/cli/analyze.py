@@ -1,0 +1,115 @@
+"""`hearsay analyze`: traces to tables on Spark, and the answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hearsay.cli.main import CommandFailed, WrongInput
+
+if TYPE_CHECKING:
+    from hearsay.pipeline.run_facts import RunFacts
+
+CARRIED = ("summary.json", "manifest.json", "scenario.toml", "dictionary")
+"""What a report needs of a run beside the tables."""
+
+
+@click.command("analyze")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--master", metavar="URL", help="A Spark cluster: spark://…, yarn, k8s://…; embedded without.")
+@click.option("--remote", metavar="URL", help="A Spark Connect server: sc://…")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
+              help="Write to DIR/RUN instead of the run folders.")  # fmt: skip
+@click.option("--window", type=click.FloatRange(min=0.001), metavar="SECONDS",
+              help="How long a node must stay to be eligible; else the scenario's linger_s, or 30.")  # fmt: skip
+@click.option("--allow-bad", is_flag=True, help="Leave out runs that cannot be read, and still exit 0.")
+@click.option("--json", "as_json", is_flag=True, help="The answers as JSON on stdout, and nothing else there.")
+def command(**options: Any) -> None:
+    """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
+    from hearsay.cli.spark_steps import spark_steps
+    from hearsay.pipeline.session import Where
+
+    if options["master"] and options["remote"]:
+        raise WrongInput("give --master or --remote, not both")
+    window = options["window"]
+    runs, bad = load_readable(options["runs"], None if window is None else round(window * 1_000_000))
+    outputs = _outputs(runs, options["out"])
+    lines: list[dict[str, Any]] = []
+    if runs:
+        with spark_steps(Where(options["master"], options["remote"]), sum(run.rows for run in runs)) as work:
+            lines = analyzed(work, runs, outputs)
+    if options["as_json"]:
+        json.dump(lines, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        from hearsay.cli.answers_text import answers_text
+
+        click.echo(answers_text(lines))
+        for run in runs:
+            click.echo(f"tables: {outputs[run.name] / 'metrics'}")
+    for problem in bad:
+        click.echo(f"hearsay: left out: {problem}", err=True)
+    if bad and not options["allow_bad"]:
+        raise CommandFailed(f"{len(bad)} of {len(bad) + len(runs)} runs could not be read; --allow-bad accepts that")
+
+
+def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[RunFacts], list[str]]:
+    """The facts of the runs that are what their manifests say, and what is wrong with the others."""
+    from hearsay.pipeline.run_facts import load_runs
+    from hearsay.trace.errors import RunFolderError
+    from hearsay.trace.verify import verify
+
+    good: list[Path] = []
+    bad: list[str] = []
+    for path in paths:
+        try:
+            problems = verify(path)
+            if not problems:
+                load_runs([path])
+        except RunFolderError as error:
+            problems = [str(error)]
+        if problems:
+            bad.extend(problem if str(path) in problem else f"{path}: {problem}" for problem in problems)
+        else:
+            good.append(path)
+    return load_runs(good, window_us), bad
+
+
+def analyzed(work: Any, runs: list[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:
+    """Run the analysis in an open Spark session; failures as one line."""
+    from hearsay.pipeline.analyze import analyze, headlines
+    from hearsay.pipeline.failures import in_one_line
+    from hearsay.trace.errors import RunFolderError
+
+    try:
+        for run in runs:
+            _carry(run, outputs[run.name])
+        analyze(work.session, runs, outputs, work.step)
+        return headlines(runs, outputs)
+    except (RunFolderError, OSError) as error:
+        raise CommandFailed(str(error)) from None
+    except Exception as error:
+        raise CommandFailed(
+            f"the analysis failed: {in_one_line(error)}; tables of earlier analyses are whole"
+        ) from None
+
+
+def _outputs(runs: list[RunFacts], out: Path | None) -> dict[str, Path]:
+    return {run.name: run.path if out is None else out / run.name for run in runs}
+
+
+def _carry(run: RunFacts, output: Path) -> None:
+    if output.resolve() == run.path:
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    for name in CARRIED:
+        source = run.path / name
+        if source.is_dir():
+            shutil.copytree(source, output / name, dirs_exist_ok=True)
+        elif source.exists():
+            shutil.copyfile(source, output / name)

@@ -1,0 +1,232 @@
+"""Traces of real networks become a run folder.
+
+Rules:
+
+* Files are cut into units, units are decoded by workers, and a file counts only if all of its units are good: what
+  is truncated, corrupt, foreign, empty or mixed is quarantined whole, by name and reason, and the rest goes on.
+* Numbers follow from the bytes of all names, times from the earliest event of the good files. So the rows of a run
+  depend on the good files alone, not on how they were cut, or who decoded them when.
+* Nothing is written under its final name before all good files are decoded; the manifest comes last.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.ingest.dictionaries import Dictionaries, dictionaries_of, renumbering
+from hearsay.ingest.errors import BadSource
+from hearsay.ingest.identifiers import NO_TIME
+from hearsay.ingest.message_facts import facts_of_file, merged_delays, merged_facts
+from hearsay.ingest.numbering import NumberedPart, delays_of, renumber
+from hearsay.ingest.parts import Part, load_part
+from hearsay.ingest.peer_names import peer_name
+from hearsay.ingest.skew import ClockEstimate, estimate_clocks
+from hearsay.ingest.source_record import SourceFile, SourceRecord, write_source
+from hearsay.ingest.sources import Source, Unit, recognise, split
+from hearsay.ingest.units import decode_unit
+from hearsay.ingest.workers import ThisProcess, Workers
+from hearsay.trace.arrow import pa
+from hearsay.trace.manifest import WrittenTrace
+from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.schema import NONE, TraceEvent
+
+UNIT_BYTES = 128 << 20
+_PARTS_FOLDER = ".spill-import"
+
+
+class NothingImported(Exception):
+    """Not one file could be read; `record` says why."""
+
+    def __init__(self, record: SourceRecord) -> None:
+        super().__init__("no file could be read")
+        self.record = record
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import did."""
+
+    record: SourceRecord
+    rows: int
+    peers: int
+    messages: int
+    clocks: list[ClockEstimate]
+
+
+@dataclass(slots=True)
+class _File:
+    path: Path
+    source: Source | None = None
+    reason: str | None = None
+    parts: list[Path] | None = None
+
+
+def import_traces(
+    files: Sequence[Path],
+    run: RunFolder,
+    *,
+    wanted: str | None = None,
+    workers: Workers | None = None,
+    unit_bytes: int = UNIT_BYTES,
+) -> Imported:
+    """Import the files into the run folder; `wanted` is their format, or each is recognised by itself."""
+    workers = workers or ThisProcess()
+    with _scratch(run.path / _PARTS_FOLDER) as scratch:
+        given = _decode(files, wanted, workers, unit_bytes, scratch)
+        parts = [load_part(folder) for file in given if file.reason is None for folder in file.parts or ()]
+        record = _record(given, parts)
+        if not parts:
+            raise NothingImported(record)
+        dictionaries = dictionaries_of(parts)
+        events, implementations, sizes, first_copies = _gathered(parts, dictionaries, scratch)
+        numbered = [NumberedPart(part.folder, record.origin_unix_ns or 0, first_copies) for part in parts]
+        delays = sum(workers.map(delays_of, numbered), Counter[int]())
+        written = workers.write(run.path, numbered)
+    peers_with_events = sorted({peer for peer, _, _ in events})
+    _write_names(run, dictionaries, set(peers_with_events), implementations)
+    clocks = _write_messages(run, written, workers, dictionaries, sizes, peers_with_events)
+    write_source(run, record, events, delays)
+    run.write_manifest(written, seed=None, complete=True, source="+".join(record.formats))
+    return Imported(record, written.rows, len(dictionaries.peers), len(dictionaries.messages), clocks)
+
+
+@contextmanager
+def _scratch(folder: Path) -> Generator[Path]:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _decode(
+    paths: Sequence[Path], wanted: str | None, workers: Workers, unit_bytes: int, scratch: Path
+) -> list[_File]:
+    files = [_File(path) for path in paths]
+    tasks: list[tuple[Unit, Path]] = []
+    owners: list[_File] = []
+    for file in files:
+        try:
+            file.source = recognise(file.path, wanted)
+            units = split(file.source, unit_bytes)
+        except BadSource as error:
+            file.reason = str(error)
+            continue
+        file.parts = [scratch / f"{len(tasks) + index:06d}" for index in range(len(units))]
+        tasks += zip(units, file.parts, strict=True)
+        owners += [file] * len(units)
+    for owner, reason in zip(owners, workers.map(_decode_task, tasks), strict=True):
+        owner.reason = owner.reason or reason
+    return files
+
+
+def _decode_task(task: tuple[Unit, Path]) -> str | None:
+    """Why the unit is bad, None if it is good."""
+    try:
+        decode_unit(*task)
+    except BadSource as error:
+        return str(error)
+    return None
+
+
+def _record(files: Sequence[_File], parts: Sequence[Part]) -> SourceRecord:
+    events = {part.folder: part.events for part in parts}
+    reasons: Counter[str] = Counter()
+    for part in parts:
+        words = [reason.decode("utf-8", "backslashreplace") for reason in part.reasons.to_pylist()]
+        for word, times in zip(words, part.times_given, strict=True):
+            reasons[word] += times
+    return SourceRecord(
+        origin_unix_ns=min((part.first_ns for part in parts), default=None),
+        files=tuple(
+            SourceFile(
+                str(file.path),
+                file.source.format if file.source else None,
+                sum(events[folder] for folder in file.parts or ()) if file.reason is None else 0,
+                file.reason,
+            )
+            for file in files
+        ),
+        reject_reasons=dict(sorted(reasons.items())),
+    )
+
+
+def _gathered(
+    parts: Sequence[Part], dictionaries: Dictionaries, scratch: Path
+) -> tuple[list[tuple[int, int, int]], dict[int, str], NDArray[np.int64], Path]:
+    """(peer, event, events), implementations by peer, sizes by message, the file of first copies by message."""
+    events = np.zeros((len(dictionaries.peers), len(TraceEvent)), dtype=np.int64)
+    implementations: dict[int, str] = {}
+    sizes = np.full(len(dictionaries.messages), NONE, dtype=np.int64)
+    first_copies = np.full(len(dictionaries.messages), NO_TIME)
+    for part in parts:
+        numbers = renumbering(part, dictionaries)
+        renumber(part, numbers)
+        np.add.at(events, numbers.peers[:-1], part.events_of_peer)
+        np.maximum.at(sizes, numbers.messages[:-1], part.sizes)
+        np.minimum.at(first_copies, numbers.messages[:-1], part.first_copy_ns)
+        for peer, name in zip(numbers.peers[:-1].tolist(), part.implementations, strict=True):
+            if name is not None:
+                implementations[peer] = max(name, implementations.get(peer, ""))
+    path = scratch / "first_copies.npy"
+    np.save(path, first_copies)
+    peers, kinds = np.nonzero(events)
+    counted = zip(peers.tolist(), kinds.tolist(), events[peers, kinds].tolist(), strict=True)
+    return list(counted), implementations, sizes, path
+
+
+def _write_names(
+    run: RunFolder, dictionaries: Dictionaries, tracing: set[int], implementations: dict[int, str]
+) -> None:
+    peers = range(len(dictionaries.peers))
+    run.write_peers(
+        peers,
+        [peer_name(peer) for peer in dictionaries.peers.to_pylist()],
+        ["traced" if peer in tracing else "mentioned" for peer in peers],
+        [None] * len(peers),
+        [implementations.get(peer) for peer in peers],
+    )
+    topics: list[bytes] = dictionaries.topics.to_pylist()
+    run.write_topics(range(len(topics)), [topic.decode("utf-8", "backslashreplace") for topic in topics])
+
+
+def _write_messages(
+    run: RunFolder,
+    written: WrittenTrace,
+    workers: Workers,
+    dictionaries: Dictionaries,
+    sizes: NDArray[np.int64],
+    peers: Sequence[int],
+) -> list[ClockEstimate]:
+    paths = [run.path / file.name for file in written.files if file.trace_class == "message"]
+    told = workers.map(facts_of_file, paths)
+    facts = merged_facts([facts for facts, _ in told], len(dictionaries.messages))
+    run.write_messages(
+        facts.message,
+        facts.topic,
+        facts.publisher,
+        sizes,
+        facts.published_us,
+        [message.hex() for message in dictionaries.messages.to_pylist()],
+    )
+    clocks = estimate_clocks(merged_delays([delays for _, delays in told]), peers)
+    columns = {
+        "peer": pa.array([clock.peer for clock in clocks], pa.int32()),
+        "reference": pa.array([clock.reference for clock in clocks], pa.int32()),
+        "offset_us": pa.array([clock.offset_us for clock in clocks], pa.int64()),
+        "uncertainty_us": pa.array([clock.uncertainty_us for clock in clocks], pa.int64()),
+        "pairs": pa.array([clock.pairs for clock in clocks], pa.int32()),
+        "smallest_delay_us": pa.array([clock.smallest_delay_us for clock in clocks], pa.int64()),
+        "flagged": pa.array([clock.flagged for clock in clocks], pa.bool_()),
+    }
+    run.write_table("skew", columns)
+    return clocks

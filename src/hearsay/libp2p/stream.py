@@ -1,0 +1,208 @@
+"""A stream of a connection, for asyncio: written to at once, read by `await` or by a receiver.
+
+Reading opens the peer's window again; whoever does not read slows the peer down and nobody else. Writing never
+blocks: what the peer's window does not admit waits in memory, so writers of much call `drain` in between, and
+`unsent` says how much waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from hearsay.libp2p.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from hearsay.libp2p.connection import Connection
+    from hearsay.libp2p.peer_id import PeerId
+
+
+class StreamClosed(Exception):
+    """The stream was reset, or its connection is gone."""
+
+
+class Receiver(Protocol):
+    """Takes a stream's data as it comes."""
+
+    def data_received(self, data: bytes) -> None: ...
+
+    def stream_ended(self, reset: bool) -> None: ...
+
+
+class Stream:
+    """`protocol` is what was negotiated for it."""
+
+    __slots__ = (
+        "_connection",
+        "_end_told",
+        "_paused",
+        "_read_waiter",
+        "_receiver",
+        "_unread",
+        "ended",
+        "id",
+        "protocol",
+        "was_reset",
+    )
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self._connection = connection
+        self.id = number
+        self.protocol = ""
+        self.ended = False
+        """The peer sends no more."""
+        self.was_reset = False
+        self._unread = bytearray()
+        self._receiver: Receiver | None = None
+        self._paused = False
+        self._read_waiter: asyncio.Future[None] | None = None
+        self._end_told = False
+
+    @property
+    def peer(self) -> PeerId:
+        return self._connection.peer
+
+    @property
+    def unsent(self) -> int:
+        """Bytes written that have not left."""
+        return self._connection.unsent(self.id)
+
+    @property
+    def writable(self) -> bool:
+        """Whether what is written now leaves at once, as far as one can know."""
+        return not self.was_reset and not self._connection.congested and not self.unsent
+
+    def write(self, data: bytes) -> None:
+        """Send data. On a stream that is gone it is dropped; `drain` tells."""
+        self._connection.send(self.id, data)
+
+    async def drain(self) -> None:
+        """Wait until what was written has left."""
+        while not self.writable:
+            if self.was_reset:
+                raise StreamClosed("the stream is gone")
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.call_when_writable(lambda waiter=waiter: None if waiter.done() else waiter.set_result(None))
+            await waiter
+
+    def call_when_writable(self, callback: Callable[[], None]) -> None:
+        """Call once when the stream can be written to again, or is gone."""
+        self._connection.call_when_writable(self, callback)
+
+    async def read(self) -> bytes:
+        """The next piece of data; empty at the end of the stream."""
+        if self._receiver is not None:
+            raise RuntimeError("the stream has a receiver")
+        while not self._unread:
+            if self.was_reset:
+                raise StreamClosed("the stream was reset")
+            if self.ended:
+                return b""
+            await self._more()
+        data = bytes(self._unread)
+        self._unread.clear()
+        self._connection.read(self.id, len(data))
+        return data
+
+    async def read_exactly(self, count: int) -> bytes:
+        """So many bytes; `StreamClosed` if the stream ends before."""
+        taken = bytearray()
+        while len(taken) < count:
+            if not self._unread:
+                if self.ended or self.was_reset:
+                    raise StreamClosed(f"the stream ended {count - len(taken)} bytes too early")
+                await self._more()
+                continue
+            piece = self._unread[: count - len(taken)]
+            del self._unread[: len(piece)]
+            self._connection.read(self.id, len(piece))
+            taken += piece
+        return bytes(taken)
+
+    def receive_with(self, receiver: Receiver) -> None:
+        """Hand all data to a receiver from now on, at once what is there."""
+        self._receiver = receiver
+        self._hand_over()
+
+    def pause(self) -> None:
+        """Stop handing data to the receiver; the peer may send one window more."""
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._hand_over()
+
+    def finish(self) -> None:
+        """Send no more, after what was written."""
+        self._connection.finish(self.id)
+
+    def reset(self) -> None:
+        """End both directions at once."""
+        if not self.was_reset:
+            self._connection.reset(self.id)
+            self.on_reset()
+
+    def on_data(self, data: bytes) -> None:
+        """Data of the peer came in."""
+        if self._receiver is not None and not self._paused and not self._unread:
+            self._connection.read(self.id, len(data))
+            self._deliver(self._receiver, data)
+            return
+        self._unread += data
+        self._wake_reader()
+
+    def preload(self, data: bytes) -> None:
+        """Data that came behind the negotiation of the protocol."""
+        self._unread += data
+
+    def on_end(self) -> None:
+        """The peer finished."""
+        self.ended = True
+        self._hand_over()
+        self._wake_reader()
+
+    def on_reset(self) -> None:
+        """The stream or its connection is gone."""
+        if not self.was_reset:
+            self.was_reset = True
+            self._unread.clear()
+            self._tell_end()
+            self._wake_reader()
+
+    def _hand_over(self) -> None:
+        if self._receiver is None or self._paused:
+            return
+        if self._unread:
+            data = bytes(self._unread)
+            self._unread.clear()
+            self._connection.read(self.id, len(data))
+            self._deliver(self._receiver, data)
+        if (self.ended and not self._unread) or self.was_reset:
+            self._tell_end()
+
+    def _tell_end(self) -> None:
+        if self._receiver is not None and not self._end_told:
+            self._end_told = True
+            self._receiver.stream_ended(self.was_reset)
+
+    async def _more(self) -> None:
+        """Until something happens on the reading side."""
+        if self._read_waiter is not None:
+            raise RuntimeError("somebody else reads this stream")
+        self._read_waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._read_waiter
+        finally:
+            self._read_waiter = None
+
+    def _deliver(self, receiver: Receiver, data: bytes) -> None:
+        try:
+            receiver.data_received(data)
+        except ProtocolError:
+            self.reset()
+
+    def _wake_reader(self) -> None:
+        waiter = self._read_waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)

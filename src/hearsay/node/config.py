@@ -1,0 +1,61 @@
+"""What a node may be told, and its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hearsay.core.parameters import RouterParameters
+from hearsay.core.registry import RouterKind, find_router
+from hearsay.libp2p.host import HostLimits
+from hearsay.wire.decode import MessageIdFunction
+from hearsay.wire.limits import RpcLimits
+from hearsay.wire.message_ids import by_author
+from hearsay.wire.signing import SignaturePolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLimits:
+    """Everything a peer or a slow application can make grow."""
+
+    rpc: RpcLimits = field(default_factory=RpcLimits)
+    host: HostLimits = field(default_factory=HostLimits)
+    peer_queue_bytes: int = 8 << 20
+    """Outgoing bytes that wait for one peer; gossip is dropped first, then messages."""
+    topic_queue: int = 4096
+    """Messages that wait for the application, per topic; then the oldest is missed."""
+    waiting_publishes: int = 256
+    """Own messages per topic that wait for somebody to send them to, if asked to."""
+    concurrent_validations: int = 64
+    validation_s: float = 5.0
+    """A validator that takes longer has ignored the message."""
+    pending_validations_per_peer: int = 128
+    """Reading from a peer pauses while so many of its messages wait for validators."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """`parameters` change single values of the router's `preset`.
+
+    Without a preset it is v1.1 where the router has that, else r1.
+    """
+
+    router: str = "gossipsub"
+    preset: str | None = None
+    parameters: Mapping[str, object] = field(default_factory=dict[str, object])
+    listen: tuple[str, ...] = ("/ip4/127.0.0.1/tcp/0",)
+    bootstrap: tuple[str, ...] = ()
+    """Addresses that are dialled, and dialled again whenever their peer is gone."""
+    signatures: SignaturePolicy = SignaturePolicy.STRICT_SIGN
+    message_id: MessageIdFunction = by_author
+    agent: str = "hearsay"
+    limits: NodeLimits = field(default_factory=NodeLimits)
+
+    def router_parameters(self) -> tuple[RouterKind, RouterParameters]:
+        """The router and its parameters; `ParameterError` or `UnknownRouter` says what cannot be."""
+        kind = find_router(self.router)
+        preset = self.preset or ("v1.1" if "v1.1" in kind.presets else "r1")
+        if preset not in kind.presets:
+            raise ValueError(f"router {kind.name} has no preset {preset!r}; there are {', '.join(kind.presets)}")
+        values = {**kind.presets[preset], **self.parameters, "hello": True, "coalesce": True, "validate": True}
+        return kind, kind.parameters.from_mapping(values)

@@ -1,0 +1,101 @@
+"""Finding peers: bootstrap addresses that are dialled again with back-off, and addresses learnt from peer exchange.
+
+A dial that fails is repeated after 1, 2, 4 … 60 seconds, each with up to half of it more at random, so that a crowd
+that lost the same peer does not come back at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from logging import getLogger
+from random import random
+
+from hearsay.libp2p.errors import EncodingError
+from hearsay.libp2p.host import DialError, Host
+from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.peer_record import open_record
+
+FIRST_RETRY_S, LAST_RETRY_S = 1.0, 60.0
+MAX_KNOWN_PEERS = 1024
+MAX_DIALS = 32
+_log = getLogger(__name__)
+
+
+class Discovery:
+    def __init__(self, host: Host, first_retry_s: float = FIRST_RETRY_S) -> None:
+        self._host = host
+        self._first_retry_s = first_retry_s
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed: dict[PeerId, asyncio.Event] = {}
+        self._addresses: dict[PeerId, tuple[Multiaddr, ...]] = {}
+        self._dials = 0
+        host.on_peer_down.append(self._lost)
+
+    def keep(self, address: Multiaddr) -> None:
+        """Stay connected to whoever is at an address."""
+        self._start(self._keep(address))
+
+    def learn(self, envelope: bytes) -> None:
+        """Remember a peer's signed addresses; a wrong envelope is ignored."""
+        try:
+            record = open_record(envelope)
+        except EncodingError:
+            return
+        self._addresses.pop(record.peer, None)
+        self._addresses[record.peer] = record.addresses
+        if len(self._addresses) > MAX_KNOWN_PEERS:
+            del self._addresses[next(iter(self._addresses))]
+
+    def dial(self, peer: PeerId) -> None:
+        """Try a peer whose addresses are known, once."""
+        addresses = self._addresses.get(peer, ())
+        if addresses and peer not in self._host.connections and self._dials < MAX_DIALS:
+            self._start(self._try(peer, addresses))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep(self, address: Multiaddr) -> None:
+        wait_s = self._first_retry_s
+        while True:
+            try:
+                peer = await self._host.dial(address)
+            except DialError as error:
+                _log.info("%s; next try in %.0f s", error, wait_s)
+                await asyncio.sleep(wait_s * (1 + random() / 2))
+                wait_s = min(2 * wait_s, LAST_RETRY_S)
+                continue
+            wait_s = self._first_retry_s
+            gone = self._changed.setdefault(peer, asyncio.Event())
+            while peer in self._host.connections:
+                gone.clear()
+                await gone.wait()
+            await asyncio.sleep(wait_s * random())
+
+    async def _try(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> None:
+        self._dials += 1
+        try:
+            for address in addresses:
+                if address.tcp_endpoint is None:
+                    continue
+                try:
+                    await self._host.dial(address.with_peer(peer))
+                    return
+                except DialError as error:
+                    _log.info("%s", error)
+        finally:
+            self._dials -= 1
+
+    def _lost(self, peer: PeerId) -> None:
+        gone = self._changed.get(peer)
+        if gone is not None:
+            gone.set()
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,375 @@
+"""Drives one router: events in, actions performed, its timer kept.
+
+The router is the core's, unchanged. What a peer's stream brings is decoded, checked for signatures and handed to it;
+what it wants sent is encoded once, split at the limit, queued per peer, and written once per turn of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from os import urandom
+
+from hearsay.core.actions import (
+    Action,
+    Deliver,
+    Dial,
+    Disconnect,
+    DuplicateReceived,
+    FindContacts,
+    MessagePublished,
+    MessageRejected,
+    PartDropped,
+    PeerGrafted,
+    Ping,
+    Reason,
+    Send,
+    TraceAction,
+    Validate,
+)
+from hearsay.core.events import (
+    Event,
+    MessageValidated,
+    PeerConnected,
+    PeerDisconnected,
+    RpcReceived,
+    SendFailed,
+    TimerFired,
+    Verdict,
+)
+from hearsay.core.randomness import Randomness
+from hearsay.core.registry import create
+from hearsay.core.rpc import Control, Message, Rpc
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.stream import Stream
+from hearsay.node.clock import Clock
+from hearsay.node.config import NodeConfig
+from hearsay.node.live_trace import LiveTrace
+from hearsay.node.outgoing import Outgoing, Priority, by_priority
+from hearsay.node.peer_link import Inbound, PeerLink
+from hearsay.node.statistics import Statistics
+from hearsay.node.validation import Validation
+from hearsay.wire.decode import decode_rpc
+from hearsay.wire.encode import encode_rpc
+from hearsay.wire.limits import WireError
+from hearsay.wire.message_ids import MessageIds
+from hearsay.wire.signing import SignaturePolicy, fault_of
+from hearsay.wire.splitting import split_rpc
+
+
+class Driver:
+    """The node gives what is not its business: `deliver` to the application, `dial` and `disconnect` peers, `learn` a
+    signed address and know the `record_of` a peer, and hear when somebody may have become `reachable`."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        peer: PeerId,
+        clock: Clock,
+        *,
+        deliver: Callable[[Deliver], None],
+        dial: Callable[[PeerId], None],
+        disconnect: Callable[[PeerId], None],
+        learn: Callable[[bytes], None],
+        record_of: Callable[[PeerId], bytes | None],
+        reachable: Callable[[], None],
+    ) -> None:
+        kind, parameters = config.router_parameters()
+        self._limits = config.limits
+        self._clock = clock
+        self._deliver = deliver
+        self._dial = dial
+        self._disconnect = disconnect
+        self._learn = learn
+        self._record_of = record_of
+        self._reachable = reachable
+        self.router = create(kind, peer, parameters, Randomness(int.from_bytes(urandom(7), "big")), clock())
+        self.message_ids = MessageIds(config.message_id)
+        self.signatures: dict[str, SignaturePolicy] = {}
+        self._default_signatures = config.signatures
+        self.links: dict[PeerId, PeerLink] = {}
+        self.statistics = Statistics()
+        self.trace: LiveTrace | None = None
+        limits = config.limits
+        self.validation = Validation(
+            limits.concurrent_validations, limits.validation_s, self._decided, self.statistics
+        )
+        self._to_flush: dict[PeerId, PeerLink] = {}
+        self._last_encoded: tuple[Rpc, list[Outgoing]] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_for: int | None = None
+        self._sent = self._dropped = 0
+        self._arm()
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        return self.router.strategy.protocols
+
+    def policy(self, topic: str) -> SignaturePolicy:
+        return self.signatures.get(topic, self._default_signatures)
+
+    def feed(self, event: Event) -> None:
+        """One event into the router, and all it asks for."""
+        for action in self.router.handle(event, self._clock()):
+            self._perform(action)
+        if self.router.due != self._armed_for:
+            self._arm()
+
+    def publish(self, event: Event) -> tuple[int, int]:
+        """Feed a publication; to how many peers it goes, and how many have no room for it."""
+        self._sent = self._dropped = 0
+        self.feed(event)
+        return self._sent, self._dropped
+
+    def peer_up(self, peer: PeerId) -> None:
+        """A connection is there; its pubsub streams are not."""
+        self.links[peer] = PeerLink(peer, self._limits.peer_queue_bytes, self._left)
+
+    def peer_down(self, peer: PeerId) -> None:
+        link = self.links.pop(peer, None)
+        if link is not None:
+            self.outbound_lost(link)
+
+    def outbound_open(self, link: PeerLink, stream: Stream) -> None:
+        """The peer speaks pubsub: the router may know it."""
+        link.outbound = stream
+        self.feed(PeerConnected(link.peer, stream.protocol))
+        link.set_outbound(stream)
+
+    def outbound_lost(self, link: PeerLink) -> None:
+        if link.connected:
+            link.set_outbound(None)
+            self._to_flush.pop(link.peer, None)
+            self.feed(PeerDisconnected(link.peer))
+
+    def inbound_open(self, stream: Stream) -> None:
+        """A peer opened its stream to us."""
+        link = self.links.get(stream.peer)
+        if link is None:
+            stream.reset()
+            return
+        link.replace_inbound(stream)
+        limit = self._limits.rpc.max_rpc_bytes
+        stream.receive_with(Inbound(link, stream, limit, self._received, self._malformed))
+
+    async def flush(self) -> None:
+        """Wait until all queues are empty and their bytes have left."""
+        self._flush()
+        await asyncio.gather(*(link.drain() for link in list(self.links.values())))
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await self.validation.close()
+        if self.trace is not None:
+            await self.trace.close()
+
+    def _received(self, link: PeerLink, data: bytes) -> None:
+        """A frame of a peer's stream."""
+        statistics = self.statistics
+        statistics.rpcs_received += 1
+        statistics.bytes_received += len(data)
+        try:
+            decoded = decode_rpc(data, self.message_ids, self._limits.rpc)
+        except WireError:
+            self._malformed()
+            if link.inbound is not None:
+                link.inbound.reset()
+            return
+        statistics.left_out_parts += decoded.left_out
+        rpc = decoded.rpc
+        if self.trace is not None:
+            self.trace.received(link.peer, rpc)
+        if rpc.messages:
+            rpc = self._authentic(link, rpc)
+        if rpc.control is not None and rpc.control.prune:
+            for prune in rpc.control.prune:
+                for known in prune.peers[: self._limits.rpc.max_exchanged_peers]:
+                    if known.record is not None:
+                        self._learn(known.record)
+        if link.connected:
+            self.feed(RpcReceived(link.peer, rpc))
+            if rpc.subscriptions:
+                self._reachable()
+
+    def _authentic(self, link: PeerLink, rpc: Rpc) -> Rpc:
+        """Without the messages whose signatures are wrong. Those seen before need no second look.
+
+        This is done before the router marks a message as seen: else a forged copy would keep out the true one.
+        """
+        self.router.seen.expire(self._clock())
+        seen = self.router.seen.known
+        refused: list[Message] = []
+        for message in rpc.messages:
+            topic = message.topic
+            assert isinstance(topic, str)
+            new = topic in self.router.joined and message.id not in seen
+            if new and fault_of(message, self.policy(topic)) is not None:
+                refused.append(message)
+        if not refused:
+            return rpc
+        self.statistics.bad_signatures += len(refused)
+        for message in refused:
+            self._trace(MessageRejected(message, link.peer, Reason.BAD_SIGNATURE))
+        kept = tuple(message for message in rpc.messages if not any(message is wrong for wrong in refused))
+        return replace(rpc, messages=kept)
+
+    def _malformed(self) -> None:
+        self.statistics.malformed_rpcs += 1
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Send():
+                self._send(action)
+            case Deliver():
+                self.statistics.delivered += 1
+                if self.trace is not None:
+                    self.trace.delivered(action)
+                self._deliver(action)
+            case Validate():
+                self._validate(action)
+            case Dial():
+                assert isinstance(action.peer, bytes)
+                self._dial(action.peer)
+            case Disconnect():
+                assert isinstance(action.peer, bytes)
+                self._disconnect(action.peer)
+            case Ping() | FindContacts():
+                pass  # no router of this version asks for them; its discovery is the node's
+            case _:
+                if isinstance(action, DuplicateReceived):
+                    self.statistics.duplicates += 1
+                elif isinstance(action, MessageRejected):
+                    self.statistics.rejected += 1
+                elif isinstance(action, PartDropped):
+                    self.statistics.parts_dropped += action.count
+                elif isinstance(action, MessagePublished):
+                    self.statistics.published += 1
+                elif isinstance(action, PeerGrafted):
+                    asyncio.get_running_loop().call_soon(self._reachable)
+                self._trace(action)
+
+    def _trace(self, action: TraceAction) -> None:
+        if self.trace is not None:
+            self.trace.happened(action)
+
+    def _validate(self, action: Validate) -> None:
+        message, sender = action.message, action.received_from
+        assert isinstance(sender, bytes)
+        verdict = self.validation.ask(message, sender)
+        if verdict is not None:
+            self.feed(MessageValidated(message.id, verdict))
+            return
+        link = self.links.get(sender)
+        if link is not None:
+            link.pending_validations += 1
+            if link.pending_validations >= self._limits.pending_validations_per_peer:
+                link.set_paused(True)
+
+    def _decided(self, message: Message, sender: bytes, verdict: Verdict) -> None:
+        """A validator that took its time has answered."""
+        link = self.links.get(sender)
+        if link is not None and link.pending_validations:
+            link.pending_validations -= 1
+            if link.pending_validations == self._limits.pending_validations_per_peer // 2:
+                link.set_paused(False)
+        if message.id in self.router.pending:
+            self.feed(MessageValidated(message.id, verdict))
+
+    def _send(self, action: Send) -> None:
+        assert isinstance(action.peer, bytes)
+        link = self.links.get(action.peer)
+        if link is None or not link.connected:
+            return
+        entries = self._encoded(action)
+        self._sent += bool(action.rpc.messages)
+        for entry in entries:
+            for lost in link.queue.push(entry):
+                self._lost(link, lost)
+        if not self._to_flush:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._to_flush[link.peer] = link
+
+    def _encoded(self, action: Send) -> list[Outgoing]:
+        """Frames for the parts of an RPC. One message goes to many peers, so the last answer is kept."""
+        last = self._last_encoded
+        if last is not None and last[0] is action.rpc:
+            return last[1]
+        rpc = action.rpc
+        if rpc.control is not None and any(prune.peers for prune in rpc.control.prune):
+            rpc = replace(rpc, control=self._with_records(rpc.control))
+        entries: list[Outgoing] = []
+        for priority, part in by_priority(rpc):
+            pieces, oversized = split_rpc(part, self._limits.rpc.max_rpc_bytes)
+            self.statistics.messages_dropped += len(oversized)
+            for piece in pieces:
+                vias = action.vias if len(pieces) == 1 else ()
+                entries.append(Outgoing(priority, frame(encode_rpc(piece)), piece, vias))
+        self._last_encoded = action.rpc, entries
+        return entries
+
+    def _with_records(self, control: Control) -> Control:
+        """Peer exchange with the signed addresses of those whose addresses are known."""
+        prunes = [
+            replace(
+                prune,
+                peers=tuple(
+                    replace(known, record=self._record_of(known.peer))
+                    for known in prune.peers
+                    if isinstance(known.peer, bytes)
+                ),
+            )
+            for prune in control.prune
+        ]
+        return replace(control, prune=tuple(prunes))
+
+    def _flush(self) -> None:
+        links, self._to_flush = self._to_flush, {}
+        for link in links.values():
+            link.flush()
+
+    def _left(self, link: PeerLink, entries: list[Outgoing]) -> None:
+        """Entries of a queue went into the stream."""
+        statistics = self.statistics
+        for entry in entries:
+            statistics.rpcs_sent += 1
+            statistics.bytes_sent += len(entry.frame)
+            if self.trace is not None:
+                self.trace.sent(link.peer, entry.rpc, entry.vias)
+
+    def _lost(self, link: PeerLink, entry: Outgoing) -> None:
+        """An entry did not find room in a peer's queue."""
+        statistics = self.statistics
+        if entry.priority is Priority.GOSSIP:
+            statistics.gossip_dropped += 1
+        elif entry.priority is Priority.MESSAGE:
+            statistics.messages_dropped += len(entry.rpc.messages)
+            self._dropped += 1
+        else:
+            statistics.control_dropped += 1
+            asyncio.get_running_loop().call_soon(self._say_again, link, entry.rpc)
+        if self.trace is not None:
+            self.trace.dropped(link.peer, entry.rpc)
+
+    def _say_again(self, link: PeerLink, rpc: Rpc) -> None:
+        if link.connected and self.links.get(link.peer) is link:
+            self.feed(SendFailed(link.peer, rpc))
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._armed_for = self.router.due
+        if self._armed_for is not None:
+            wait_s = max(0, self._armed_for - self._clock()) / 1_000_000
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._tick)
+
+    def _tick(self) -> None:
+        due = self.router.due
+        self._timer = None
+        if due is not None and self._clock() >= due:
+            self.feed(TimerFired())
+        else:
+            self._arm()

@@ -1,0 +1,260 @@
+"""A live node's trace, in the language of `hearsay.trace`.
+
+Rows gather in memory and are written every few seconds, or when they are many, as a run folder of their own below
+the trace's directory: `00000`, `00001`, … Each is whole and readable when its manifest is there, so a node that is
+killed loses the rows of the last interval and nothing else (and says no `node_down`). Writing happens in a thread.
+
+Times are Unix microseconds. Peers and topics are numbered as they appear, with dictionaries in every folder; a
+message's number is made of its id alone, so that the traces of several nodes fit together. What an RPC's
+flight took is not known here, and neither are hops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from logging import getLogger
+from pathlib import Path
+
+from hearsay.core.actions import (
+    Deliver,
+    DuplicateReceived,
+    LinkEager,
+    LinkLazy,
+    MessagePublished,
+    MessageRejected,
+    NeighborDown,
+    NeighborUp,
+    PartDropped,
+    PassiveAdded,
+    PassiveRemoved,
+    PeerAdded,
+    PeerGrafted,
+    PeerPruned,
+    PeerRemoved,
+    Reason,
+    TopicJoined,
+    TopicLeft,
+    TraceAction,
+    Via,
+)
+from hearsay.core.identifiers import Identifier, Micros
+from hearsay.core.rpc import Message, PartKind, Rpc
+from hearsay.core.sizes import framed_size, part_sizes
+from hearsay.libp2p.peer_id import PeerId, to_text
+from hearsay.trace.rows import RowBuffer, Rows, pack_row
+from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.schema import NONE, OVERLAY_EVENTS, TraceEvent
+from hearsay.trace.writer import TraceWriter
+
+_log = getLogger(__name__)
+INTERVAL_S = 5.0
+MAX_ROWS = 200_000
+
+
+def message_number(message_id: Identifier) -> int:
+    """63 bits of a hash of the id, the same at every node."""
+    raw = message_id if isinstance(message_id, bytes) else str(message_id).encode()
+    return int.from_bytes(blake2b(raw, digest_size=8).digest(), "big") >> 1
+
+
+class _Numbers:
+    """Numbers for names, as they appear."""
+
+    def __init__(self) -> None:
+        self.names: list[Identifier] = []
+        self._numbers: dict[Identifier, int] = {}
+
+    def of(self, name: Identifier) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return number
+
+
+class LiveTrace:
+    def __init__(self, directory: Path, node: PeerId, clock: Callable[[], Micros], agent: str) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._agent = agent
+        self._rows = RowBuffer()
+        self._peers = _Numbers()
+        self._topics = _Numbers()
+        self._messages: dict[int, tuple[int, int, int, Micros]] = {}
+        self._peers.of(node)
+        directory.mkdir(parents=True, exist_ok=True)
+        existing = [int(path.name) for path in directory.iterdir() if path.name.isdigit()]
+        self._next = max(existing, default=-1) + 1
+        self._writing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._row(TraceEvent.NODE_UP)
+        self._arm()
+
+    def sent(self, peer: PeerId, rpc: Rpc, vias: Sequence[Via]) -> None:
+        self._parts(TraceEvent.SEND_RPC, peer, rpc, vias, NONE)
+
+    def received(self, peer: PeerId, rpc: Rpc) -> None:
+        self._parts(TraceEvent.RECV_RPC, peer, rpc, (), NONE)
+
+    def dropped(self, peer: PeerId, rpc: Rpc) -> None:
+        self._parts(TraceEvent.DROP_RPC, peer, rpc, (), Reason.QUEUE_FULL)
+
+    def delivered(self, action: Deliver) -> None:
+        message, sender = action.message, action.received_from
+        remote = NONE if sender is None else self._peers.of(sender)
+        self._row(
+            TraceEvent.DELIVER, remote=remote, topic=self._topics.of(message.topic), message=self._known(message)
+        )
+
+    def happened(self, action: TraceAction) -> None:
+        match action:
+            case PeerAdded() | PeerRemoved():
+                event = TraceEvent.ADD_PEER if isinstance(action, PeerAdded) else TraceEvent.REMOVE_PEER
+                self._row(event, remote=self._peers.of(action.peer))
+            case TopicJoined() | TopicLeft():
+                event = TraceEvent.JOIN if isinstance(action, TopicJoined) else TraceEvent.LEAVE
+                self._row(event, topic=self._topics.of(action.topic))
+            case PeerGrafted() | PeerPruned():
+                event = TraceEvent.GRAFT if isinstance(action, PeerGrafted) else TraceEvent.PRUNE
+                self._row(event, remote=self._peers.of(action.peer), topic=self._topics.of(action.topic))
+            case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
+                event = OVERLAY_EVENTS[type(action)]
+                self._row(event, remote=self._peers.of(action.peer), topic=self._topics.of(action.topic))
+            case MessagePublished():
+                message = action.message
+                topic, size = self._topics.of(message.topic), len(message.data)
+                self._row(TraceEvent.PUBLISH, topic=topic, message=self._known(message), hops=0, size=size)
+            case DuplicateReceived():
+                remote = NONE if action.peer is None else self._peers.of(action.peer)
+                topic, message = self._topics.of(action.topic), message_number(action.message_id)
+                self._row(TraceEvent.DUPLICATE, remote=remote, topic=topic, message=message)
+            case MessageRejected():
+                self._row(
+                    TraceEvent.REJECT,
+                    kind=PartKind.PUBLISH,
+                    remote=self._peers.of(action.peer),
+                    topic=self._topics.of(action.message.topic),
+                    message=self._known(action.message),
+                    count=1,
+                    reason=action.reason,
+                )
+            case PartDropped():
+                remote = self._peers.of(action.peer)
+                kind, count, reason = action.kind, action.count, action.reason
+                self._row(TraceEvent.REJECT, kind=kind, remote=remote, count=count, reason=reason)
+
+    async def close(self) -> None:
+        """Write what is left."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._row(TraceEvent.NODE_DOWN)
+        await self._written()
+        self._write()
+        await self._written()
+
+    async def _written(self) -> None:
+        """Until the folder in the making is there. A full disk costs the trace, not the node."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+
+    def _parts(self, event: TraceEvent, peer: PeerId, rpc: Rpc, vias: Sequence[Via], reason: int) -> None:
+        parts = part_sizes(rpc)
+        if not parts:
+            return
+        framing = framed_size(rpc, parts) - sum([size for _, _, size, _ in parts])
+        remote = self._peers.of(peer)
+        first_message = len(rpc.subscriptions)
+        for place, (kind, topic, size, count) in enumerate(parts):
+            message = via = NONE
+            if kind is PartKind.PUBLISH:
+                message = self._known(rpc.messages[place - first_message])
+                via = vias[place - first_message] if vias else NONE
+            self._row(
+                event,
+                kind=kind,
+                remote=remote,
+                topic=NONE if topic is None else self._topics.of(topic),
+                message=message,
+                size=size + (framing if not place else 0),
+                count=count,
+                via=via,
+                reason=reason,
+            )
+
+    def _known(self, message: Message) -> int:
+        """A message's number; it enters the dictionary of this interval."""
+        number = message_number(message.id)
+        if number not in self._messages:
+            author = NONE if message.source is None else self._peers.of(message.source)
+            self._messages[number] = self._topics.of(message.topic), author, len(message.data), self._clock()
+        return number
+
+    def _row(
+        self,
+        event: int,
+        *,
+        kind: int = NONE,
+        remote: int = NONE,
+        topic: int = NONE,
+        message: int = NONE,
+        hops: int = NONE,
+        size: int = NONE,
+        count: int = NONE,
+        via: int = NONE,
+        reason: int = NONE,
+    ) -> None:
+        row = pack_row(self._clock(), event, kind, 0, remote, topic, message, hops, size, count, via, NONE, reason)
+        self._rows.values.frombytes(row)
+        if len(self._rows) >= MAX_ROWS:
+            self._write()
+
+    def _arm(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(INTERVAL_S, self._tick)
+
+    def _tick(self) -> None:
+        self._write()
+        self._arm()
+
+    def _write(self) -> None:
+        """Put the rows so far into a folder of their own."""
+        if not len(self._rows) or (self._writing is not None and not self._writing.done()):
+            return
+        rows, messages = self._rows.to_numpy(), self._messages
+        self._rows.clear()
+        self._messages = {}
+        peers, topics = list(self._peers.names), list(self._topics.names)
+        path = self._directory / f"{self._next:05d}"
+        self._next += 1
+        work = asyncio.to_thread(_write_folder, path, rows, peers, topics, messages, self._agent)
+        self._writing = asyncio.ensure_future(work)
+        self._writing.add_done_callback(_report)
+
+
+def _report(writing: asyncio.Future[None]) -> None:
+    if not writing.cancelled() and writing.exception() is not None:
+        _log.error("the trace cannot be written: %s", writing.exception())
+
+
+def _write_folder(
+    path: Path,
+    rows: Rows,
+    peers: list[Identifier],
+    topics: list[Identifier],
+    messages: dict[int, tuple[int, int, int, Micros]],
+    agent: str,
+) -> None:
+    folder = RunFolder.create(path)
+    size = max(1, len(rows))
+    with TraceWriter(path, spill_rows=size, row_group_rows=size) as writer:
+        writer.add(rows)
+        written = writer.close()
+    names = [to_text(peer) if isinstance(peer, bytes) else str(peer) for peer in peers]
+    nothing: list[str | None] = [None] * len(names)
+    folder.write_peers(range(len(names)), names, nothing, nothing, [agent, *nothing[1:]])
+    folder.write_topics(range(len(topics)), [str(topic) for topic in topics])
+    columns = list(zip(*((number, *known) for number, known in sorted(messages.items())), strict=True))
+    folder.write_messages(*(columns or [()] * 5))
+    folder.write_manifest(written, seed=None, complete=True)

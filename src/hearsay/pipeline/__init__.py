@@ -1,0 +1,1 @@
+"""Traces to answers, on Spark."""

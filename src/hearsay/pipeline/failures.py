@@ -1,0 +1,22 @@
+"""What went wrong in Spark, in one line: the cause in a task, not the JVM's tale of it."""
+
+from __future__ import annotations
+
+import re
+
+_PYTHON_CAUSE = re.compile(r"^(?:[\w.]*\.)?(Unreadable|MemoryError|OSError): (.+)$", re.MULTILINE)
+_JAVA_CAUSE = re.compile(r"Caused by: [\w.$]+(?:Exception|Error): (.+)")
+_LONGEST = 300
+
+
+def in_one_line(error: BaseException) -> str:
+    """The most telling line of an error."""
+    text = str(error)
+    told = _PYTHON_CAUSE.search(text)
+    if told is not None:
+        return told.group(2)[:_LONGEST]
+    if "No space left on device" in text:
+        return "no space left on the device"
+    causes = _JAVA_CAUSE.findall(text)
+    line = causes[-1] if causes else text.strip().partition("\n")[0]
+    return line[:_LONGEST] or type(error).__name__

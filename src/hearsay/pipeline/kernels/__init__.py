@@ -1,0 +1,1 @@
+"""What a Spark task does with one trace file at once, in numpy."""

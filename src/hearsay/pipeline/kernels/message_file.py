@@ -1,0 +1,325 @@
+"""One file of the class `message`, whole messages in it: figures of every message and partial sums, in one pass.
+
+Layout: the rows are sorted by message, so every figure of a message is a sum over a slice. Deliveries are taken out
+once, sorted by (message, latency), and all percentiles are looked up in that order. What other files may add to
+(latencies, traffic) leaves as partial sums that Spark merges.
+
+The DataFrame functions of `metrics.messages`, `metrics.latency` and `metrics.traffic` state the same rules; a test
+holds the two equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.core.actions import Reason, Via
+from hearsay.core.rpc import PartKind
+from hearsay.pipeline.kernels.columns import ColumnArrays
+from hearsay.pipeline.kernels.eligibility import Eligibility
+from hearsay.trace.schema import Column, TraceEvent
+
+Ints = NDArray[Any]
+
+NEEDED = (
+    Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE, Column.HOPS, Column.BYTES,
+    Column.VIA, Column.DELAY_US, Column.REASON,
+)  # fmt: skip
+
+UNKNOWN = -(1 << 62)
+"""Of a time or count that there is not; null in the tables. No clock is so wrong that it would be measured."""
+
+FIGURES = (
+    "publisher", "published_us", "bytes", "eligible", "delivered_eligible", "delivered", "away", "copies",
+    "duplicates", "rejected", "by_iwant", "p50_x100", "p90_x100", "p99_x100", "max_us", "t50_us", "t90_us", "t99_us",
+    "t100_us", "hops_sum", "hops_max",
+)  # fmt: skip
+"""What is said of a message, in integers: percentiles in hundredths of a microsecond."""
+
+_ARRIVED_NOT = (int(Reason.LOST), int(Reason.UNREACHABLE))
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Partial sums: `keys` (n, k) and `values` (n, v), both int64."""
+
+    keys: Ints
+    values: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePass:
+    figures: Sums
+    """(topic, message) -> `FIGURES`."""
+    exact_latency: Sums
+    """(topic, latency_us) -> deliveries."""
+    latency: Sums
+    """(topic, latency_ms, hops) -> deliveries."""
+    traffic: Sums
+    """(topic, node, kind) -> parts, ids and bytes out, the same in."""
+
+
+def pass_over(
+    rows: ColumnArrays, members: dict[int, Eligibility], end_us: int, window_us: int, spanning: tuple[int, ...] = ()
+) -> MessagePass:
+    """All there is to say of these rows. Of messages that span files only the traffic is said here."""
+    traffic = _traffic(rows, end_us)
+    kept = (rows[Column.MESSAGE] >= 0) & ~np.isin(rows[Column.MESSAGE], spanning)
+    if not kept.all():
+        rows = {column: values[kept] for column, values in rows.items()}
+    messages = rows[Column.MESSAGE]
+    starts = (
+        np.flatnonzero(np.concatenate(([True], messages[1:] != messages[:-1]))) if len(messages) else np.empty(0, int)
+    )
+    ids = messages[starts]
+    count = len(ids)
+    index = np.repeat(np.arange(count), np.diff(starts, append=len(messages)))
+    events = rows[Column.EVENT]
+    topics = rows[Column.TOPIC][starts] if count else np.empty(0, dtype=np.int32)
+
+    published = np.full(count, UNKNOWN, dtype=np.int64)
+    publishers = np.full(count, UNKNOWN, dtype=np.int64)
+    sizes = np.full(count, UNKNOWN, dtype=np.int64)
+    is_publish = np.flatnonzero(events == TraceEvent.PUBLISH)[::-1]  # of several the earliest counts
+    published[index[is_publish]] = rows[Column.TIME_US][is_publish]
+    publishers[index[is_publish]] = rows[Column.PEER][is_publish]
+    sizes[index[is_publish]] = rows[Column.BYTES][is_publish]
+
+    delivered = np.flatnonzero(events == TraceEvent.DELIVER)
+    owner = index[delivered]
+    nodes = rows[Column.PEER][delivered].astype(np.int64)
+    latency = rows[Column.TIME_US][delivered] - published[owner]
+    known = published[owner] != UNKNOWN
+    away = nodes != publishers[owner]
+    window_end = np.minimum(published + window_us, end_us)
+
+    eligible = np.full(count, UNKNOWN, dtype=np.int64)
+    is_eligible = np.zeros(len(delivered), dtype=bool)
+    for topic in np.unique(topics):
+        member = members.get(int(topic))
+        if member is None:
+            continue
+        chosen = np.flatnonzero((topics == topic) & (published != UNKNOWN))
+        eligible[chosen] = member.count(published[chosen], window_end[chosen])
+        mine = np.flatnonzero((topics[owner] == topic) & known)
+        is_eligible[mine] = member.holds(nodes[mine], published[owner[mine]], window_end[owner[mine]])
+    is_eligible = _first_of_each(is_eligible, owner, nodes, latency)
+    delivered_eligible = np.bincount(owner[is_eligible], minlength=count)
+
+    measured = known & away
+    by_latency = _Ordered(owner[measured], latency[measured], count)
+    reached = _Ordered(owner[is_eligible], latency[is_eligible], count)
+    hops = rows[Column.HOPS][delivered].astype(np.int64)
+    vias = rows[Column.VIA][delivered]
+    away_count = np.bincount(owner[away], minlength=count)
+    copies, duplicates, rejected = _copies(rows, index, count, end_us, away_count)
+    hops_known = away & (hops >= 0)
+    hops_max = np.full(count, UNKNOWN, dtype=np.int64)
+    np.maximum.at(hops_max, owner[hops_known], hops[hops_known])
+    hops_sum = np.bincount(owner[hops_known], weights=hops[hops_known], minlength=count).astype(np.int64)
+
+    figures = (
+        publishers,
+        published,
+        sizes,
+        eligible,
+        np.where(eligible == UNKNOWN, UNKNOWN, delivered_eligible),
+        np.bincount(owner, minlength=count),
+        away_count,
+        copies,
+        duplicates,
+        rejected,
+        np.bincount(owner[away & (vias == Via.IWANT)], minlength=count),
+        by_latency.percentile_x100(50),
+        by_latency.percentile_x100(90),
+        by_latency.percentile_x100(99),
+        by_latency.at_rank(by_latency.sizes),
+        reached.at_rank(_share_of(eligible, 50)),
+        reached.at_rank(_share_of(eligible, 90)),
+        reached.at_rank(_share_of(eligible, 99)),
+        reached.at_rank(_share_of(eligible, 100)),
+        np.where(hops_max == UNKNOWN, UNKNOWN, hops_sum),
+        hops_max,
+    )
+    return MessagePass(
+        Sums(np.stack([topics, ids], 1).astype(np.int64), np.stack(figures, 1).astype(np.int64)),
+        _exact_latencies(topics[owner[measured]], latency[measured]),
+        _latencies(topics[owner[measured]], latency[measured], hops[measured]),
+        traffic,
+    )
+
+
+def _first_of_each(chosen: NDArray[np.bool_], owner: Ints, nodes: Ints, latency: Ints) -> NDArray[np.bool_]:
+    """The earliest delivery of each message at each node: one that went down and came back may have two."""
+    places = np.flatnonzero(chosen)
+    keys = owner[places].astype(np.int64) * (int(nodes.max(initial=0)) + 1) + nodes[places]
+    if len(np.unique(keys)) == len(keys):
+        return chosen
+    order = np.lexsort((latency[places], keys))
+    _, first = np.unique(keys[order], return_index=True)
+    kept = np.zeros(len(chosen), dtype=bool)
+    kept[places[order[first]]] = True
+    return kept
+
+
+class _Ordered:
+    """Values of every message in ascending order, looked up by rank."""
+
+    def __init__(self, owner: Ints, values: Ints, count: int) -> None:
+        self.sizes = np.bincount(owner, minlength=count)
+        self._first = np.concatenate(([0], np.cumsum(self.sizes)))[:count]
+        lowest = int(values.min()) if len(values) else 0
+        width = max(int(values.max()) - lowest, 1).bit_length() if len(values) else 1
+        if count.bit_length() + width < 63:
+            keys = (owner.astype(np.int64) << width) | (values - lowest)
+            keys.sort()
+            self._values = (keys & ((1 << width) - 1)) + lowest
+        else:
+            self._values = values[np.lexsort((values, owner))]
+
+    def at_rank(self, ranks: Ints) -> Ints:
+        """The value of each message at its rank from 1; unknown where there is none."""
+        there = (ranks >= 1) & (ranks <= self.sizes)
+        result = np.full(len(ranks), UNKNOWN, dtype=np.int64)
+        result[there] = self._values[(self._first + ranks - 1)[there]]
+        return result
+
+    def percentile_x100(self, percent: int) -> Ints:
+        """Linear interpolation between order statistics, in hundredths, which is exact."""
+        result = np.full(len(self.sizes), UNKNOWN, dtype=np.int64)
+        there = self.sizes > 0
+        position = (self.sizes[there] - 1) * percent
+        low, rest = position // 100, position % 100
+        first = self._first[there]
+        below = self._values[first + low]
+        above = self._values[first + np.minimum(low + 1, self.sizes[there] - 1)]
+        result[there] = below * 100 + (above - below) * rest
+        return result
+
+
+def _share_of(eligible: Ints, percent: int) -> Ints:
+    """The rank at which that share of the eligible is reached; 0 without eligible."""
+    return np.where(eligible > 0, -(-eligible * percent // 100), 0)
+
+
+def _copies(rows: ColumnArrays, index: Ints, count: int, end_us: int, away: Ints) -> tuple[Ints, Ints, Ints]:
+    """Copies that arrived, duplicates and rejects, per message (`docs/metrics.md`, "Copy")."""
+    events = rows[Column.EVENT]
+    sent = (events == TraceEvent.SEND_RPC) & (rows[Column.DELAY_US] >= 0)
+    arrived, vanished = _arrivals(rows, end_us)
+    rejected = np.bincount(index[events == TraceEvent.REJECT], minlength=count)
+    told = np.bincount(index[events == TraceEvent.DUPLICATE], minlength=count)
+    derived = np.bincount(index[arrived], minlength=count) - np.bincount(index[vanished], minlength=count)
+    simulated = np.bincount(index[sent], minlength=count) > 0
+    copies = np.where(simulated, derived, away + told + rejected)
+    first = away + rejected + _handed_over(rows, index, count, arrived, vanished)
+    duplicates = np.where(simulated, np.maximum(derived - first, 0), told)
+    return copies, duplicates, rejected
+
+
+def _handed_over(
+    rows: ColumnArrays, index: Ints, count: int, arrived: NDArray[np.bool_], vanished: NDArray[np.bool_]
+) -> Ints:
+    """First copies that a script handed to nodes outside the topic: they pass them on and deliver nothing."""
+    injected = rows[Column.VIA] == Via.INJECT
+    width = max(int(rows[Column.PEER].max(initial=0)), int(rows[Column.REMOTE].max(initial=0))) + 1
+
+    def pairs(chosen: NDArray[np.bool_], end: Column) -> Ints:
+        return index[chosen].astype(np.int64) * width + rows[end][chosen]
+
+    handed = np.setdiff1d(pairs(arrived & injected, Column.REMOTE), pairs(vanished & injected, Column.REMOTE))
+    judged = np.isin(rows[Column.EVENT], (TraceEvent.DELIVER, TraceEvent.REJECT))
+    return np.bincount(np.setdiff1d(handed, pairs(judged, Column.PEER)) // width, minlength=count)
+
+
+def _arrivals(rows: ColumnArrays, end_us: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Sends whose arrival follows, and drops that take one of these arrivals away."""
+    events, times, delays = rows[Column.EVENT], rows[Column.TIME_US], rows[Column.DELAY_US]
+    arrived = (events == TraceEvent.SEND_RPC) & (delays >= 0) & (times + delays < end_us)
+    vanished = (events == TraceEvent.DROP_RPC) & np.isin(rows[Column.REASON], _ARRIVED_NOT) & (times < end_us)
+    return arrived, vanished
+
+
+def _exact_latencies(topics: Ints, latency: Ints) -> Sums:
+    return _grouped([topics, latency], [np.ones(len(topics), dtype=np.int64)])
+
+
+def _latencies(topics: Ints, latency: Ints, hops: Ints) -> Sums:
+    return _grouped([topics, np.floor_divide(latency, 1000), hops], [np.ones(len(topics), dtype=np.int64)])
+
+
+def _traffic(rows: ColumnArrays, end_us: int) -> Sums:
+    return traffic_of(rows, np.full(len(rows[Column.EVENT]), int(PartKind.PUBLISH), dtype=np.int8), None, end_us)
+
+
+def traffic_of(rows: ColumnArrays, kinds: Ints, ids: Ints | None, end_us: int) -> Sums:
+    """(topic, node, kind) -> parts, ids and bytes out and in, of sends, receives and drops."""
+    events = rows[Column.EVENT]
+    out = events == TraceEvent.SEND_RPC
+    arrived, vanished = _arrivals(rows, end_us)
+    received = events == TraceEvent.RECV_RPC
+    counts = np.ones(len(events), dtype=np.int64) if ids is None else np.maximum(ids, 0).astype(np.int64)
+    sizes = np.maximum(rows[Column.BYTES], 0)
+    sides = (
+        (out, Column.PEER, 1, 0),
+        (arrived, Column.REMOTE, 1, 3),
+        (received, Column.PEER, 1, 3),
+        (vanished, Column.REMOTE, -1, 3),
+    )
+    keys: list[list[Ints]] = [[], [], []]
+    values: list[list[Ints]] = [[] for _ in range(6)]
+    for mask, end, sign, first in sides:
+        chosen = np.flatnonzero(mask)
+        if not len(chosen):
+            continue
+        sums = _grouped(
+            [rows[Column.TOPIC][chosen], rows[end][chosen], kinds[chosen]],
+            [np.full(len(chosen), sign), sign * counts[chosen], sign * sizes[chosen]],
+        )
+        for position in range(3):
+            keys[position].append(sums.keys[:, position])
+        empty = np.zeros(len(sums.keys), dtype=np.int64)
+        for position in range(6):
+            filled = first <= position < first + 3
+            values[position].append(sums.values[:, position - first] if filled else empty)
+    if not keys[0]:
+        return Sums(np.empty((0, 3), dtype=np.int64), np.empty((0, 6), dtype=np.int64))
+    return _grouped([np.concatenate(part) for part in keys], [np.concatenate(part) for part in values])
+
+
+def _grouped(keys: list[Ints], values: list[Ints]) -> Sums:
+    """Sums of values by equal keys; keys are packed into one word where they fit."""
+    size = len(keys[0])
+    if not size:
+        return Sums(np.empty((0, len(keys)), dtype=np.int64), np.empty((0, len(values)), dtype=np.int64))
+    lows = [int(key.min()) for key in keys]
+    spans = [int(key.max()) - low + 1 for key, low in zip(keys, lows, strict=True)]
+    total = 1
+    for span in spans:
+        total *= span
+    if total >= 1 << 62:
+        matrix, inverse = np.unique(np.stack([key.astype(np.int64) for key in keys], 1), axis=0, return_inverse=True)
+        return Sums(matrix, _summed(inverse.reshape(-1), values, len(matrix)))
+    packed = np.zeros(size, dtype=np.int64)
+    for key, low, span in zip(keys, lows, spans, strict=True):
+        packed = packed * span + (key.astype(np.int64) - low)
+    if total <= max(4 * size, 1 << 16):
+        present = np.bincount(packed, minlength=total)
+        places = np.flatnonzero(present)
+        sums = _summed(packed, values, total)[places]
+    else:
+        places, inverse = np.unique(packed, return_inverse=True)
+        sums = _summed(inverse.reshape(-1), values, len(places))
+    unpacked: list[Ints] = []
+    for low, span in zip(reversed(lows), reversed(spans), strict=True):
+        unpacked.append(places % span + low)
+        places = places // span
+    return Sums(np.stack(unpacked[::-1], 1), sums)
+
+
+def _summed(groups: Ints, values: list[Ints], count: int) -> Ints:
+    """Exact integer sums; bincount adds in doubles, which are exact below 2^53."""
+    return np.stack([np.bincount(groups, weights=value, minlength=count).astype(np.int64) for value in values], 1)

@@ -1,0 +1,36 @@
+"""Small tables of the driver as DataFrames, and functions over Arrow batches: what PySpark leaves untyped.
+
+Long columns go by way of Arrow; plain Python lists would take a second per million.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pa: Any = pyarrow
+
+
+def local_table(spark: SparkSession, columns: Mapping[str, Sequence[Any]], ddl: str) -> DataFrame:
+    """A DataFrame with these columns and types."""
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    return _untyped(spark).createDataFrame(table, ddl)
+
+
+def local_lines(spark: SparkSession, lines: Sequence[tuple[Any, ...]], ddl: str) -> DataFrame:
+    """A DataFrame of a few lines."""
+    return _untyped(spark).createDataFrame(list(lines), ddl)
+
+
+def map_batches(rows: DataFrame, work: Callable[[Iterator[Any]], Iterator[Any]], ddl: str) -> DataFrame:
+    """`work` on the Arrow batches of every partition."""
+    return _untyped(rows).mapInArrow(work, ddl)
+
+
+def _untyped(thing: Any) -> Any:
+    return thing

@@ -1,0 +1,1 @@
+"""One module per question: DataFrames of trace rows in, DataFrames of figures out."""

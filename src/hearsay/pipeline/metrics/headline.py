@@ -1,0 +1,68 @@
+"""The answers: one line per run and topic, joined from the other tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hearsay.pipeline.metrics.messages import quotient
+from hearsay.pipeline.tables import HEADLINE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_KEY = ["run", "topic"]
+_PERCENTILES = {"latency_p50_ms": 0.5, "latency_p90_ms": 0.9, "latency_p99_ms": 0.99}
+
+
+def headline_table(
+    runs: DataFrame,
+    topic_names: DataFrame,
+    nodes: DataFrame,
+    messages: DataFrame,
+    exact_latencies: DataFrame,
+    control_share: DataFrame,
+    balance: DataFrame,
+    state: DataFrame,
+    resilience: DataFrame,
+) -> DataFrame:
+    """The table `headline`; `nodes` is (run, nodes), `exact_latencies` comes from the scan."""
+    delivery = messages.groupBy(*_KEY).agg(
+        F.count("*").alias("messages"),
+        F.sum("eligible").alias("eligible"),
+        F.sum("delivered_eligible").alias("delivered"),
+        quotient(F.sum("hops_sum"), F.sum(F.when(F.col("hops_sum").isNotNull(), F.col("away")))).alias("hops_mean"),
+        F.max("hops_max").alias("hops_max"),
+        quotient(F.sum("copies"), F.sum("away")).alias("copies_per_delivery"),
+    )
+    speed = exact_latencies.groupBy(*_KEY).agg(
+        *(_percentile(share).alias(name) for name, share in _PERCENTILES.items()),
+        F.round(F.max("latency_us") / 1000, 3).alias("latency_max_ms"),
+    )
+    sampled = state.groupBy("run").agg(
+        quotient(F.sum(F.col("bytes_mean") * F.col("nodes")), F.sum("nodes")).alias("state_bytes_mean"),
+        F.max("bytes_max").alias("state_bytes_max"),
+    )
+    spread = balance.select(
+        *_KEY,
+        F.col("bytes_mean").alias("bytes_out_mean"),
+        F.col("max_over_mean").alias("bytes_out_max_over_mean"),
+        F.col("gini").alias("bytes_out_gini"),
+    )
+    joined = topic_names.join(F.broadcast(runs), "run").join(F.broadcast(nodes), "run", "left")
+    for other in (delivery, speed, control_share, spread, resilience):
+        joined = joined.join(other, _KEY, "left")
+    figures = joined.join(sampled, "run", "left").withColumns(
+        {
+            "messages": F.coalesce("messages", F.lit(0)),
+            "delivery_ratio": quotient(F.col("delivered"), F.col("eligible")),
+            "seconds": F.col("end_us") / 1_000_000,
+        }
+    )
+    return figures.select(*(F.col(name).cast(kind) for name, kind in HEADLINE.columns))
+
+
+def _percentile(share: float) -> Column:
+    """Exact over all deliveries, linear interpolation, in milliseconds."""
+    return F.round(F.percentile("latency_us", F.lit(share), F.col("deliveries")) / 1000, 3)

@@ -1,0 +1,175 @@
+"""One scan of the trace files, each by one task, for all figures that are sums or lie within a message.
+
+Spark hands out the files and adds up what they say; numpy does the work in between (`kernels.message_file`). That
+is why it matters that no message straddles two files. The manifest names those that do: they are left out here and
+computed by `metrics.messages` with a shuffle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+from pyspark.sql import functions as F
+
+from hearsay.core.rpc import PartKind
+from hearsay.pipeline.kernels.columns import read_columns
+from hearsay.pipeline.kernels.eligibility import Eligibility
+from hearsay.pipeline.kernels.message_file import FIGURES, NEEDED, UNKNOWN, Sums, pass_over, traffic_of
+from hearsay.pipeline.local_tables import map_batches
+from hearsay.pipeline.metrics.messages import finish
+from hearsay.pipeline.run_facts import RunFacts
+from hearsay.trace.schema import Column, wire_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
+
+pa: Any = pyarrow
+parquet: Any = pyarrow.parquet
+
+PARTS_DDL = "what string, run string, k0 bigint, k1 bigint, k2 bigint, amounts array<bigint>"
+_RPC_COLUMNS = (
+    Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.BYTES, Column.COUNT,
+    Column.DELAY_US, Column.REASON,
+)  # fmt: skip
+_SCHEMA = pa.schema(
+    [("what", pa.string()), ("run", pa.string()), ("k0", pa.int64()), ("k1", pa.int64()), ("k2", pa.int64()),
+     ("amounts", pa.list_(pa.int64()))]
+)  # fmt: skip
+_CHUNK = 200_000
+_AMOUNTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """What one task works on."""
+
+    run: str
+    path: str
+    trace_class: str
+    end_us: int
+    window_us: int
+    memberships: str
+    """Where the run's memberships lie as Parquet."""
+    spanning: tuple[int, ...]
+
+
+def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str, str]) -> DataFrame:
+    """The partial sums of all files of the classes message and rpc; `memberships` says by run where they lie."""
+    tasks = [
+        FileTask(
+            run.name,
+            str(run.path / file.name),
+            trace_class,
+            run.end_us,
+            run.window_us,
+            memberships[run.name],
+            run.manifest.trace.spanning_messages,
+        )
+        for run in runs
+        for trace_class in ("message", "rpc")
+        for file in run.files(trace_class)
+    ]
+
+    def work(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            numbers: list[int] = batch.column(0).to_pylist()
+            for number in numbers:
+                yield from work_on(tasks[number])
+
+    count = max(len(tasks), 1)
+    return map_batches(spark.range(0, len(tasks), 1, count), work, PARTS_DDL)
+
+
+def work_on(task: FileTask) -> Iterator[Any]:
+    """The partial sums of one file, as Arrow batches."""
+    if task.trace_class == "rpc":
+        rows = read_columns(task.path, _RPC_COLUMNS)
+        kinds = rows[Column.KIND]
+        yield from _batches("traffic", task.run, traffic_of(rows, kinds, rows[Column.COUNT], task.end_us))
+        return
+    rows = read_columns(task.path, NEEDED)
+    done = pass_over(rows, _members(task), task.end_us, task.window_us, task.spanning)
+    yield from _batches("message", task.run, done.figures)
+    yield from _batches("exact", task.run, done.exact_latency)
+    yield from _batches("latency", task.run, done.latency)
+    yield from _batches("traffic", task.run, done.traffic)
+
+
+def messages_of(parts: DataFrame) -> DataFrame:
+    """The table `messages` of the messages that lie whole in a file."""
+    columns: dict[str, SparkColumn] = {
+        name: _known(F.get("amounts", F.lit(position))) for position, name in enumerate(FIGURES)
+    }
+    for percent in (50, 90, 99):
+        columns[f"p{percent}_us"] = columns.pop(f"p{percent}_x100") / 100
+    columns["publisher"] = F.nullif(columns["publisher"], F.lit(-1))
+    columns["bytes"] = F.nullif(columns["bytes"], F.lit(-1))
+    figures = parts.where(F.col("what") == "message").select(
+        "run",
+        F.nullif(F.col("k0"), F.lit(-1)).alias("topic"),
+        F.col("k1").alias("message"),
+        *(column.alias(name) for name, column in columns.items()),
+    )
+    return finish(figures)
+
+
+def exact_latencies_of(parts: DataFrame) -> DataFrame:
+    """(run, topic, latency_us, deliveries), every latency that occurs."""
+    return _summed(parts, "exact", ("topic", "latency_us"), ("deliveries",))
+
+
+def latencies_of(parts: DataFrame) -> DataFrame:
+    """The table `latency`."""
+    summed = _summed(parts, "latency", ("topic", "latency_ms", "hops"), ("deliveries",))
+    return summed.withColumn("hops", F.nullif(F.col("hops"), F.lit(-1)))
+
+
+def traffic_table(parts: DataFrame) -> DataFrame:
+    """The table `traffic`."""
+    amounts = ("parts_out", "ids_out", "bytes_out", "parts_in", "ids_in", "bytes_in")
+    summed = _summed(parts, "traffic", ("topic", "node", "kind"), amounts)
+    names = F.array(*(F.lit(wire_name(kind)) for kind in PartKind))
+    return summed.withColumns(
+        {"topic": F.nullif(F.col("topic"), F.lit(-1)), "kind": F.get(names, F.col("kind").cast("int"))}
+    )
+
+
+def _summed(parts: DataFrame, what: str, keys: Sequence[str], amounts: Sequence[str]) -> DataFrame:
+    named = parts.where(F.col("what") == what).groupBy("run", *(f"k{position}" for position in range(len(keys))))
+    sums = named.agg(*(F.sum(F.get("amounts", F.lit(position))).alias(name) for position, name in enumerate(amounts)))
+    return sums.withColumnsRenamed({f"k{position}": name for position, name in enumerate(keys)})
+
+
+def _known(column: SparkColumn) -> SparkColumn:
+    return F.nullif(column, F.lit(UNKNOWN))
+
+
+def _members(task: FileTask) -> dict[int, Eligibility]:
+    table = parquet.read_table(task.memberships, columns=["topic", "node", "since_us", "until_us"], partitioning=None)
+    topics, nodes, since, until = (table.column(name).to_numpy() for name in table.column_names)
+    return {
+        int(topic): Eligibility(nodes[topics == topic], since[topics == topic], until[topics == topic], task.end_us)
+        for topic in np.unique(topics)
+    }
+
+
+def _batches(what: str, run: str, sums: Sums) -> Iterator[Any]:
+    for start in range(0, len(sums.keys), _CHUNK):
+        keys = sums.keys[start : start + _CHUNK]
+        values = np.ascontiguousarray(sums.values[start : start + _CHUNK])
+        size, width = values.shape
+        amounts = pa.ListArray.from_arrays(
+            pa.array(np.arange(0, size * width + 1, width, dtype=np.int32)), values.reshape(-1)
+        )
+        columns = [
+            keys[:, position] if position < keys.shape[1] else np.zeros(size, dtype=np.int64) for position in range(3)
+        ]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([what] * size), pa.array([run] * size), *map(pa.array, columns), amounts], schema=_SCHEMA
+        )

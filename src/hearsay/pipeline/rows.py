@@ -1,0 +1,44 @@
+"""Trace rows as DataFrames, for the metrics written in Spark's own terms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hearsay.pipeline.local_tables import local_lines
+from hearsay.pipeline.run_facts import RunFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS_DDL = (
+    "time_us bigint, event string, kind string, peer int, remote int, topic int, message bigint, hops smallint, "
+    "bytes bigint, count int, via string, delay_us bigint, reason string"
+)
+ARRIVED_NOT = ("lost", "unreachable")
+
+
+def trace_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str) -> DataFrame:
+    """The rows of a class of all runs, with the column `run`."""
+    frames = [_rows_of(spark, run, trace_class) for run in runs]
+    return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def run_table(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
+    """One line per run: when it ends and how long the window of a message is."""
+    lines = [(run.name, run.router, run.end_us, run.window_us, run.manifest.complete) for run in runs]
+    return local_lines(spark, lines, "run string, router string, end_us bigint, window_us bigint, complete boolean")
+
+
+def topic_names(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
+    lines = [(run.name, topic, name) for run in runs for topic, name in sorted(run.topics.items())]
+    return local_lines(spark, lines, "run string, topic int, topic_name string")
+
+
+def _rows_of(spark: SparkSession, run: RunFacts, trace_class: str) -> DataFrame:
+    paths = [str(run.path / file.name) for file in run.files(trace_class)]
+    rows = spark.read.schema(ROWS_DDL).parquet(*paths) if paths else local_lines(spark, [], ROWS_DDL)
+    return rows.withColumn("run", F.lit(run.name))

@@ -1,0 +1,114 @@
+"""Where result tables are written: aside first, then all at once in place of the old ones.
+
+Rules:
+
+* Spark writes every table once for all runs, split by run, into a work folder beside the runs' output.
+* When all tables are there, each run's are moved to `metrics/` in one rename; what stood there goes only then. A
+  failure at any time leaves the old tables whole.
+* A table without rows is a file without rows: readers find all tables, always.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+import pyarrow.parquet
+from pyspark.sql import functions as F
+
+from hearsay.pipeline.run_facts import RunFacts
+from hearsay.pipeline.tables import METRICS_FOLDER, MetricTable
+from hearsay.trace.errors import RunFolderError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pa: Any = pyarrow
+parquet: Any = pyarrow.parquet
+
+WORK_PREFIX = ".metrics-"
+_SUCCESS = "_SUCCESS"
+_TYPES = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+}
+
+
+class TableStore:
+    """The tables of one analysis on their way into the output folders."""
+
+    def __init__(self, spark: SparkSession, runs: Sequence[RunFacts], outputs: dict[str, Path]) -> None:
+        """`outputs` names the folder of each run in which `metrics/` shall appear."""
+        self._spark = spark
+        self._runs = runs
+        self._outputs = outputs
+        first = outputs[runs[0].name]
+        self._work = first / f"{WORK_PREFIX}{os.getpid()}"
+        try:
+            for output in outputs.values():
+                output.mkdir(parents=True, exist_ok=True)
+                for old in output.glob(f"{WORK_PREFIX}*"):
+                    shutil.rmtree(old, ignore_errors=True)
+            self._work.mkdir()
+        except OSError as error:
+            raise RunFolderError(f"{first}: cannot be written ({error.strerror}); choose another --out") from None
+        self._tables: list[MetricTable] = []
+
+    def write(self, table: MetricTable, rows: DataFrame) -> DataFrame:
+        """Compute and store a table; returns it as read back, so that nothing is computed twice."""
+        numbers = F.create_map(*(F.lit(item) for number, run in enumerate(self._runs) for item in (run.name, number)))
+        target = str(self._work / table.name)
+        typed = rows.select(*(F.col(name).cast(kind) for name, kind in table.columns))
+        typed.withColumn("part", F.element_at(numbers, F.col("run"))).write.partitionBy("part").parquet(target)
+        self._tables.append(table)
+        return self._spark.read.schema(f"{table.ddl}, part int").parquet(target).drop("part")
+
+    def folder_of(self, table: MetricTable, run: RunFacts) -> Path:
+        """Where the rows of a run lie until `publish`; the folder is absent when there are none."""
+        number = [each.name for each in self._runs].index(run.name)
+        return self._work / table.name / f"part={number}"
+
+    def publish(self) -> None:
+        """Put the tables into place."""
+        for run in self._runs:
+            output = self._outputs[run.name]
+            fresh = output / f"{WORK_PREFIX}new-{os.getpid()}"
+            fresh.mkdir()
+            for table in self._tables:
+                self._move(table, run, fresh / table.name)
+            final = output / METRICS_FOLDER
+            old = output / f"{WORK_PREFIX}old-{os.getpid()}"
+            if final.exists():
+                final.rename(old)
+            fresh.rename(final)
+            shutil.rmtree(old, ignore_errors=True)
+        self.discard()
+
+    def discard(self) -> None:
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def _move(self, table: MetricTable, run: RunFacts, target: Path) -> None:
+        source = self.folder_of(table, run)
+        if source.exists():
+            shutil.move(source, target)
+        else:
+            target.mkdir()
+            schema = pa.schema([(name, _TYPES[kind]) for name, kind in table.columns])
+            parquet.write_table(schema.empty_table(), target / "part-00000.parquet")
+        (target / _SUCCESS).touch()
+
+
+def read_table(output: Path, table: MetricTable) -> Any:
+    """A stored table as an Arrow table with the declared columns."""
+    folder = output / METRICS_FOLDER / table.name
+    if not (folder / _SUCCESS).exists():
+        raise RunFolderError(f"{output}: has no table {table.name}; run hearsay analyze {output} first")
+    files = sorted(folder.glob("*.parquet"))
+    return pa.concat_tables([parquet.read_table(file, partitioning=None) for file in files]).select(list(table.names))

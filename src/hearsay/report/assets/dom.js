@@ -1,0 +1,165 @@
+// Small things every chart needs: elements, number formats, scales, and one tooltip for mouse and keyboard.
+const COLOURS = 8;
+const NBSP = "\u00a0";
+const data = JSON.parse(document.getElementById("data").textContent);
+
+function html(parent, name, attributes = {}, text = null) {
+  return fill(parent, document.createElement(name), attributes, text);
+}
+
+function svg(parent, name, attributes = {}, text = null) {
+  return fill(parent, document.createElementNS("http://www.w3.org/2000/svg", name), attributes, text);
+}
+
+function fill(parent, element, attributes, text) {
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== null) element.textContent = text;
+  if (parent) parent.append(element);
+  return element;
+}
+
+const colourOf = (run) => `run-${run % COLOURS}`;
+const markOf = (run) => `#mark-${(run + Math.floor(run / COLOURS)) % COLOURS}`;
+
+function key(parent, run) {
+  const box = svg(parent, "svg", { class: `key ${colourOf(run)}`, viewBox: "-6 -6 12 12", "aria-hidden": "true" });
+  svg(box, "use", { href: markOf(run) });
+}
+
+// Number formats; the same as those of numbers.py, which a test compares.
+
+function grouped(value, digits) {
+  const [whole, part] = Math.abs(value).toFixed(digits).split(".");
+  const sign = value < 0 && Number(value.toFixed(digits)) !== 0 ? "-" : "";
+  return sign + whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part ? `.${part}` : "");
+}
+
+function withDigits(value, digits) {
+  const text = grouped(value, digits);
+  if (!text.includes(".") || Math.abs(Number(text.replaceAll(",", "")) - value) > 1e-9 * Math.abs(value)) return text;
+  return text.replace(/0+$/, "").replace(/\.$/, "");
+}
+
+function number(value) {
+  if (value === 0) return "0";
+  if (Math.abs(value) < 0.001 || Math.abs(value) >= 1e15) {
+    return value.toExponential(2).replace(/e([+-])(\d)$/, "e$10$2");
+  }
+  return withDigits(value, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)))));
+}
+
+function percent(ratio) {
+  const share = ratio * 100;
+  const rest = Math.min(share, 100 - share);
+  if (rest <= 0) return `${grouped(share, 0)}${NBSP}%`;
+  if (rest < 1e-6) return share > 50 ? `over 99.999999${NBSP}%` : `under 0.000001${NBSP}%`;
+  return `${withDigits(share, Math.min(7, Math.max(1, 1 - Math.floor(Math.log10(rest)))))}${NBSP}%`;
+}
+
+function bytes(value) {
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  let unit = 0;
+  while (Math.abs(value) >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${number(value)}${NBSP}${units[unit]}`;
+}
+
+function milliseconds(value) {
+  return value >= 999.5 ? `${number(value / 1000)}${NBSP}s` : `${number(value)}${NBSP}ms`;
+}
+
+const formats = {
+  ms: milliseconds,
+  s: (value) => `${number(value)}${NBSP}s`,
+  percent,
+  bytes,
+  count: (value) => (Number.isInteger(value) ? grouped(value, 0) : number(value)),
+  number,
+};
+
+// Scales: a function from values to pixels, with its ticks.
+
+function linearScale(low, high, from, to, wanted) {
+  if (high <= low) high = low + (low === 0 ? 1 : Math.abs(low) * 0.1);
+  const raw = (high - low) / wanted;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw * 0.999);
+  const ticks = [];
+  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index += 1) {
+    ticks.push(Number((index * step).toPrecision(12)));
+  }
+  const scale = (value) => from + ((value - low) / (high - low)) * (to - from);
+  scale.ticks = ticks;
+  scale.invert = (pixel) => low + ((pixel - from) / (to - from)) * (high - low);
+  return scale;
+}
+
+function logScale(low, high, from, to, wanted) {
+  if (high <= low) high = low * 10;
+  const [first, last] = [Math.log10(low), Math.log10(high)];
+  const factors = (last - first) * 3 > wanted * 1.6 ? [1] : [1, 2, 5];
+  let ticks = [];
+  for (let power = Math.floor(first); power <= Math.ceil(last); power += 1) {
+    for (const factor of factors) ticks.push(Number((factor * 10 ** power).toPrecision(6)));
+  }
+  ticks = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+  const every = Math.ceil(ticks.length / (wanted * 1.6));
+  const scale = (value) => from + ((Math.log10(Math.max(value, low)) - first) / (last - first)) * (to - from);
+  scale.ticks = ticks.filter((_, index) => index % every === 0);
+  scale.invert = (pixel) => 10 ** (first + ((pixel - from) / (to - from)) * (last - first));
+  return scale;
+}
+
+// The tooltip. `spots` are places with lines of text; mouse and arrow keys move among them.
+
+function tip(box) {
+  return html(box, "div", { class: "tip", role: "status", hidden: "" });
+}
+
+function showTip(element, box, x, title, lines) {
+  element.replaceChildren();
+  html(element, "strong", {}, title);
+  for (const line of lines) {
+    const row = html(element, "div");
+    if (line.run !== undefined) key(row, line.run);
+    html(row, "span", {}, line.name);
+    html(row, "span", { class: "amount" }, line.amount);
+  }
+  element.hidden = false;
+  const room = box.clientWidth;
+  const width = element.offsetWidth;
+  element.style.left = `${Math.max(0, x + width + 24 > room ? x - width - 14 : x + 14)}px`;
+  element.style.top = "8px";
+}
+
+function steer(surface, count, show, hide, fromPointer) {
+  let at = -1;
+  const go = (index) => {
+    at = Math.max(0, Math.min(count - 1, index));
+    show(at);
+  };
+  surface.setAttribute("tabindex", "0");
+  surface.addEventListener("keydown", (event) => {
+    const jump = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
+    if (jump) go(at < 0 ? 0 : at + jump);
+    else if (event.key === "Home") go(0);
+    else if (event.key === "End") go(count - 1);
+    else if (event.key === "Escape") hide();
+    else return;
+    event.preventDefault();
+  });
+  surface.addEventListener("pointermove", (event) => {
+    const index = fromPointer(event);
+    if (index < 0) hide();
+    else go(index);
+  });
+  surface.addEventListener("pointerleave", hide);
+  surface.addEventListener("blur", hide);
+}
+
+function pointerX(surface, event) {
+  const bounds = surface.getBoundingClientRect();
+  return ((event.clientX - bounds.left) / bounds.width) * surface.viewBox.baseVal.width;
+}

@@ -1,0 +1,160 @@
+// Charts of lines: one or more panels over one axis, bands, dashes for measures, marks for runs.
+function drawLines(box, figure, series) {
+  const width = Math.max(300, box.clientWidth);
+  const formatX = formats[figure.x.format];
+  const left = 62;
+  const right = 14;
+  const chosen = box.scaleChoice ?? {};
+  const logX = chosen.x ?? figure.x.scale === "log";
+  const logY = chosen.y ?? figure.panels[0].y.scale === "log";
+
+  const tools = html(box, "div", { class: "tools" });
+  if (figure.measures.length > 1) {
+    figure.measures.forEach((name, index) => {
+      const entry = html(tools, "span", { class: "entry" });
+      const sample = svg(entry, "svg", { viewBox: "0 0 30 12", "aria-hidden": "true" });
+      svg(sample, "path", { d: "M2 6H28", class: `series dash-${index}` });
+      entry.append(name);
+    });
+  }
+  const toggle = (axis, on, text) => {
+    const button = html(tools, "button", { type: "button", "aria-pressed": on, class: axis === "x" ? "push" : "" }, text);
+    button.classList.toggle("push", !tools.querySelector("button.push") || axis === "x");
+    button.addEventListener("click", () => {
+      box.scaleChoice = { ...chosen, [axis]: !on };
+      redraw(box, figure);
+    });
+  };
+  if (figure.x.canBeLog) toggle("x", logX, `log ${figure.x.label}`);
+  if (figure.panels[0].y.canBeLog) toggle("y", logY, "log scale");
+  if (!tools.childElementCount) tools.remove();
+
+  const gap = 34;
+  const heights = figure.panels.map((panel) => panel.height);
+  const height = heights.reduce((sum, each) => sum + each + gap, 0) + 24;
+  const surface = svg(box, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "lines" });
+  surface.setAttribute("aria-label", `${figure.title}. ${series.length} lines. Arrow keys move along the ${figure.x.label}.`);
+
+  const allX = series.flatMap((each) => each.x);
+  const [lowX, highX] = domain(allX, figure.x, logX, figure.x.format === "s");
+  const scaleX = (logX ? logScale : linearScale)(lowX, highX, left, width - right, Math.max(3, width / 95));
+  let top = 22;
+  const scalesY = figure.panels.map((panel, index) => {
+    const mine = series.filter((each) => each.panel === index);
+    const values = mine.flatMap((each) => each.y.concat(each.low ?? [], each.high ?? []));
+    const [low, high] = domain(values, panel.y, logY, false);
+    const bottom = top + panel.height;
+    const scale = (logY ? logScale : linearScale)(low, high, bottom, top, panel.height / 46);
+    svg(surface, "text", { x: 0, y: top - 9 }, panel.y.label);
+    for (const tick of scale.ticks) {
+      const y = scale(tick);
+      svg(surface, "path", { d: `M${left} ${y}H${width - right}`, class: tick === 0 ? "axis" : "grid" });
+      svg(surface, "text", { x: left - 8, y: y + 4, "text-anchor": "end" }, formats[panel.y.format](tick));
+    }
+    for (const tick of scaleX.ticks) {
+      svg(surface, "path", { d: `M${scaleX(tick)} ${top}V${bottom}`, class: "grid" });
+      if (index === figure.panels.length - 1) {
+        svg(surface, "text", { x: scaleX(tick), y: bottom + 17, "text-anchor": "middle" }, formatX(tick));
+      }
+    }
+    for (const each of mine) drawSeries(surface, each, scaleX, scale, logY ? low : -Infinity);
+    top = bottom + gap;
+    return scale;
+  });
+  svg(surface, "text", { x: width - right, y: height - 4, "text-anchor": "end" }, figure.x.label);
+  addCursor(box, surface, figure, series, scaleX, formatX, [22, top - gap]);
+  return scalesY;
+}
+
+function domain(values, axis, log, tight) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const value of values) {
+    if (value === null || (log && value <= 0)) continue;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  if (low === Infinity) return log ? [1, 10] : [0, 1];
+  if (log) return [low, high];
+  if (axis.top !== null) high = axis.top;
+  if (axis.zoom && low > 0.5) return [1 - niceAbove((1 - low) * 1.15), 1];
+  if (tight && low > 0 && low > (high - low) * 0.25) return [low, high];
+  return [Math.min(0, low), high];
+}
+
+function niceAbove(value) {
+  if (value <= 0) return 0.05;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= value);
+}
+
+function drawSeries(surface, each, scaleX, scaleY, least) {
+  const group = svg(surface, "g", { class: colourOf(each.run), "data-run": each.run });
+  const inside = (value) => value !== null && value !== undefined && value > least;
+  const path = (values) => {
+    let text = "";
+    let before = null;
+    values.forEach((value, index) => {
+      if (!inside(value)) {
+        before = null;
+        return;
+      }
+      const [x, y] = [scaleX(each.x[index]).toFixed(1), scaleY(value).toFixed(1)];
+      text += before === null ? `M${x} ${y}` : each.step ? `H${x}V${y}` : `L${x} ${y}`;
+      before = value;
+    });
+    return text;
+  };
+  if (each.low) {
+    const back = each.x.map((x, index) => [x, each.low[index]]).reverse();
+    const area = path(each.high) + back.filter(([, y]) => inside(y)).map(([x, y]) => `L${scaleX(x).toFixed(1)} ${scaleY(y).toFixed(1)}`).join("");
+    svg(group, "path", { d: `${area}Z`, class: "band" });
+  }
+  svg(group, "path", { d: path(each.y), class: `series dash-${each.measure ?? 0}` });
+  const spots = each.y.length < 3 ? 1 : 6;
+  const every = each.y.length / spots;
+  for (let at = (0.35 + (each.run % COLOURS) * 0.09) * every; at < each.y.length; at += every) {
+    const index = Math.min(each.y.length - 1, Math.floor(at));
+    if (!inside(each.y[index])) continue;
+    const place = `translate(${scaleX(each.x[index])} ${scaleY(each.y[index])})`;
+    svg(group, "use", { href: markOf(each.run), class: "mark", transform: place });
+  }
+}
+
+function addCursor(box, surface, figure, series, scaleX, formatX, [top, bottom]) {
+  const grid = [...new Set(series.flatMap((each) => each.x))].sort((a, b) => a - b);
+  const cursor = svg(surface, "path", { class: "cursor", visibility: "hidden" });
+  const bubble = tip(box);
+  const hide = () => {
+    bubble.hidden = true;
+    cursor.setAttribute("visibility", "hidden");
+  };
+  const show = (index) => {
+    const x = scaleX(grid[index]);
+    cursor.setAttribute("d", `M${x} ${top}V${bottom}`);
+    cursor.setAttribute("visibility", "visible");
+    const lines = series.map((each) => {
+      const at = nearest(each.x, grid[index]);
+      const format = formats[figure.panels[each.panel].y.format];
+      const told = (value) => (value === null || value === undefined ? "none" : format(value));
+      let amount = told(each.y[at]);
+      if (each.low) amount += ` (${told(each.low[at])} to ${told(each.high[at])})`;
+      const measure = figure.measures[each.measure] ?? (figure.panels.length > 1 ? figure.panels[each.panel].y.label : "");
+      return { run: each.run, name: [data.runs[each.run], measure].filter(Boolean).join(", "), amount };
+    });
+    const scaled = (x / surface.viewBox.baseVal.width) * surface.clientWidth;
+    showTip(bubble, box, scaled, `${figure.x.label} ${formatX(grid[index])}`, lines);
+  };
+  steer(surface, grid.length, show, hide, (event) => nearest(grid, scaleX.invert(pointerX(surface, event))));
+}
+
+function nearest(sorted, wanted) {
+  let low = 0;
+  let high = sorted.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && wanted - sorted[low - 1] < sorted[low] - wanted ? low - 1 : low;
+}

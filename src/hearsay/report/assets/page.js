@@ -1,0 +1,75 @@
+// The page: which runs and which topic are shown, and when charts are drawn.
+const drawers = {
+  lines: drawLines,
+  bars: drawBars,
+  stacks: drawStacks,
+  histogram: drawHistogram,
+  mesh: drawMesh,
+  spread: drawSpread,
+};
+const shown = { topic: 0, runs: new Set(data.runs.keys()) };
+
+function redraw(box, figure) {
+  box.replaceChildren();
+  const series = figure.series.filter((each) => each.topic === shown.topic && shown.runs.has(each.run));
+  if (series.length) drawers[figure.kind](box, figure, series);
+  const reasons = new Map();
+  for (const run of shown.runs) {
+    if (series.some((each) => each.run === run)) continue;
+    const known = figure.absent.find((each) => each.run === run && each.topic === shown.topic);
+    const reason = known ? known.reason : figure.missing;
+    reasons.set(reason, [...(reasons.get(reason) ?? []), data.runs[run]]);
+  }
+  for (const [reason, names] of reasons) {
+    html(box, "p", { class: "missing" }, data.runs.length > 1 ? `${names.join(", ")}: ${reason}` : reason);
+  }
+}
+
+function redrawAll() {
+  for (const element of document.querySelectorAll("main [data-topic], main [data-run]")) {
+    const { topic, run } = element.dataset;
+    const runs = run === undefined ? [] : run.split(" ").map(Number);
+    const otherTopic = topic !== undefined && Number(topic) !== shown.topic;
+    element.hidden = otherTopic || (runs.length > 0 && !runs.some((each) => shown.runs.has(each)));
+  }
+  for (const figure of data.figures) redraw(document.querySelector(`#${figure.id} .chart`), figure);
+}
+
+function start() {
+  document.documentElement.classList.add("scripted");
+  for (const input of document.querySelectorAll(".toolbar input[data-run]")) {
+    input.checked = true;
+    input.addEventListener("change", () => {
+      const run = Number(input.dataset.run);
+      if (input.checked) shown.runs.add(run);
+      else shown.runs.delete(run);
+      redrawAll();
+    });
+  }
+  const picker = document.getElementById("topic");
+  if (picker) {
+    picker.value = "0";
+    picker.addEventListener("change", () => {
+      shown.topic = Number(picker.value);
+      redrawAll();
+    });
+  }
+  for (const link of document.querySelectorAll('a[href^="#table-"]')) {
+    link.addEventListener("click", () => {
+      document.querySelector(link.hash).open = true;
+    });
+  }
+  redrawAll();
+  let width = innerWidth;
+  let waiting = 0;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(redrawAll, 150);
+  });
+  // For tests: the formats, which must say what the words say.
+  window.hearsay = { formats };
+}
+
+start();

@@ -1,0 +1,7 @@
+"""What keeps a report from being written, in one line a person can act on."""
+
+from __future__ import annotations
+
+
+class ReportError(Exception):
+    """A run that cannot be reported, or a report that cannot be written. The message names the path."""

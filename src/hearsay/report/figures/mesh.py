@@ -1,0 +1,112 @@
+"""The mesh: how many links nodes have, as the run goes on and in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+from typing import Any
+
+from hearsay.pipeline.tables import DEGREES, MESH
+from hearsay.report import thinning
+from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
+from hearsay.report.numbers import percent, plural
+from hearsay.report.run import US_PER_S, Row, Run, View
+from hearsay.trace.arrow import compute
+
+MOST_BARS = 30
+NO_MESH = "no mesh: no node has a link."
+
+
+def degree_over_time(runs: Sequence[Run]) -> Figure:
+    series: list[dict[str, Any]] = []
+    notes: list[tuple[View, str]] = []
+    absent: list[tuple[View, str]] = []
+    for run in runs:
+        table = run.read(MESH)
+        for view in run.views:
+            rows = view.rows(table).sort_by("time_us")
+            if not len(rows):
+                continue
+            if not compute.max(rows.column("degree_max")).as_py():
+                absent.append((view, NO_MESH))
+                continue
+            notes.append((view, _last_look(rows.slice(len(rows) - 1).to_pylist()[0])))
+            rows = rows.take(thinning.evenly(len(rows), thinning.BUCKETS))
+            series.append(
+                {
+                    **place(view),
+                    "panel": 0,
+                    "x": numbers((column(rows, "time_us") - run.start_us) / US_PER_S),
+                    "y": numbers(column(rows, "degree_mean")),
+                    "low": numbers(column(rows, "degree_min")),
+                    "high": numbers(column(rows, "degree_max")),
+                }
+            )
+    return Figure(
+        id="mesh",
+        title="Mesh degree over time",
+        question="Does the mesh form, and does it hold?",
+        kind="lines",
+        source=MESH,
+        series=series,
+        x=Axis("time", "s"),
+        panels=[Panel(Axis("links per node: mean; band from least to most", "number"))],
+        notes=notes,
+        absent=absent,
+    )
+
+
+def degree_histogram(runs: Sequence[Run]) -> Figure:
+    found: list[tuple[View, dict[int, float]]] = []
+    absent: list[tuple[View, str]] = []
+    for run in runs:
+        table = run.read(DEGREES, "topic", "time_us", "degree", "nodes")
+        for view in run.views:
+            rows = view.rows(table)
+            if not len(rows):
+                continue
+            last = rows.filter(compute.equal(rows.column("time_us"), compute.max(rows.column("time_us"))))
+            degrees, nodes = column(last, "degree"), column(last, "nodes")
+            if not degrees.any():
+                absent.append((view, NO_MESH))
+            elif nodes.sum():
+                pairs = zip(degrees.astype(int).tolist(), (nodes / nodes.sum()).tolist(), strict=True)
+                found.append((view, dict(pairs)))
+    highest = max((max(shares) for _, shares in found), default=0)
+    width = highest // MOST_BARS + 1
+    starts = range(0, highest + 1, width)
+    categories = [str(start) if width == 1 else f"{start}–{start + width - 1}" for start in starts]
+    series = [
+        {
+            **place(view),
+            "categories": categories,
+            "values": numbers(
+                sum(shares.get(degree, 0.0) for degree in range(start, start + width)) for start in starts
+            ),
+        }
+        for view, shares in found
+    ]
+    return Figure(
+        id="degrees",
+        title="Mesh degrees in the end",
+        question="How many links do nodes have?",
+        kind="histogram",
+        source=DEGREES,
+        series=series,
+        x=Axis("links of a node at the last sampled time", "count"),
+        panels=[Panel(Axis("share of the nodes", "percent"))],
+        absent=absent,
+    )
+
+
+def _last_look(row: Row) -> str:
+    parts: list[str] = []
+    if row["components"] is not None:
+        parts.append("all in one piece" if row["components"] == 1 else f"in {plural(row['components'], 'piece')}")
+        if row["components"] != 1 and row["largest_share"] is not None:
+            parts[-1] += f", the largest with {percent(row['largest_share'])} of the nodes"
+    if row["diameter"] is not None:
+        parts.append(f"diameter {row['diameter']}")
+    if row["symmetric_share"] is not None and not isnan(row["symmetric_share"]):
+        parts.append(f"{percent(row['symmetric_share'])} of the links are mutual")
+    return "in the end " + "; ".join(parts) if parts else "its shape was not measured"

@@ -1,0 +1,371 @@
+"""The page: answers in words first, then the runs in a table, then the figures with their data and definitions.
+
+Rules:
+
+* One file, no network: a policy in the page forbids every request; only this page's own script and style run.
+* The words are HTML and need no script. Charts are data, drawn by the page's script.
+* What belongs to one topic carries `data-topic`; the script shows the chosen one, without a script all are shown.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from importlib.metadata import version
+from importlib.resources import files
+
+from hearsay.pipeline.tables import QUALITY, MetricTable
+from hearsay.report.answers import QUESTIONS, Question, caveats
+from hearsay.report.comparison import MEASURES, best, lines
+from hearsay.report.definitions import definitions
+from hearsay.report.figure import Figure
+from hearsay.report.markup import Html, join, json_for_script, tag, visible
+from hearsay.report.numbers import count, plural, seconds
+from hearsay.report.run import Row, Run, Selection
+
+SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "page.js")
+COLOURS = 8
+PREVIEW_ROWS = 12
+
+_NOT_MEASURED = Html('<span class="faint" title="not measured">n/m</span>')
+
+
+def page(selection: Selection, figures: Sequence[Figure]) -> str:
+    style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_source_hash(style)}'; script-src '{_source_hash(script)}'"
+    )
+    head = join(
+        [
+            Html('<meta charset="utf-8">'),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Html('<meta name="color-scheme" content="light dark">'),
+            Html('<meta name="referrer" content="no-referrer">'),
+            tag("title", _title(selection)),
+            tag("style", Html(style)),
+        ]
+    )
+    body = join(
+        [
+            _marks(),
+            _header(selection),
+            _toolbar(selection),
+            tag(
+                "main",
+                _caveats(selection),
+                _answers(selection),
+                _comparison(selection),
+                _figures(selection, figures),
+                _quality(selection),
+                _definitions(),
+            ),
+            tag("footer", f"Written by hearsay {version('hearsay')}. This file is whole: it loads nothing."),
+            tag("script", _data(selection, figures), type="application/json", id="data"),
+            tag("script", Html(script)),
+        ]
+    )
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>{body}</body>\n</html>\n'
+
+
+def _title(selection: Selection) -> str:
+    if len(selection.runs) == 1:
+        return f"{visible(selection.runs[0].label)} – Hearsay report"
+    return f"{len(selection.runs)} runs – Hearsay report"
+
+
+def _header(selection: Selection) -> Html:
+    title = tag("h1", "Hearsay report")
+    if len(selection.runs) > 1:
+        return tag("header", title)
+    run = selection.runs[0]
+    row = run.headlines[0] if run.headlines else {"router": None, "nodes": None, "seconds": None}
+    facts = [
+        "router unknown" if row["router"] is None else str(row["router"]),
+        "nodes unknown" if row["nodes"] is None else plural(row["nodes"], "node"),
+        "length unknown" if row["seconds"] is None else seconds(row["seconds"]),
+    ]
+    return tag(
+        "header",
+        title,
+        tag("p", _named(selection, 0), tag("span", f" {', '.join(facts)}", class_="faint"), class_="subject"),
+    )
+
+
+def _toolbar(selection: Selection) -> Html:
+    switches = [
+        tag(
+            "label",
+            Html(f'<input type="checkbox" checked data-run="{index}">'),
+            _key(index),
+            " ",
+            _name(run.label),
+        )
+        for index, run in enumerate(selection.runs)
+    ]
+    options = [tag("option", _shortened(name, 60), value=place) for place, name in enumerate(selection.topics)]
+    picker = tag("label", "Topic ", tag("select", *options, id="topic"), class_="picker")
+    left_out = (
+        tag("span", f"and {plural(selection.left_out, 'smaller topic')} in the table only", class_="faint")
+        if selection.left_out
+        else ""
+    )
+    shown_runs = tag("div", *switches, class_="switches") if len(switches) > 1 else ""
+    shown_topics = join([picker, left_out]) if len(selection.topics) > 1 else ""
+    if not shown_runs and not shown_topics:
+        return Html("")
+    return tag("nav", shown_runs, shown_topics, class_="toolbar", aria_label="What is shown")
+
+
+def _caveats(selection: Selection) -> Html:
+    items: list[Html] = []
+    for index, run in enumerate(selection.runs):
+        for warning in caveats(run, _findings(run)):
+            items.append(tag("li", _key(index), " ", _name(run.label), ": ", warning))
+    if not items:
+        return Html("")
+    return tag("section", tag("h2", "Before you read on"), tag("ul", *items), class_="caveats", id="caveats")
+
+
+def _answers(selection: Selection) -> Html:
+    rows: list[Html] = []
+    for question in QUESTIONS:
+        links = [tag("a", _LINKS[id_], href=f"#{id_}") for id_ in question.figures]
+        links.append(tag("a", "definition", href=f"#definition-{question.definition}"))
+        rows.append(
+            tag(
+                "article",
+                tag("h3", question.word, tag("small", question.question)),
+                tag("div", *_sentences(selection, question), class_="words"),
+                tag("p", *_between(links, " · "), class_="links"),
+                id=f"answer-{question.word.lower().replace(' ', '-')}",
+            )
+        )
+    return tag("section", tag("h2", "Seven answers"), tag("div", *rows, class_="card answers"), id="answers")
+
+
+def _sentences(selection: Selection, question: Question) -> list[Html]:
+    """The answers, topic by topic; runs of which the same is said stand together."""
+    said: dict[tuple[int, str], list[int]] = {}
+    for run in selection.runs:
+        for view in run.views:
+            said.setdefault((view.place, question.answer(selection.runs, view)), []).append(view.run)
+    return [
+        tag(
+            "p",
+            tag("span", *_between([_named(selection, run) for run in runs], ", "), ":", class_="who")
+            if len(selection.runs) > 1
+            else "",
+            tag("span", _topic_words(selection, place), class_="topic"),
+            tag("span", text, class_="text"),
+            class_="answer",
+            data_topic=place,
+            data_run=" ".join(map(str, runs)),
+        )
+        for (place, text), runs in sorted(said.items(), key=lambda item: (item[0][0], item[1]))
+    ]
+
+
+def _named(selection: Selection, run: int) -> Html:
+    return join([_key(run), _name(selection.runs[run].label)])
+
+
+_LINKS = {
+    "latency": "latency",
+    "latency-over-time": "over time",
+    "compared": "table",
+    "churn": "timeline",
+    "copies": "copies",
+    "control": "control",
+    "load": "load",
+    "state": "state",
+}
+
+
+def _topic_words(selection: Selection, place: int) -> str:
+    return f"{selection.topics[place]}: " if len(selection.topics) > 1 else ""
+
+
+def _comparison(selection: Selection) -> Html:
+    shown, total = lines(selection)
+    several_topics = len({line.topic for line in shown}) > 1
+    head = [tag("th", "run", scope="col")]
+    if several_topics:
+        head.append(tag("th", "topic", scope="col"))
+    head.append(tag("th", "router", scope="col"))
+    head += [tag("th", measure.title, scope="col", class_="number") for measure in MEASURES]
+    body: list[Html] = []
+    for line in shown:
+        cells = [tag("th", _key(line.run), " ", _name(selection.runs[line.run].label), scope="row")]
+        if several_topics:
+            cells.append(tag("td", _name(line.topic)))
+        cells.append(tag("td", line.row["router"] or "unknown"))
+        for measure in MEASURES:
+            value = line.row[measure.key]
+            text = _NOT_MEASURED if value is None else measure.show(value)
+            is_best = best(measure, line, shown)
+            cells.append(tag("td", tag("b", text) if is_best else text, class_="number"))
+        body.append(tag("tr", *cells, data_run=line.run))
+    note = (
+        "Bold: the best of its column" + (" within the topic" if several_topics else "") + ". "
+        if any(best(measure, line, shown) for measure in MEASURES for line in shown)
+        else ""
+    )
+    note += "n/m: not measured."
+    if total > len(shown):
+        note += f" {count(len(shown))} of {count(total)} lines."
+    return tag(
+        "section",
+        tag("h2", "The runs side by side" if len(selection.runs) > 1 else "The run in figures"),
+        _scrolling(tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body)), "Figures of all runs"),
+        tag("p", note, class_="faint"),
+        id="compared",
+    )
+
+
+def _figures(selection: Selection, figures: Sequence[Figure]) -> Html:
+    shown = [
+        tag(
+            "figure",
+            tag("figcaption", tag("h3", each.title), tag("p", each.question, class_="question")),
+            tag("div", tag("p", "The charts need JavaScript.", class_="faint"), class_="chart"),
+            _notes(selection, each),
+            tag("p", tag("a", "definition", href=f"#definition-{each.source.name}"), class_="links"),
+            _preview(selection, each.source, f"table-{each.id}"),
+            class_="card wide" if each.wide else "card",
+            id=each.id,
+        )
+        for each in figures
+    ]
+    return tag("section", tag("h2", "Figures"), tag("div", *shown, class_="figures"), id="figures")
+
+
+def _notes(selection: Selection, shown: Figure) -> Html:
+    notes = [
+        tag(
+            "li",
+            _key(view.run) if len(selection.runs) > 1 else "",
+            " ",
+            tag("span", _topic_words(selection, view.place), class_="topic"),
+            note,
+            data_topic=view.place,
+            data_run=view.run,
+        )
+        for view, note in shown.notes
+    ]
+    return tag("ul", *notes, class_="notes") if notes else Html("")
+
+
+def _preview(selection: Selection, table: MetricTable, id_: str) -> Html:
+    parts: list[Html] = []
+    total = 0
+    for index, run in enumerate(selection.runs):
+        first, rows = run.preview(table, PREVIEW_ROWS)
+        total += rows
+        said = f"{count(len(first))} of {plural(rows, 'row')} of metrics/{table.name}"
+        parts.append(tag("p", _key(index), " ", _name(run.label), f": {said}"))
+        if rows:
+            columns = [name for name in table.names if name != "run"]
+            head = tag("tr", *(tag("th", name, scope="col") for name in columns))
+            body = [tag("tr", *(_cell(row[name]) for name in columns)) for row in first.to_pylist()]
+            parts.append(
+                _scrolling(tag("table", tag("thead", head), tag("tbody", *body)), f"First rows of {table.name}")
+            )
+    summary = tag("summary", f"Data: {table.name} ({plural(total, 'row')})")
+    return tag(
+        "details", summary, tag("p", f"{table.title[0].upper()}{table.title[1:]}."), *parts, id=id_, class_="data"
+    )
+
+
+def _cell(value: object) -> Html:
+    if value is None or value != value:
+        return tag("td", "–", class_="faint number")
+    if isinstance(value, float):
+        return tag("td", f"{value:.6g}", class_="number")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return tag("td", str(value), class_="number")
+    return tag("td", _name(str(value)))
+
+
+def _findings(run: Run) -> list[Row]:
+    return [row for row in run.read(QUALITY).to_pylist() if row["rows"]]
+
+
+def _quality(selection: Selection) -> Html:
+    return tag(
+        "section",
+        tag("h2", "Quality of the traces"),
+        tag("p", definitions()["quality"].text, class_="faint"),
+        _preview(selection, QUALITY, "table-quality"),
+        id="quality",
+    )
+
+
+def _definitions() -> Html:
+    entries: list[Html] = []
+    for key, defined in definitions().items():
+        entries += [tag("dt", defined.word, id=f"definition-{key}"), tag("dd", defined.text)]
+    return tag("section", tag("h2", "Definitions"), tag("dl", *entries), id="definitions")
+
+
+def _data(selection: Selection, figures: Sequence[Figure]) -> Html:
+    return json_for_script(
+        {
+            "runs": [_shortened(run.label, 40) for run in selection.runs],
+            "figures": [each.to_json() for each in figures],
+        }
+    )
+
+
+def _name(name: str) -> Html:
+    """A name from outside; isolated, so that its direction does not disturb the text around it."""
+    return tag("bdi", name, class_="name", title=name)
+
+
+def _shortened(name: str, most: int) -> str:
+    text = visible(name)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _key(run: int) -> Html:
+    """The colour and the mark of a run."""
+    mark = (run + run // COLOURS) % COLOURS
+    attributes = f'class="key run-{run % COLOURS}" viewBox="-6 -6 12 12" aria-hidden="true"'
+    return Html(f'<svg {attributes}><use href="#mark-{mark}"/></svg>')
+
+
+def _marks() -> Html:
+    shapes = (
+        '<circle r="4.2"/>',
+        '<rect x="-3.8" y="-3.8" width="7.6" height="7.6"/>',
+        '<path d="M0-5 4.8 4H-4.8Z"/>',
+        '<path d="M0-5.4 5.4 0 0 5.4-5.4 0Z"/>',
+        '<path d="M0 5 4.8-4H-4.8Z"/>',
+        '<path d="M-1.6-5h3.2v3.4H5v3.2H1.6V5h-3.2V1.6H-5v-3.2h3.4Z"/>',
+        '<path d="M0-5.2 5-1.6 3.1 4.3H-3.1L-5-1.6Z"/>',
+        '<path d="M-4.6-2.6-2.6-4.6 0-2 2.6-4.6 4.6-2.6 2 0 4.6 2.6 2.6 4.6 0 2-2.6 4.6-4.6 2.6-2 0Z"/>',
+    )
+    symbols = "".join(f'<g id="mark-{number}">{shape}</g>' for number, shape in enumerate(shapes))
+    return Html(f'<svg width="0" height="0" class="unseen" aria-hidden="true"><defs>{symbols}</defs></svg>')
+
+
+def _scrolling(table: Html, label: str) -> Html:
+    return tag("div", table, class_="scrolling", tabindex=0, role="region", aria_label=label)
+
+
+def _between(items: Iterable[Html], separator: str) -> list[object]:
+    parts: list[object] = []
+    for item in items:
+        parts += [separator, item]
+    return parts[1:]
+
+
+def _asset(name: str) -> str:
+    return files("hearsay.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _source_hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,233 @@
+"""Runs that were analysed: their result tables, read when a figure asks for them.
+
+Rules:
+
+* Only `hearsay.pipeline.tables` says what the tables hold. A column that is missing or a file that cannot be read is
+  an error with its path; a table that is not there is empty, and its figures say so.
+* A view is a run and one of its topics. Topics of different runs belong together by name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+
+from hearsay.pipeline.tables import BALANCE, CHURN, HEADLINE, MESSAGES, METRICS_FOLDER, MetricTable
+from hearsay.report.errors import ReportError
+from hearsay.trace.arrow import compute, pa
+from hearsay.trace.run_folder import DICTIONARIES
+
+dataset: Any = pyarrow.dataset
+
+MOST_TOPICS = 6
+MOST_VIEWS = 36
+"""Views whose charts keep the report below 5 MB: the more runs, the fewer topics can be chosen."""
+SUCCESS = "_SUCCESS"
+SCRIPT_ROLE = "script"
+US_PER_S = 1_000_000
+
+_A_DAY_US = 86_400 * US_PER_S
+
+_ARROW_TYPES = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+}
+
+Row = Mapping[str, Any]
+
+
+def arrow_schema(table: MetricTable) -> Any:
+    """The Arrow schema of a result table."""
+    return pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in table.columns])
+
+
+@dataclass(frozen=True)
+class View:
+    """What one line of a chart is about: a topic of a run. `place` is the topic's place in the report's list."""
+
+    run: int
+    place: int
+    topic: int
+    headline: Row
+    nodes: int | None
+    """The topic's nodes: its members and whoever sent for it."""
+    alone: bool
+    """The run has no other topic."""
+
+    def rows(self, table: Any) -> Any:
+        """The rows of the topic."""
+        return table.filter(compute.equal(table.column("topic"), self.topic))
+
+    def rows_and_loose(self, table: Any) -> Any:
+        """The same, with those that name no topic (IWANT, connections) where they can only be this topic's."""
+        if not self.alone:
+            return self.rows(table)
+        return table.filter(compute.equal(compute.fill_null(table.column("topic"), self.topic), self.topic))
+
+
+@dataclass
+class Run:
+    """A run of the report. `label` tells it from the others."""
+
+    folder: Path
+    label: str
+    headlines: list[Row]
+    views: list[View] = field(default_factory=list[View])
+
+    def read(self, table: MetricTable, *columns: str) -> Any:
+        """A table as Arrow; all columns unless some are named. A table that is not there has no rows."""
+        return _read(self.folder, table, columns or table.names)
+
+    def preview(self, table: MetricTable, limit: int) -> tuple[Any, int]:
+        """The first rows of a table, and how many there are."""
+        source = _open(self.folder, table)
+        if source is None:
+            return arrow_schema(table).empty_table(), 0
+        try:
+            return source.head(limit, columns=list(table.names)), source.count_rows()
+        except (OSError, pa.ArrowInvalid) as error:
+            raise _unreadable(self.folder, table, error) from error
+
+    def nodes_of(self, headline: Row) -> int | None:
+        """The nodes of a topic, as the balance of their load counts them; of the run, where it says nothing."""
+        return self._balanced.get(headline["topic"]) or headline["nodes"]
+
+    def without_scripts(self, table: Any) -> Any:
+        """Rows of nodes: a script that hands messages in sends, too, but is none."""
+        return table.filter(compute.invert(compute.is_in(table.column("node"), self._scripts)))
+
+    @cached_property
+    def _balanced(self) -> dict[int | None, int]:
+        return {row["topic"]: row["nodes"] for row in self.read(BALANCE, "topic", "nodes").to_pylist()}
+
+    @cached_property
+    def _scripts(self) -> Any:
+        path = self.folder / DICTIONARIES / "peers.parquet"
+        if not path.is_file():
+            return pa.array([], pa.int32())
+        try:
+            table = dataset.dataset(path, format="parquet").to_table(filter=dataset.field("role") == SCRIPT_ROLE)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise ReportError(f"{path}: cannot be read ({_first_line(error)})") from error
+        return table.column("peer").combine_chunks()
+
+    @cached_property
+    def start_us(self) -> int:
+        """Where charts start the run's clock: at zero, or with real nodes' clocks at the first whole second."""
+        seconds = compute.min(self.read(CHURN, "second").column("second")).as_py()
+        published = compute.min(self.read(MESSAGES, "published_us").column("published_us")).as_py()
+        starts = [] if seconds is None else [seconds * US_PER_S]
+        if published is not None:
+            starts.append(published // US_PER_S * US_PER_S)
+        return min(starts) if starts and min(starts) > _A_DAY_US else 0
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a report is about: its runs with their views, and the topics that one can choose."""
+
+    runs: Sequence[Run]
+    topics: Sequence[str]
+    left_out: int
+    """How many topics there are beyond those one can choose."""
+
+
+def open_runs(folders: Sequence[Path]) -> Selection:
+    """The runs of these folders, with views for the topics with the most messages."""
+    runs = [_open_run(folder) for folder in folders]
+    _tell_apart(runs)
+    messages: dict[str, int] = {}
+    for run in runs:
+        for row in run.headlines:
+            messages[topic_name(row)] = messages.get(topic_name(row), 0) + (row["messages"] or 0)
+    by_size = sorted(messages, key=lambda name: (-messages[name], name))
+    topics = by_size[: max(1, min(MOST_TOPICS, MOST_VIEWS // len(runs)))]
+    for index, run in enumerate(runs):
+        run.views = [
+            View(index, place, row["topic"], row, run.nodes_of(row), len(run.headlines) == 1)
+            for place, topic in enumerate(topics)
+            for row in run.headlines
+            if topic_name(row) == topic
+        ]
+    return Selection(runs, topics, len(by_size) - len(topics))
+
+
+def topic_name(headline: Row) -> str:
+    name = headline["topic_name"]
+    return f"topic {headline['topic']}" if name is None else str(name)
+
+
+def _open_run(folder: Path) -> Run:
+    if not folder.is_dir():
+        raise ReportError(f"{folder}: there is no such run folder")
+    if _open(folder, HEADLINE) is None:
+        raise ReportError(f"{folder}: this run has not been analysed; run `hearsay analyze {folder}` first")
+    rows: list[Row] = [
+        {key: None if isinstance(value, float) and isnan(value) else value for key, value in row.items()}
+        for row in _read(folder, HEADLINE, HEADLINE.names).to_pylist()
+    ]
+    name = str(rows[0]["run"]) if rows else folder.resolve().name
+    return Run(folder, name, [row for row in rows if row["topic"] is not None])
+
+
+def _tell_apart(runs: Sequence[Run]) -> None:
+    """Runs of one name are told apart by their folders, and where these say the same, by a number."""
+    taken = Counter(run.label for run in runs)
+    for run in runs:
+        if taken[run.label] > 1:
+            run.label = f"{run.label} ({run.folder})"
+    seen: Counter[str] = Counter()
+    for run in runs:
+        seen[run.label] += 1
+        if seen[run.label] > 1:
+            run.label = f"{run.label} #{seen[run.label]}"
+
+
+def _read(folder: Path, table: MetricTable, columns: Sequence[str]) -> Any:
+    source = _open(folder, table)
+    if source is None:
+        return pa.schema([arrow_schema(table).field(name) for name in columns]).empty_table()
+    try:
+        return source.to_table(columns=list(columns))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _unreadable(folder, table, error) from error
+
+
+def _open(folder: Path, table: MetricTable) -> Any:
+    """The files of a finished table with the declared columns, or None if it was not written."""
+    path = _path(folder, table)
+    if not (path / SUCCESS).is_file():
+        return None
+    try:
+        files = sorted(str(file) for file in path.glob("*.parquet"))
+        if not files:
+            return None
+        source = dataset.dataset(files, format="parquet")
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _unreadable(folder, table, error) from error
+    missing = [name for name in table.names if name not in source.schema.names]
+    if missing:
+        raise ReportError(f"{path}: column {missing[0]} is missing; run `hearsay analyze {folder}` again")
+    return source.replace_schema(arrow_schema(table))
+
+
+def _path(folder: Path, table: MetricTable) -> Path:
+    return folder / METRICS_FOLDER / table.name
+
+
+def _unreadable(folder: Path, table: MetricTable, error: Exception) -> ReportError:
+    return ReportError(f"{_path(folder, table)}: cannot be read ({_first_line(error)})")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,72 @@
+"""Curves of millions of values as a few hundred points that draw the same picture."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+CURVE_POINTS = 400
+LOAD_POINTS = 201
+BUCKETS = 240
+
+
+def cdf(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """The share of all weight at or below each value, at most `CURVE_POINTS` points, the smallest and largest kept.
+
+    Half of the points are spread evenly over the values, half over the shares, so neither the body nor the tail of
+    the curve becomes coarse.
+    """
+    if not len(values) or not weights.sum():
+        return np.empty(0), np.empty(0)
+    order = np.argsort(values, kind="stable")
+    distinct, first = np.unique(values[order], return_index=True)
+    shares = np.cumsum(np.add.reduceat(weights[order], first))
+    shares /= shares[-1]
+    if len(distinct) > CURVE_POINTS:
+        half = CURVE_POINTS // 2
+        by_value = np.searchsorted(distinct, _spaced(distinct[0], distinct[-1], half))
+        by_share = np.searchsorted(shares, _spaced(shares[0], 1, half))
+        kept = np.unique(np.concatenate((by_value, by_share)).clip(0, len(distinct) - 1))
+        distinct, shares = distinct[kept], shares[kept]
+    return distinct, shares
+
+
+def sorted_load(values: Floats, nodes: int) -> tuple[Floats, Floats]:
+    """The load at evenly spaced ranks, least first; nodes without a value carry none. Ranks lie between 0 and 1."""
+    loads = np.sort(np.concatenate((np.zeros(max(0, nodes - len(values))), values)))
+    if not len(loads):
+        return np.empty(0), np.empty(0)
+    ranks = np.unique(np.linspace(0, len(loads) - 1, min(LOAD_POINTS, len(loads))).round().astype(np.int64))
+    return ranks / max(1, len(loads) - 1), loads[ranks]
+
+
+def share_of_busiest(values: Floats, nodes: int, part: float) -> float | None:
+    """The share of all load that the busiest `part` of the nodes carries; None where there is no load."""
+    total = float(values.sum())
+    busiest = max(1, round(max(nodes, len(values)) * part))
+    return float(np.sort(values)[::-1][:busiest].sum()) / total if total > 0 else None
+
+
+def buckets(times: Floats) -> list[NDArray[np.int64]]:
+    """The places of values that lie near each other in time: at most `BUCKETS` groups, in order of time."""
+    if not len(times):
+        return []
+    order = np.argsort(times, kind="stable")
+    if len(order) <= BUCKETS:
+        return [order[place : place + 1] for place in range(len(order))]
+    in_order = times[order]
+    edges = _spaced(in_order[0], in_order[-1], BUCKETS + 1)[1:-1]
+    return [group for group in np.split(order, np.searchsorted(in_order, edges)) if len(group)]
+
+
+def evenly(length: int, most: int) -> NDArray[np.int64]:
+    """Places of at most `most` of `length` things, evenly spread, the first and last among them."""
+    if length <= most:
+        return np.arange(length)
+    return np.unique(np.linspace(0, length - 1, most).round().astype(np.int64))
+
+
+def _spaced(low: float, high: float, points: int) -> Floats:
+    return np.linspace(float(low), float(high), points, dtype=np.float64)

@@ -1,0 +1,1 @@
+"""The pubsub wire form: RPCs as protobuf bytes, framing, signatures, message ids, splitting."""

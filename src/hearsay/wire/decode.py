@@ -1,0 +1,252 @@
+"""Protobuf bytes of a peer to an RPC.
+
+Rules:
+
+* Two passes: the first walks the bytes and counts parts and ids, and refuses the RPC when a limit is passed; only
+  the second builds objects.
+* Unknown fields are skipped, a repeated single field counts as its last occurrence, so that a message of old senders
+  with several topics is taken for its last one.
+* Parts that say nothing (no topic, a topic that is not UTF-8, a peer id that is none) are left out and counted.
+* A message keeps its bytes: what is forwarded is what was signed. If they are not in the one canonical order and
+  form, it keeps the canonical ones, which is what other implementations verify and forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hearsay.core.rpc import (
+    FIRST_EXTENSION_FIELD,
+    Control,
+    Extension,
+    Graft,
+    IDontWant,
+    IHave,
+    IWant,
+    Message,
+    PeerInfo,
+    Prune,
+    Rpc,
+    Subscription,
+)
+from hearsay.core.sizes import varint_size
+from hearsay.libp2p.errors import EncodingError
+from hearsay.libp2p.peer_id import check_peer_id
+from hearsay.libp2p.protobuf import DELIMITED, VARINT, walk
+from hearsay.wire.encode import field
+from hearsay.wire.limits import RpcLimits, WireError
+
+MessageIdFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, bytes], bytes]
+"""Computes a message's id from topic, source, sequence number and data."""
+
+Span: TypeAlias = tuple[int, int]
+
+_IDS_FIELD = {1: 2, 2: 1, 5: 1}
+"""In which field IHAVE, IWANT and IDONTWANT keep their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    rpc: Rpc
+    left_out: int
+    """Parts that said nothing."""
+
+
+@dataclass(slots=True)
+class _Spans:
+    """Where the parts are, after the first pass."""
+
+    subscriptions: list[Span]
+    messages: list[Span]
+    control: list[tuple[int, int, int]]
+    """(field, start, stop) of each part of the control message."""
+
+
+def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits) -> Decoded:
+    """The RPC in `data`, or `WireError`."""
+    if len(data) > limits.max_rpc_bytes:
+        raise WireError(f"an RPC of {len(data)} bytes; at most {limits.max_rpc_bytes} are allowed")
+    try:
+        spans = _survey(data, limits)
+        subscriptions = [_subscription(data, *span) for span in spans.subscriptions]
+        messages = [decode_message(data, *span, message_id) for span in spans.messages]
+        control, left_out = _control(data, spans.control) if spans.control else (None, 0)
+    except EncodingError as error:
+        raise WireError(f"an RPC that cannot be read: {error}") from None
+    kept_subscriptions = tuple(part for part in subscriptions if part is not None)
+    kept_messages = tuple(part for part in messages if part is not None)
+    left_out += len(subscriptions) - len(kept_subscriptions) + len(messages) - len(kept_messages)
+    return Decoded(Rpc(kept_subscriptions, kept_messages, control), left_out)
+
+
+def decode_message(data: bytes, start: int, stop: int, message_id: MessageIdFunction) -> Message | None:
+    """The message at `start` … `stop`; None when it has no topic."""
+    source = payload = seqno = topic = signature = key = None
+    last = size = 0
+    ordered = True
+    for number, wire_type, begin, end in walk(data, start, stop):
+        value = data[begin:end] if wire_type == DELIMITED and number < 7 else None
+        if value is None or number <= last:
+            ordered = False
+        if value is None:
+            continue
+        last = number
+        size += 1 + varint_size(end - begin) + end - begin
+        if number == 1:
+            source = value
+        elif number == 2:
+            payload = value
+        elif number == 3:
+            seqno = value
+        elif number == 4:
+            topic = value
+        elif number == 5:
+            signature = value
+        else:
+            key = value
+    if topic is None:
+        return None
+    try:
+        name = topic.decode()
+    except UnicodeDecodeError:
+        return None
+    if ordered and size == stop - start:
+        encoded = data[start:stop]
+    else:
+        parts = enumerate((source, payload, seqno, topic, signature, key), 1)
+        encoded = b"".join([field(number, value) for number, value in parts if value is not None])
+    content = payload or b""
+    return Message(message_id(name, source, seqno, content), name, content, source, seqno, signature, key, encoded)
+
+
+def _survey(data: bytes, limits: RpcLimits) -> _Spans:
+    """The first pass: where everything is, and whether it is too much."""
+    spans = _Spans([], [], [])
+    ids = exchanged = 0
+    for number, wire_type, start, stop in walk(data, 0, len(data)):
+        if wire_type != DELIMITED:
+            continue
+        if number == 1:
+            spans.subscriptions.append((start, stop))
+            _check("subscriptions", len(spans.subscriptions), limits.max_subscriptions)
+        elif number == 2:
+            spans.messages.append((start, stop))
+            _check("messages", len(spans.messages), limits.max_messages)
+        elif number == 3:
+            for part, part_type, begin, end in walk(data, start, stop):
+                if part_type != DELIMITED:
+                    continue
+                spans.control.append((part, begin, end))
+                _check("control parts", len(spans.control), limits.max_control)
+                if part in _IDS_FIELD:
+                    ids = _counted(data, begin, end, _IDS_FIELD[part], ids, "message ids", limits.max_ids)
+                elif part == 4:
+                    most = limits.max_exchanged_peers
+                    exchanged = _counted(data, begin, end, 2, exchanged, "exchanged peers", most)
+    return spans
+
+
+def _counted(data: bytes, start: int, stop: int, field_number: int, count: int, what: str, limit: int) -> int:
+    for number, _, _, _ in walk(data, start, stop):
+        if number == field_number:
+            count += 1
+            _check(what, count, limit)
+    return count
+
+
+def _check(what: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise WireError(f"an RPC with more than {limit} {what}")
+
+
+def _subscription(data: bytes, start: int, stop: int) -> Subscription | None:
+    subscribe = False
+    topic = None
+    for number, wire_type, begin, end in walk(data, start, stop):
+        if number == 1 and wire_type == VARINT:
+            subscribe = begin != 0
+        elif number == 2 and wire_type == DELIMITED:
+            topic = data[begin:end]
+    name = _name(topic)
+    return None if name is None else Subscription(name, subscribe)
+
+
+def _control(data: bytes, parts: list[tuple[int, int, int]]) -> tuple[Control | None, int]:
+    ihave: list[IHave] = []
+    iwant: list[IWant] = []
+    graft: list[Graft] = []
+    prune: list[Prune] = []
+    idontwant: list[IDontWant] = []
+    extensions: list[Extension] = []
+    left_out = 0
+    for number, start, stop in parts:
+        if number == 2:
+            iwant.append(IWant(_last_and_all(data, start, stop, 0, 1)[1]))
+        elif number == 5:
+            idontwant.append(IDontWant(_last_and_all(data, start, stop, 0, 1)[1]))
+        elif number >= FIRST_EXTENSION_FIELD:
+            extensions.append(Extension(number, data[start:stop]))
+        elif number in (1, 3, 4):
+            topic, ids = _last_and_all(data, start, stop, 1, 2)
+            name = _name(topic)
+            if name is None:
+                left_out += 1
+            elif number == 1:
+                ihave.append(IHave(name, ids))
+            elif number == 3:
+                graft.append(Graft(name))
+            else:
+                peers = [_peer_info(encoded) for encoded in ids]
+                known = tuple(peer for peer in peers if peer is not None)
+                left_out += len(peers) - len(known)
+                prune.append(Prune(name, _backoff(data, start, stop), known))
+    control = Control(tuple(ihave), tuple(iwant), tuple(graft), tuple(prune), tuple(extensions), tuple(idontwant))
+    return (None if control == _NOTHING else control), left_out
+
+
+_NOTHING = Control()
+
+
+def _last_and_all(
+    data: bytes, start: int, stop: int, single: int, repeated: int
+) -> tuple[bytes | None, tuple[bytes, ...]]:
+    """The last value of one field and all values of another."""
+    last = None
+    values: list[bytes] = []
+    for number, wire_type, begin, end in walk(data, start, stop):
+        if wire_type == DELIMITED:
+            if number == repeated:
+                values.append(data[begin:end])
+            elif number == single:
+                last = data[begin:end]
+    return last, tuple(values)
+
+
+def _backoff(data: bytes, start: int, stop: int) -> int | None:
+    backoff = None
+    for number, wire_type, value, _ in walk(data, start, stop):
+        if number == 3 and wire_type == VARINT:
+            backoff = value
+    return backoff
+
+
+def _peer_info(encoded: bytes) -> PeerInfo | None:
+    peer = record = None
+    for number, wire_type, start, stop in walk(encoded, 0, len(encoded)):
+        if number == 1 and wire_type == DELIMITED:
+            peer = encoded[start:stop]
+        elif number == 2 and wire_type == DELIMITED:
+            record = encoded[start:stop]
+    try:
+        return None if peer is None else PeerInfo(check_peer_id(peer), record)
+    except EncodingError:
+        return None
+
+
+def _name(topic: bytes | None) -> str | None:
+    try:
+        return None if topic is None else topic.decode()
+    except UnicodeDecodeError:
+        return None

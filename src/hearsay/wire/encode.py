@@ -1,0 +1,96 @@
+"""RPCs to protobuf bytes (proto2; the pubsub specification's RPC, gossipsub's control, v1.1's PRUNE).
+
+Topics are text, peers and message ids bytes. A message that came from a peer goes out as it came. `core/sizes.py`
+computes the same lengths without encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hearsay.core.identifiers import Identifier
+from hearsay.core.rpc import Control, Message, Prune, Rpc, Subscription
+from hearsay.libp2p.protobuf import DELIMITED
+from hearsay.libp2p.varint import encode as varint
+
+_KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 7)}
+_SUBSCRIBE = {False: b"\x08\x00", True: b"\x08\x01"}
+
+
+def raw(identifier: Identifier) -> bytes:
+    """An identifier's bytes."""
+    if isinstance(identifier, bytes):
+        return identifier
+    if isinstance(identifier, str):
+        return identifier.encode()
+    raise TypeError(f"{identifier!r} cannot be sent: numbers name things in simulations only")
+
+
+def field(number: int, value: bytes) -> bytes:
+    return _KEYS[number] + varint(len(value)) + value
+
+
+def encode_rpc(rpc: Rpc) -> bytes:
+    parts: list[bytes] = [field(1, _subscription(change)) for change in rpc.subscriptions]
+    parts += [field(2, encode_message(message)) for message in rpc.messages]
+    if rpc.control is not None:
+        parts.append(field(3, _control(rpc.control)))
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def encode_message(message: Message) -> bytes:
+    """The message's own bytes."""
+    if message.encoded is not None:
+        return message.encoded
+    parts = [signed_part(message)]
+    if message.signature is not None:
+        parts.append(field(5, message.signature))
+    if message.key is not None:
+        parts.append(field(6, message.key))
+    return b"".join(parts)
+
+
+def signed_part(message: Message) -> bytes:
+    """The fields a signature covers: all but signature and key (as go-libp2p-pubsub does)."""
+    if message.encoded is not None:
+        tail = sum(len(field(5, part)) for part in (message.signature, message.key) if part is not None)
+        return message.encoded[: len(message.encoded) - tail]
+    parts: list[bytes] = []
+    if message.source is not None:
+        parts.append(field(1, raw(message.source)))
+    parts.append(field(2, message.data))
+    if message.seqno is not None:
+        parts.append(field(3, message.seqno))
+    parts.append(field(4, raw(message.topic)))
+    return b"".join(parts)
+
+
+def _subscription(change: Subscription) -> bytes:
+    return _SUBSCRIBE[change.subscribe] + field(2, raw(change.topic))
+
+
+def _control(control: Control) -> bytes:
+    parts = [field(1, field(1, raw(ihave.topic)) + _ids(2, ihave.ids)) for ihave in control.ihave]
+    parts += [field(2, _ids(1, iwant.ids)) for iwant in control.iwant]
+    parts += [field(3, field(1, raw(graft.topic))) for graft in control.graft]
+    parts += [field(4, _prune(prune)) for prune in control.prune]
+    parts += [field(5, _ids(1, idontwant.ids)) for idontwant in control.idontwant]
+    parts += [
+        varint(extension.field << 3 | DELIMITED) + varint(len(extension.payload)) + extension.payload
+        for extension in control.extensions
+    ]
+    return b"".join(parts)
+
+
+def _prune(prune: Prune) -> bytes:
+    encoded = field(1, raw(prune.topic))
+    for known in prune.peers:
+        record = b"" if known.record is None else field(2, known.record)
+        encoded += field(2, field(1, raw(known.peer)) + record)
+    if prune.backoff_s is not None:
+        encoded += b"\x18" + varint(prune.backoff_s)
+    return encoded
+
+
+def _ids(number: int, ids: Iterable[Identifier]) -> bytes:
+    return b"".join([field(number, raw(known)) for known in ids])

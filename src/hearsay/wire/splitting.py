@@ -1,0 +1,104 @@
+"""Splitting an RPC at a peer's limit: peers drop what is larger.
+
+Parts keep their order. IHAVE, IWANT and IDONTWANT are cut between ids. A message that does not fit alone is left
+out: the node refuses to publish one, so it can only be somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+from hearsay.core.identifiers import MessageId
+from hearsay.core.rpc import Control, Extension, Graft, IDontWant, IHave, IWant, Message, Prune, Rpc, Subscription
+from hearsay.core.sizes import identifier_size, message_size, part_sizes, rpc_size, varint_size
+from hearsay.wire.limits import TooLarge
+
+_Part: TypeAlias = Subscription | Message | IHave | IWant | Graft | Prune | Extension | IDontWant
+_CONTROL_OVERHEAD = 6
+"""Tag and length of the control message, at most."""
+
+
+def check_fits(message: Message, limit: int) -> None:
+    """`TooLarge` when no RPC within the limit could hold the message."""
+    size = message_size(message)
+    whole = 1 + varint_size(size) + size
+    if whole > limit:
+        raise TooLarge(f"a message of {whole} bytes with its signature; {limit} fit into an RPC")
+
+
+def split_rpc(rpc: Rpc, limit: int) -> tuple[list[Rpc], list[Message]]:
+    """RPCs within the limit that say the same, and the messages that do not fit."""
+    if rpc_size(rpc) <= limit:
+        return [rpc], []
+    rpcs: list[Rpc] = []
+    oversized: list[Message] = []
+    room = limit
+    parts: list[_Part] = []
+    for part, size in _pieces(rpc, limit - _CONTROL_OVERHEAD):
+        if size > limit - _CONTROL_OVERHEAD and not (isinstance(part, Message) and size <= limit):
+            if isinstance(part, Message):
+                oversized.append(part)
+            continue
+        needed = size if isinstance(part, Message | Subscription) else size + _CONTROL_OVERHEAD
+        if parts and needed > room:
+            rpcs.append(_assembled(parts))
+            parts, room = [], limit
+        parts.append(part)
+        room -= size
+    if parts:
+        rpcs.append(_assembled(parts))
+    return rpcs, oversized
+
+
+def _pieces(rpc: Rpc, most: int) -> Iterator[tuple[_Part, int]]:
+    """The parts with their sizes, ids cut so that each piece has at most `most` bytes."""
+    control = rpc.control or Control()
+    parts: list[_Part] = [
+        *rpc.subscriptions,
+        *rpc.messages,
+        *control.ihave,
+        *control.iwant,
+        *control.graft,
+        *control.prune,
+        *control.idontwant,
+        *control.extensions,
+    ]
+    for part, (_, _, size, _) in zip(parts, part_sizes(rpc), strict=True):
+        if size > most and isinstance(part, IHave | IWant | IDontWant):
+            yield from _cut(part, most)
+        else:
+            yield part, size
+
+
+def _cut(part: IHave | IWant | IDontWant, most: int) -> Iterator[tuple[_Part, int]]:
+    head = 12 + (identifier_size(part.topic) if isinstance(part, IHave) else 0)
+    ids: list[MessageId] = []
+    size = head
+    for known in part.ids:
+        length = identifier_size(known)
+        length += 1 + varint_size(length)
+        if ids and size + length > most:
+            yield replace(part, ids=tuple(ids)), size
+            ids, size = [], head
+        ids.append(known)
+        size += length
+    if ids:
+        yield replace(part, ids=tuple(ids)), size
+
+
+def _assembled(parts: list[_Part]) -> Rpc:
+    control = Control(
+        ihave=tuple(part for part in parts if isinstance(part, IHave)),
+        iwant=tuple(part for part in parts if isinstance(part, IWant)),
+        graft=tuple(part for part in parts if isinstance(part, Graft)),
+        prune=tuple(part for part in parts if isinstance(part, Prune)),
+        extensions=tuple(part for part in parts if isinstance(part, Extension)),
+        idontwant=tuple(part for part in parts if isinstance(part, IDontWant)),
+    )
+    return Rpc(
+        tuple(part for part in parts if isinstance(part, Subscription)),
+        tuple(part for part in parts if isinstance(part, Message)),
+        control if control != Control() else None,
+    )

@@ -1,0 +1,62 @@
+"""Backoffs: bounds, clamps, slack; and the v1.1 preset against a router that speaks r1."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearsay.core.actions import Send
+from hearsay.core.backoff import Backoffs
+from hearsay.core.events import Join, PeerConnected, RpcReceived, TimerFired
+from hearsay.core.randomness import Randomness
+from hearsay.core.registry import ROUTERS, create
+from hearsay.core.rpc import FLOODSUB, MESHSUB, MESHSUB_11, Control, Prune, Rpc, Subscription
+
+
+def router(preset):
+    kind = ROUTERS["gossipsub"]
+    return create(kind, "me", kind.parameters.from_mapping(kind.presets[preset]), Randomness(1))
+
+
+def test_own_grafts_wait_for_the_slack_and_those_of_others_do_not():
+    backoffs = Backoffs(10, slack_us=5)
+    backoffs.start("t", "p", 100)
+    assert backoffs.holds("t", "p", 99)
+    assert not backoffs.holds("t", "p", 100)
+    assert backoffs.forbids_graft("t", "p", 104)
+    assert not backoffs.forbids_graft("t", "p", 105)
+    backoffs.expire(104)
+    assert len(backoffs) == 1
+    backoffs.expire(105)
+    assert len(backoffs) == 0
+
+
+def test_a_shorter_time_does_not_end_a_longer_one():
+    backoffs = Backoffs(10, 0)
+    backoffs.start("t", "p", 100)
+    backoffs.start("t", "p", 50)
+    assert backoffs.holds("t", "p", 99)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 100)), max_size=60))
+def test_entries_are_bounded_and_the_oldest_goes_first(starts):
+    backoffs = Backoffs(5, 0)
+    for topic, peer, until in starts:
+        backoffs.start(topic, peer, until)
+        assert len(backoffs) <= 5
+        assert list(backoffs)[-1] == (topic, peer)
+
+
+def test_only_v11_speaks_meshsub_11():
+    assert router("r1").strategy.protocols == (MESHSUB, FLOODSUB)
+    assert router("v1.1").strategy.protocols == (MESHSUB_11, MESHSUB, FLOODSUB)
+
+
+def test_an_r1_router_does_not_know_backoff():
+    old = router("r1")
+    old.handle(PeerConnected("peer", MESHSUB), 0)
+    old.handle(RpcReceived("peer", Rpc((Subscription("t", True),))), 0)
+    old.handle(Join("t"), 0)
+    old.handle(RpcReceived("peer", Rpc(control=Control(prune=(Prune("t", 3600),)))), 0)
+    sends = [action for action in old.handle(TimerFired(), old.deadline()) if isinstance(action, Send)]
+    assert any(send.rpc.control is not None and send.rpc.control.graft for send in sends)

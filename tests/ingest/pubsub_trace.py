@@ -1,0 +1,249 @@
+"""Pubsub traces written by someone else: protobuf's own library, and descriptors made here from the .proto's text.
+
+`plain_rows` says in slow plain Python what an event means; the decoder must agree.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from hypothesis import strategies as st
+
+from hearsay.core.rpc import PartKind
+from hearsay.trace.schema import TraceEvent
+
+OPTIONAL, REPEATED = 1, 3
+INT64, BOOL, STRING, MESSAGE, BYTES, ENUM = 3, 8, 9, 11, 12, 14
+TYPES = [
+    "PUBLISH_MESSAGE",
+    "REJECT_MESSAGE",
+    "DUPLICATE_MESSAGE",
+    "DELIVER_MESSAGE",
+    "ADD_PEER",
+    "REMOVE_PEER",
+    "RECV_RPC",
+    "SEND_RPC",
+    "DROP_RPC",
+    "JOIN",
+    "LEAVE",
+    "GRAFT",
+    "PRUNE",
+]
+PAYLOADS = [
+    "publishMessage",
+    "rejectMessage",
+    "duplicateMessage",
+    "deliverMessage",
+    "addPeer",
+    "removePeer",
+    "recvRPC",
+    "sendRPC",
+    "dropRPC",
+    "join",
+    "leave",
+    "graft",
+    "prune",
+]
+SHAPES = {
+    "PublishMessage": "messageID:bytes=1 topic:string=2",
+    "RejectMessage": "messageID:bytes=1 receivedFrom:bytes=2 reason:string=3 topic:string=4",
+    "DuplicateMessage": "messageID:bytes=1 receivedFrom:bytes=2 topic:string=3",
+    "DeliverMessage": "messageID:bytes=1 topic:string=2 receivedFrom:bytes=3",
+    "AddPeer": "peerID:bytes=1 proto:string=2",
+    "RemovePeer": "peerID:bytes=1",
+    "RecvRPC": "receivedFrom:bytes=1 meta:RPCMeta=2",
+    "SendRPC": "sendTo:bytes=1 meta:RPCMeta=2",
+    "DropRPC": "sendTo:bytes=1 meta:RPCMeta=2",
+    "Join": "topic:string=1",
+    "Leave": "topic:string=2",
+    "Graft": "peerID:bytes=1 topic:string=2",
+    "Prune": "peerID:bytes=1 topic:string=2",
+    "RPCMeta": "messages:MessageMeta*=1 subscription:SubMeta*=2 control:ControlMeta=3",
+    "MessageMeta": "messageID:bytes=1 topic:string=2",
+    "SubMeta": "subscribe:bool=1 topic:string=2",
+    "ControlMeta": "ihave:IHave*=1 iwant:IWant*=2 graft:Topic*=3 prune:PruneMeta*=4 idontwant:IWant*=5",
+    "IHave": "topic:string=1 messageIDs:bytes*=2",
+    "IWant": "messageIDs:bytes*=1",
+    "Topic": "topic:string=1",
+    "PruneMeta": "topic:string=1 peers:bytes*=2",
+    "TraceEvent": "type:Type=1 peerID:bytes=2 timestamp:int64=3 "
+    + " ".join(f"{name}:{name[0].upper() + name[1:]}={number}" for number, name in enumerate(PAYLOADS, 4)),
+    "TraceEventBatch": "batch:TraceEvent*=1",
+}
+
+
+def _classes() -> dict[str, Any]:
+    file = descriptor_pb2.FileDescriptorProto(name="trace_for_tests.proto", package="t", syntax="proto2")
+    enum = file.enum_type.add(name="Type")
+    for number, name in enumerate(TYPES):
+        enum.value.add(name=name, number=number)
+    plain = {"bytes": BYTES, "string": STRING, "int64": INT64, "bool": BOOL, "Type": ENUM}
+    for name, shape in SHAPES.items():
+        message = file.message_type.add(name=name)
+        for part in shape.split():
+            field, _, rest = part.partition(":")
+            kind, _, number = rest.partition("=")
+            label = REPEATED if kind.endswith("*") else OPTIONAL
+            kind = kind.rstrip("*")
+            added = message.field.add(name=field, number=int(number), label=label, type=plain.get(kind, MESSAGE))
+            if added.type in (MESSAGE, ENUM):
+                added.type_name = f".t.{kind}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"t.{name}")) for name in SHAPES}
+
+
+CLASSES = _classes()
+Event = CLASSES["TraceEvent"]
+Batch = CLASSES["TraceEventBatch"]
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def delimited(messages: list[Any]) -> bytes:
+    encoded = [message.SerializeToString() for message in messages]
+    return b"".join(varint(len(each)) + each for each in encoded)
+
+
+def parse_delimited(data: bytes, batched: bool = False) -> list[Any]:
+    """What protobuf's own library reads."""
+    events, at = [], 0
+    while at < len(data):
+        length = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        message = (Batch if batched else Event).FromString(data[at : at + length])
+        events += message.batch if batched else [message]
+        at += length
+    return events
+
+
+RENAMED = {"addPeer": "onNewOutboundStream", "removePeer": "onClosedOutboundStream"}
+RENAMED_TYPES = {"ADD_PEER": "ON_NEW_OUTBOUND_STREAM", "REMOVE_PEER": "ON_CLOSED_OUTBOUND_STREAM"}
+
+
+def json_line(event: Any, *, new_names: bool = False, protojson: bool = False) -> bytes:
+    """The event as Go's encoder writes it, or as protojson does."""
+    fields = _json_of(event)
+    if new_names:
+        fields = {RENAMED.get(key, key): value for key, value in fields.items()}
+    if protojson:
+        name = TYPES[event.type]
+        fields["type"] = RENAMED_TYPES.get(name, name) if new_names else name
+        fields["timestamp"] = str(event.timestamp)
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+
+
+def _json_of(message: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        many = isinstance(value, (list, tuple)) or hasattr(value, "append")
+        values = [_json_value(each) for each in (value if many else [value])]
+        fields[field.name] = values if many else values[0]
+    return fields
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return _json_of(value) if hasattr(value, "ListFields") else value
+
+
+EVENTS = [
+    TraceEvent.PUBLISH,
+    TraceEvent.REJECT,
+    TraceEvent.DUPLICATE,
+    TraceEvent.DELIVER,
+    TraceEvent.ADD_PEER,
+    TraceEvent.REMOVE_PEER,
+    TraceEvent.RECV_RPC,
+    TraceEvent.SEND_RPC,
+    TraceEvent.DROP_RPC,
+    TraceEvent.JOIN,
+    TraceEvent.LEAVE,
+    TraceEvent.GRAFT,
+    TraceEvent.PRUNE,
+]
+
+
+def plain_rows(event: Any) -> list[tuple[Any, ...]]:
+    """(time, event, kind, peer, remote, topic, message, count, reason) of each row, names as bytes, None for none."""
+    payload = getattr(event, PAYLOADS[event.type])
+
+    def name(message: Any, *fields: str) -> bytes | None:
+        for field in fields:
+            if field in message.DESCRIPTOR.fields_by_name and message.HasField(field):
+                value = getattr(message, field)
+                return value.encode() if isinstance(value, str) else value
+        return None
+
+    remote = name(payload, "receivedFrom", "sendTo", "peerID") or None
+    first = (event.timestamp, EVENTS[event.type])
+    if "RPC" not in TYPES[event.type]:
+        ids = name(payload, "topic"), name(payload, "messageID")
+        return [(*first, None, event.peerID, remote, *ids, None, name(payload, "reason"))]
+    parts: list[tuple[PartKind, bytes | None, bytes | None, int]] = []
+    meta = payload.meta
+    for each in meta.messages:
+        parts.append((PartKind.PUBLISH, name(each, "topic"), name(each, "messageID"), 1))
+    for each in meta.subscription:
+        kind = PartKind.SUBSCRIBE if each.subscribe else PartKind.UNSUBSCRIBE
+        parts.append((kind, name(each, "topic"), None, 1))
+    control = meta.control
+    parts += [(PartKind.IHAVE, name(each, "topic"), None, len(each.messageIDs)) for each in control.ihave]
+    parts += [(PartKind.IWANT, None, None, len(each.messageIDs)) for each in control.iwant]
+    parts += [(PartKind.GRAFT, name(each, "topic"), None, 1) for each in control.graft]
+    parts += [(PartKind.PRUNE, name(each, "topic"), None, 1) for each in control.prune]
+    parts += [(PartKind.IDONTWANT, None, None, len(each.messageIDs)) for each in control.idontwant]
+    return [
+        (*first, kind, event.peerID, remote, topic, message, count, None) for kind, topic, message, count in parts
+    ]
+
+
+_IDS = st.binary(min_size=0, max_size=40) | st.sampled_from([b"peer-%d" % number for number in range(5)])
+_TEXTS = st.sampled_from(["news", "prices", "", "überall", "a" * 300]) | st.text('aé漢😀"\\\n\0<', max_size=8)
+
+
+@st.composite
+def _filled(draw: st.DrawFn, name: str) -> Any:
+    message = CLASSES[name]()
+    for field in message.DESCRIPTOR.fields:
+        if field.message_type is not None:
+            target = getattr(message, field.name)
+            if field.is_repeated:
+                target.extend(draw(st.lists(_filled(field.message_type.name), max_size=3)))
+            elif draw(st.booleans()):
+                target.CopyFrom(draw(_filled(field.message_type.name)))
+                target.SetInParent()
+        else:
+            values = {BYTES: _IDS, STRING: _TEXTS, BOOL: st.booleans()}[field.type]
+            if field.is_repeated:
+                getattr(message, field.name).extend(draw(st.lists(values, max_size=4)))
+            elif draw(st.integers(0, 9)):
+                setattr(message, field.name, draw(values))
+    return message
+
+
+@st.composite
+def events(draw: st.DrawFn) -> Any:
+    """Any event that a tracer could write, and some it would not."""
+    number = draw(st.integers(0, len(TYPES) - 1))
+    event = Event(type=number, peerID=draw(_IDS.filter(bool)), timestamp=draw(st.integers(0, 2**63 - 1)))
+    payload = PAYLOADS[number]
+    getattr(event, payload).CopyFrom(draw(_filled(payload[0].upper() + payload[1:])))
+    getattr(event, payload).SetInParent()
+    return event

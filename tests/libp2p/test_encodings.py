@@ -1,0 +1,161 @@
+"""Varints, protobuf fields, frames, multiaddrs and base58: known values, round trips, any bytes."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearsay.libp2p import base_text, varint
+from hearsay.libp2p.errors import EncodingError, FrameError, ProtocolError
+from hearsay.libp2p.frames import FrameReader, frame
+from hearsay.libp2p.multiaddr import Multiaddr, tcp_multiaddr
+from hearsay.libp2p.protobuf import DELIMITED, MAX_GROUP_DEPTH, VARINT, bytes_field, varint_field, walk
+
+PEER = "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"
+
+
+def pieces(data, draw):
+    """The data cut at random places."""
+    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=12)))
+    return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+
+@given(st.integers(0, (1 << 64) - 1))
+def test_varints_come_back(value):
+    encoded = varint.encode(value)
+    assert varint.decode(encoded, 0, len(encoded)) == (value, len(encoded))
+    assert varint.decode_partial(encoded[:-1], 0, len(encoded) - 1) is None
+
+
+@pytest.mark.parametrize("raw", [b"", b"\x80", b"\xff" * 9 + b"\x02", b"\xff" * 11])
+def test_bad_varints_are_refused(raw):
+    with pytest.raises(EncodingError):
+        varint.decode(raw, 0, len(raw))
+
+
+def test_known_base58():
+    assert base_text.to_base58(b"Hello World!") == "2NEpo7TZRRrLZSi2U"
+    assert base_text.to_base58(bytes.fromhex("0000287fb4cd")) == "11233QC4"
+
+
+@given(st.binary(max_size=64))
+def test_base58_and_base32_come_back(raw):
+    assert base_text.from_base58(base_text.to_base58(raw)) == raw
+    assert base_text.from_base32(base_text.to_base32(raw)) == raw
+
+
+def test_unknown_fields_and_groups_are_skipped():
+    data = (
+        varint_field(9, 7)
+        + b"\x0b\x08\x01\x13\x14\x0c"  # group 1 with a varint and an empty group 2
+        + b"\x19" + bytes(8)  # fixed64, field 3
+        + b"\x25" + bytes(4)  # fixed32, field 4
+        + bytes_field(5, b"here")
+    )  # fmt: skip
+    found = list(walk(data, 0, len(data)))
+    assert found[0][:3] == (9, VARINT, 7)
+    number, wire_type, start, stop = found[1]
+    assert (number, wire_type, data[start:stop]) == (5, DELIMITED, b"here")
+    assert len(found) == 2
+
+
+def test_groups_nest_to_a_bounded_depth():
+    deepest = b"\x0b" * MAX_GROUP_DEPTH + b"\x0c" * MAX_GROUP_DEPTH
+    assert list(walk(deepest, 0, len(deepest))) == []
+    with pytest.raises(EncodingError, match="nest deeper"):
+        list(walk(b"\x0b" * 100_000, 0, 100_000))
+
+
+@given(st.binary(max_size=200))
+def test_walking_any_bytes_ends_in_fields_or_an_encoding_error(data):
+    try:
+        for _, wire_type, start, stop in walk(data, 0, len(data)):
+            assert wire_type != DELIMITED or 0 <= start <= stop <= len(data)
+    except EncodingError:
+        pass
+
+
+@given(st.lists(st.binary(max_size=300), max_size=8), st.data())
+def test_frames_do_not_depend_on_how_the_stream_is_cut(payloads, data):
+    reader = FrameReader(300)
+    found = []
+    for piece in pieces(b"".join(map(frame, payloads)), data.draw):
+        found += reader.receive(piece)
+    assert found == payloads
+    assert reader.buffered == 0
+
+
+def test_a_length_that_is_declared_and_never_sent_costs_nothing():
+    reader = FrameReader(1 << 20)
+    assert reader.receive(varint.encode(1 << 20)) == []
+    assert reader.buffered == 3
+
+
+def test_frames_beyond_the_limit_are_refused_before_their_bytes_come():
+    with pytest.raises(FrameError, match="at most 100"):
+        FrameReader(100).receive(varint.encode(101))
+    with pytest.raises(FrameError):
+        FrameReader(100).receive(b"\xff" * 11)
+
+
+@pytest.mark.parametrize(
+    ("text", "raw"),
+    [
+        ("/ip4/127.0.0.1/tcp/4001", "047f000001060fa1"),
+        ("/ip6/::1/tcp/80", "29" + "00" * 15 + "01060050"),
+        ("/dns4/example.org/tcp/1", "360b6578616d706c652e6f7267060001"),
+        ("/ip4/1.2.3.4/udp/4001/quic-v1", "040102030491020fa1cd03"),
+        (f"/p2p/{PEER}", "a50326" + base_text.from_base58(PEER).hex()),
+    ],
+)
+def test_known_multiaddrs(text, raw):
+    address = Multiaddr.parse(text)
+    assert address.encode().hex() == raw
+    assert Multiaddr.decode(bytes.fromhex(raw)) == address
+    assert str(address) == text
+
+
+def test_what_a_tcp_host_asks_of_a_multiaddr():
+    address = Multiaddr.parse(f"/ip4/10.0.0.1/tcp/4001/ipfs/{PEER}")
+    assert str(address) == f"/ip4/10.0.0.1/tcp/4001/p2p/{PEER}"
+    assert address.tcp_endpoint == ("10.0.0.1", 4001)
+    assert address.peer == base_text.from_base58(PEER)
+    assert Multiaddr.parse("/ip4/1.2.3.4/udp/4001/quic-v1").tcp_endpoint is None
+    assert str(tcp_multiaddr("fe80::1%eth0", 5)) == "/ip6/fe80::1/tcp/5"
+    assert tcp_multiaddr("127.0.0.1", 5).with_peer(address.peer).peer == address.peer
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("ip4/1.2.3.4", "starts with /"),
+        ("/", "0 parts"),
+        ("/ip4", "needs a value"),
+        ("/ip4/1.2.3/tcp/1", "ip4"),
+        ("/ip4/1.2.3.4/tcp/65536", "0…65535"),
+        ("/garlic64/x", "'garlic64' is not known"),
+        ("/p2p/QmNo", "peer id"),
+    ],
+)
+def test_wrong_multiaddrs_say_what_is_wrong(text, complaint):
+    with pytest.raises(EncodingError, match=complaint):
+        Multiaddr.parse(text)
+
+
+@given(st.binary(max_size=60) | st.binary(max_size=20).map(lambda tail: b"\x04\x7f\0\0\x01\x06\x0f\xa1" + tail))
+def test_any_bytes_are_a_multiaddr_or_an_encoding_error(raw):
+    try:
+        address = Multiaddr.decode(raw)
+    except EncodingError:
+        return
+    assert Multiaddr.decode(address.encode()) == address
+    assert Multiaddr.parse(str(address)) == address
+
+
+@given(st.text("/ip46tcdns0123.:p2", max_size=40))
+def test_any_text_is_a_multiaddr_or_a_protocol_error(text):
+    with contextlib.suppress(ProtocolError):
+        Multiaddr.parse(text)

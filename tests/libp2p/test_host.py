@@ -1,0 +1,316 @@
+"""Two hosts on real sockets: identify, streams both ways, large payloads, back-pressure, closing."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from hearsay.libp2p import identify, ping
+from hearsay.libp2p.connection import ConnectionLimits
+from hearsay.libp2p.errors import MultistreamError
+from hearsay.libp2p.host import DialError, Host, HostLimits
+from hearsay.libp2p.identification import Identification
+from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.peer_id import peer_id_of, to_text
+from hearsay.libp2p.peer_record import open_record
+from hearsay.libp2p.pinging import Pinging
+from hearsay.libp2p.stream import StreamClosed
+from hearsay.libp2p.yamux import YamuxLimits
+
+LOOPBACK = "/ip4/127.0.0.1/tcp/0"
+
+
+def run(test):
+    """Run a coroutine function with two hosts that listen; both are closed at the end."""
+
+    async def with_hosts():
+        async with asyncio.timeout(60):
+            one, other = Host(), Host()
+            try:
+                await one.listen(LOOPBACK)
+                await other.listen(LOOPBACK)
+                await test(one, other)
+            finally:
+                await one.close()
+                await other.close()
+
+    return lambda: asyncio.run(with_hosts())
+
+
+class Events:
+    """Something happened, with a value."""
+
+    def __init__(self):
+        self._queue = asyncio.Queue()
+
+    def __call__(self, value):
+        self._queue.put_nowait(value)
+
+    async def next(self):
+        return await self._queue.get()
+
+
+async def echo(stream):
+    with suppress(StreamClosed):
+        while data := await stream.read():
+            stream.write(data)
+            await stream.drain()
+        stream.finish()
+
+
+def serve(host, protocol, handler):
+    tasks = set()
+    host.handle(protocol, lambda stream: tasks.add(asyncio.ensure_future(handler(stream))))
+
+
+@run
+async def test_streams_both_ways_over_one_connection(one, other):
+    serve(one, "/echo", echo)
+    serve(other, "/echo", echo)
+    assert await one.dial(other.addresses[0]) == other.peer
+    for asking, answering in ((one, other), (other, one)):
+        stream = await asking.open_stream(answering.peer, ["/none", "/echo"])
+        assert stream.protocol == "/echo"
+        stream.write(b"hello")
+        assert await stream.read_exactly(5) == b"hello"
+        stream.finish()
+        assert await stream.read() == b""
+    assert len(one.connections) == len(other.connections) == 1
+
+
+@run
+async def test_a_mebibyte_there_and_back(one, other):
+    serve(other, "/echo", echo)
+    stream = await one.open_stream(await one.dial(other.addresses[0]), ["/echo"])
+    payload = bytes(range(256)) * 4096
+    stream.write(payload)
+    assert await stream.read_exactly(len(payload)) == payload
+
+
+@run
+async def test_identify_tells_who_and_where(one, other):
+    identified = Events()
+    there = Identification(other, "other/2")
+    here = Identification(one, "one/1")
+    here.on_identified.append(lambda peer, identity: identified((peer, identity)))
+    there.on_identified.append(lambda peer, identity: identified((peer, identity)))
+    await one.dial(other.addresses[0])
+    found = dict([await identified.next(), await identified.next()])
+    identity = found[other.peer]
+    assert identity.agent == "other/2"
+    assert identity.public_key == other.identity.public.encoded
+    assert identity.listen_addresses == other.addresses
+    assert set(identity.protocols) == {identify.PROTOCOL, identify.PUSH_PROTOCOL}
+    assert open_record(identity.signed_record).addresses == other.addresses
+    assert found[one.peer].agent == "one/1"
+    other.handle("/new", lambda stream: None)
+    there.push()
+    peer, identity = await identified.next()
+    assert peer == other.peer
+    assert "/new" in identity.protocols
+    await here.close()
+    await there.close()
+
+
+@run
+async def test_pings_are_answered(one, other):
+    Pinging(other)
+    peer = await one.dial(other.addresses[0])
+    pinging = Pinging(one)
+    assert await pinging.round_trip_s(peer) > 0
+    assert ping.PROTOCOL in one.protocols
+
+
+@run
+async def test_a_slow_reader_holds_its_writer_and_nobody_else(one, other):
+    accepted = Events()
+    other.handle("/slow", accepted)
+    serve(other, "/echo", echo)
+    peer = await one.dial(other.addresses[0])
+    slow = await one.open_stream(peer, ["/slow"])
+    reader = await accepted.next()
+    slow.write(bytes(4 << 20))
+    draining = asyncio.ensure_future(slow.drain())
+    quick = await one.open_stream(peer, ["/echo"])
+    for _ in range(20):
+        quick.write(b"ping")
+        assert await quick.read_exactly(4) == b"ping"
+    assert not draining.done()
+    assert (4 << 20) - slow.unsent <= 256 * 1024
+    assert await reader.read_exactly(4 << 20) == bytes(4 << 20)
+    await draining
+
+
+@run
+async def test_a_receiver_that_pauses_gets_everything_after_it_resumes(one, other):
+    got, streams = Events(), Events()
+
+    class Receiver:
+        def data_received(self, data):
+            got(data)
+
+        def stream_ended(self, reset):
+            got(reset)
+
+    other.handle("/push", streams)
+    stream = await one.open_stream(await one.dial(other.addresses[0]), ["/push"])
+    inbound = await streams.next()
+    inbound.pause()
+    inbound.receive_with(Receiver())
+    stream.write(b"one")
+    stream.finish()
+    serve(other, "/echo", echo)
+    second = await one.open_stream(other.peer, ["/echo"])
+    second.write(b"x")
+    await second.read_exactly(1)
+    assert got._queue.empty()
+    inbound.resume()
+    assert await got.next() == b"one"
+    assert await got.next() is False
+
+
+@run
+async def test_peers_come_and_go(one, other):
+    up, down = Events(), Events()
+    other.on_peer_up.append(up)
+    other.on_peer_down.append(down)
+    await one.dial(other.addresses[0])
+    assert await up.next() == one.peer
+    one.disconnect(other.peer)
+    assert await down.next() == one.peer
+    assert one.connections == {}
+
+
+@run
+async def test_streams_of_a_lost_connection_end(one, other):
+    accepted = Events()
+    other.handle("/wait", accepted)
+    stream = await one.open_stream(await one.dial(other.addresses[0]), ["/wait"])
+    inbound = await accepted.next()
+    reading = asyncio.ensure_future(inbound.read())
+    one.connections[other.peer].abort()
+    with pytest.raises(StreamClosed):
+        await reading
+    with pytest.raises(StreamClosed):
+        await stream.read()
+    with pytest.raises(StreamClosed):
+        await one.open_stream(other.peer, ["/wait"])
+
+
+@run
+async def test_a_protocol_nobody_speaks(one, other):
+    peer = await one.dial(other.addresses[0])
+    with pytest.raises(MultistreamError, match="none of our protocols"):
+        await one.open_stream(peer, ["/a", "/b"])
+
+
+@run
+async def test_wrong_peer_id(one, other):
+    wrong = peer_id_of(PrivateKey.generate().public)
+    address = Multiaddr(other.addresses[0].parts[:-1]).with_peer(wrong)
+    with pytest.raises(DialError) as caught:
+        await one.dial(address)
+    assert str(caught.value) == f"{address}: expected {to_text(wrong)}, got {to_text(other.peer)}"
+    assert one.connections == {}
+
+
+@run
+async def test_dialing_oneself_is_refused(one, other):
+    with pytest.raises(DialError, match="this host itself"):
+        await one.dial(one.addresses[0])
+    with pytest.raises(DialError, match="our own identity"):
+        await one.dial(Multiaddr(one.addresses[0].parts[:-1]))
+
+
+@run
+async def test_nobody_there(one, other):
+    address = other.addresses[0]
+    await other.close()
+    with pytest.raises(DialError, match="refused"):
+        await one.dial(address)
+    with pytest.raises(DialError, match="TCP only"):
+        await one.dial("/ip4/127.0.0.1/udp/1/quic-v1")
+
+
+@run
+async def test_both_dial_at_once_and_one_connection_stays(one, other):
+    serve(one, "/echo", echo)
+    serve(other, "/echo", echo)
+    for _ in range(5):
+        up = Events()
+        one.on_peer_up[:] = [up]
+        await asyncio.gather(one.dial(other.addresses[0]), other.dial(one.addresses[0]), return_exceptions=True)
+        while True:
+            try:
+                stream = await one.open_stream(other.peer, ["/echo"])
+                stream.write(b"x")
+                await stream.read_exactly(1)
+                break
+            except StreamClosed:
+                await up.next()
+        assert one.connections[other.peer].dialed != other.connections[one.peer].dialed
+        gone = [one.connections[other.peer].gone, other.connections[one.peer].gone]
+        one.disconnect(other.peer)
+        await asyncio.gather(*gone)
+
+
+@run
+async def test_parallel_dials_to_one_peer_share_a_connection(one, other):
+    up = []
+    other.on_peer_up.append(up.append)
+    assert set(await asyncio.gather(*(one.dial(other.addresses[0]) for _ in range(5)))) == {other.peer}
+    assert up == [one.peer]
+
+
+def test_limits_on_connections_and_streams():
+    async def crowded():
+        limits = HostLimits(max_connections=1, connection=ConnectionLimits(yamux=YamuxLimits(max_inbound_streams=2)))
+        server, first, second = Host(limits=limits), Host(), Host()
+        accepted = Events()
+        server.handle("/hold", accepted)
+        try:
+            await server.listen(LOOPBACK)
+            await first.dial(server.addresses[0])
+            for _ in range(2):
+                await first.open_stream(server.peer, ["/hold"])
+            with pytest.raises(StreamClosed, match="reset"):
+                await first.open_stream(server.peer, ["/hold"])
+            held = await accepted.next()
+            held.reset()
+            second_up, second_down = Events(), Events()
+            second.on_peer_up.append(second_up)
+            second.on_peer_down.append(second_down)
+            try:
+                await second.dial(server.addresses[0])
+                await second_down.next()
+            except DialError:
+                pass
+            assert server.refused == 1
+            assert list(server.connections) == [first.peer]
+        finally:
+            for host in (server, first, second):
+                await host.close()
+
+    asyncio.run(crowded())
+
+
+def test_uvloop_runs_the_same_host():
+    uvloop = pytest.importorskip("uvloop")
+
+    async def talk():
+        one, other = Host(), Host()
+        try:
+            await other.listen(LOOPBACK)
+            serve(other, "/echo", echo)
+            stream = await one.open_stream(await one.dial(other.addresses[0]), ["/echo"])
+            stream.write(bytes(1 << 20))
+            assert await stream.read_exactly(1 << 20) == bytes(1 << 20)
+        finally:
+            await one.close()
+            await other.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(talk())

@@ -1,0 +1,275 @@
+"""A host on a real socket against peers that mean harm: each attack by name."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+
+import pytest
+
+from hearsay.libp2p.connection import ConnectionLimits
+from hearsay.libp2p.host import DialError, Host, HostLimits
+from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.multiaddr import tcp_multiaddr
+from hearsay.libp2p.multistream import HEADER as MULTISTREAM
+from hearsay.libp2p.multistream import line
+from hearsay.libp2p.upgrade import Upgrade
+from hearsay.libp2p.yamux import HEADER, INITIAL_WINDOW, Flag, FrameType, GoAway, YamuxLimits
+
+SHORT = HostLimits(connection=ConnectionLimits(handshake_s=0.3, negotiation_s=0.3))
+
+
+class Attacker:
+    """Speaks correctly up to yamux, and then whatever it is told to."""
+
+    def __init__(self, reader, writer):
+        self.reader = reader
+        self.writer = writer
+        self.channel = None
+
+    @classmethod
+    async def connect(cls, host):
+        return cls(*await asyncio.open_connection(*host.addresses[0].tcp_endpoint))
+
+    async def upgrade(self):
+        upgrade = Upgrade(PrivateKey.generate(), True)
+        self.writer.write(upgrade.start())
+        while not upgrade.done:
+            self.writer.write(upgrade.receive(await self.reader.read(65536)))
+        self.channel = upgrade.channel
+        return self
+
+    def send(self, *frames):
+        self.writer.write(self.channel.seal(b"".join(frames)))
+
+    async def until_closed(self):
+        """All that the host still says, as plaintext."""
+        said = b""
+        try:
+            while data := await self.reader.read(65536):
+                said += self.channel.open(data) if self.channel is not None else data
+        except ConnectionResetError:
+            pass
+        return said
+
+    async def until(self, frame):
+        said = b""
+        while frame not in said:
+            data = await self.reader.read(65536)
+            assert data, "the host closed the connection"
+            said += self.channel.open(data)
+        return said
+
+
+def frame(kind, flags, stream, length, data=b""):
+    return HEADER.pack(0, kind, flags, stream, length) + data
+
+
+def data_frame(stream, data, flags=0):
+    return frame(FrameType.DATA, flags, stream, len(data), data)
+
+
+def opening(stream, protocol):
+    return data_frame(stream, line(MULTISTREAM) + line(protocol), Flag.SYN)
+
+
+PROTOCOL_ERROR = frame(FrameType.GO_AWAY, 0, 0, GoAway.PROTOCOL_ERROR)
+
+
+def attack(limits=None):
+    """Run a coroutine function with a host that listens and holds streams of /hold unread."""
+
+    def decorate(test):
+        async def with_host():
+            async with asyncio.timeout(60):
+                host = Host(limits=limits)
+                held = []
+                host.handle("/hold", held.append)
+                try:
+                    await host.listen("/ip4/127.0.0.1/tcp/0")
+                    await test(host, held)
+                    honest = Host()
+                    try:
+                        await honest.dial(host.addresses[0])
+                    finally:
+                        await honest.close()
+                finally:
+                    await host.close()
+
+        return lambda: asyncio.run(with_host())
+
+    return decorate
+
+
+@attack(SHORT)
+async def test_a_peer_that_says_nothing_is_cut_off_at_the_deadline(host, held):
+    silent = await Attacker.connect(host)
+    assert await silent.until_closed() == line(MULTISTREAM)
+
+
+@attack(SHORT)
+async def test_a_truncated_handshake_is_cut_off_at_the_deadline(host, held):
+    attacker = await Attacker.connect(host)
+    upgrade = Upgrade(PrivateKey.generate(), True)
+    attacker.writer.write(upgrade.start())
+    attacker.writer.write(upgrade.receive(await attacker.reader.read(65536))[:20])
+    await attacker.until_closed()
+    assert host.connections == {}
+
+
+@attack(SHORT)
+async def test_a_handshake_length_that_is_declared_and_never_sent(host, held):
+    attacker = await Attacker.connect(host)
+    attacker.writer.write(line(MULTISTREAM) + line("/noise") + b"\x1f\xff")
+    await attacker.until_closed()
+    assert host.connections == {}
+
+
+@attack()
+async def test_another_protocol_is_refused_at_once(host, held):
+    attacker = await Attacker.connect(host)
+    attacker.writer.write(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n" + b"\n" * 100)
+    await attacker.until_closed()
+
+
+@attack()
+async def test_plaintext_is_not_offered(host, held):
+    attacker = await Attacker.connect(host)
+    attacker.writer.write(line(MULTISTREAM) + line("/plaintext/2.0.0"))
+    said = b""
+    while not said.endswith(line("na")):
+        said += await attacker.reader.readexactly(1)
+    attacker.writer.close()
+
+
+@attack()
+async def test_a_replayed_handshake_is_refused(host, held):
+    recorded = []
+    original = await Attacker.connect(host)
+    upgrade = Upgrade(PrivateKey.generate(), True)
+    to_send = upgrade.start()
+    while not upgrade.done:
+        recorded.append(to_send)
+        original.writer.write(to_send)
+        to_send = upgrade.receive(await original.reader.read(65536))
+    while not host.connections:
+        await asyncio.sleep(0)
+    original.writer.close()
+    for connection in list(host.connections.values()):
+        await connection.gone
+    replay = await Attacker.connect(host)
+    replay.writer.write(b"".join(recorded))
+    await replay.until_closed()
+    assert host.connections == {}
+
+
+def test_a_reflected_handshake_is_refused():
+    async def reflect():
+        async def mirror(reader, writer):
+            while data := await reader.read(65536):
+                writer.write(data)
+            writer.close()
+
+        server = await asyncio.start_server(mirror, "127.0.0.1", 0)
+        host = Host()
+        try:
+            with pytest.raises(DialError):
+                await host.dial(tcp_multiaddr(*server.sockets[0].getsockname()))
+            assert host.connections == {}
+        finally:
+            await host.close()
+            server.close()
+
+    asyncio.run(reflect())
+
+
+@attack()
+async def test_a_touched_frame_ends_the_connection(host, held):
+    attacker = await (await Attacker.connect(host)).upgrade()
+    sealed = bytearray(attacker.channel.seal(frame(FrameType.PING, Flag.SYN, 0, 1)))
+    sealed[-1] ^= 1
+    attacker.writer.write(sealed)
+    await attacker.until_closed()
+    assert host.connections == {}
+
+
+@attack()
+async def test_yamux_window_overflow_ends_the_connection(host, held):
+    attacker = await (await Attacker.connect(host)).upgrade()
+    attacker.send(opening(1, "/hold"))
+    for _ in range(5):
+        attacker.send(data_frame(1, bytes(INITIAL_WINDOW // 4)))
+    assert PROTOCOL_ERROR in await attacker.until_closed()
+
+
+@attack()
+async def test_a_yamux_length_that_is_declared_and_never_sent(host, held):
+    attacker = await (await Attacker.connect(host)).upgrade()
+    attacker.send(opening(1, "/hold"), frame(FrameType.DATA, 0, 1, 200_000))
+    await attacker.until(line("/hold"))
+    connection = next(iter(host.connections.values()))
+    assert connection.buffered_bytes == 0
+    attacker.send(b"part")
+    attacker.writer.close()
+    await connection.gone
+
+
+@attack(HostLimits(connection=ConnectionLimits(yamux=YamuxLimits(max_inbound_streams=8))))
+async def test_a_stream_flood_is_reset_and_then_ends_the_connection(host, held):
+    attacker = await (await Attacker.connect(host)).upgrade()
+    attacker.send(*[frame(FrameType.WINDOW_UPDATE, Flag.SYN, 2 * number + 1, 0) for number in range(20)])
+    await attacker.until(frame(FrameType.WINDOW_UPDATE, Flag.RST, 39, 0))
+    connection = next(iter(host.connections.values()))
+    assert connection.streams == 8
+    attacker.send(*[frame(FrameType.WINDOW_UPDATE, Flag.SYN, 2 * number + 101, 0) for number in range(5000)])
+    assert PROTOCOL_ERROR in await attacker.until_closed()
+
+
+@attack()
+async def test_a_ping_flood_that_takes_no_answers_ends_the_connection(host, held):
+    attacker = await (await Attacker.connect(host)).upgrade()
+    attacker.send(frame(FrameType.PING, Flag.SYN, 0, 1) * 5000)
+    assert PROTOCOL_ERROR in await attacker.until_closed()
+
+
+@attack(SHORT)
+async def test_a_stream_without_a_protocol_is_reset_at_the_deadline(host, held):
+    attacker = await (await Attacker.connect(host)).upgrade()
+    attacker.send(frame(FrameType.WINDOW_UPDATE, Flag.SYN, 1, 0))
+    await attacker.until(frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0))
+
+
+@attack(HostLimits(max_handshakes=4))
+async def test_connections_that_never_shake_hands_are_limited(host, held):
+    crowd = [await Attacker.connect(host) for _ in range(10)]
+    for late in crowd[4:]:
+        assert await late.until_closed() == b""
+    assert host.refused == 6
+    for early in crowd:
+        early.writer.close()
+    for connection in list(host._all):
+        await connection.gone
+
+
+@attack(HostLimits(connection=ConnectionLimits(yamux=YamuxLimits(max_unread_bytes=4 << 20))))
+async def test_the_memory_of_a_hostile_connection_is_bounded(host, held):
+    """Streams that nobody reads: the heap grows by about what is received, and not beyond the limit."""
+    attacker = await (await Attacker.connect(host)).upgrade()
+    attacker.send(*[opening(2 * number + 1, "/hold") for number in range(64)])
+    while len(held) < 64:
+        await attacker.reader.read(65536)
+    chunk = bytes(INITIAL_WINDOW - 1000)
+    tracemalloc.start()
+    try:
+        for number in range(64):
+            attacker.send(data_frame(2 * number + 1, chunk))
+            try:
+                await attacker.writer.drain()
+            except ConnectionError:
+                break
+        while host.connections:
+            await asyncio.sleep(0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * (4 << 20)

@@ -1,0 +1,326 @@
+"""Real nodes on loopback: delivery, survivors, validation, publishing, discovery, misbehaviour of peers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from hearsay.core.events import Verdict
+from hearsay.libp2p.host import DialError
+from hearsay.libp2p.keys import PrivateKey
+from hearsay.node.config import NodeConfig, NodeLimits
+from hearsay.node.node import Node
+from hearsay.wire.limits import RpcLimits, TooLarge
+from hearsay.wire.message_ids import by_content
+from hearsay.wire.signing import SignaturePolicy
+
+QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbeat_spread_ms": 50}
+MESH_ROUTERS = ("meshsub", "gossipsub")
+
+
+def config(router="gossipsub", **more):
+    parameters = {**(QUICK if router in MESH_ROUTERS else {}), **more.pop("parameters", {})}
+    return NodeConfig(router=router, parameters=parameters, **more)
+
+
+def run(test):
+    async def bounded():
+        async with asyncio.timeout(120):
+            await test()
+
+    return lambda: asyncio.run(bounded())
+
+
+async def until(condition):
+    """Let the loop run until something is so; the test's deadline bounds it."""
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+class Network:
+    """Nodes that all join one topic; node i dials a few before it, in a fixed pattern."""
+
+    def __init__(self, configs):
+        self.nodes = [Node(made) for made in configs]
+        self.topics = {}
+
+    async def __aenter__(self):
+        for place, node in enumerate(self.nodes):
+            await node.__aenter__()
+            self.topics[node] = await node.join("news")
+            for back in (1, 2, 3, 5, 8):
+                if place >= back:
+                    await node.connect(self.nodes[place - back].addresses[0])
+        await self.settled()
+        return self
+
+    async def __aexit__(self, *_):
+        for node in self.nodes:
+            await node.close()
+
+    async def settled(self):
+        """Everybody knows the subscriptions of all its peers, and has a mesh if it is of that kind."""
+
+        def ready(node):
+            alive = list(node.peers)
+            links = len(alive) == len(node._host.connections) > 0
+            mesh = node.config.router not in MESH_ROUTERS or len(node.mesh("news")) >= min(4, len(alive))
+            return links and node.topic_peers("news") == len(alive) and mesh
+
+        await until(lambda: all(ready(node) for node in self.nodes))
+
+    async def deliver(self, senders, label):
+        """Publish from each sender; every node gets every message once."""
+        for number, node in enumerate(senders):
+            await self.topics[node].publish(f"{label} {number}".encode())
+        for node in self.nodes:
+            got = [(await self.topics[node].next()).data for _ in senders]
+            assert sorted(got) == sorted(f"{label} {number}".encode() for number in range(len(senders)))
+
+
+@pytest.mark.parametrize("router", ["floodsub", "randomsub", "meshsub", "gossipsub"])
+def test_twenty_nodes_deliver_everything_and_so_do_the_survivors(router):
+    parameters = {"degree": 10} if router == "randomsub" else {}
+
+    @run
+    async def test():
+        async with Network([config(router, parameters=parameters) for _ in range(20)]) as network:
+            await network.deliver(network.nodes, "all")
+            killed, network.nodes = network.nodes[::4], [n for i, n in enumerate(network.nodes) if i % 4]
+            for node in killed:
+                for connection in list(node._host.connections.values()):
+                    connection.abort()
+                await node.close()
+            await network.settled()
+            await network.deliver(network.nodes, "survivors")
+
+    test()
+
+
+@run
+async def test_large_messages_and_topics_that_are_not_ascii():
+    async with Node(config()) as one, Node(config()) as other:
+        await one.connect(other.addresses[0])
+        here, there = await one.join("グループ"), await other.join("グループ")
+        await until(lambda: one.mesh("グループ") and other.mesh("グループ"))
+        data = bytes(range(256)) * 3900
+        await here.publish(data)
+        message = await there.next()
+        assert (message.data, message.author, message.received_from) == (data, one.peer, one.peer)
+        assert (await here.next()).received_from is None
+        with pytest.raises(TooLarge, match="fit into an RPC"):
+            await here.publish(bytes(1 << 20))
+
+
+@run
+async def test_publishing_says_what_became_of_it():
+    async with Node(config()) as one, Node(config()) as other:
+        topic = await one.join("news")
+        alone = await topic.publish(b"nobody hears")
+        assert (alone.sent, alone.dropped, alone.waiting) == (0, 0, False)
+        kept = await topic.publish(b"later", wait_for_peers=True)
+        assert kept.waiting
+        there = await other.join("news")
+        await one.connect(other.addresses[0])
+        assert (await there.next()).data == b"later"
+        sent = await topic.publish(b"now")
+        assert (sent.sent, sent.waiting) == (1, False)
+        assert (await there.next()).message_id == sent.message_id
+
+
+@run
+async def test_publishing_to_a_topic_one_has_not_joined():
+    async with Node(config()) as one, Node(config()) as other:
+        there = await other.join("news")
+        await one.connect(other.addresses[0])
+        await until(lambda: one.topic_peers("news"))
+        await one.publish("news", b"from outside")
+        assert (await there.next()).data == b"from outside"
+
+
+@run
+async def test_leaving_ends_the_iteration_and_tells_the_others():
+    async with Node(config()) as one, Node(config()) as other:
+        here, _ = await one.join("news"), await other.join("news")
+        await one.connect(other.addresses[0])
+        await until(lambda: other.mesh("news"))
+        reading = asyncio.ensure_future(anext(here, None))
+        await here.leave()
+        assert await reading is None
+        await until(lambda: not other.topic_peers("news"))
+        with pytest.raises(ValueError, match="not joined"):
+            await one.leave("news")
+
+
+@run
+async def test_validators_decide():
+    async with Node(config()) as one, Node(config()) as other:
+        here, there = await one.join("news"), await other.join("news")
+        asked = []
+
+        async def slow(message):
+            asked.append(message.data)
+            await asyncio.sleep(0)
+            return Verdict.IGNORE if message.data == b"ignore" else Verdict.ACCEPT
+
+        other.add_validator("news", lambda message: message.data != b"reject")
+        other.add_validator("news", slow)
+        await one.connect(other.addresses[0])
+        await until(lambda: one.mesh("news"))
+        for data in (b"reject", b"ignore", b"accept"):
+            await here.publish(data)
+        assert (await there.next()).data == b"accept"
+        assert asked == [b"ignore", b"accept"]
+        assert other.statistics.rejected == 2
+
+
+@run
+async def test_a_validator_that_takes_too_long_has_ignored_the_message():
+    limits = NodeLimits(validation_s=0.05)
+    async with Node(config()) as one, Node(config(limits=limits)) as other:
+        here, there = await one.join("news"), await other.join("news")
+        never = asyncio.Event()
+
+        async def stuck(message):
+            if message.data == b"stuck":
+                await never.wait()
+            return True
+
+        other.add_validator("news", stuck)
+        await one.connect(other.addresses[0])
+        await until(lambda: one.mesh("news"))
+        await here.publish(b"stuck")
+        await until(lambda: other.statistics.validations_timed_out)
+        await here.publish(b"fine")
+        assert (await there.next()).data == b"fine"
+
+
+@run
+async def test_reading_from_a_peer_pauses_while_validation_is_behind():
+    limits = NodeLimits(pending_validations_per_peer=4, validation_s=60)
+    async with Node(config()) as one, Node(config(limits=limits)) as other:
+        here, there = await one.join("news"), await other.join("news")
+        gate, asked = asyncio.Event(), []
+
+        async def gated(message):
+            asked.append(message)
+            await gate.wait()
+            return True
+
+        other.add_validator("news", gated)
+        await one.connect(other.addresses[0])
+        await until(lambda: one.mesh("news"))
+        for number in range(50):
+            await here.publish(bytes([number]) * 60_000)
+        link = other._driver.links[one.peer]
+        await until(lambda: link._paused)
+        received = other.statistics.rpcs_received
+        assert await one.ping(other.peer) > 0
+        assert other.statistics.rpcs_received - received <= 1
+        gate.set()
+        assert [(await there.next()).data[0] for _ in range(50)] == list(range(50))
+
+
+@run
+async def test_strict_no_sign_and_ids_by_content():
+    unsigned = {"signatures": SignaturePolicy.STRICT_NO_SIGN, "message_id": by_content}
+    async with Node(config(**unsigned)) as one, Node(config(**unsigned)) as other:
+        here, there = await one.join("news"), await other.join("news")
+        await one.connect(other.addresses[0])
+        await until(lambda: one.mesh("news") and other.mesh("news"))
+        await here.publish(b"who said that?")
+        message = await there.next()
+        assert (message.author, message.message_id) == (None, by_content("news", None, None, b"who said that?"))
+        again = await there.publish(b"who said that?")
+        assert again.sent == 0
+
+
+@run
+async def test_policies_differ_by_topic_and_wrong_messages_are_counted():
+    async with Node(config()) as one, Node(config()) as other:
+        for node, policy in ((one, SignaturePolicy.STRICT_NO_SIGN), (other, SignaturePolicy.STRICT_SIGN)):
+            await node.join("news", signatures=policy, message_id=by_content)
+            await node.join("signed")
+        await one.connect(other.addresses[0])
+        await until(lambda: one.mesh("news") and one.mesh("signed"))
+        await one.publish("news", b"not signed")
+        await one.publish("signed", b"signed")
+        assert (await other._topics["signed"].next()).data == b"signed"
+        assert other.statistics.bad_signatures == 1
+
+
+@run
+async def test_bootstrap_finds_a_peer_that_comes_later_and_comes_back():
+    identity = PrivateKey.generate()
+    async with Node(config()) as first:
+        address = first.addresses[0].partition("/p2p/")[0]
+    async with Node(config(bootstrap=(address,))) as seeker:
+        seeker._discovery._first_retry_s = 0.02
+        for _ in range(2):
+            async with Node(config(listen=(address,)), identity=identity) as found:
+                await until(lambda found=found: found.peer in seeker.peers)
+            await until(lambda: not seeker.peers)
+
+
+@run
+async def test_connecting_says_why_not():
+    async with Node(config()) as node:
+        with pytest.raises(DialError, match="itself"):
+            await node.connect(node.addresses[0])
+
+
+@run
+async def test_peer_exchange_joins_those_who_were_pruned():
+    hub_config = config(parameters={"degree": 1, "degree_low": 1, "degree_high": 1, "exchange_peers": 8})
+    leaf = config(parameters={"exchange_peers": 8, "accept_exchange": True})
+    async with Node(hub_config) as hub, Node(leaf) as one, Node(leaf) as other:
+        for node in (hub, one, other):
+            await node.join("news")
+        for node in (one, other):
+            await node.connect(hub.addresses[0])
+        await until(lambda: one.peer in other.peers and other.peer in one.peers)
+
+
+@run
+async def test_a_slow_peer_loses_messages_and_stalls_nobody():
+    limits = NodeLimits(peer_queue_bytes=1 << 20)
+    async with (
+        Node(config("floodsub", limits=limits)) as one,
+        Node(config("floodsub")) as slow,
+        Node(config("floodsub")) as quick,
+    ):
+        here, _, there = [await node.join("news") for node in (one, slow, quick)]
+        await slow.connect(one.addresses[0])
+        await quick.connect(one.addresses[0])
+        await until(lambda: one.topic_peers("news") == 2)
+        await until(lambda: slow.peers)
+        slow._driver.links[one.peer].set_paused(True)
+        dropped = 0
+        for number in range(60):
+            dropped += (await here.publish(bytes([number]) * 100_000)).dropped
+            assert (await there.next()).data[0] == number
+        assert dropped == one.statistics.messages_dropped > 0
+        assert one._driver.links[slow.peer].queue.bytes <= 1 << 20
+
+
+@run
+async def test_the_application_that_does_not_read_misses_the_oldest():
+    async with Node(config(limits=replace(NodeLimits(), topic_queue=3))) as node:
+        topic = await node.join("news")
+        for number in range(5):
+            await topic.publish(bytes([number]))
+        assert [(await topic.next()).data[0] for _ in range(3)] == [2, 3, 4]
+        assert node.statistics.missed == 2
+
+
+@run
+async def test_an_rpc_beyond_the_limit_is_split():
+    limits = NodeLimits(rpc=RpcLimits(max_rpc_bytes=2000))
+    async with Node(config(limits=limits)) as one, Node(config(limits=limits)) as other:
+        for number in range(100):
+            await one.join(f"a topic with a rather long name, number {number}")
+        await one.connect(other.addresses[0])
+        await until(lambda: other.topic_peers("a topic with a rather long name, number 99"))
+        assert other.statistics.malformed_rpcs == 0

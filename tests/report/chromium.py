@@ -1,0 +1,165 @@
+"""A real headless Chromium, spoken to through its debugging pipe: no package, no port, no network."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
+)  # fmt: skip
+PATIENCE_S = 90
+
+
+def find_chromium() -> str | None:
+    return next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+class Browser:
+    """The conversation with one browser. Events that come in while an answer is awaited are kept."""
+
+    def __init__(self, program: str, profile: Path) -> None:
+        to_read, self._write = os.pipe()
+        self._read, to_write = os.pipe()
+        # Chromium reads commands from descriptor 3 and writes answers to descriptor 4.
+        script = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
+        command = ["bash", "-c", script, program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        self._process = subprocess.Popen(
+            command,
+            pass_fds=(to_read, to_write),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(to_read)
+        os.close(to_write)
+        self._buffer = b""
+        self._number = 0
+        self.events: list[dict[str, Any]] = []
+
+    def call(self, method: str, session: str | None = None, /, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        request = {"id": self._number, "method": method, "params": parameters}
+        if session is not None:
+            request["sessionId"] = session
+        os.write(self._write, json.dumps(request).encode() + b"\0")
+        while True:
+            message = self._next()
+            if message.get("id") == self._number:
+                assert "error" not in message, (method, message["error"])
+                return message["result"]
+            self.events.append(message)
+
+    def wait_for(self, method: str) -> dict[str, Any]:
+        while True:
+            for event in self.events:
+                if event.get("method") == method:
+                    return event
+            self.events.append(self._next())
+
+    def close(self) -> None:
+        with suppress(OSError, AssertionError):
+            self.call("Browser.close")
+        os.close(self._write)
+        os.close(self._read)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _next(self) -> dict[str, Any]:
+        end = time.monotonic() + PATIENCE_S
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._read], [], [], max(0, end - time.monotonic()))
+            chunk = os.read(self._read, 1 << 20) if ready else b""
+            assert chunk, "Chromium said nothing more"
+            self._buffer += chunk
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return json.loads(message)
+
+
+class Page:
+    """A page that is open."""
+
+    def __init__(self, browser: Browser, *, dark: bool, width: int, calm: bool) -> None:
+        self._browser = browser
+        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session: str = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Network", "Runtime", "Log"):
+            self._call(f"{domain}.enable")
+        features = [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+            {"name": "prefers-reduced-motion", "value": "reduce" if calm else "no-preference"},
+        ]
+        self._call("Emulation.setEmulatedMedia", features=features)
+        self._size(width, 900)
+        self._width = width
+
+    def open(self, file: Path) -> None:
+        self._browser.events.clear()
+        self._call("Page.navigate", url=file.resolve().as_uri())
+        self._browser.wait_for("Page.loadEventFired")
+
+    def value(self, expression: str) -> Any:
+        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def press(self, key: str) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self._call("Input.dispatchKeyEvent", type=kind, key=key)
+
+    def screenshot(self, file: Path, selector: str | None = None) -> None:
+        height = self.value("document.documentElement.scrollHeight")
+        self._size(self._width, min(height, 16_000))
+        clip: dict[str, Any] = {}
+        if selector is not None:
+            box = self.value(f"document.querySelector({json.dumps(selector)}).getBoundingClientRect().toJSON()")
+            clip = {"clip": {**{key: box[key] for key in ("x", "y", "width", "height")}, "scale": 1}}
+        shot = self._call("Page.captureScreenshot", format="png", **clip)
+        file.write_bytes(base64.b64decode(shot["data"]))
+
+    def printed(self) -> bytes:
+        """The page as a PDF."""
+        return base64.b64decode(self._call("Page.printToPDF", printBackground=True)["data"])
+
+    def requests(self) -> list[str]:
+        """The addresses of everything the page asked for."""
+        sent = [event for event in self._browser.events if event.get("method") == "Network.requestWillBeSent"]
+        return [event["params"]["request"]["url"] for event in sent]
+
+    def complaints(self) -> list[Any]:
+        """Errors and warnings of the console, and what broke the page's own policy."""
+        wanted = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+        return [event["params"] for event in self._browser.events if event.get("method") in wanted]
+
+    def _size(self, width: int, height: int) -> None:
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
+
+    def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        return self._browser.call(method, self._session, **parameters)
+
+
+@contextmanager
+def browsing(program: str, profile: Path) -> Iterator[Browser]:
+    browser = Browser(program, profile)
+    try:
+        yield browser
+    finally:
+        browser.close()

@@ -1,0 +1,295 @@
+"""What a report says, from result tables whose figures are known."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from result_tables import HOSTILE, write_empty_run, write_run, write_table
+
+from hearsay.pipeline.tables import CONTROL, HEADLINE, LATENCY, METRICS_FOLDER, QUALITY, RESILIENCE, TABLES, TRAFFIC
+from hearsay.report.definitions import definitions
+from hearsay.report.errors import ReportError
+from hearsay.report.run import MOST_TOPICS
+from hearsay.report.write import write_report
+
+HEARSAY = Path(sys.executable).with_name("hearsay")
+MOST_BYTES = 5_000_000
+
+
+class Read(HTMLParser):
+    """The elements of a page, and the text of those that have an id."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.scripts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        (self.scripts if self._open[-1:] == ["script"] else self.texts).append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).replace("\N{NO-BREAK SPACE}", " ").split())
+
+    @property
+    def data(self) -> dict:
+        return json.loads(self.scripts[0])
+
+    def figure(self, name: str) -> dict:
+        return next(figure for figure in self.data["figures"] if figure["id"] == name)
+
+
+def report(tmp_path: Path, *runs: Path) -> Read:
+    out = tmp_path / "report.html"
+    write_report(runs, out)
+    assert out.stat().st_size < MOST_BYTES
+    return Read(out.read_text(encoding="utf-8"))
+
+
+def test_answers_say_the_figures_of_the_tables(tmp_path):
+    text = report(tmp_path, write_run(tmp_path / "ring")).text
+    for said in (
+        "99.5 %: 1 of the 200 deliveries due are missing; 9 of 10 messages reached every eligible node.",
+        "Half of the deliveries took at most 50 ms, 99 of 100 at most 100 ms, the slowest 100 ms.",
+        "Copies crossed 5 links on average, at most 10.",
+        "1.5 copies arrived per delivery; 1 is the least possible. 12.5 % of the bytes sent were control.",
+        "6 disturbances (nodes that came or went): the delivery ratio was 100 % before, 97.5 % during.",
+        "Not measured after: no message with eligible nodes was published then.",
+        "It healed 1.5 s after the last of them.",
+        "Not answered by runs of one size (20 nodes)",
+        "A node sent 1.23 kB on average, the busiest 2.5 times that. The Gini coefficient is 0.25",
+        "A node kept 1.5 kB on average, at most 2.5 kB; at most 30 entries.",
+    ):
+        assert said in text
+
+
+def test_charts_hold_the_figures_of_the_tables(tmp_path):
+    page = report(tmp_path, write_run(tmp_path / "ring"))
+    (latency,) = page.figure("latency")["series"]
+    assert latency["x"] == [10 * hops for hops in range(1, 11)]
+    assert latency["y"] == pytest.approx([2 * hops / 19 for hops in range(1, 10)] + [1], abs=1e-4)
+    p50, p99 = page.figure("latency-over-time")["series"]
+    assert (p50["x"], p50["y"], p99["y"]) == (list(range(10)), [50] * 10, [100] * 10)
+    (copies,) = page.figure("copies")["series"]
+    assert copies["values"] == pytest.approx([180 / 190, 10 / 190, 90 / 190, 0], abs=1e-4)
+    control = page.figure("control")["series"][0]
+    assert dict(zip(control["categories"], control["values"], strict=True)) == {"ihave": 3, "iwant": 2}
+    (load,) = page.figure("load")["series"]
+    assert load["y"] == [160, *(100 * node for node in range(2, 21))]
+    (mesh,) = page.figure("mesh")["series"]
+    assert (set(mesh["low"]), set(mesh["y"]), set(mesh["high"])) == ({1}, {2}, {3})
+    degrees = page.figure("degrees")["series"][0]
+    assert dict(zip(degrees["categories"], degrees["values"], strict=True)) == {
+        "0": 0,
+        "1": 0.05,
+        "2": 0.9,
+        "3": 0.05,
+    }
+    up, ratio = page.figure("churn")["series"]
+    assert up["y"] == [20, 20, 20, 20, 17, 17, 20, 20, 20, 20]
+    assert (ratio["x"], ratio["y"]) == ([0, 2, 4, 6, 8], [0.95, 1, 1, 1, 1])
+    (picture,) = page.figure("picture")["series"]
+    assert (len(picture["nodes"]), set(picture["degree"]), len(picture["links"])) == (20, {2}, 40)
+    (spread,) = page.figure("spread")["series"]
+    assert spread["after"] == sorted(spread["after"])
+    assert all(parent < node for node, parent in enumerate(spread["parents"]))
+    assert spread["parents"].count(-1) == 1
+
+
+def test_runs_of_two_sizes_answer_the_question_of_scale(tmp_path):
+    runs = [write_run(tmp_path / "small"), write_run(tmp_path / "large", nodes=40, slow=3)]
+    page = report(tmp_path, *runs)
+    assert (
+        "From 20 to 40 nodes (runs of floodsub): delivered 99.5 % → 99.75 %; p99 latency 100 ms → 300 ms" in page.text
+    )
+    assert page.data["runs"] == ["small", "large"]
+    assert [line["run"] for line in page.figure("latency")["series"]] == [0, 1]
+
+
+def test_nothing_measured_is_said_and_why(tmp_path):
+    page = report(tmp_path, write_empty_run(tmp_path / "empty"))
+    for said in (
+        "Not measured: no message was published.",
+        "Not measured: there was no delivery away from a publisher.",
+        "Control was not measured: the trace has no bytes sent.",
+        "Not measured: the analysis says nothing about disturbances.",
+        "Not measured: the number of nodes is not known.",
+        "Not measured: the trace has no rows about the state of nodes.",
+        "the run was interrupted",
+        "router unknown, nodes unknown, length unknown",
+    ):
+        assert said in page.text
+    assert not any(figure["series"] for figure in page.data["figures"])
+    assert "nan" not in page.text.lower().split()
+    assert "None" not in page.text
+
+
+def test_hostile_names_are_text(tmp_path):
+    run = write_run(tmp_path / "<img src=x onerror=alert(1)>&", topics=("ok", HOSTILE))
+    write_table(run, QUALITY, [{"run": run.name, "check": HOSTILE, "rows": 3, "detail": HOSTILE}])
+    page = report(tmp_path, run)
+    assert HOSTILE.replace("\u202e", "\\u202e") in page.text
+    assert run.name in page.text
+    assert len(page.scripts) == 2
+    assert not any(name == "img" for name, _ in page.tags)
+    assert {name for name, _ in page.tags} >= {"title", "main", "figure"}
+    assert not any(key.startswith("on") for _, attributes in page.tags for key in attributes)
+
+
+def test_hostile_words_in_charts_stay_in_the_data(tmp_path):
+    run = write_run(tmp_path / "ring")
+    kind = "</script><script>alert(1)</script><!--<script>"
+    write_table(
+        run, CONTROL, [{"run": "ring", "topic": 0, "kind": kind, "parts": 1, "bytes": 20, "bytes_share": 1.0}]
+    )
+    page = report(tmp_path, run)
+    assert len(page.scripts) == 2
+    assert page.figure("control")["series"][0]["categories"] == [kind]
+
+
+def test_no_address_but_places_in_the_page(tmp_path):
+    page = report(tmp_path, write_run(tmp_path / "ring"))
+    identities = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
+    for name, attributes in page.tags:
+        assert "src" not in attributes, name
+        if "href" in attributes:
+            assert attributes["href"][0] == "#"
+            assert attributes["href"][1:] in identities
+
+
+def test_every_figure_has_its_table_and_definition(tmp_path):
+    page = report(tmp_path, write_run(tmp_path / "ring"))
+    identities = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
+    assert {f"table-{figure['id']}" for figure in page.data["figures"]} <= identities
+    assert set(definitions()) - {"delivery", "eligible"} <= set(TABLES)
+    assert "12 of 21 rows of metrics/traffic" not in page.text
+    assert "12 of 22 rows of metrics/traffic" in page.text
+
+
+def test_a_script_is_no_node(tmp_path):
+    run = write_run(tmp_path / "ring")
+    (run / "dictionary").mkdir()
+    roles = pa.table({"peer": pa.array([19, 7], pa.int32()), "role": ["script", "node"]})
+    pa.parquet.write_table(roles, run / "dictionary" / "peers.parquet")
+    (load,) = report(tmp_path, run).figure("load")["series"]
+    assert load["y"][-1] == 1900
+
+
+def test_many_topics_are_chosen_by_messages_and_the_rest_counted(tmp_path):
+    names = [f"topic-{number:02}" for number in range(40)]
+    page = report(tmp_path, write_run(tmp_path / "many", topics=names))
+    options = [attributes["value"] for name, attributes in page.tags if name == "option"]
+    assert options == [str(place) for place in range(MOST_TOPICS)]
+    assert f"and {40 - MOST_TOPICS} smaller topics in the table only" in page.text
+    assert names[-1] in page.text
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path):
+    runs = [write_run(tmp_path / "a" / "run"), write_run(tmp_path / "b" / "run")]
+    labels = {f"run ({run})" for run in runs}
+    page = report(tmp_path, *runs, runs[0])
+    assert all(label in page.text for label in labels)
+    assert f"run ({runs[0]}) #2" in page.text
+
+
+def test_the_same_tables_give_the_same_bytes(tmp_path):
+    run = write_run(tmp_path / "ring")
+    files = [tmp_path / "one.html", tmp_path / "two.html"]
+    for file in files:
+        write_report([run], file)
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_run_of_a_million_nodes_stays_small(tmp_path):
+    run = write_run(tmp_path / "big")
+    nodes = 1_000_000
+    node = np.arange(nodes, dtype=np.int32)
+    columns = {
+        "run": pa.array(["big"] * nodes), "topic": pa.array(np.zeros(nodes, dtype=np.int32)), "node": pa.array(node),
+        "kind": pa.array(["publish"] * nodes),
+        **{name: pa.array(node.astype(np.int64)) for name in TRAFFIC.names[4:]},
+    }  # fmt: skip
+    write_table(run, TRAFFIC, pa.table(columns))
+    latencies = [
+        {"run": "big", "topic": 0, "latency_ms": latency, "hops": hops, "deliveries": 1000 + latency}
+        for latency in range(5000)
+        for hops in range(3)
+    ]
+    write_table(run, LATENCY, latencies)
+    page = report(tmp_path, *[run] * 5)
+    (load, *_) = page.figure("load")["series"]
+    assert len(load["x"]) <= 500
+    assert load["y"][-1] == nodes - 1
+    assert len(page.figure("latency")["series"][0]["x"]) <= 400
+    assert "the busiest tenth of the nodes sent 19.0 % of all bytes" in page.text
+
+
+def hearsay(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([HEARSAY, "report", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_names_the_report(tmp_path):
+    run = write_run(tmp_path / "ring")
+    done = hearsay(run)
+    assert (done.returncode, done.stdout) == (0, f"report: {run / 'report.html'}\n"), done.stderr
+    assert (run / "report.html").stat().st_size > 0
+
+
+def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_the_command_refuses_in_one_line(tmp_path):
+    run, bare = write_run(tmp_path / "ring"), tmp_path / "bare"
+    bare.mkdir()
+    assert "several runs need --out" in one_line(hearsay(run, run), 2)
+    assert f"run `hearsay analyze {bare}` first" in one_line(hearsay(bare), 1)
+    assert "there is no such run folder" in one_line(hearsay(tmp_path / "nowhere"), 1)
+    assert "cannot write the report" in one_line(hearsay(run, "--out", tmp_path / "no" / "report.html"), 1)
+    assert not (run / "report.html").exists()
+
+
+def test_a_damaged_table_is_named(tmp_path):
+    run = write_run(tmp_path / "ring")
+    for part in (run / METRICS_FOLDER / LATENCY.name).glob("*.parquet"):
+        part.write_bytes(part.read_bytes()[:-9])
+    with pytest.raises(ReportError, match=re.escape(str(run / METRICS_FOLDER / "latency")) + ".*cannot be read"):
+        write_report([run], tmp_path / "report.html")
+
+
+def test_a_table_without_a_column_is_named(tmp_path):
+    run = write_run(tmp_path / "ring")
+    folder = run / METRICS_FOLDER / HEADLINE.name
+    for part in folder.glob("*.parquet"):
+        part.unlink()
+    pa.parquet.write_table(pa.table({"run": ["ring"]}), folder / "part-0.parquet")
+    with pytest.raises(ReportError, match="column topic is missing"):
+        write_report([run], tmp_path / "report.html")
+
+
+def test_an_unfinished_table_counts_as_absent(tmp_path):
+    run = write_run(tmp_path / "ring")
+    (run / METRICS_FOLDER / RESILIENCE.name / "_SUCCESS").unlink()
+    assert "the analysis says nothing about disturbances" in report(tmp_path, run).text

@@ -1,0 +1,134 @@
+"""The pubsub RPC for the protobuf library, the reference that the hand-written codec is held to; and RPCs to try."""
+
+from __future__ import annotations
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from hypothesis import strategies as st
+
+from hearsay.core.rpc import (
+    Control,
+    Extension,
+    Graft,
+    IDontWant,
+    IHave,
+    IWant,
+    Message,
+    PeerInfo,
+    Prune,
+    Rpc,
+    Subscription,
+)
+
+FIELD = descriptor_pb2.FieldDescriptorProto
+TEXT, BYTES, MESSAGE = FIELD.TYPE_STRING, FIELD.TYPE_BYTES, FIELD.TYPE_MESSAGE
+SCHEMA = {
+    "SubOpts": [(1, "subscribe", FIELD.TYPE_BOOL, ""), (2, "topicid", TEXT, "")],
+    "Message": [
+        (1, "from_", BYTES, ""),
+        (2, "data", BYTES, ""),
+        (3, "seqno", BYTES, ""),
+        (4, "topic", TEXT, ""),
+        (5, "signature", BYTES, ""),
+        (6, "key", BYTES, ""),
+    ],
+    "IHave": [(1, "topicID", TEXT, ""), (2, "messageIDs", BYTES, "*")],
+    "IWant": [(1, "messageIDs", BYTES, "*")],
+    "Graft": [(1, "topicID", TEXT, "")],
+    "PeerInfo": [(1, "peerID", BYTES, ""), (2, "signedPeerRecord", BYTES, "")],
+    "Prune": [(1, "topicID", TEXT, ""), (2, "peers", MESSAGE, "PeerInfo"), (3, "backoff", FIELD.TYPE_UINT64, "")],
+    "IDontWant": [(1, "messageIDs", BYTES, "*")],
+    "Control": [
+        (1, "ihave", MESSAGE, "IHave"),
+        (2, "iwant", MESSAGE, "IWant"),
+        (3, "graft", MESSAGE, "Graft"),
+        (4, "prune", MESSAGE, "Prune"),
+        (5, "idontwant", MESSAGE, "IDontWant"),
+        (1000, "extension", BYTES, "*"),
+    ],
+    "RPC": [
+        (1, "subscriptions", MESSAGE, "SubOpts"),
+        (2, "publish", MESSAGE, "Message"),
+        (3, "control", MESSAGE, "Control?"),
+    ],
+}
+
+
+def _rpc_type():
+    file = descriptor_pb2.FileDescriptorProto(name="pubsub.proto", package="pubsub", syntax="proto2")
+    for name, declared in SCHEMA.items():
+        message = file.message_type.add(name=name)
+        for number, field, kind, of in declared:
+            repeated = of and not of.endswith("?")
+            label = FIELD.LABEL_REPEATED if repeated else FIELD.LABEL_OPTIONAL
+            added = message.field.add(name=field, number=number, type=kind, label=label)
+            if kind == MESSAGE:
+                added.type_name = f".pubsub.{of.rstrip('?')}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("pubsub.RPC"))
+
+
+ReferenceRpc = _rpc_type()
+
+
+def to_reference(rpc):
+    made = ReferenceRpc()
+    for change in rpc.subscriptions:
+        made.subscriptions.add(subscribe=change.subscribe, topicid=change.topic)
+    for message in rpc.messages:
+        made.publish.add(**reference_fields(message))
+    if rpc.control is not None:
+        made.control.SetInParent()
+        for ihave in rpc.control.ihave:
+            made.control.ihave.add(topicID=ihave.topic, messageIDs=ihave.ids)
+        for iwant in rpc.control.iwant:
+            made.control.iwant.add(messageIDs=iwant.ids)
+        for graft in rpc.control.graft:
+            made.control.graft.add(topicID=graft.topic)
+        for prune in rpc.control.prune:
+            added = made.control.prune.add(topicID=prune.topic, backoff=prune.backoff_s)
+            for known in prune.peers:
+                added.peers.add(peerID=known.peer, signedPeerRecord=known.record)
+        for idontwant in rpc.control.idontwant:
+            made.control.idontwant.add(messageIDs=idontwant.ids)
+        made.control.extension.extend(extension.payload for extension in rpc.control.extensions)
+    return made
+
+
+def reference_fields(message):
+    fields = {
+        "from_": message.source,
+        "data": message.data,
+        "seqno": message.seqno,
+        "topic": message.topic,
+        "signature": message.signature,
+        "key": message.key,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+texts = st.text(max_size=20)
+blobs = st.binary(max_size=200)
+maybe = st.none() | blobs
+peer_ids = st.binary(min_size=32, max_size=32).map(lambda digest: b"\x12\x20" + digest)
+id_lists = st.lists(blobs, max_size=4).map(tuple)
+
+
+def some(strategy, most=3):
+    return st.lists(strategy, max_size=most).map(tuple)
+
+
+prunes = st.builds(
+    Prune, texts, st.none() | st.integers(0, (1 << 64) - 1), some(st.builds(PeerInfo, peer_ids, maybe))
+)
+controls = st.builds(
+    Control,
+    some(st.builds(IHave, texts, id_lists)),
+    some(st.builds(IWant, id_lists)),
+    some(st.builds(Graft, texts)),
+    some(prunes),
+    some(st.builds(Extension, st.just(1000), blobs)),
+    some(st.builds(IDontWant, id_lists)),
+)
+messages = st.builds(Message, st.just(b"id"), texts, blobs, maybe, maybe, maybe, maybe)
+rpcs = st.builds(Rpc, some(st.builds(Subscription, texts, st.booleans())), some(messages), st.none() | controls)

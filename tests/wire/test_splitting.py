@@ -1,0 +1,74 @@
+"""Splitting: every piece within the limit, nothing lost, nothing added, order kept."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from protobuf_reference import rpcs
+
+from hearsay.core.rpc import Control, IHave, Message, Prune, Rpc, Subscription
+from hearsay.core.sizes import rpc_size
+from hearsay.wire.encode import encode_rpc
+from hearsay.wire.limits import TooLarge
+from hearsay.wire.splitting import check_fits, split_rpc
+
+KINDS = ("graft", "prune", "extensions")
+
+
+def united_ids(rpc_list, kind):
+    """(topic, id) of every id in order."""
+    return [
+        (getattr(part, "topic", None), known)
+        for rpc in rpc_list
+        if rpc.control is not None
+        for part in getattr(rpc.control, kind)
+        for known in part.ids
+    ]
+
+
+@given(rpcs, st.integers(300, 1500))
+def test_pieces_are_within_the_limit_and_say_the_same(rpc, limit):
+    pieces, oversized = split_rpc(rpc, limit)
+    assert all(len(encode_rpc(piece)) <= limit for piece in pieces)
+    assert [change for piece in pieces for change in piece.subscriptions] == list(rpc.subscriptions)
+    kept = [message for message in rpc.messages if message not in oversized]
+    assert [message for piece in pieces for message in piece.messages] == kept
+    control = rpc.control or Control()
+    for kind in ("ihave", "iwant", "idontwant"):
+        whole = Rpc(control=control)
+        assert united_ids(pieces, kind) == united_ids([whole], kind)
+    for kind in KINDS:
+        found = [part for piece in pieces if piece.control for part in getattr(piece.control, kind)]
+        fitting = [
+            part for part in getattr(control, kind) if rpc_size(Rpc(control=Control(**{kind: (part,)}))) <= limit
+        ]
+        assert set(fitting) >= set(found)
+        assert len(found) >= len([p for p in fitting if rpc_size(Rpc(control=Control(**{kind: (p,)}))) <= limit - 4])
+
+
+def test_an_rpc_that_fits_stays_one():
+    rpc = Rpc((Subscription("t", True),))
+    assert split_rpc(rpc, 100) == ([rpc], [])
+
+
+def test_a_long_ihave_is_cut_between_ids():
+    ids = tuple(bytes([number]) * 40 for number in range(100))
+    pieces, _ = split_rpc(Rpc(control=Control(ihave=(IHave("news", ids),))), 1000)
+    assert len(pieces) == 5
+    assert tuple(known for piece in pieces for known in piece.control.ihave[0].ids) == ids
+
+
+def test_a_message_that_cannot_fit_is_left_out_and_the_rest_goes():
+    large, small = Message(b"1", "t", bytes(2000)), Message(b"2", "t", b"x")
+    pieces, oversized = split_rpc(Rpc((), (large, small), Control(prune=(Prune("t"),))), 1000)
+    assert oversized == [large]
+    assert pieces == [Rpc((), (small,), Control(prune=(Prune("t"),)))]
+
+
+def test_a_single_message_that_cannot_fit_is_refused_to_its_author():
+    message = Message(b"", "t", bytes(100))
+    size = len(encode_rpc(Rpc(messages=(message,))))
+    check_fits(message, size)
+    with pytest.raises(TooLarge, match=f"{size} bytes"):
+        check_fits(message, size - 1)
