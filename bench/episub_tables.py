@@ -325,7 +325,7 @@ def lost_link(seed: int) -> None:
         links__latency="constant",
         links__value_ms=20,
     )
-    run.until(12.5)  # ten messages have made the tree
+    run.until(12.1)  # eleven messages have made the tree
     topic = run.plan.topics[0]
     source = run.engine.nodes[run.plan.publications[0].publisher]
     child: Any = source.router.strategy.trees[topic].eager.ordered[0]  # type: ignore[union-attr]

@@ -249,10 +249,11 @@ def test_a_lost_eager_link_heals_within_two_touches_of_the_next_message(repair):
         links__value_ms=20,
     )
     engine = made.engine
-    engine.run(lambda now: setattr(engine, "stop_requested", now > 9_500_000))
+    engine.run(lambda now: setattr(engine, "stop_requested", now >= 9_100_000))
     engine.stop_requested = False
     source = engine.nodes[made.plan.publications[0].publisher]
-    child = source.router.strategy.trees["topic"].eager.ordered[0]
+    trees = {node.id: node.router.strategy.trees["topic"] for node in engine.nodes}
+    child = next(peer for peer in trees[source.id].eager.ordered if len(trees[peer].lazy))
     for end in (source.links[child], source.links[child].twin):
         end.cut_line()
         engine.notice_loss(end, engine.now + engine.queue.width_us)
@@ -266,7 +267,7 @@ def test_a_lost_eager_link_heals_within_two_touches_of_the_next_message(repair):
     undisturbed = int(times[7].max())
     flush_us, touches_us, trips_us = 100_000, 2 * 300_000, 3 * 20_000
     assert int(times[8].max()) <= undisturbed + flush_us + touches_us + trips_us
-    assert (int(times[8].max()) > undisturbed) == (repair == "lazy")
+    assert (int(times[8].max()) > undisturbed + touches_us // 2) == (repair == "lazy")
     assert int(times[9].max()) < 10 * undisturbed
 
 
@@ -322,4 +323,4 @@ def test_the_trace_of_episub_is_the_same_on_every_machine():
     assert simulation(network__nodes=40, workload__messages=6).run().summary.trace_hash == GOLDEN
 
 
-GOLDEN = ""
+GOLDEN = "df404a0d53a499735c526f7ce0f634f8"
