@@ -27,6 +27,7 @@ from hearsay.sim.plan import NodeDown, make_plan
 from hearsay.sim.recorder import Recorder
 from hearsay.sim.reference import GLOBAL, ReferenceEngine
 from hearsay.sim.scenario_file import load_scenario
+from hearsay.trace.rows import Rows
 from hearsay.trace.schema import Column, TraceEvent
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
@@ -44,15 +45,15 @@ class CountingRecorder(Recorder):
         self.copies: dict[int, int] = {}
         self.link_changes: list[int] = []
 
-    def flush(self) -> None:
-        rows = self._rows.to_numpy()
+    def _take_rows(self) -> Rows:
+        rows = super()._take_rows()
         events = rows[:, Column.EVENT]
         sent = (events == TraceEvent.SEND_RPC) & (rows[:, Column.KIND] == PartKind.PUBLISH)
         for message, count in zip(*np.unique(rows[sent, Column.MESSAGE], return_counts=True), strict=True):
             self.copies[int(message)] = self.copies.get(int(message), 0) + int(count)
         changed = (events == TraceEvent.EAGER) | (events == TraceEvent.LAZY)
         self.link_changes += rows[changed, Column.TIME_US].tolist()
-        super().flush()
+        return rows
 
 
 class Run:
@@ -166,7 +167,7 @@ def crash(run: Run, share: float, messages: int) -> dict[str, float]:
         for victim in sorted(victims):
             engine.faults.apply(NodeDown(now, victim, goodbye=False))
 
-    engine.queue.push((now, GLOBAL, 0, 0, 1_000_000, strike, None))
+    engine.queue.add(now, GLOBAL, 0, 0, 1_000_000, strike)
     healed_s = 0.0
     for second in range(1, 61):
         run.until(now / 1e6 + second)
@@ -191,7 +192,7 @@ def overlay(nodes: int, seeds: int) -> None:
     messages = 30
     for preset in ("episub", "hyparview-plumtree-10k"):
         print(f"\n{preset}, after {WARMUP_S} s\n")
-        print("| NAT | degree min / mean / max | standard deviation | one-sided links | components |")
+        print("| NAT | degree min / mean / max | standard deviation | one-sided links when quiet | components |")
         print("| ---: | --- | ---: | ---: | ---: |")
         found: dict[float, list[dict[str, float]]] = {share: [] for share in SHARES}
         for nat in (0, 0.3) if preset == "episub" else (0,):
@@ -201,6 +202,7 @@ def overlay(nodes: int, seeds: int) -> None:
                     seed,
                     router__preset=preset,
                     network__nat_share=nat,
+                    workload__publisher_count=0,
                     warmup_s=WARMUP_S,
                     workload__messages=messages,
                     workload__interval_s=1,
@@ -208,7 +210,12 @@ def overlay(nodes: int, seeds: int) -> None:
                 run.until(WARMUP_S - 1)
                 graph = run.neighbours()
                 degrees = [len(peers) for peers in graph.values()]
-                one_sided = sum(node not in graph.get(peer, ()) for node, peers in graph.items() for peer in peers)
+                quiet = run.engine.episub_under_way().isdisjoint
+                one_sided = sum(
+                    node not in graph.get(peer, ()) and quiet({(node, peer), (peer, node)})
+                    for node, peers in graph.items()
+                    for peer in peers
+                )
                 print(
                     f"| {nat:.0%} | {min(degrees)} / {fmean(degrees):.2f} / {max(degrees)} | {pstdev(degrees):.2f} | "
                     f"{one_sided} | {len(components(graph))} |",

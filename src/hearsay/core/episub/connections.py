@@ -4,7 +4,8 @@ Rules (episub spec, "Joining the Overlay", "Passive View Management"):
 
 * `meet` runs `ready` when the peer is connected and known to be in the topic, or `failed` when the dial fails, the
   connection breaks, or neither happens in time.
-* A connection is kept as long as somebody holds it, and `idle_ms` longer; then it is closed.
+* A connection is kept as long as somebody holds it, and `idle_ms` after that or after the last errand; then it is
+  closed.
 * At most `max_dials` dials are under way; what is beyond fails at once.
 * Only connections to peers that speak episub are managed; those that flood are left alone.
 """
@@ -51,7 +52,9 @@ class Connections:
             failed()
             return
         if connected is not None and topic in connected.topics:
+            self._idle.pop(peer, None)
             ready()
+            self._review(peer)
             return
         if connected is None and peer not in self._dialling:
             if len(self._dialling) >= self._parameters.max_dials:

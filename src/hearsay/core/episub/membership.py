@@ -269,10 +269,11 @@ class ManagedOverlay:
         if len(self._leaves) > _LEAVES_REMEMBERED:
             self._leaves.popitem(last=False)
         removed = self.views.remove_passive(part.source)
-        if sender == part.source and sender in self.views.active:
-            self.neighbours.drop(sender, remember=False)
-            self._after_a_loss()
-            removed = True
+        if sender == part.source:
+            removed = True  # by the UNSUBSCRIBE of the same RPC, if not here
+            if sender in self.views.active:
+                self.neighbours.drop(sender, remember=False)
+                self._after_a_loss()
         ttl = max(0, min(part.ttl, self._parameters.leave_ttl))
         if removed or ttl > 0:
             onward = Leave(self.topic, part.source, max(0, ttl - 1), part.sequence)

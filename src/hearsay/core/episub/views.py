@@ -121,10 +121,11 @@ class Views:
             self.passive[peer] = _smoothed(self.passive[peer], rtt_us)
 
     def relabel(self, random_wanted: int, near_wanted: int) -> None:
-        """The closest links become the near ones."""
+        """The closest links become the near ones; among those not measured yet, those that are."""
         keep = min(self.random_links, max(random_wanted, len(self.active) - near_wanted))
         near = len(self.active) - keep
-        for place, peer in enumerate(self.by_rtt(self.active)):
+        by_rtt = sorted(self.active, key=lambda peer: (self._rtt(peer), self.active[peer].random, peer))
+        for place, peer in enumerate(by_rtt):
             self.active[peer].random = place >= near
 
     def by_rtt(self, peers: Iterable[PeerId]) -> list[PeerId]:
