@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import episub_words
+
 from hearsay.core.actions import (
     Action,
     Deliver,
