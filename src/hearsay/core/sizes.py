@@ -60,13 +60,12 @@ def hops_size(hops: int) -> int:
 
 def message_size(message: Message) -> int:
     """The bytes of a `Message`, without the field that holds it. An integer source stands for a signed message."""
+    hops = 0 if message.hops is None else hops_size(message.hops)
     if message.encoded is not None:
-        return len(message.encoded)
-    size = _field(len(message.data)) + _text(message.topic)
+        return len(message.encoded) + hops
+    size = hops + _field(len(message.data)) + _text(message.topic)
     if message.source is not None:
         size += _text(message.source)
-    if message.hops is not None:
-        size += hops_size(message.hops)
     if isinstance(message.source, int):
         return size + _field(SIMULATED_SEQNO_BYTES) + _field(SIMULATED_SIGNATURE_BYTES)
     for part in (message.seqno, message.signature, message.key):

@@ -10,6 +10,7 @@ the connected peers that are in it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hearsay.core.actions import Reason, Via
 from hearsay.core.episub.agenda import Agenda, Task
@@ -109,7 +110,7 @@ class Episub(Strategy):
         tree = self.trees.get(message.topic)
         if tree is not None:
             tree.accepted(message, received_from)
-        self.flood(message, received_from)
+        self.flood(replace(message, hops=None), received_from)
 
     def duplicate(self, message: Message, received_from: PeerId) -> None:
         tree = self.trees.get(message.topic)
