@@ -30,6 +30,8 @@ class Discovery:
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed: dict[PeerId, asyncio.Event] = {}
         self._addresses: dict[PeerId, tuple[Multiaddr, ...]] = {}
+        self._records: dict[PeerId, bytes] = {}
+        self._kept: set[PeerId] = set()
         self._dials = 0
         host.on_peer_down.append(self._lost)
 
@@ -45,14 +47,30 @@ class Discovery:
             return
         self._addresses.pop(record.peer, None)
         self._addresses[record.peer] = record.addresses
+        self._records[record.peer] = envelope
         if len(self._addresses) > MAX_KNOWN_PEERS:
-            del self._addresses[next(iter(self._addresses))]
+            oldest = next(iter(self._addresses))
+            del self._addresses[oldest], self._records[oldest]
 
-    def dial(self, peer: PeerId) -> None:
-        """Try a peer whose addresses are known, once."""
+    @property
+    def known(self) -> tuple[PeerId, ...]:
+        """Peers whose addresses are known."""
+        return tuple(peer for peer in self._addresses if peer != self._host.peer)
+
+    def record_of(self, peer: PeerId) -> bytes | None:
+        """A peer's signed addresses, if they were learnt."""
+        return self._records.get(peer)
+
+    def keeps(self, peer: PeerId) -> bool:
+        """Whether a bootstrap address leads to this peer."""
+        return peer in self._kept
+
+    async def reach(self, peer: PeerId) -> bool:
+        """Try a peer whose addresses are known, once; whether it is connected then."""
         addresses = self._addresses.get(peer, ())
         if addresses and peer not in self._host.connections and self._dials < MAX_DIALS:
-            self._start(self._try(peer, addresses))
+            await self._try(peer, addresses)
+        return peer in self._host.connections
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -70,6 +88,7 @@ class Discovery:
                 wait_s = min(2 * wait_s, LAST_RETRY_S)
                 continue
             wait_s = self._first_retry_s
+            self._kept.add(peer)
             gone = self._changed.setdefault(peer, asyncio.Event())
             while peer in self._host.connections:
                 gone.clear()

@@ -27,6 +27,7 @@ from hearsay.core.rpc import Message
 from hearsay.libp2p.errors import MultistreamError, ProtocolError
 from hearsay.libp2p.host import Host
 from hearsay.libp2p.identification import Identification
+from hearsay.libp2p.identify import Identity
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.peer_id import PeerId
@@ -34,6 +35,7 @@ from hearsay.libp2p.pinging import Pinging
 from hearsay.libp2p.stream import Stream, StreamClosed
 from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig
+from hearsay.node.connecting import Connecting
 from hearsay.node.discovery import Discovery
 from hearsay.node.driver import Driver
 from hearsay.node.live_trace import LiveTrace
@@ -70,6 +72,9 @@ class Node:
         self._identification = Identification(self._host, self.config.agent)
         self._pinging = Pinging(self._host)
         self._discovery = Discovery(self._host)
+        self._connecting = Connecting(
+            self._discovery, self._pinging, lambda: self.peers, lambda event: self._running.feed(event)
+        )
 
     async def __aenter__(self) -> Self:
         clock = Clock()
@@ -78,8 +83,8 @@ class Node:
             self.peer,
             clock,
             deliver=self._delivered,
-            dial=self._discovery.dial,
-            disconnect=self._host.disconnect,
+            ask=self._connecting.perform,
+            disconnect=self._hang_up,
             learn=self._discovery.learn,
             record_of=self._record_of,
             reachable=self._publish_waiting,
@@ -89,6 +94,8 @@ class Node:
                 driver.trace = LiveTrace(self._trace_directory, self.peer, clock, self.config.agent)
             for protocol in driver.protocols:
                 self._host.handle(protocol, self._inbound)
+            if driver.router.strategy.chooses_connections:
+                self._identification.on_identified.append(self._remember)
             self._host.on_peer_up.append(self._peer_up)
             self._host.on_peer_down.append(driver.peer_down)
             for address in self.config.listen:
@@ -209,6 +216,7 @@ class Node:
     async def close(self) -> None:
         """Leave all topics, say goodbye to all peers, finish the trace."""
         await self._discovery.close()
+        await self._connecting.close()
         if self._driver is not None:
             for topic in list(self._topics):
                 await self.leave(topic)
@@ -252,8 +260,21 @@ class Node:
                 self._running.feed(Publish(message))
 
     def _record_of(self, peer: PeerId) -> bytes | None:
+        if peer == self.peer:
+            return self._identification.record()
         known = self._identification.known.get(peer)
-        return known.signed_record or None if known is not None else None
+        record = known.signed_record if known is not None else None
+        return record or self._discovery.record_of(peer)
+
+    def _remember(self, peer: PeerId, identity: Identity) -> None:
+        """What a peer says of its addresses serves to find it again later."""
+        if identity.signed_record:
+            self._discovery.learn(identity.signed_record)
+
+    def _hang_up(self, peer: PeerId) -> None:
+        """The router needs a connection no more; those to bootstrap peers stay, as they would come back anyway."""
+        if not self._discovery.keeps(peer):
+            self._host.disconnect(peer)
 
     def _peer_up(self, peer: PeerId) -> None:
         driver = self._running

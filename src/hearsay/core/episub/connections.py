@@ -125,6 +125,16 @@ class Connections:
         self._pinging.discard(peer)
         self._fail(peer)
 
+    def forget_topic(self, topic: TopicId) -> None:
+        """We left a topic: whoever was to be met for it need not be any more."""
+        for peer in list(self._errands):
+            others = [errand for errand in self._errands[peer] if errand.topic != topic]
+            if others:
+                self._errands[peer] = others
+            else:
+                del self._errands[peer]
+                self._review(peer)
+
     def sweep(self) -> None:
         """Give up what waited too long, hang up what was idle too long."""
         now = self._shell.now

@@ -150,18 +150,18 @@ class ManagedOverlay:
 
     def stop(self) -> None:
         """Leave the overlay."""
+        goodbye: EpisubPart = Disconnect(self.topic, refused=False)
+        if self._parameters.leave_by is LeaveBy.LEAVE:
+            sequence = self._context.next_sequence()
+            goodbye = Leave(self.topic, self._shell.node, self._parameters.leave_ttl, sequence)
         for peer in self.views.neighbours():
             self.neighbours.drop(peer, remember=False)
-            if self._parameters.leave_by is LeaveBy.LEAVE:
-                self._context.sequence += 1
-                part = Leave(self.topic, self._shell.node, self._parameters.leave_ttl, self._context.sequence)
-                self._shell.outbox.episub(peer, part)
-            else:
-                self._shell.outbox.episub(peer, Disconnect(self.topic, refused=False))
+            self._shell.outbox.episub(peer, goodbye)
         for peer in sorted(self.views.passive):
             self.views.remove_passive(peer)
         self.neighbours.stop()
         self.joining.stop()
+        self._context.connections.forget_topic(self.topic)
         self._agenda.clear_topic(self.topic)
 
     def ring(self, task: Task) -> None:
