@@ -40,8 +40,11 @@ class Connecting:
         self._speakers = speakers
         self._feed = feed
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     def perform(self, action: Dial | Ping | FindContacts) -> None:
+        if self._closed:
+            return
         match action:
             case Dial():
                 assert isinstance(action.peer, bytes)
@@ -55,6 +58,8 @@ class Connecting:
                 assert_never(action)
 
     async def close(self) -> None:
+        """Nothing is answered any more."""
+        self._closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -76,6 +81,8 @@ class Connecting:
             self._feed(RoundTripMeasured(peer, int(seconds * 1_000_000)))
 
     def _find(self, topic: TopicId, count: int) -> None:
+        if self._closed:
+            return
         known = sorted({*self._speakers(), *self._discovery.known})
         self._feed(ContactsFound(topic, tuple(sample(known, min(count, len(known))))))
 
