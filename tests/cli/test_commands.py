@@ -203,12 +203,6 @@ def test_presets_are_listed():
     assert names == ["churn-30", "ethereum-blocks", "ipns", "r1", "simsub"]
 
 
-def test_demo_compares_four_routers():
-    done = hearsay("demo", "--nodes", 40, "--messages", 3)
-    assert done.returncode == 0
-    assert [line.count("| floodsub") for line in done.stdout.splitlines()].count(1) == 2
-
-
 def test_help_loads_nothing_heavy():
     heavy = "{'numpy', 'pyarrow', 'pydantic', 'rich', 'hearsay.sim', 'hearsay.core'}"
     code = (

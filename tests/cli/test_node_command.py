@@ -72,9 +72,10 @@ def test_two_terminals_chat_and_leave_readable_traces(tmp_path):
     assert other.interrupt() == 130
     one.until("status", peers=0)
     assert one.interrupt() == 130
-    runs = sorted((tmp_path / "trace").iterdir())
-    assert [problem for run in runs for problem in verify(run)] == []
-    events = [row[Column.EVENT] for run in runs for row in read_rows(run).tolist()]
+    runs = sorted((tmp_path / "trace").glob("[0-9]*"))
+    assert [problem for run in (*runs, tmp_path / "trace") for problem in verify(run)] == []
+    events = [row[Column.EVENT] for row in read_rows(tmp_path / "trace").tolist()]
+    assert len(events) == sum(len(read_rows(run)) for run in runs)
     for event in (
         TraceEvent.NODE_UP,
         TraceEvent.GRAFT,

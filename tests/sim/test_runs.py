@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hearsay.sim.scenario import ScenarioError
 from hearsay.sim.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation, simulate
 from hearsay.sim.summary import Summary
@@ -238,6 +239,28 @@ def test_an_outside_router_plugs_in_by_its_import_path(monkeypatch):
     summary = checked(router="echo_router:ECHO")
     assert summary.sent["extension"] > 0
     assert summary.delivery_ratio == 1.0
+
+
+def published_router(folder: Path, target: str) -> None:
+    """What an installed package leaves behind that publishes the router `outside`."""
+    about = folder / "outside-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[hearsay.routers]\noutside = {target}\n")
+
+
+def test_an_outside_router_plugs_in_by_its_entry_point(monkeypatch, tmp_path):
+    published_router(tmp_path, "echo_router:ECHO")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert checked(router="outside").sent["extension"] > 0
+
+
+def test_an_entry_point_that_leads_nowhere_is_said_in_one_line(monkeypatch, tmp_path):
+    published_router(tmp_path, "nowhere_at_all:ECHO")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ScenarioError, match="router 'outside' cannot be loaded: No module named"):
+        scenario(router="outside")
 
 
 PUBLISHED = {

@@ -208,3 +208,53 @@ def test_a_full_disk_keeps_the_finished_files(tmp_path, limit, spill_rows, max_r
     assert leftovers(tmp_path / "run") == []
     assert verify(tmp_path / "run") == []
     assert len(read_rows(tmp_path / "run")) >= 1000
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(row_codes, max_size=120), st.integers(1, 50), st.integers(1, 20), st.integers(1, 60), st.integers(1, 9)
+)
+def test_every_row_comes_back_from_rotated_files(codes, portion, spill, most, steps):
+    rows = as_rows(codes)
+    rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
+    span = int(np.ptp(rows[:, Column.TIME_US])) if len(rows) else 1
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "run"
+        limits = {"spill_rows": spill, "row_group_rows": 10, "max_rows_per_file": most, "target_file_bytes": 1}
+        written = write_run(path, rows, portion, rotate_us=max(span // steps, 1), **limits)
+        assert canonical(read_rows(path)).tolist() == canonical(rows).tolist()
+        assert verify(path) == []
+        assert leftovers(path) == []
+        assert written.rows == len(rows)
+
+
+def test_rotated_files_hold_the_messages_that_have_come_to_rest(tmp_path):
+    """Message n has its rows in the second n; message 0 stirs again at the end and is declared."""
+    rows = story(messages=12, rows_each=10, seed=6)
+    rows[:, Column.TIME_US] += 1_000_000 * rows[:, Column.MESSAGE]
+    late = rows[rows[:, Column.MESSAGE] == 0][:1]
+    late[:, Column.TIME_US] = 11_500_000
+    rows = np.concatenate((rows, late))
+    rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
+    RunFolder.create(tmp_path / "run")
+    with TraceWriter(tmp_path / "run", rotate_us=3_000_000) as writer:
+        for row in rows[:-20]:
+            writer.add(row[None])
+        before = message_files(tmp_path / "run")
+        assert [sorted(set(messages.tolist())) for messages in before.values()] == [[0, 1, 2], [3, 4, 5]]
+        writer.add(rows[-20:])
+        written = writer.close()
+    assert written.spanning_messages == (0,)
+    after = message_files(tmp_path / "run")
+    assert {name: after[name].tolist() for name in before} == {name: found.tolist() for name, found in before.items()}
+    assert sum(map(len, after.values())) == len(rows)
+
+
+def test_a_rotated_run_is_the_same_trace(tmp_path):
+    rows = many_rows(3000, 8)
+    rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
+    whole, rotated = (
+        write_run(tmp_path / name, rows, 100, rotate_us=every) for name, every in (("a", None), ("b", 1))
+    )
+    assert rotated.hash == whole.hash
+    assert len(rotated.files) > len(whole.files)

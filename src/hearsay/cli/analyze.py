@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,35 +29,73 @@ CARRIED = ("summary.json", "manifest.json", "scenario.toml", "dictionary")
               help="Write to DIR/RUN instead of the run folders.")  # fmt: skip
 @click.option("--window", type=click.FloatRange(min=0.001), metavar="SECONDS",
               help="How long a node must stay to be eligible; else the scenario's linger_s, or 30.")  # fmt: skip
+@click.option("--follow", is_flag=True, help="Keep the tables of one run fresh while it is written.")
+@click.option("--interval", type=click.FloatRange(min=0.05), default=2.0, show_default=True, metavar="SECONDS",
+              help="With --follow: how often to look for new files.")  # fmt: skip
+@click.option("--until-complete", is_flag=True, help="With --follow: end when the run is complete.")
 @click.option("--allow-bad", is_flag=True, help="Leave out runs that cannot be read, and still exit 0.")
+@click.option("--format", "shape", type=click.Choice(["answers", "tracestat"]), default="answers",
+              help="tracestat: the figures of go-libp2p's tracestat as it prints them.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The answers as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
     from hearsay.cli.spark_steps import spark_steps
     from hearsay.pipeline.session import Where
 
+    if options["shape"] == "tracestat":
+        _tracestat(options["runs"], options["allow_bad"])
+        return
     if options["master"] and options["remote"]:
         raise WrongInput("give --master or --remote, not both")
     window = options["window"]
-    runs, bad = load_readable(options["runs"], None if window is None else round(window * 1_000_000))
+    window_us = None if window is None else round(window * 1_000_000)
+    if options["follow"]:
+        from hearsay.cli.follow import follow
+
+        follow(options, window_us)
+        return
+    if options["until_complete"]:
+        raise WrongInput("--until-complete goes with --follow")
+    runs, bad = load_readable(options["runs"], window_us)
     outputs = _outputs(runs, options["out"])
     lines: list[dict[str, Any]] = []
+    require_outputs(outputs.values())
     if runs:
         with spark_steps(Where(options["master"], options["remote"]), sum(run.rows for run in runs)) as work:
             lines = analyzed(work, runs, outputs)
-    if options["as_json"]:
-        json.dump(lines, sys.stdout, indent=2)
-        sys.stdout.write("\n")
-    else:
-        from hearsay.cli.answers_text import answers_text
+    show_answers(lines, [outputs[run.name] for run in runs], options["as_json"])
+    _answer_for(bad, len(runs), options["allow_bad"])
 
-        click.echo(answers_text(lines))
-        for run in runs:
-            click.echo(f"tables: {outputs[run.name] / 'metrics'}")
+
+def _tracestat(paths: tuple[Path, ...], allow_bad: bool) -> None:
+    from hearsay.ingest.tracestat import tracestat
+
+    runs, bad = load_readable(paths, None)
+    for run in runs:
+        if len(paths) > 1:
+            click.echo(f"== {run.name}")
+        click.echo(tracestat(run.path), nl=False)
+    _answer_for(bad, len(runs), allow_bad)
+
+
+def _answer_for(bad: list[str], good: int, allow_bad: bool) -> None:
     for problem in bad:
         click.echo(f"hearsay: left out: {problem}", err=True)
-    if bad and not options["allow_bad"]:
-        raise CommandFailed(f"{len(bad)} of {len(bad) + len(runs)} runs could not be read; --allow-bad accepts that")
+    if bad and not allow_bad:
+        raise CommandFailed(f"{len(bad)} of {len(bad) + good} runs could not be read; --allow-bad accepts that")
+
+
+def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: bool) -> None:
+    """The answers on stdout, for a program or for people."""
+    if as_json:
+        json.dump(lines, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return
+    from hearsay.cli.answers_text import answers_text
+
+    click.echo(answers_text(lines))
+    for output in outputs:
+        click.echo(f"tables: {output / 'metrics'}")
 
 
 def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[RunFacts], list[str]]:
@@ -80,17 +120,26 @@ def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[
     return load_runs(good, window_us), bad
 
 
-def analyzed(work: Any, runs: list[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:
-    """Run the analysis in an open Spark session; failures as one line."""
-    from hearsay.pipeline.analyze import analyze, headlines
+def require_outputs(outputs: Iterable[Path]) -> None:
+    """Fail before Spark starts if there is nowhere to put the tables."""
+    from hearsay.pipeline.table_store import require_writable
+    from hearsay.trace.errors import RunFolderError
+
+    try:
+        for output in outputs:
+            require_writable(output)
+    except RunFolderError as error:
+        raise CommandFailed(str(error)) from None
+
+
+@contextmanager
+def failures_in_one_line() -> Generator[None]:
+    """What goes wrong in an analysis as one line for a person."""
     from hearsay.pipeline.failures import in_one_line
     from hearsay.trace.errors import RunFolderError
 
     try:
-        for run in runs:
-            _carry(run, outputs[run.name])
-        analyze(work.session, runs, outputs, work.step)
-        return headlines(runs, outputs)
+        yield
     except (RunFolderError, OSError) as error:
         raise CommandFailed(str(error)) from None
     except Exception as error:
@@ -99,11 +148,23 @@ def analyzed(work: Any, runs: list[RunFacts], outputs: dict[str, Path]) -> list[
         ) from None
 
 
+def analyzed(work: Any, runs: list[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:
+    """Run the analysis in an open Spark session; failures as one line."""
+    from hearsay.pipeline.analyze import analyze, headlines
+
+    with failures_in_one_line():
+        for run in runs:
+            carry(run, outputs[run.name])
+        analyze(work.session, runs, outputs, work.step)
+        return headlines(runs, outputs)
+
+
 def _outputs(runs: list[RunFacts], out: Path | None) -> dict[str, Path]:
     return {run.name: run.path if out is None else out / run.name for run in runs}
 
 
-def _carry(run: RunFacts, output: Path) -> None:
+def carry(run: RunFacts, output: Path) -> None:
+    """Copy what a report needs beside the tables."""
     if output.resolve() == run.path:
         return
     output.mkdir(parents=True, exist_ok=True)

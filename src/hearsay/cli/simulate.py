@@ -54,6 +54,8 @@ def _show_presets(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
 @click.option("--trace", type=click.Choice(["full", "none"]), default="full", show_default=True,
               help="What goes into the run folder.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write a run folder.")
+@click.option("--rotate", type=click.FloatRange(min=0.001), metavar="SECONDS",
+              help="Close trace files every so often in simulated time, for `hearsay analyze --follow`.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Watch the protocol's invariants; exit 1 if one is broken.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON on stdout, and nothing else there.")
 @click.option("--yes", is_flag=True, help="Run even if the estimate says it will not fit.")
@@ -64,6 +66,8 @@ def command(**options: Any) -> None:
     from hearsay.sim.simulate import InvariantViolation
     from hearsay.trace.errors import RunFolderError
 
+    if options["rotate"] is not None and (options["out"] is None or options["trace"] == "none"):
+        raise WrongInput("--rotate goes with --out and --trace full")
     try:
         scenario = _load(options)
         _choose_engine(options["engine"])
@@ -127,8 +131,15 @@ def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None) 
     from hearsay.sim.simulate import Simulation
 
     write_trace = options["trace"] == "full"
+    rotate = options["rotate"]
     try:
-        simulation = Simulation(scenario, check=options["check"], folder=folder, write_trace=write_trace)
+        simulation = Simulation(
+            scenario,
+            check=options["check"],
+            folder=folder,
+            write_trace=write_trace,
+            rotate_us=None if rotate is None else round(rotate * 1_000_000),
+        )
         with _stop_on_interrupt(simulation), simulated_time(simulation) as progress:
             return simulation.run(progress)
     except OSError as error:

@@ -119,7 +119,10 @@ def find_router(name: str) -> RouterKind:
         if name not in points:
             known = ", ".join(sorted({*ROUTERS, *points}))
             raise UnknownRouter(f"no router {name!r}; there are {known}, or an import path module:attribute")
-        found = points[name].load()
+        try:
+            found = points[name].load()
+        except (ImportError, AttributeError) as error:
+            raise UnknownRouter(f"router {name!r} cannot be loaded: {error}") from None
     if not isinstance(found, RouterKind):
         raise UnknownRouter(f"router {name!r} is not a RouterKind but {type(found).__name__}")
     return found

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hearsay.core.rpc import PartKind
-from hearsay.ingest.compiled import compiled
 from hearsay.ingest.name_tables import SPAN_BITS, Data, Numbers
+from hearsay.trace.compiled import compiled
 from hearsay.trace.rows import Rows
 from hearsay.trace.schema import Column, TraceEvent
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.ingest.compiled import compiled
+from hearsay.trace.compiled import compiled
 
 Data: TypeAlias = NDArray[np.uint8]
 Numbers: TypeAlias = NDArray[np.int64]

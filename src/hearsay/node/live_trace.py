@@ -2,7 +2,8 @@
 
 Rows gather in memory and are written every few seconds, or when they are many, as a run folder of their own below
 the trace's directory: `00000`, `00001`, … Each is whole and readable when its manifest is there, so a node that is
-killed loses the rows of the last interval and nothing else (and says no `node_down`). Writing happens in a thread.
+killed loses the rows of the last interval and nothing else (and says no `node_down`). A node that closes seals the
+directory, which then is one run (`hearsay.trace.run_series`). Writing happens in a thread.
 
 Times are Unix microseconds. Peers and topics are numbered as they appear, with dictionaries in every folder; a
 message's number is made of its id alone, so that the traces of several nodes fit together. What an RPC's
@@ -12,7 +13,7 @@ flight took is not known here, and neither are hops.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from logging import getLogger
 from pathlib import Path
@@ -42,9 +43,9 @@ from hearsay.core.actions import (
 from hearsay.core.identifiers import Identifier, Micros
 from hearsay.core.rpc import Message, PartKind, Rpc
 from hearsay.core.sizes import framed_size, part_sizes
-from hearsay.libp2p.peer_id import PeerId, to_text
+from hearsay.libp2p.peer_id import PeerId, from_text, to_text
 from hearsay.trace.rows import RowBuffer, Rows, pack_row
-from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.run_series import RunSeries, write_names
 from hearsay.trace.schema import NONE, OVERLAY_EVENTS, TraceEvent
 from hearsay.trace.writer import TraceWriter
 
@@ -62,9 +63,9 @@ def message_number(message_id: Identifier) -> int:
 class _Numbers:
     """Numbers for names, as they appear."""
 
-    def __init__(self) -> None:
-        self.names: list[Identifier] = []
-        self._numbers: dict[Identifier, int] = {}
+    def __init__(self, names: Iterable[Identifier] = ()) -> None:
+        self.names: list[Identifier] = list(names)
+        self._numbers: dict[Identifier, int] = {name: number for number, name in enumerate(self.names)}
 
     def of(self, name: Identifier) -> int:
         number = self._numbers.get(name)
@@ -76,17 +77,15 @@ class _Numbers:
 
 class LiveTrace:
     def __init__(self, directory: Path, node: PeerId, clock: Callable[[], Micros], agent: str) -> None:
-        self._directory = directory
+        self._series = RunSeries(directory)
         self._clock = clock
         self._agent = agent
         self._rows = RowBuffer()
-        self._peers = _Numbers()
-        self._topics = _Numbers()
+        named = self._series.names()
+        self._peers = _Numbers(map(from_text, _in_order(named.peers)))
+        self._topics = _Numbers(_in_order(named.topics))
         self._messages: dict[int, tuple[int, int, int, Micros]] = {}
-        self._peers.of(node)
-        directory.mkdir(parents=True, exist_ok=True)
-        existing = [int(path.name) for path in directory.iterdir() if path.name.isdigit()]
-        self._next = max(existing, default=-1) + 1
+        self._own = self._peers.of(node)
         self._writing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._row(TraceEvent.NODE_UP)
@@ -154,6 +153,15 @@ class LiveTrace:
         await self._written()
         self._write()
         await self._written()
+        names = self._named()
+        self._writing = asyncio.ensure_future(asyncio.to_thread(self._series.seal, *names, self._agent))
+        self._writing.add_done_callback(_report)
+        await self._written()
+
+    def _named(self) -> tuple[list[str], list[str]]:
+        """The names of peers and topics so far."""
+        peers = [to_text(peer) if isinstance(peer, bytes) else str(peer) for peer in self._peers.names]
+        return peers, [str(topic) for topic in self._topics.names]
 
     async def _written(self) -> None:
         """Until the folder in the making is there. A full disk costs the trace, not the node."""
@@ -206,7 +214,9 @@ class LiveTrace:
         via: int = NONE,
         reason: int = NONE,
     ) -> None:
-        row = pack_row(self._clock(), event, kind, 0, remote, topic, message, hops, size, count, via, NONE, reason)
+        row = pack_row(
+            self._clock(), event, kind, self._own, remote, topic, message, hops, size, count, via, NONE, reason
+        )
         self._rows.values.frombytes(row)
         if len(self._rows) >= MAX_ROWS:
             self._write()
@@ -225,10 +235,7 @@ class LiveTrace:
         rows, messages = self._rows.to_numpy(), self._messages
         self._rows.clear()
         self._messages = {}
-        peers, topics = list(self._peers.names), list(self._topics.names)
-        path = self._directory / f"{self._next:05d}"
-        self._next += 1
-        work = asyncio.to_thread(_write_folder, path, rows, peers, topics, messages, self._agent)
+        work = asyncio.to_thread(_write_folder, self._series, rows, *self._named(), messages, self._agent)
         self._writing = asyncio.ensure_future(work)
         self._writing.add_done_callback(_report)
 
@@ -238,23 +245,25 @@ def _report(writing: asyncio.Future[None]) -> None:
         _log.error("the trace cannot be written: %s", writing.exception())
 
 
+def _in_order(names: Mapping[int, str]) -> list[str]:
+    return [names[number] for number in range(len(names))]
+
+
 def _write_folder(
-    path: Path,
+    series: RunSeries,
     rows: Rows,
-    peers: list[Identifier],
-    topics: list[Identifier],
+    peers: list[str],
+    topics: list[str],
     messages: dict[int, tuple[int, int, int, Micros]],
     agent: str,
 ) -> None:
-    folder = RunFolder.create(path)
+    series.write_names(peers, topics, agent)
+    folder = series.next_folder()
     size = max(1, len(rows))
-    with TraceWriter(path, spill_rows=size, row_group_rows=size) as writer:
+    with TraceWriter(folder.path, spill_rows=size, row_group_rows=size) as writer:
         writer.add(rows)
         written = writer.close()
-    names = [to_text(peer) if isinstance(peer, bytes) else str(peer) for peer in peers]
-    nothing: list[str | None] = [None] * len(names)
-    folder.write_peers(range(len(names)), names, nothing, nothing, [agent, *nothing[1:]])
-    folder.write_topics(range(len(topics)), [str(topic) for topic in topics])
+    write_names(folder, peers, topics, agent)
     columns = list(zip(*((number, *known) for number, known in sorted(messages.items())), strict=True))
     folder.write_messages(*(columns or [()] * 5))
     folder.write_manifest(written, seed=None, complete=True)

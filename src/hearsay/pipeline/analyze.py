@@ -1,6 +1,6 @@
 """From traces to tables: the order of the work.
 
-One pass over the large classes of the trace (`whole_files.scan`), a few queries over the small ones, and everything
+One pass over the large classes of the trace (`scan`), a few queries over the small ones, and everything
 else from tables that are already there. All runs go through the same queries together.
 """
 
@@ -14,28 +14,34 @@ from pyspark.sql import functions as F
 
 from hearsay.pipeline import tables
 from hearsay.pipeline.local_tables import local_lines
-from hearsay.pipeline.metrics import churn, mesh, state, traffic, whole_files
+from hearsay.pipeline.metrics import churn, mesh, state, traffic
 from hearsay.pipeline.metrics.headline import headline_table
 from hearsay.pipeline.metrics.memberships import memberships
-from hearsay.pipeline.metrics.messages import in_milliseconds, latencies_of_rows, messages_table
 from hearsay.pipeline.metrics.quality import quality_table
-from hearsay.pipeline.metrics.spread import spread_table
+from hearsay.pipeline.metrics.speed import speed_table
+from hearsay.pipeline.metrics.spread import spread_table, typical_messages
 from hearsay.pipeline.rows import run_table, topic_names, trace_rows
 from hearsay.pipeline.run_facts import RunFacts
+from hearsay.pipeline.scan import Scan, scan_files
 from hearsay.pipeline.table_store import TableStore, read_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 Step = Callable[[str], None]
 STEPS = 9
 
 
-def analyze(spark: SparkSession, runs: Sequence[RunFacts], outputs: dict[str, Path], step: Step) -> None:
-    """Compute all tables of `runs` into `outputs` (by run name); `step` hears what comes next."""
+def analyze(
+    spark: SparkSession, runs: Sequence[RunFacts], outputs: dict[str, Path], step: Step, scan: Scan | None = None
+) -> None:
+    """Compute all tables of `runs` into `outputs` (by run name); `step` hears what comes next.
+
+    `scan` stands in for the reading of messages and RPCs; without it all files are read.
+    """
     store = TableStore(spark, runs, outputs)
     try:
-        _compute(spark, runs, store, step)
+        _compute(spark, runs, store, scan, step)
         step("putting the tables into place")
         store.publish()
     finally:
@@ -51,31 +57,21 @@ def headlines(runs: Sequence[RunFacts], outputs: dict[str, Path]) -> list[dict[s
     return lines
 
 
-def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, step: Step) -> None:
+def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, scan: Scan | None, step: Step) -> None:
     facts = run_table(spark, runs)
-    message_rows, rpc_rows, mesh_rows, node_rows = (
-        trace_rows(spark, runs, trace_class) for trace_class in ("message", "rpc", "mesh", "node")
-    )
+    mesh_rows, node_rows = (trace_rows(spark, runs, trace_class) for trace_class in ("mesh", "node"))
     step("who was in which topic")
     members = store.write(tables.MEMBERSHIPS, memberships(mesh_rows, node_rows, facts))
     step("reading the trace: messages and traffic")
     folders = {run.name: str(store.folder_of(tables.MEMBERSHIPS, run)) for run in runs}
-    parts = whole_files.scan(spark, runs, folders).persist()
-    exact, by_hops = whole_files.exact_latencies_of(parts), whole_files.latencies_of(parts)
-    told = whole_files.messages_of(parts)
-    spanning = _spanning(spark, runs, message_rows)
-    if spanning is not None:
-        told = told.unionByName(messages_table(spanning, members, facts))
-        slow = latencies_of_rows(spanning, facts)
-        exact = exact.unionByName(slow.drop("hops"))
-        by_hops = by_hops.unionByName(in_milliseconds(slow))
-    messages = store.write(tables.MESSAGES, told)
+    scanned = scan(members, folders) if scan is not None else scan_files(spark, runs, facts, members, folders)
+    messages = store.write(tables.MESSAGES, scanned.messages)
     step("latencies and bytes")
     store.write(
         tables.LATENCY,
-        by_hops.groupBy("run", "topic", "latency_ms", "hops").agg(F.sum("deliveries").alias("deliveries")),
+        scanned.by_hops.groupBy("run", "topic", "latency_ms", "hops").agg(F.sum("deliveries").alias("deliveries")),
     )
-    sent = store.write(tables.TRAFFIC, whole_files.traffic_table(parts))
+    sent = store.write(tables.TRAFFIC, scanned.traffic)
     store.write(tables.CONTROL, traffic.control_table(sent))
     balance = store.write(tables.BALANCE, traffic.balance_table(spark, sent, members, runs))
     step("the mesh over time")
@@ -88,9 +84,11 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     resilience = store.write(tables.RESILIENCE, churn.resilience_table(node_rows, messages, facts))
     step("what nodes keep, and the trace's quality")
     kept = store.write(tables.STATE, state.state_table(node_rows))
-    store.write(tables.QUALITY, quality_table(spark, runs, message_rows, rpc_rows, messages))
+    checks = quality_table(spark, runs, messages, scanned.repeated, scanned.drops, scanned.told_checks)
+    store.write(tables.QUALITY, checks)
     step("how a message spread")
-    store.write(tables.SPREAD, spread_table(message_rows, messages))
+    typical = typical_messages(messages)
+    store.write(tables.SPREAD, spread_table(scanned.rows_of(typical), typical))
     step("the answers")
     nodes = local_lines(spark, [(run.name, len(run.nodes)) for run in runs], "run string, nodes bigint")
     answers = headline_table(
@@ -98,24 +96,15 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
         topic_names(spark, runs),
         nodes,
         messages,
-        exact,
+        speed_table(scanned.latency_pairs),
         traffic.control_share(sent),
         balance,
         kept,
         resilience,
     )
     store.write(tables.HEADLINE, answers)
-    parts.unpersist()
+    scanned.release()
     seen.unpersist()
-
-
-def _spanning(spark: SparkSession, runs: Sequence[RunFacts], message_rows: DataFrame) -> DataFrame | None:
-    """The rows of messages that do not lie whole in a file; they take a shuffle."""
-    listed = [(run.name, message) for run in runs for message in run.manifest.trace.spanning_messages]
-    if not listed:
-        return None
-    names = local_lines(spark, listed, "run string, message bigint")
-    return message_rows.join(F.broadcast(names), ["run", "message"], "semi")
 
 
 def _json_of(row: dict[str, Any]) -> dict[str, Any]:

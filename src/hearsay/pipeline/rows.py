@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from hearsay.pipeline.local_tables import local_lines
+from hearsay.pipeline.parquet_paths import read_parquet
 from hearsay.pipeline.run_facts import RunFacts
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def topic_names(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
 
 
 def _rows_of(spark: SparkSession, run: RunFacts, trace_class: str) -> DataFrame:
-    paths = [str(run.path / file.name) for file in run.files(trace_class)]
-    rows = spark.read.schema(ROWS_DDL).parquet(*paths) if paths else local_lines(spark, [], ROWS_DDL)
+    return rows_of_files(spark, run, [file.name for file in run.files(trace_class)])
+
+
+def rows_of_files(spark: SparkSession, run: RunFacts, names: Sequence[str]) -> DataFrame:
+    """The rows of these files of a run, with the column `run`."""
+    rows = read_parquet(spark, ROWS_DDL, [run.path / name for name in names])
     return rows.withColumn("run", F.lit(run.name))

@@ -49,12 +49,12 @@ def load_runs(paths: list[Path], window_us: int | None = None) -> list[RunFacts]
         base = path.resolve().name
         taken[base] += 1
         name = base if taken[base] == 1 else f"{base}-{taken[base]}"
-        facts.append(_load(name, path, window_us))
+        facts.append(facts_of(name, path, load_manifest(path), window_us))
     return facts
 
 
-def _load(name: str, path: Path, window_us: int | None) -> RunFacts:
-    manifest = load_manifest(path)
+def facts_of(name: str, path: Path, manifest: Manifest, window_us: int | None) -> RunFacts:
+    """The facts of one run with this manifest."""
     if not manifest.trace.files:
         raise RunFolderError(f"{path}: holds no trace; simulate with --trace full")
     summary = _summary(path)
@@ -62,7 +62,6 @@ def _load(name: str, path: Path, window_us: int | None) -> RunFacts:
     roles = Counter(role for _, role in peers if role and role != SCRIPT_ROLE)
     last = max(file.max_time_us for file in manifest.trace.files)
     seconds = summary.get("simulated_seconds")
-    linger_s = _scenario(path).get("linger_s")
     return RunFacts(
         name=name,
         path=path.resolve(),
@@ -71,13 +70,15 @@ def _load(name: str, path: Path, window_us: int | None) -> RunFacts:
         topics=dict(load_names(path).topics),
         nodes=tuple(sorted(peer for peer, role in peers if role != SCRIPT_ROLE)),
         end_us=round(seconds * 1_000_000) if isinstance(seconds, int | float) else last,
-        window_us=_window_us(window_us, linger_s),
+        window_us=window_of(path, window_us),
     )
 
 
-def _window_us(given: int | None, linger_s: Any) -> int:
+def window_of(path: Path, given: int | None) -> int:
+    """How long a node must stay to be eligible: as given, or the scenario's `linger_s`, or `DEFAULT_WINDOW_US`."""
     if given is not None:
         return given
+    linger_s = _scenario(path).get("linger_s")
     return round(linger_s * 1_000_000) if isinstance(linger_s, int | float) else DEFAULT_WINDOW_US
 
 

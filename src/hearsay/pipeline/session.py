@@ -12,8 +12,10 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import zipfile
@@ -23,6 +25,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from hearsay.pipeline.java import NoJava, find_java
 from hearsay.pipeline.jvm import Jvm, JvmFailed, start_jvm
@@ -32,8 +35,10 @@ if TYPE_CHECKING:
 
 SMALL_ROWS = 3_000_000
 _MEMORY_SHARE = 0.25
-_FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 _THROUGHPUT = ("-XX:+UseParallelGC",)
+_PORTS = {"sc": 15002, "spark": 7077}
+_REACH_S = 5
 
 
 class SparkUnavailable(Exception):
@@ -57,8 +62,10 @@ _jvm: Jvm | None = None
 @contextmanager
 def spark_session(where: Where, rows: int, say: Callable[[str], None]) -> Generator[SparkSession]:
     """A session for work on about `rows` trace rows; `say` gets what there is to wait for."""
+    for address in filter(None, (where.remote, where.master)):
+        _require_listener(address)
     if where.remote is not None:
-        session = _remote_session(where.remote, say)
+        session = _remote_session(where.remote, rows < SMALL_ROWS, say)
     else:
         session = _session_here(where.master, rows, say)
     work = Path(tempfile.mkdtemp(prefix="hearsay-package-"))
@@ -67,8 +74,18 @@ def spark_session(where: Where, rows: int, say: Callable[[str], None]) -> Genera
             _ship(session, where, zip_package(work))
         yield session
     finally:
-        session.stop()
         shutil.rmtree(work, ignore_errors=True)
+        _stop(session, where)
+
+
+def _stop(session: SparkSession, where: Where) -> None:
+    try:
+        session.stop()
+    except Exception:
+        gone = "Spark's JVM here" if where.remote is None else f"the Spark server at {where.remote}"
+        raise SparkUnavailable(
+            f"{gone} has ended before its work was done (killed, out of memory?); run the command again"
+        ) from None
 
 
 def cores() -> int:
@@ -102,25 +119,20 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None]) -> 
         try:
             java = find_java()
             say(f"starting Spark ({master or 'embedded'}, {java})")
-            _jvm = start_jvm(java, heap(), _FAST_START if small else _THROUGHPUT)
+            _jvm = start_jvm(java, heap(), FAST_START if small else _THROUGHPUT)
         except (NoJava, JvmFailed) as error:
             raise SparkUnavailable(str(error)) from None
-    slots = cores()
+    slots, embedded = cores(), master is None
     settings = {
+        **_of_the_session(small, embedded),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(slots if small else 2 * slots),
-        "spark.default.parallelism": str(slots),
-        "spark.sql.session.timeZone": "UTC",
+        "spark.default.parallelism": str(slots) if embedded else "",
+        "spark.executor.extraJavaOptions": " ".join(FAST_START if small else _THROUGHPUT),
         "spark.sql.warehouse.dir": tempfile.gettempdir() + "/hearsay-warehouse",
         "spark.driver.host": "127.0.0.1" if _is_local(master) else "",
         "spark.driver.bindAddress": "127.0.0.1" if _is_local(master) else "",
-        "spark.sql.adaptive.enabled": "false" if small else "true",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.parquet.compression.codec": "zstd",
         "spark.python.worker.reuse": "true",
-        "spark.sql.codegen.wholeStage": "false" if small else "true",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
     }
     builder: Any = SparkSession.builder
     builder = builder.appName("hearsay").master(master or f"local[{slots}]")
@@ -128,12 +140,41 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None]) -> 
         if value:
             builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        _quiet(session)
+        return session
     except Exception as error:
         raise SparkUnavailable(f"no session on {master or 'embedded Spark'}: {first_line(error)}") from None
 
 
-def _remote_session(remote: str, say: Callable[[str], None]) -> SparkSession:
+def _quiet(session: Any) -> None:
+    """When the JVM dies, two places in PySpark print tracebacks; `_stop` says it in a line."""
+    session.sparkContext._accumulatorServer.handle_error = _say_nothing
+    logging.root.addFilter(_not_of_the_gateway)
+
+
+def _say_nothing(_request: object, _client: object) -> None: ...
+
+
+def _not_of_the_gateway(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
+
+
+def _of_the_session(small: bool, embedded: bool) -> dict[str, str]:
+    """What a running server lets a session choose. How many parts large work has, a cluster knows better."""
+    partitions = cores() if small else 2 * cores()
+    return {
+        **({"spark.sql.shuffle.partitions": str(partitions)} if small or embedded else {}),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "false" if small else "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.codegen.wholeStage": "false" if small else "true",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
+    }
+
+
+def _remote_session(remote: str, small: bool, say: Callable[[str], None]) -> SparkSession:
     _require_pyspark()
     from pyspark.sql import SparkSession
 
@@ -141,10 +182,28 @@ def _remote_session(remote: str, say: Callable[[str], None]) -> SparkSession:
     builder: Any = SparkSession.builder
     try:
         session = builder.remote(remote).create()
+        for name, value in _of_the_session(small, embedded=False).items():
+            session.conf.set(name, value)
         session.range(1).collect()
         return session
     except Exception as error:
         raise SparkUnavailable(f"no session at {remote}: {first_line(error)}") from None
+
+
+def _require_listener(address: str) -> None:
+    """Spark's own clients try for many minutes to reach a server that is not there; this says so at once."""
+    parts = urlsplit(address)
+    if parts.scheme not in _PORTS:
+        return
+    servers = [urlsplit(f"//{server}") for server in parts.netloc.split(",")]
+    problem = "no address in it"
+    for server in servers:
+        try:
+            socket.create_connection((server.hostname, server.port or _PORTS[parts.scheme]), _REACH_S).close()
+            return
+        except (OSError, ValueError) as error:
+            problem = getattr(error, "strerror", None) or str(error)
+    raise SparkUnavailable(f"no session at {address}: {problem}")
 
 
 def _require_pyspark() -> None:

@@ -3,8 +3,9 @@
 Rules:
 
 * Spark writes every table once for all runs, split by run, into a work folder beside the runs' output.
-* When all tables are there, each run's are moved to `metrics/` in one rename; what stood there goes only then. A
-  failure at any time leaves the old tables whole.
+* When all tables are there, each run's change places with what stands in `metrics/`, which goes only then. A failure
+  or a kill at any time leaves the old tables whole. Where folders cannot be swapped in one step, a kill between two
+  renames leaves the old ones aside; the next analysis puts them back before it does anything else.
 * A table without rows is a file without rows: readers find all tables, always.
 """
 
@@ -20,6 +21,8 @@ import pyarrow
 import pyarrow.parquet
 from pyspark.sql import functions as F
 
+from hearsay.pipeline.exchange import exchange
+from hearsay.pipeline.parquet_paths import read_parquet
 from hearsay.pipeline.run_facts import RunFacts
 from hearsay.pipeline.tables import METRICS_FOLDER, MetricTable
 from hearsay.trace.errors import RunFolderError
@@ -31,6 +34,7 @@ pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
 
 WORK_PREFIX = ".metrics-"
+_OLD_PREFIX = f"{WORK_PREFIX}old-"
 _SUCCESS = "_SUCCESS"
 _TYPES = {
     "string": pa.string(),
@@ -49,26 +53,21 @@ class TableStore:
         self._spark = spark
         self._runs = runs
         self._outputs = outputs
-        first = outputs[runs[0].name]
-        self._work = first / f"{WORK_PREFIX}{os.getpid()}"
-        try:
-            for output in outputs.values():
-                output.mkdir(parents=True, exist_ok=True)
-                for old in output.glob(f"{WORK_PREFIX}*"):
-                    shutil.rmtree(old, ignore_errors=True)
-            self._work.mkdir()
-        except OSError as error:
-            raise RunFolderError(f"{first}: cannot be written ({error.strerror}); choose another --out") from None
+        self._work = outputs[runs[0].name] / f"{WORK_PREFIX}{os.getpid()}"
+        for output in outputs.values():
+            require_writable(output)
+            _clear(output)
+        self._work.mkdir()
         self._tables: list[MetricTable] = []
 
     def write(self, table: MetricTable, rows: DataFrame) -> DataFrame:
         """Compute and store a table; returns it as read back, so that nothing is computed twice."""
         numbers = F.create_map(*(F.lit(item) for number, run in enumerate(self._runs) for item in (run.name, number)))
-        target = str(self._work / table.name)
+        target = self._work / table.name
         typed = rows.select(*(F.col(name).cast(kind) for name, kind in table.columns))
-        typed.withColumn("part", F.element_at(numbers, F.col("run"))).write.partitionBy("part").parquet(target)
+        typed.withColumn("part", F.element_at(numbers, F.col("run"))).write.partitionBy("part").parquet(str(target))
         self._tables.append(table)
-        return self._spark.read.schema(f"{table.ddl}, part int").parquet(target).drop("part")
+        return read_parquet(self._spark, f"{table.ddl}, part int", [target]).drop("part")
 
     def folder_of(self, table: MetricTable, run: RunFacts) -> Path:
         """Where the rows of a run lie until `publish`; the folder is absent when there are none."""
@@ -84,15 +83,17 @@ class TableStore:
             for table in self._tables:
                 self._move(table, run, fresh / table.name)
             final = output / METRICS_FOLDER
-            old = output / f"{WORK_PREFIX}old-{os.getpid()}"
-            if final.exists():
-                final.rename(old)
-            fresh.rename(final)
-            shutil.rmtree(old, ignore_errors=True)
+            if not final.exists():
+                fresh.rename(final)
+            elif not exchange(fresh, final):
+                final.rename(output / f"{_OLD_PREFIX}{os.getpid()}")
+                fresh.rename(final)
         self.discard()
 
     def discard(self) -> None:
-        shutil.rmtree(self._work, ignore_errors=True)
+        """Remove what is not in place."""
+        for output in self._outputs.values():
+            _clear(output)
 
     def _move(self, table: MetricTable, run: RunFacts, target: Path) -> None:
         source = self.folder_of(table, run)
@@ -103,6 +104,27 @@ class TableStore:
             schema = pa.schema([(name, _TYPES[kind]) for name, kind in table.columns])
             parquet.write_table(schema.empty_table(), target / "part-00000.parquet")
         (target / _SUCCESS).touch()
+
+
+def require_writable(output: Path) -> None:
+    """Prove that folders can be made there: before anything is computed is the time to say so."""
+    probe = output / f"{WORK_PREFIX}probe-{os.getpid()}"
+    try:
+        probe.mkdir(parents=True)
+        probe.rmdir()
+    except OSError as error:
+        raise RunFolderError(f"{output}: cannot be written ({error.strerror}); choose another --out") from None
+
+
+def _clear(output: Path) -> None:
+    """Remove what analyses left behind, but put tables back that one of them had only just moved aside."""
+    leftovers = sorted(output.glob(f"{WORK_PREFIX}*"))
+    final = output / METRICS_FOLDER
+    for left in leftovers:
+        if left.name.startswith(_OLD_PREFIX) and not final.exists():
+            left.rename(final)
+        else:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def read_table(output: Path, table: MetricTable) -> Any:

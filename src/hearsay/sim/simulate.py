@@ -54,10 +54,12 @@ class Simulation:
         folder: RunFolder | None = None,
         write_trace: bool = True,
         listener: Callable[[TraceRow], None] | None = None,
+        rotate_us: Micros | None = None,
     ) -> None:
+        """With `rotate_us` trace files are closed every so often in simulated time, for those who follow the run."""
         self.plan: Plan = make_plan(scenario)
         self._folder = folder
-        self._writer = TraceWriter(folder.path) if folder is not None and write_trace else None
+        self._writer = TraceWriter(folder.path, rotate_us=rotate_us) if folder is not None and write_trace else None
         self._checker = Checker(self.plan) if check else None
         self.recorder = Recorder(self._writer, listener)
         self.engine = ReferenceEngine(self.plan, self.recorder, self._checker)
@@ -65,6 +67,8 @@ class Simulation:
     def run(self, progress: Callable[[Micros], None] | None = None) -> Result:
         """Run to the end, or until `engine.stop_requested` is set; then write what there is."""
         try:
+            if self._folder is not None:
+                self._store_plan(self._folder)
             complete = self.engine.run(progress)
             summary = summarise(self.plan, self.recorder, ENGINE, self.engine.now, complete)
             if self._folder is not None:
@@ -78,7 +82,8 @@ class Simulation:
             raise
         return Result(summary, tuple(self._checker.problems) if self._checker is not None else ())
 
-    def _store(self, folder: RunFolder, summary: Summary) -> None:
+    def _store_plan(self, folder: RunFolder) -> None:
+        """What is known before the run: whoever follows it reads names and the window from here."""
         plan = self.plan
         folder.write_text_atomic("scenario.toml", dump_scenario(plan.scenario))
         nodes = len(self.engine.nodes)
@@ -93,6 +98,8 @@ class Simulation:
             ["hearsay"] * (nodes + 1),
         )
         folder.write_topics(range(len(plan.topics)), plan.topics)
+
+    def _store(self, folder: RunFolder, summary: Summary) -> None:
         messages = sorted(self.recorder.messages.items())
         folder.write_messages(
             [number for number, _ in messages],

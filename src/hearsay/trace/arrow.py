@@ -5,6 +5,7 @@ Rules:
 * -1 is null, codes are strings (from dictionaries of a byte): any Parquet tool reads a trace without this program.
 * zstd. Time, message and the other wide numbers are DELTA_BINARY_PACKED, which packs sorted or small numbers into
   few bits; dictionaries serve only columns of few distinct values.
+* Pages carry checksums, which are checked on reading: a flipped bit in the rows is an error, not another row.
 * pyarrow ships no types, so its modules are `Any` here and nowhere else.
 """
 
@@ -29,6 +30,9 @@ pa: Any = pyarrow
 compute: Any = pyarrow.compute
 ipc: Any = pyarrow.ipc
 parquet: Any = pyarrow.parquet
+
+DAMAGED: tuple[type[Exception], ...] = (OSError, pa.ArrowException, ValueError, LookupError)
+"""What reading raises when the bytes are no Parquet, or columns and codes not where they should be."""
 
 Table = Any
 ParquetWriter = Any
@@ -70,16 +74,17 @@ def open_writer(file: DurableFile) -> ParquetWriter:
         compression="zstd",
         use_dictionary=_FEW_VALUES,
         column_encoding={name: "DELTA_BINARY_PACKED" for name in COLUMNS if name not in _FEW_VALUES},
+        write_page_checksum=True,
     )
 
 
 def open_trace_file(path: Path) -> ParquetFile:
     """A trace file with the columns that belong there."""
     try:
-        file = parquet.ParquetFile(path)
-    except (OSError, pa.ArrowInvalid) as error:
+        file = parquet.ParquetFile(path, page_checksum_verification=True)
+        names: list[str] = file.schema_arrow.names
+    except DAMAGED as error:
         raise RunFolderError(f"{path}: not a readable Parquet file ({_first_line(error)})") from error
-    names: list[str] = file.schema_arrow.names
     if tuple(names) != COLUMNS:
         raise RunFolderError(f"{path}: not a trace file (its columns are {', '.join(names)})")
     return file
@@ -90,7 +95,7 @@ def read_group(file: ParquetFile, group: int, path: Path) -> Columns:
     try:
         table = file.read_row_group(group)
         return [_values_of(Column(index), array, path) for index, array in enumerate(table.columns)]
-    except (OSError, pa.ArrowInvalid) as error:
+    except DAMAGED as error:
         raise RunFolderError(f"{path}: row group {group} is damaged ({_first_line(error)})") from error
 
 
@@ -140,7 +145,7 @@ def read_table(path: Path) -> dict[str, list[Any]]:
     """A small table as lists, by column."""
     try:
         return parquet.read_table(path).to_pydict()
-    except (OSError, pa.ArrowInvalid) as error:
+    except DAMAGED as error:
         raise RunFolderError(f"{path}: not a readable Parquet file ({_first_line(error)})") from error
 
 

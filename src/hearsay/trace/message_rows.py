@@ -6,6 +6,8 @@ Rules:
   aside as a chunk under `.spill-message`. Memory does not grow with the run.
 * At the end the chunks are merged in ascending order of message. A batch takes the same range of messages from
   every (mapped, sorted) chunk, is sorted by `BY_MESSAGE` and becomes a row group.
+* `rotate` does the same before the end, for the messages that have come to rest; the rows of the others are put aside
+  again. If a closed message stirs once more, it is declared as spanning.
 * A file holds whole messages. A message of more rows than a file may have gets files of its own and is declared in
   the manifest as spanning; it is merged in ranges of time, so memory stays bounded here too. Rows of no message
   (-1) may lie anywhere.
@@ -33,10 +35,11 @@ SPILL_FOLDER = ".spill-message"
 
 @dataclass(frozen=True, slots=True)
 class _Census:
-    """How many rows each message has."""
+    """How many rows each message has, and when the last one."""
 
     messages: NDArray[np.int64]
     rows: NDArray[np.int64]
+    last_us: NDArray[np.int64]
 
 
 class MessageRows:
@@ -44,7 +47,7 @@ class MessageRows:
 
     def __init__(self, run_dir: Path, spill_rows: int, row_group_rows: int, max_rows_per_file: int) -> None:
         self.parts = PartFiles(run_dir, "message")
-        self.spanning: list[int] = []
+        self.spanning: set[int] = set()
         self._folder = run_dir / SPILL_FOLDER
         self._batch_rows = min(row_group_rows, max_rows_per_file)
         self._max_rows = max_rows_per_file
@@ -53,6 +56,8 @@ class MessageRows:
         self._builder = ColumnBuilder(spill_rows)
         self._chunks: list[Path] = []
         self._censuses: list[_Census] = []
+        self._spills = 0
+        self._closed = np.empty(0, dtype=np.int64)
 
     def add(self, rows: Rows) -> None:
         while len(rows):
@@ -66,10 +71,32 @@ class MessageRows:
     def finish(self) -> None:
         if self._filled:
             self._spill()
-        if self._chunks:
-            self._merge()
+        self._merge(self._chunks, self._censuses)
         self.parts.finish()
         self.remove_spill()
+
+    def rotate(self, quiet_since_us: int) -> None:
+        """Close the part with all messages that have had no row at this time or later."""
+        if self._filled:
+            self._spill()
+        if not self._chunks:
+            return
+        census = _united(self._censuses)
+        closed = census.messages[(census.last_us < quiet_since_us) | (census.messages == NONE)]
+        open_chunks, self._chunks, self._censuses = self._chunks, [], []
+        closing: list[Path] = []
+        censuses: list[_Census] = []
+        for path in open_chunks:
+            columns = map_spill(path)
+            done = np.isin(columns[Column.MESSAGE], closed)
+            self._put_aside([column[done] for column in columns], closing, censuses)
+            self._put_aside([column[~done] for column in columns], self._chunks, self._censuses)
+            path.unlink()
+        self._merge(closing, censuses)
+        self.parts.finish()
+        for path in closing:
+            path.unlink()
+        self._closed = np.union1d(self._closed, closed)
 
     def remove_spill(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -77,16 +104,27 @@ class MessageRows:
     def _spill(self) -> None:
         rows = self._store[: self._filled]
         columns = self._builder.build(rows, order_of([rows[:, Column.MESSAGE], rows[:, Column.TIME_US]]))
-        self._folder.mkdir(exist_ok=True)
-        path = self._folder / f"{len(self._chunks):06d}.arrow"
-        write_spill(path, columns)
-        self._chunks.append(path)
-        self._censuses.append(_census_of(columns[Column.MESSAGE]))
+        self._put_aside(columns, self._chunks, self._censuses)
         self._filled = 0
 
-    def _merge(self) -> None:
-        chunks = [map_spill(path) for path in self._chunks]
-        for first, last, rows in _batches(_united(self._censuses), self._batch_rows):
+    def _put_aside(self, columns: Columns, chunks: list[Path], censuses: list[_Census]) -> None:
+        """Write sorted rows as one more chunk of these."""
+        if not len(columns[0]):
+            return
+        self._folder.mkdir(exist_ok=True)
+        path = self._folder / f"{self._spills:06d}.arrow"
+        self._spills += 1
+        write_spill(path, columns)
+        chunks.append(path)
+        censuses.append(_census_of(columns))
+
+    def _merge(self, paths: list[Path], censuses: list[_Census]) -> None:
+        if not paths:
+            return
+        chunks = [map_spill(path) for path in paths]
+        census = _united(censuses)
+        self.spanning.update(np.intersect1d(census.messages[census.messages != NONE], self._closed).tolist())
+        for first, last, rows in _batches(census, self._batch_rows):
             if self.parts.rows and self.parts.rows + rows > self._max_rows:
                 self.parts.finish()
             pieces = [_messages_between(chunk, first, last) for chunk in chunks]
@@ -99,7 +137,7 @@ class MessageRows:
             if rows > self._max_rows:
                 self.parts.finish()
                 if first != NONE:
-                    self.spanning.append(first)
+                    self.spanning.add(first)
 
     def _write(self, columns: Columns) -> None:
         while len(columns[0]):
@@ -110,16 +148,20 @@ class MessageRows:
             columns = [column[room:] for column in columns]
 
 
-def _census_of(messages: NDArray[np.signedinteger]) -> _Census:
+def _census_of(columns: Columns) -> _Census:
+    messages, times = columns[Column.MESSAGE], columns[Column.TIME_US]
     starts = np.flatnonzero(np.concatenate(([True], messages[1:] != messages[:-1])))
-    return _Census(messages[starts].astype(np.int64), np.diff(starts, append=len(messages)))
+    rows = np.diff(starts, append=len(messages))
+    return _Census(messages[starts].astype(np.int64), rows, times[starts + rows - 1].astype(np.int64))
 
 
 def _united(censuses: list[_Census]) -> _Census:
     messages, places = np.unique(np.concatenate([census.messages for census in censuses]), return_inverse=True)
     rows = np.zeros(len(messages), dtype=np.int64)
     np.add.at(rows, places, np.concatenate([census.rows for census in censuses]))
-    return _Census(messages, rows)
+    last = np.full(len(messages), np.iinfo(np.int64).min)
+    np.maximum.at(last, places, np.concatenate([census.last_us for census in censuses]))
+    return _Census(messages, rows, last)
 
 
 def _batches(census: _Census, limit: int) -> Iterator[tuple[int, int, int]]:

@@ -5,7 +5,7 @@ Rules:
 * Rows may come a little out of order (an engine notes a loss when it sends, for the time of arrival). The earlier
   half of a full store is written, the later half waits; so a file is sorted throughout as long as no row comes later
   than a row group's worth of newer ones. Each row group is sorted in any case.
-* A part is closed when it passes the target size. What was closed survives a crash.
+* A part is closed when it passes the target size, or by `rotate`. What was closed survives a crash.
 """
 
 from __future__ import annotations
@@ -43,6 +43,17 @@ class TimedRows:
     def finish(self) -> None:
         while self._filled:
             self._write_earliest()
+        self.parts.finish()
+
+    def rotate(self, before_us: int) -> None:
+        """Close the part with all rows of earlier times."""
+        due = self._store[: self._filled, Column.TIME_US] < before_us
+        early, rest = self._store[: self._filled][due], self._store[: self._filled][~due]
+        order = np.argsort(early[:, Column.TIME_US], kind="stable")
+        for start in range(0, len(order), self._group_rows):
+            self.parts.write_group(self._builder.build(early, order[start : start + self._group_rows]))
+        self._store[: len(rest)] = rest
+        self._filled = len(rest)
         self.parts.finish()
 
     def _write_earliest(self) -> None:

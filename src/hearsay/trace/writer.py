@@ -4,6 +4,8 @@ Rules:
 
 * `add` takes rows in any order and any number; thousands at a time are cheapest. It hashes them, splits them by
   class and hands them on; nothing of the caller's array is kept.
+* With `rotate_us`, files are closed every so often in the trace's own time, so that others can follow the run: the
+  rows so far, but of messages only those that have been quiet for as long.
 * `close` finishes the files. `abort` removes everything unfinished and keeps the finished parts.
 * An error of the file system (a full disk, say) aborts and is raised again: what has its final name is whole.
 """
@@ -41,8 +43,11 @@ class TraceWriter:
         row_group_rows: int = 1_000_000,
         max_rows_per_file: int = 8_000_000,
         target_file_bytes: int = 64_000_000,
+        rotate_us: int | None = None,
     ) -> None:
         self._max_rows = max_rows_per_file
+        self._rotate_us = rotate_us
+        self._rotated_us: int | None = None
         self._digest = TraceDigest()
         self._open = True
         self._messages = MessageRows(run_dir, spill_rows, row_group_rows, max_rows_per_file)
@@ -85,7 +90,7 @@ class TraceWriter:
     def written(self) -> WrittenTrace:
         """What the finished files hold; after `abort`, `rows` and `hash` still speak of all rows added."""
         return WrittenTrace(
-            self.files, self._digest.rows, self._digest.hex(), tuple(self._messages.spanning), self._max_rows
+            self.files, self._digest.rows, self._digest.hex(), tuple(sorted(self._messages.spanning)), self._max_rows
         )
 
     def abort(self) -> None:
@@ -114,3 +119,13 @@ class TraceWriter:
             places = np.flatnonzero(classes == index)
             if len(places):
                 sink.add(rows[places])
+        if self._rotate_us is not None:
+            self._rotate_if_due(int(rows[:, Column.TIME_US].max()), self._rotate_us)
+
+    def _rotate_if_due(self, now_us: int, every_us: int) -> None:
+        if self._rotated_us is None:
+            self._rotated_us = now_us
+        elif now_us >= self._rotated_us + every_us:
+            self._rotated_us = now_us
+            for sink in self._sinks:
+                sink.rotate(now_us - every_us if sink is self._messages else now_us)

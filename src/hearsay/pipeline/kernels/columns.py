@@ -5,7 +5,8 @@ Null is -1; codes of events, kinds and so on are the trace's own numbers. Only t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import pyarrow
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from hearsay.trace.arrow import DAMAGED
 from hearsay.trace.columns import CODED
+from hearsay.trace.errors import RunFolderError
 from hearsay.trace.schema import COLUMNS, NONE, Column
 
 pa: Any = pyarrow
@@ -23,19 +26,67 @@ Ints = NDArray[Any]
 ColumnArrays = dict[Column, Ints]
 
 
-class Unreadable(Exception):
+class Unreadable(RunFolderError):
     """A trace file that cannot be read; the message names the file."""
 
 
+def row_groups(path: str, columns: Sequence[Column]) -> Iterator[ColumnArrays]:
+    """These columns of the file at `path`, group by group: memory that is used again is ten times as fast as new."""
+    with _readable(path):
+        file = _open(path, columns)
+        for group in range(file.metadata.num_row_groups):
+            yield _read(file, path, [group], columns)
+
+
+def whole_messages(path: str, columns: Sequence[Column]) -> Iterator[ColumnArrays]:
+    """As `row_groups`, for rows sorted by message: groups that share a message come together."""
+    with _readable(path):
+        file = _open(path, columns)
+        for groups in _apart_by_message(file.metadata):
+            yield _read(file, path, groups, columns)
+
+
 def read_columns(path: str, columns: Sequence[Column]) -> ColumnArrays:
-    """These columns of the file at `path`."""
-    names = [COLUMNS[column] for column in columns]
-    coded = [COLUMNS[column] for column in columns if column in CODED]
+    """These columns of the whole file."""
+    with _readable(path):
+        file = _open(path, columns)
+        return _read(file, path, list(range(file.metadata.num_row_groups)), columns)
+
+
+@contextmanager
+def _readable(path: str) -> Generator[None]:
     try:
-        table = parquet.read_table(path, columns=names, use_threads=False, read_dictionary=coded, partitioning=None)
-    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        yield
+    except DAMAGED as error:
         raise Unreadable(f"{path}: cannot be read ({str(error).partition(chr(10))[0]})") from None
+
+
+def _open(path: str, columns: Sequence[Column]) -> Any:
+    coded = [COLUMNS[column] for column in columns if column in CODED]
+    return parquet.ParquetFile(path, read_dictionary=coded, page_checksum_verification=True)
+
+
+def _read(file: Any, path: str, groups: list[int], columns: Sequence[Column]) -> ColumnArrays:
+    table = file.read_row_groups(groups, columns=[COLUMNS[column] for column in columns], use_threads=False)
     return {column: _values(column, table.column(COLUMNS[column]), path) for column in columns}
+
+
+def _apart_by_message(metadata: Any) -> Iterator[list[int]]:
+    """Runs of row groups such that no message is in two of them; all in one where the file does not say."""
+    groups: list[int] = []
+    last: int | None = None
+    for group in range(metadata.num_row_groups):
+        statistics = metadata.row_group(group).column(Column.MESSAGE).statistics
+        first, next_last = None, None
+        if statistics is not None and statistics.has_min_max and not statistics.null_count:
+            first, next_last = statistics.min, statistics.max
+        if groups and last is not None and first is not None and last < first:
+            yield groups
+            groups = []
+        groups.append(group)
+        last = next_last
+    if groups:
+        yield groups
 
 
 def _values(column: Column, chunked: Any, path: str) -> Ints:

@@ -20,6 +20,16 @@ from hearsay.core.actions import Reason, Via
 from hearsay.core.rpc import PartKind
 from hearsay.pipeline.kernels.columns import ColumnArrays
 from hearsay.pipeline.kernels.eligibility import Eligibility
+from hearsay.pipeline.kernels.sums import (
+    ARRIVED,
+    REJECTED,
+    SENT,
+    TOLD,
+    VANISHED,
+    add_up,
+    count_copies,
+    first_publishes,
+)
 from hearsay.trace.schema import Column, TraceEvent
 
 Ints = NDArray[Any]
@@ -58,15 +68,14 @@ class MessagePass:
     """(topic, latency_us) -> deliveries."""
     latency: Sums
     """(topic, latency_ms, hops) -> deliveries."""
-    traffic: Sums
-    """(topic, node, kind) -> parts, ids and bytes out, the same in."""
+    repeated: Sums
+    """(0) -> deliveries of a message at a node beyond the first."""
 
 
 def pass_over(
     rows: ColumnArrays, members: dict[int, Eligibility], end_us: int, window_us: int, spanning: tuple[int, ...] = ()
 ) -> MessagePass:
-    """All there is to say of these rows. Of messages that span files only the traffic is said here."""
-    traffic = _traffic(rows, end_us)
+    """What these rows say of their messages; nothing of those that span files."""
     kept = (rows[Column.MESSAGE] >= 0) & ~np.isin(rows[Column.MESSAGE], spanning)
     if not kept.all():
         rows = {column: values[kept] for column, values in rows.items()}
@@ -76,20 +85,18 @@ def pass_over(
     )
     ids = messages[starts]
     count = len(ids)
-    index = np.repeat(np.arange(count), np.diff(starts, append=len(messages)))
     events = rows[Column.EVENT]
     topics = rows[Column.TOPIC][starts] if count else np.empty(0, dtype=np.int32)
 
-    published = np.full(count, UNKNOWN, dtype=np.int64)
-    publishers = np.full(count, UNKNOWN, dtype=np.int64)
-    sizes = np.full(count, UNKNOWN, dtype=np.int64)
-    is_publish = np.flatnonzero(events == TraceEvent.PUBLISH)[::-1]  # of several the earliest counts
-    published[index[is_publish]] = rows[Column.TIME_US][is_publish]
-    publishers[index[is_publish]] = rows[Column.PEER][is_publish]
-    sizes[index[is_publish]] = rows[Column.BYTES][is_publish]
+    bounds = np.append(starts, len(messages))
+    publish = first_publishes(bounds, events)
+    published, publishers, sizes = (
+        np.where(publish >= 0, values[publish], UNKNOWN) if len(messages) else np.empty(0, dtype=np.int64)
+        for values in (rows[Column.TIME_US], rows[Column.PEER], rows[Column.BYTES])
+    )
 
     delivered = np.flatnonzero(events == TraceEvent.DELIVER)
-    owner = index[delivered]
+    owner = np.searchsorted(starts, delivered, side="right") - 1
     nodes = rows[Column.PEER][delivered].astype(np.int64)
     latency = rows[Column.TIME_US][delivered] - published[owner]
     known = published[owner] != UNKNOWN
@@ -106,7 +113,9 @@ def pass_over(
         eligible[chosen] = member.count(published[chosen], window_end[chosen])
         mine = np.flatnonzero((topics[owner] == topic) & known)
         is_eligible[mine] = member.holds(nodes[mine], published[owner[mine]], window_end[owner[mine]])
-    is_eligible = _first_of_each(is_eligible, owner, nodes, latency)
+    repeated = _repeated(owner, nodes)
+    if repeated:
+        is_eligible = _first_of_each(is_eligible, owner, nodes, latency)
     delivered_eligible = np.bincount(owner[is_eligible], minlength=count)
 
     measured = known & away
@@ -115,7 +124,7 @@ def pass_over(
     hops = rows[Column.HOPS][delivered].astype(np.int64)
     vias = rows[Column.VIA][delivered]
     away_count = np.bincount(owner[away], minlength=count)
-    copies, duplicates, rejected = _copies(rows, index, count, end_us, away_count)
+    copies, duplicates, rejected = _copies(rows, bounds, end_us, away_count)
     hops_known = away & (hops >= 0)
     hops_max = np.full(count, UNKNOWN, dtype=np.int64)
     np.maximum.at(hops_max, owner[hops_known], hops[hops_known])
@@ -148,16 +157,38 @@ def pass_over(
         Sums(np.stack([topics, ids], 1).astype(np.int64), np.stack(figures, 1).astype(np.int64)),
         _exact_latencies(topics[owner[measured]], latency[measured]),
         _latencies(topics[owner[measured]], latency[measured], hops[measured]),
-        traffic,
+        Sums(np.zeros((1, 1), dtype=np.int64), np.array([[repeated]])),
     )
+
+
+def joined(parts: list[Sums]) -> Sums:
+    """All lines of all parts; at least one part."""
+    return Sums(np.concatenate([part.keys for part in parts]), np.concatenate([part.values for part in parts]))
+
+
+def merged(parts: list[Sums]) -> Sums:
+    """One line per key, with the sums over the parts."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = joined(parts)
+    return _grouped(list(whole.keys.T), list(whole.values.T))
+
+
+def drops_of(rows: ColumnArrays) -> Sums:
+    """(reason) -> parts of RPCs dropped for it."""
+    reasons = rows[Column.REASON][rows[Column.EVENT] == TraceEvent.DROP_RPC].astype(np.int64)
+    return _grouped([reasons], [np.ones(len(reasons), dtype=np.int64)])
+
+
+def _repeated(owner: Ints, nodes: Ints) -> int:
+    keys = np.sort(owner.astype(np.int64) * (int(nodes.max(initial=0)) + 1) + nodes)
+    return int(np.count_nonzero(keys[1:] == keys[:-1]))
 
 
 def _first_of_each(chosen: NDArray[np.bool_], owner: Ints, nodes: Ints, latency: Ints) -> NDArray[np.bool_]:
     """The earliest delivery of each message at each node: one that went down and came back may have two."""
     places = np.flatnonzero(chosen)
     keys = owner[places].astype(np.int64) * (int(nodes.max(initial=0)) + 1) + nodes[places]
-    if len(np.unique(keys)) == len(keys):
-        return chosen
     order = np.lexsort((latency[places], keys))
     _, first = np.unique(keys[order], return_index=True)
     kept = np.zeros(len(chosen), dtype=bool)
@@ -205,42 +236,45 @@ def _share_of(eligible: Ints, percent: int) -> Ints:
     return np.where(eligible > 0, -(-eligible * percent // 100), 0)
 
 
-def _copies(rows: ColumnArrays, index: Ints, count: int, end_us: int, away: Ints) -> tuple[Ints, Ints, Ints]:
+def _copies(rows: ColumnArrays, bounds: Ints, end_us: int, away: Ints) -> tuple[Ints, Ints, Ints]:
     """Copies that arrived, duplicates and rejects, per message (`docs/metrics.md`, "Copy")."""
-    events = rows[Column.EVENT]
-    sent = (events == TraceEvent.SEND_RPC) & (rows[Column.DELAY_US] >= 0)
-    arrived, vanished = _arrivals(rows, end_us)
-    rejected = np.bincount(index[events == TraceEvent.REJECT], minlength=count)
-    told = np.bincount(index[events == TraceEvent.DUPLICATE], minlength=count)
-    derived = np.bincount(index[arrived], minlength=count) - np.bincount(index[vanished], minlength=count)
-    simulated = np.bincount(index[sent], minlength=count) > 0
+    counts = count_copies(
+        bounds,
+        rows[Column.TIME_US],
+        rows[Column.EVENT],
+        rows[Column.DELAY_US],
+        rows[Column.REASON],
+        end_us,
+    )
+    told, rejected = counts[:, TOLD], counts[:, REJECTED]
+    derived = counts[:, ARRIVED] - counts[:, VANISHED]
+    simulated = counts[:, SENT] > 0
     copies = np.where(simulated, derived, away + told + rejected)
-    first = away + rejected + _handed_over(rows, index, count, arrived, vanished)
+    first = away + rejected + _handed_over(rows, bounds, end_us)
     duplicates = np.where(simulated, np.maximum(derived - first, 0), told)
     return copies, duplicates, rejected
 
 
-def _handed_over(
-    rows: ColumnArrays, index: Ints, count: int, arrived: NDArray[np.bool_], vanished: NDArray[np.bool_]
-) -> Ints:
+def _handed_over(rows: ColumnArrays, bounds: Ints, end_us: int) -> Ints:
     """First copies that a script handed to nodes outside the topic: they pass them on and deliver nothing."""
-    injected = rows[Column.VIA] == Via.INJECT
+    count = len(bounds) - 1
+    injected = np.flatnonzero(rows[Column.VIA] == Via.INJECT)
+    if not len(injected):
+        return np.zeros(count, dtype=np.int64)
     width = max(int(rows[Column.PEER].max(initial=0)), int(rows[Column.REMOTE].max(initial=0))) + 1
 
-    def pairs(chosen: NDArray[np.bool_], end: Column) -> Ints:
-        return index[chosen].astype(np.int64) * width + rows[end][chosen]
+    def pairs(chosen: Ints, end: Column) -> Ints:
+        owner = np.searchsorted(bounds, chosen, side="right") - 1
+        return owner.astype(np.int64) * width + rows[end][chosen]
 
-    handed = np.setdiff1d(pairs(arrived & injected, Column.REMOTE), pairs(vanished & injected, Column.REMOTE))
-    judged = np.isin(rows[Column.EVENT], (TraceEvent.DELIVER, TraceEvent.REJECT))
-    return np.bincount(np.setdiff1d(handed, pairs(judged, Column.PEER)) // width, minlength=count)
-
-
-def _arrivals(rows: ColumnArrays, end_us: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Sends whose arrival follows, and drops that take one of these arrivals away."""
-    events, times, delays = rows[Column.EVENT], rows[Column.TIME_US], rows[Column.DELAY_US]
-    arrived = (events == TraceEvent.SEND_RPC) & (delays >= 0) & (times + delays < end_us)
-    vanished = (events == TraceEvent.DROP_RPC) & np.isin(rows[Column.REASON], _ARRIVED_NOT) & (times < end_us)
-    return arrived, vanished
+    times, events, delays = rows[Column.TIME_US], rows[Column.EVENT], rows[Column.DELAY_US]
+    sent = injected[(events[injected] == TraceEvent.SEND_RPC) & (delays[injected] >= 0)]
+    arrived = sent[times[sent] + delays[sent] < end_us]
+    dropped = injected[(events[injected] == TraceEvent.DROP_RPC) & (times[injected] < end_us)]
+    vanished = dropped[np.isin(rows[Column.REASON][dropped], _ARRIVED_NOT)]
+    handed = np.setdiff1d(pairs(arrived, Column.REMOTE), pairs(vanished, Column.REMOTE))
+    judged = pairs(np.flatnonzero(np.isin(events, (TraceEvent.DELIVER, TraceEvent.REJECT))), Column.PEER)
+    return np.bincount(np.setdiff1d(handed, judged[np.isin(judged, handed)]) // width, minlength=count)
 
 
 def _exact_latencies(topics: Ints, latency: Ints) -> Sums:
@@ -251,43 +285,47 @@ def _latencies(topics: Ints, latency: Ints, hops: Ints) -> Sums:
     return _grouped([topics, np.floor_divide(latency, 1000), hops], [np.ones(len(topics), dtype=np.int64)])
 
 
-def _traffic(rows: ColumnArrays, end_us: int) -> Sums:
-    return traffic_of(rows, np.full(len(rows[Column.EVENT]), int(PartKind.PUBLISH), dtype=np.int8), None, end_us)
+def message_traffic(rows: ColumnArrays, end_us: int) -> Sums:
+    """As `traffic_of`, of rows sorted by message: a message has one topic, so its rows are one slice."""
+    slices, about = _slices(rows[Column.MESSAGE], rows[Column.TOPIC])
+    order = np.argsort(about, kind="stable")
+    kinds = np.full(len(order), int(PartKind.PUBLISH))
+    return _added_up(rows, slices[order], about[order], kinds, np.empty(0, dtype=np.int32), end_us)
 
 
-def traffic_of(rows: ColumnArrays, kinds: Ints, ids: Ints | None, end_us: int) -> Sums:
-    """(topic, node, kind) -> parts, ids and bytes out and in, of sends, receives and drops."""
-    events = rows[Column.EVENT]
-    out = events == TraceEvent.SEND_RPC
-    arrived, vanished = _arrivals(rows, end_us)
-    received = events == TraceEvent.RECV_RPC
-    counts = np.ones(len(events), dtype=np.int64) if ids is None else np.maximum(ids, 0).astype(np.int64)
-    sizes = np.maximum(rows[Column.BYTES], 0)
-    sides = (
-        (out, Column.PEER, 1, 0),
-        (arrived, Column.REMOTE, 1, 3),
-        (received, Column.PEER, 1, 3),
-        (vanished, Column.REMOTE, -1, 3),
+def traffic_of(rows: ColumnArrays, end_us: int) -> Sums:
+    """(topic, node, kind) -> parts, ids and bytes out and in, of sends, receives and drops in any order."""
+    keys = rows[Column.TOPIC].astype(np.int64) << 8 | (rows[Column.KIND] + 1)
+    order = np.argsort(keys, kind="stable")
+    ordered = {column: values[order] for column, values in rows.items()}
+    slices, about = _slices(keys[order], keys[order])
+    return _added_up(ordered, slices, about >> 8, (about & 255) - 1, ordered[Column.COUNT], end_us)
+
+
+def _slices(runs: Ints, about: Ints) -> tuple[Ints, Ints]:
+    """(from, up to) of rows of equal `runs` and `about`, and what each is about."""
+    if not len(runs):
+        return np.empty((0, 2), dtype=np.int64), about
+    starts = np.flatnonzero(np.concatenate(([True], (runs[1:] != runs[:-1]) | (about[1:] != about[:-1]))))
+    return np.stack([starts, np.append(starts[1:], len(runs))], 1), about[starts]
+
+
+def _added_up(rows: ColumnArrays, slices: Ints, topics: Ints, kinds: Ints, ids: Ints, end_us: int) -> Sums:
+    keys, values = add_up(
+        slices,
+        topics.astype(np.int64),
+        kinds.astype(np.int64),
+        rows[Column.TIME_US],
+        rows[Column.EVENT],
+        rows[Column.PEER],
+        rows[Column.REMOTE],
+        rows[Column.BYTES],
+        ids,
+        rows[Column.DELAY_US],
+        rows[Column.REASON],
+        end_us,
     )
-    keys: list[list[Ints]] = [[], [], []]
-    values: list[list[Ints]] = [[] for _ in range(6)]
-    for mask, end, sign, first in sides:
-        chosen = np.flatnonzero(mask)
-        if not len(chosen):
-            continue
-        sums = _grouped(
-            [rows[Column.TOPIC][chosen], rows[end][chosen], kinds[chosen]],
-            [np.full(len(chosen), sign), sign * counts[chosen], sign * sizes[chosen]],
-        )
-        for position in range(3):
-            keys[position].append(sums.keys[:, position])
-        empty = np.zeros(len(sums.keys), dtype=np.int64)
-        for position in range(6):
-            filled = first <= position < first + 3
-            values[position].append(sums.values[:, position - first] if filled else empty)
-    if not keys[0]:
-        return Sums(np.empty((0, 3), dtype=np.int64), np.empty((0, 6), dtype=np.int64))
-    return _grouped([np.concatenate(part) for part in keys], [np.concatenate(part) for part in values])
+    return Sums(keys, values)
 
 
 def _grouped(keys: list[Ints], values: list[Ints]) -> Sums:

@@ -10,10 +10,9 @@ from hearsay.pipeline.metrics.messages import quotient
 from hearsay.pipeline.tables import HEADLINE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 _KEY = ["run", "topic"]
-_PERCENTILES = {"latency_p50_ms": 0.5, "latency_p90_ms": 0.9, "latency_p99_ms": 0.99}
 
 
 def headline_table(
@@ -21,13 +20,13 @@ def headline_table(
     topic_names: DataFrame,
     nodes: DataFrame,
     messages: DataFrame,
-    exact_latencies: DataFrame,
+    speed: DataFrame,
     control_share: DataFrame,
     balance: DataFrame,
     state: DataFrame,
     resilience: DataFrame,
 ) -> DataFrame:
-    """The table `headline`; `nodes` is (run, nodes), `exact_latencies` comes from the scan."""
+    """The table `headline`; `nodes` is (run, nodes), the others are the tables of their modules."""
     delivery = messages.groupBy(*_KEY).agg(
         F.count("*").alias("messages"),
         F.sum("eligible").alias("eligible"),
@@ -35,10 +34,6 @@ def headline_table(
         quotient(F.sum("hops_sum"), F.sum(F.when(F.col("hops_sum").isNotNull(), F.col("away")))).alias("hops_mean"),
         F.max("hops_max").alias("hops_max"),
         quotient(F.sum("copies"), F.sum("away")).alias("copies_per_delivery"),
-    )
-    speed = exact_latencies.groupBy(*_KEY).agg(
-        *(_percentile(share).alias(name) for name, share in _PERCENTILES.items()),
-        F.round(F.max("latency_us") / 1000, 3).alias("latency_max_ms"),
     )
     sampled = state.groupBy("run").agg(
         quotient(F.sum(F.col("bytes_mean") * F.col("nodes")), F.sum("nodes")).alias("state_bytes_mean"),
@@ -61,8 +56,3 @@ def headline_table(
         }
     )
     return figures.select(*(F.col(name).cast(kind) for name, kind in HEADLINE.columns))
-
-
-def _percentile(share: float) -> Column:
-    """Exact over all deliveries, linear interpolation, in milliseconds."""
-    return F.round(F.percentile("latency_us", F.lit(share), F.col("deliveries")) / 1000, 3)

@@ -10,6 +10,7 @@
 | negative_latencies | messages whose median latency is negative: clocks disagree |
 | unknown_eligible | messages of which nobody knows who is eligible: no member of the topic is known |
 | drop_REASON | parts of RPCs dropped for that reason |
+| late_rows | only in tables kept fresh while a run writes: rows of messages that had counted as final |
 """
 
 from __future__ import annotations
@@ -27,12 +28,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+Line = tuple[str, str, int, str | None]
+"""run, check, rows, detail"""
+
+
 def quality_table(
-    spark: SparkSession, runs: Sequence[RunFacts], message_rows: DataFrame, rpc_rows: DataFrame, messages: DataFrame
+    spark: SparkSession,
+    runs: Sequence[RunFacts],
+    messages: DataFrame,
+    repeated: DataFrame,
+    dropped: DataFrame,
+    told: Sequence[Line] = (),
 ) -> DataFrame:
-    lines = [(run.name, "rows", run.rows, None) for run in runs]
+    """The table from the table `messages`, `repeated_deliveries`, `drops` and lines that are known already."""
+    lines: list[Line] = [(run.name, "rows", run.rows, None) for run in runs]
     lines += [(run.name, "incomplete", int(not run.manifest.complete), None) for run in runs]
-    counted = local_lines(spark, lines, QUALITY.ddl)
+    counted = local_lines(spark, [*lines, *told], QUALITY.ddl)
     checks = {
         "orphan_deliveries": F.sum(F.when(F.col("published_us").isNull(), F.col("delivered"))),
         "unpublished_messages": F.count_if(F.col("published_us").isNull()),
@@ -42,23 +53,14 @@ def quality_table(
     wide = messages.groupBy("run").agg(*(F.coalesce(check, F.lit(0)).alias(name) for name, check in checks.items()))
     detail = F.lit(None).cast("string").alias("detail")
     long = wide.unpivot("run", list(checks), "check", "rows").withColumn("detail", detail)
-    deliveries = message_rows.where(F.col("event") == "deliver")
-    repeated = (
-        deliveries.groupBy("run", "message", "peer")
-        .agg((F.count("*") - 1).alias("more"))
-        .groupBy("run")
-        .agg(F.sum("more").alias("rows"))
-        .select("run", F.lit("repeated_deliveries").alias("check"), "rows", detail)
-    )
-    drops = (
-        message_rows.where(F.col("event") == "drop_rpc")
-        .select("run", "reason")
-        .unionAll(rpc_rows.where(F.col("event") == "drop_rpc").select("run", "reason"))
-        .groupBy("run", "reason")
-        .agg(F.count("*").alias("rows"))
-        .select(
-            "run", F.concat(F.lit("drop_"), F.coalesce("reason", F.lit("unknown"))).alias("check"), "rows", detail
-        )
-    )
-    whole = counted.unionByName(long).unionByName(repeated).unionByName(drops)
+    again = repeated.select("run", F.lit("repeated_deliveries").alias("check"), "rows", detail)
+    reason = F.concat(F.lit("drop_"), F.coalesce("reason", F.lit("unknown"))).alias("check")
+    whole = counted.unionByName(long).unionByName(again).unionByName(dropped.select("run", reason, "rows", detail))
     return whole.select(*(F.col(name).cast(kind) for name, kind in QUALITY.columns))
+
+
+def repeated_deliveries(message_rows: DataFrame) -> DataFrame:
+    """(run, rows): deliveries of a message at a node beyond the first."""
+    deliveries = message_rows.where((F.col("event") == "deliver") & F.col("message").isNotNull())
+    per_node = deliveries.groupBy("run", "message", "peer").agg((F.count("*") - 1).alias("more"))
+    return per_node.groupBy("run").agg(F.sum("more").alias("rows"))

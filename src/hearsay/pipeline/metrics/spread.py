@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 SHOWN_DELIVERIES = 1500
 
 
-def spread_table(rows: DataFrame, messages: DataFrame) -> DataFrame:
-    """The table `spread` from rows of the class message and the table `messages`."""
+def typical_messages(messages: DataFrame) -> DataFrame:
+    """One line per topic: (run, topic, message, published_us, delivered)."""
     measured = messages.where(F.col("p50_us").isNotNull())
     topic = Window.partitionBy("run", "topic")
     ranked = measured.select(
@@ -31,7 +31,11 @@ def spread_table(rows: DataFrame, messages: DataFrame) -> DataFrame:
         F.row_number().over(topic.orderBy("p50_us", "message")).alias("rank"),
         F.count("*").over(topic).alias("of"),
     )
-    typical = ranked.where(F.col("rank") == F.expr("(of + 1) div 2")).drop("rank", "of")
+    return ranked.where(F.col("rank") == F.expr("(of + 1) div 2")).drop("rank", "of")
+
+
+def spread_table(rows: DataFrame, typical: DataFrame) -> DataFrame:
+    """The table `spread` from rows of the class message and the typical messages."""
     deliveries = rows.where(F.col("event") == "deliver").select(
         "run", "message", F.col("peer").alias("node"), "remote", "time_us", "hops", "via"
     )

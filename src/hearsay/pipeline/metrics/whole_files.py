@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,25 @@ import pyarrow
 import pyarrow.parquet
 from pyspark.sql import functions as F
 
+from hearsay.core.actions import Reason
 from hearsay.core.rpc import PartKind
-from hearsay.pipeline.kernels.columns import read_columns
+from hearsay.pipeline.kernels.columns import row_groups, whole_messages
 from hearsay.pipeline.kernels.eligibility import Eligibility
-from hearsay.pipeline.kernels.message_file import FIGURES, NEEDED, UNKNOWN, Sums, pass_over, traffic_of
+from hearsay.pipeline.kernels.latency_pairs import packed
+from hearsay.pipeline.kernels.message_file import (
+    FIGURES,
+    NEEDED,
+    UNKNOWN,
+    Ints,
+    MessagePass,
+    Sums,
+    drops_of,
+    joined,
+    merged,
+    message_traffic,
+    pass_over,
+    traffic_of,
+)
 from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics.messages import finish
 from hearsay.pipeline.run_facts import RunFacts
@@ -33,11 +49,11 @@ pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
 
 PARTS_DDL = "what string, run string, k0 bigint, k1 bigint, k2 bigint, amounts array<bigint>"
-_RPC_COLUMNS = (
+RPC_COLUMNS = (
     Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.BYTES, Column.COUNT,
     Column.DELAY_US, Column.REASON,
 )  # fmt: skip
-_SCHEMA = pa.schema(
+PARTS_SCHEMA = pa.schema(
     [("what", pa.string()), ("run", pa.string()), ("k0", pa.int64()), ("k1", pa.int64()), ("k2", pa.int64()),
      ("amounts", pa.list_(pa.int64()))]
 )  # fmt: skip
@@ -88,17 +104,35 @@ def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str
 
 def work_on(task: FileTask) -> Iterator[Any]:
     """The partial sums of one file, as Arrow batches."""
-    if task.trace_class == "rpc":
-        rows = read_columns(task.path, _RPC_COLUMNS)
-        kinds = rows[Column.KIND]
-        yield from _batches("traffic", task.run, traffic_of(rows, kinds, rows[Column.COUNT], task.end_us))
-        return
-    rows = read_columns(task.path, NEEDED)
-    done = pass_over(rows, _members(task), task.end_us, task.window_us, task.spanning)
-    yield from _batches("message", task.run, done.figures)
-    yield from _batches("exact", task.run, done.exact_latency)
-    yield from _batches("latency", task.run, done.latency)
-    yield from _batches("traffic", task.run, done.traffic)
+    of_rpcs = task.trace_class == "rpc"
+    members = {} if of_rpcs else eligibility_of(task.memberships, task.end_us)
+    passes: list[MessagePass] = []
+    traffic: list[Sums] = []
+    drops: list[Sums] = []
+    for rows in row_groups(task.path, RPC_COLUMNS) if of_rpcs else whole_messages(task.path, NEEDED):
+        traffic.append(traffic_of(rows, task.end_us) if of_rpcs else message_traffic(rows, task.end_us))
+        drops.append(drops_of(rows))
+        if not of_rpcs:
+            passes.append(pass_over(rows, members, task.end_us, task.window_us, task.spanning))
+    yield from row_sums(task.run, traffic, drops)
+    if passes:
+        yield from message_sums(task.run, passes)
+
+
+def row_sums(run: str, traffic: list[Sums], drops: list[Sums]) -> Iterator[Any]:
+    """What adds up over rows, as Arrow batches; of at least one group of rows."""
+    yield from batches_of("traffic", run, merged(traffic))
+    yield from batches_of("drop", run, merged(drops))
+
+
+def message_sums(run: str, passes: list[MessagePass]) -> Iterator[Any]:
+    """What is said of messages, as Arrow batches; of at least one group of rows."""
+    yield from batches_of("message", run, joined([part.figures for part in passes]))
+    yield from batches_of("latency", run, merged([part.latency for part in passes]))
+    yield from batches_of("repeated", run, merged([part.repeated for part in passes]))
+    exact = merged([part.exact_latency for part in passes])
+    for topic, pairs in packed(exact.keys[:, 0], exact.keys[:, 1], exact.values[:, 0]):
+        yield from batches_of("exact", run, Sums(np.array([[topic]]), pairs.reshape(1, -1)))
 
 
 def messages_of(parts: DataFrame) -> DataFrame:
@@ -119,9 +153,12 @@ def messages_of(parts: DataFrame) -> DataFrame:
     return finish(figures)
 
 
-def exact_latencies_of(parts: DataFrame) -> DataFrame:
-    """(run, topic, latency_us, deliveries), every latency that occurs."""
-    return _summed(parts, "exact", ("topic", "latency_us"), ("deliveries",))
+def latency_pairs_of(parts: DataFrame) -> DataFrame:
+    """(run, topic, pairs), see `metrics.speed`."""
+    exact = parts.where(F.col("what") == "exact")
+    return exact.select(
+        "run", F.nullif(F.col("k0"), F.lit(-1)).cast("int").alias("topic"), F.col("amounts").alias("pairs")
+    )
 
 
 def latencies_of(parts: DataFrame) -> DataFrame:
@@ -140,6 +177,18 @@ def traffic_table(parts: DataFrame) -> DataFrame:
     )
 
 
+def repeated_of(parts: DataFrame) -> DataFrame:
+    """(run, rows): deliveries of a message at a node beyond the first."""
+    return _summed(parts, "repeated", ("none",), ("rows",)).select("run", "rows")
+
+
+def drops_of_parts(parts: DataFrame) -> DataFrame:
+    """(run, reason, rows) of parts of RPCs that never arrived."""
+    names = F.array(*(F.lit(wire_name(reason)) for reason in Reason))
+    summed = _summed(parts, "drop", ("reason",), ("rows",))
+    return summed.select("run", F.get(names, F.col("reason").cast("int")).alias("reason"), "rows")
+
+
 def _summed(parts: DataFrame, what: str, keys: Sequence[str], amounts: Sequence[str]) -> DataFrame:
     named = parts.where(F.col("what") == what).groupBy("run", *(f"k{position}" for position in range(len(keys))))
     sums = named.agg(*(F.sum(F.get("amounts", F.lit(position))).alias(name) for position, name in enumerate(amounts)))
@@ -150,16 +199,27 @@ def _known(column: SparkColumn) -> SparkColumn:
     return F.nullif(column, F.lit(UNKNOWN))
 
 
-def _members(task: FileTask) -> dict[int, Eligibility]:
-    table = parquet.read_table(task.memberships, columns=["topic", "node", "since_us", "until_us"], partitioning=None)
+def read_memberships(folder: str) -> tuple[Ints, Ints, Ints, Ints]:
+    """(topic, node, since_us, until_us) from a folder of Parquet; without the folder there are none."""
+    if not Path(folder).exists():
+        nothing = np.empty(0, dtype=np.int64)
+        return nothing, nothing, nothing, nothing
+    table = parquet.read_table(folder, columns=["topic", "node", "since_us", "until_us"], partitioning=None)
     topics, nodes, since, until = (table.column(name).to_numpy() for name in table.column_names)
+    return topics, nodes, since, until
+
+
+def eligibility_of(folder: str, end_us: int) -> dict[int, Eligibility]:
+    """By topic, from where the memberships lie."""
+    topics, nodes, since, until = read_memberships(folder)
     return {
-        int(topic): Eligibility(nodes[topics == topic], since[topics == topic], until[topics == topic], task.end_us)
+        int(topic): Eligibility(nodes[topics == topic], since[topics == topic], until[topics == topic], end_us)
         for topic in np.unique(topics)
     }
 
 
-def _batches(what: str, run: str, sums: Sums) -> Iterator[Any]:
+def batches_of(what: str, run: str, sums: Sums) -> Iterator[Any]:
+    """Partial sums as Arrow batches."""
     for start in range(0, len(sums.keys), _CHUNK):
         keys = sums.keys[start : start + _CHUNK]
         values = np.ascontiguousarray(sums.values[start : start + _CHUNK])
@@ -171,5 +231,5 @@ def _batches(what: str, run: str, sums: Sums) -> Iterator[Any]:
             keys[:, position] if position < keys.shape[1] else np.zeros(size, dtype=np.int64) for position in range(3)
         ]
         yield pa.RecordBatch.from_arrays(
-            [pa.array([what] * size), pa.array([run] * size), *map(pa.array, columns), amounts], schema=_SCHEMA
+            [pa.array([what] * size), pa.array([run] * size), *map(pa.array, columns), amounts], schema=PARTS_SCHEMA
         )

@@ -1,0 +1,130 @@
+"""`hearsay analyze` killed at seeded points, in batch and while it follows a run that grows.
+
+    python bench/kill_spark.py [--points 50] [--seed 1] [--chain 5] [--cluster-points 6]
+
+A chain is some kills one after the other on the same output (SIGKILL of the driver, of the JVM, of a Python worker),
+each leaving its mess to the next, and then an analysis that nobody kills. After every kill the tables there must be
+whole or absent; in the end they must equal those of an undisturbed batch analysis, every file and row taken once and
+nothing left behind. With `--cluster-points`, workers of a standalone cluster are killed while a batch analysis runs
+there: it must complete on the other one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from random import Random
+from threading import Timer
+from time import monotonic
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/pipeline"))
+
+from growing_run import GrowingRun, assert_every_row_once, assert_same_tables, assert_whole_or_absent
+from kills import Kill, analyze, analyze_and_kill, command, environment, seeded_kills
+from standalone import Cluster
+
+SCENARIO = ("--nodes", "80", "--messages", "40", "--rotate", "4", "--set", "trace.state_interval_s=5")
+
+
+def run_chain(name: str, kills: list[Kill], source: Path, reference: Path, base: Path) -> Counter[str]:
+    """Kill after kill, then a run to the end; what happened."""
+    mode = kills[0].mode
+    folder = base / name
+    run = GrowingRun(source, folder / source.name)
+    run.plan()
+    lot = len(run.files) // (len(kills) + 1) + 1
+    if mode == "batch":
+        run.finish()
+    out = folder / "out"
+    counted: Counter[str] = Counter()
+    for kill in kills:
+        run.grow(lot)
+        started = monotonic()
+        outcome = analyze_and_kill(kill, run.path, out)
+        assert_whole_or_absent(out / source.name)
+        if "Traceback" in outcome.errors:
+            counted["with a traceback"] += 1
+            print(outcome.errors)
+        what = f"{mode}, {kill.victim} killed" if outcome.hit else f"{mode}, over before the kill"
+        counted[what] += 1
+        print(
+            f"{name}: {kill.victim} after line {kill.line} and {kill.delay_s:.2f} s: "
+            f"{'killed' if outcome.hit else 'was over'}, exit {outcome.code} ({monotonic() - started:.0f} s)",
+            flush=True,
+        )
+    run.finish()
+    started = monotonic()
+    done = analyze(mode, run.path, out, *(["--until-complete"] if mode == "stream" else []))
+    assert done.returncode == 0, done.stderr
+    assert_same_tables(reference, out / source.name)
+    if mode == "stream":
+        assert_every_row_once(run.path, out / source.name)
+    left = [path.name for path in (out / source.name).glob(".metrics-*")]
+    assert not left, left
+    print(f"{name}: complete, tables equal ({monotonic() - started:.0f} s)", flush=True)
+    return counted
+
+
+def kill_workers_of_a_cluster(points: int, seed: int, source: Path, reference: Path, base: Path) -> None:
+    """A worker dies at a seeded time of an analysis; the analysis completes all the same."""
+    chance = Random(f"cluster {seed}")
+    cluster = Cluster(base)
+    try:
+        master = cluster.start_master()
+        workers = [cluster.start_worker(f"worker{number}", master) for number in range(2)]
+        for point in range(points):
+            out = base / f"cluster-{point}"
+            delay = chance.uniform(8, 40)
+            victim = workers.pop(0)
+            alarm = Timer(delay, victim.kill)
+            alarm.start()
+            done = subprocess.run(
+                command("batch", source, out, "--master", master),
+                capture_output=True, text=True, env=environment(), timeout=400,
+            )  # fmt: skip
+            alarm.cancel()
+            victim.kill()
+            workers.append(cluster.start_worker(f"worker{point + 2}", master))
+            assert done.returncode == 0, done.stderr
+            assert_same_tables(reference, out / source.name)
+            print(f"cluster: worker killed after {delay:.0f} s; complete, tables equal", flush=True)
+    finally:
+        cluster.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="hearsay analyze killed at seeded points")
+    parser.add_argument("--points", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--chain", type=int, default=5)
+    parser.add_argument("--cluster-points", type=int, default=0)
+    arguments = parser.parse_args()
+    counted: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        source = base / "run"
+        simulate = [sys.executable, "-m", "hearsay", "simulate", *SCENARIO, "--out", str(source)]
+        subprocess.run(simulate, check=True, capture_output=True)
+        done = analyze("batch", source, base / "reference")
+        assert done.returncode == 0, done.stderr
+        reference = base / "reference" / source.name
+        chains = -(-arguments.points // arguments.chain)
+        kills = {mode: seeded_kills(arguments.seed, arguments.points, mode) for mode in ("batch", "stream")}
+        left = arguments.points
+        for number in range(chains):
+            mode = ("stream", "batch")[number % 2]
+            chosen, kills[mode] = kills[mode][: min(arguments.chain, left)], kills[mode][arguments.chain :]
+            left -= len(chosen)
+            counted += run_chain(f"{mode} {number // 2}", chosen, source, reference, base)
+        if arguments.cluster_points:
+            kill_workers_of_a_cluster(arguments.cluster_points, arguments.seed, source, reference, base)
+    for what, count in sorted(counted.items()):
+        print(f"{count:3} {what}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""The pipeline on Spark beside DuckDB and Polars: the same questions about the same run folder, in turn, in one run.
+
+Questions: counts of every message; exact percentiles of every message; traffic of every node by kind; the mesh over
+time; and all of them. Spark answers the first and the fourth in its own terms, the others and "all" as the pipeline
+does, by compiled loops over files (`pipeline.metrics.whole_files`). Every tool has the same number of threads, is
+warm, and delivers its answer as Arrow or pandas to nowhere. Beside seconds there are seconds of CPU, of all
+processes of a tool, since a busy machine stretches the first more than the second.
+
+    python bench/pipeline_speed.py [EVENTS] [ROUNDS]          # 50,000,000 and 3
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from hearsay.pipeline.analyze import analyze
+from hearsay.pipeline.kernels.columns import row_groups, whole_messages
+from hearsay.pipeline.kernels.message_file import message_traffic, pass_over, traffic_of
+from hearsay.pipeline.local_tables import map_batches
+from hearsay.pipeline.metrics import whole_files
+from hearsay.pipeline.metrics.speed import speed_table
+from hearsay.pipeline.rows import trace_rows
+from hearsay.pipeline.run_facts import RunFacts, load_runs
+from hearsay.pipeline.session import Where, cores, spark_session
+from hearsay.trace.schema import Column
+from synthetic_trace import write_run
+
+SIZE = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000_000
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+TRAFFIC_COLUMNS = (
+    Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE, Column.BYTES,
+    Column.COUNT, Column.DELAY_US, Column.REASON,
+)  # fmt: skip
+LATENCY_COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.MESSAGE)
+QUESTIONS = ("counts", "percentiles", "traffic", "mesh", "all")
+
+COUNTS = """select message, count(*) filter (event = 'deliver') delivered, count(*) filter (event = 'send_rpc') copies
+    from message group by message"""
+PERCENTILES = """select message, count(*) deliveries, quantile_cont(time_us - p_us, [0.5, 0.9, 0.99]) p
+    from message join (select message, min(time_us) p_us from message where event = 'publish' group by 1)
+    using (message) where event = 'deliver' group by message"""
+TRAFFIC = """select topic, node, kind, sum(parts_out), sum(bytes_out), sum(parts_in), sum(bytes_in) from (
+    select topic, peer node, kind, count(*) parts_out, sum(bytes) bytes_out, 0 parts_in, 0 bytes_in
+        from sent where event = 'send_rpc' group by all
+    union all select topic, remote, kind, 0, 0, count(*), sum(bytes) from sent
+        where event = 'send_rpc' and time_us + delay_us < {end} group by all) group by all"""
+MESH = """select topic, s, sum(change) over (partition by topic order by s) links from (
+    select topic, time_us // 1000000 s, sum(case event when 'graft' then 1 else -1 end) change
+    from mesh where event in ('graft', 'prune') group by all)"""
+
+
+class Duck:
+    def __init__(self, run: RunFacts) -> None:
+        self.connection = duckdb.connect()
+        self.connection.execute(f"set threads = {cores()}")
+        for name in ("message", "rpc", "mesh"):
+            files = f"{run.path}/trace/class={name}/*.parquet"
+            self.connection.execute(f"create view {name} as select * from read_parquet('{files}')")
+        self.connection.execute("create view sent as select * from message union all select * from rpc")
+        self.end = run.end_us
+
+    def answer(self, question: str) -> None:
+        queries = {"counts": COUNTS, "percentiles": PERCENTILES, "traffic": TRAFFIC, "mesh": MESH}
+        for name in queries if question == "all" else (question,):
+            self.connection.execute(queries[name].format(end=self.end)).fetch_arrow_table()
+
+
+class Polars:
+    def __init__(self, run: RunFacts) -> None:
+        self.frames = {
+            name: pl.scan_parquet(f"{run.path}/trace/class={name}/*.parquet") for name in ("message", "rpc", "mesh")
+        }
+        self.end = run.end_us
+
+    def answer(self, question: str) -> None:
+        names = QUESTIONS[:-1] if question == "all" else (question,)
+        pl.collect_all([getattr(self, name)() for name in names])
+
+    def counts(self) -> Any:
+        return self.frames["message"].group_by("message").agg(
+            (pl.col("event") == "deliver").sum().alias("delivered"),
+            (pl.col("event") == "send_rpc").sum().alias("copies"),
+        )  # fmt: skip
+
+    def percentiles(self) -> Any:
+        rows = self.frames["message"]
+        published = (
+            rows.filter(pl.col("event") == "publish").group_by("message").agg(pl.col("time_us").min().alias("p"))
+        )
+        measured = rows.filter(pl.col("event") == "deliver").join(published, on="message")
+        late = (pl.col("time_us") - pl.col("p")).alias("late")
+        return measured.select("message", late).group_by("message").agg(
+            pl.len(), *(pl.col("late").quantile(q, "linear").alias(str(q)) for q in (0.5, 0.9, 0.99))
+        )  # fmt: skip
+
+    def traffic(self) -> Any:
+        wanted = ("topic", "kind", "peer", "remote", "bytes", "time_us", "delay_us", "event")
+        rows = pl.concat([self.frames[name].select(*wanted) for name in ("message", "rpc")])
+        sent = rows.filter(pl.col("event") == "send_rpc")
+        out = sent.group_by("topic", "peer", "kind").agg(pl.len().alias("parts"), pl.col("bytes").sum())
+        arrived = sent.filter(pl.col("time_us") + pl.col("delay_us") < self.end)
+        came = arrived.group_by("topic", "remote", "kind").agg(pl.len().alias("n"), pl.col("bytes").sum().alias("in"))
+        return out.join(
+            came,
+            left_on=("topic", "peer", "kind"),
+            right_on=("topic", "remote", "kind"),
+            how="full",
+            nulls_equal=True,
+        )
+
+    def mesh(self) -> Any:
+        changes = self.frames["mesh"].filter(pl.col("event").is_in(["graft", "prune"]))
+        change = pl.when(pl.col("event") == "graft").then(1).otherwise(-1).sum().alias("change")
+        summed = changes.group_by("topic", (pl.col("time_us") // 1_000_000).alias("s")).agg(change)
+        return summed.sort("s").with_columns(pl.col("change").cum_sum().over("topic"))
+
+
+class Spark:
+    def __init__(self, session: Any, run: RunFacts, memberships: Path) -> None:
+        self.session, self.run = session, run
+        self.memberships = {run.name: str(memberships)}
+        for name in ("message", "rpc", "mesh"):
+            trace_rows(session, [run], name).createOrReplaceTempView(name)
+
+    def answer(self, question: str) -> None:
+        getattr(self, question)()
+
+    def counts(self) -> None:
+        _nowhere(self.session.sql(COUNTS.replace("filter (", "filter (where ")))
+
+    def mesh(self) -> None:
+        _nowhere(self.session.sql(MESH.replace("//", "div")))
+
+    def percentiles(self) -> None:
+        paths = [str(self.run.path / file.name) for file in self.run.files("message")]
+
+        def work(batches: Iterator[Any]) -> Iterator[Any]:
+            for path in _chosen(batches, paths):
+                for rows in whole_messages(path, LATENCY_COLUMNS):
+                    yield _message_latencies(rows)
+
+        tasks = self.session.range(0, len(paths), 1, len(paths))
+        _nowhere(map_batches(tasks, work, "message bigint, deliveries bigint, p50 double, p90 double, p99 double"))
+
+    def traffic(self) -> None:
+        parts = [
+            (trace_class, str(self.run.path / file.name))
+            for trace_class in ("message", "rpc")
+            for file in self.run.files(trace_class)
+        ]
+        end_us = self.run.end_us
+
+        def work(batches: Iterator[Any]) -> Iterator[Any]:
+            for trace_class, path in _chosen(batches, parts):
+                adds = traffic_of if trace_class == "rpc" else message_traffic
+                for rows in row_groups(path, TRAFFIC_COLUMNS):
+                    sums = adds(rows, end_us)
+                    columns = [*sums.keys.T, *sums.values.T]
+                    yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)
+
+        names = ["topic", "node", "kind", "a", "b", "c", "d", "e", "f"]
+        tasks = self.session.range(0, len(parts), 1, len(parts))
+        sums = map_batches(tasks, work, ", ".join(f"{name} bigint" for name in names))
+        _nowhere(sums.groupBy("topic", "node", "kind").sum(*names[3:]))
+
+    def all(self) -> None:
+        """One scan as in `hearsay analyze`, which tells more than the four questions: see docs/metrics.md."""
+        parts = whole_files.scan(self.session, [self.run], self.memberships).persist()
+        pairs = whole_files.latency_pairs_of(parts)
+        for table in (whole_files.messages_of(parts), whole_files.traffic_table(parts), speed_table(pairs)):
+            _nowhere(table)
+        parts.unpersist()
+        self.mesh()
+
+
+def _nowhere(frame: Any) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _chosen(batches: Iterator[Any], things: list[Any]) -> Iterator[Any]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield things[number]
+
+
+def _message_latencies(rows: dict[Column, Any]) -> Any:
+    rows = {**rows, Column.TOPIC: np.zeros(len(rows[Column.EVENT]), dtype=np.int32)}
+    for column in (Column.HOPS, Column.BYTES, Column.VIA, Column.DELAY_US, Column.REASON, Column.REMOTE):
+        rows[column] = np.full(len(rows[Column.EVENT]), -1, dtype=np.int64)
+    figures = pass_over(rows, {}, 1 << 60, 1).figures
+    columns = [figures.keys[:, 1], figures.values[:, 6], *(figures.values[:, place] / 100 for place in (11, 12, 13))]
+    names = ["message", "deliveries", "p50", "p90", "p99"]
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)
+
+
+def cpu_seconds() -> float:
+    """Of this process and all below it."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,cputimes="], capture_output=True, text=True, check=True).stdout
+    lines = [tuple(map(int, line.split())) for line in listed.splitlines()]
+    family, found = {os.getpid()}, 0.0
+    for pid, parent, seconds in sorted(lines):
+        if parent in family:
+            family.add(pid)
+            found += seconds
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return found + usage.ru_utime + usage.ru_stime
+
+
+def measure(answer: Callable[[str], None], question: str) -> tuple[float, float]:
+    cpu, start = cpu_seconds(), time.perf_counter()
+    answer(question)
+    return time.perf_counter() - start, cpu_seconds() - cpu
+
+
+def compare(session: Any, run: RunFacts, memberships: Path) -> None:
+    tools = {"Spark": Spark(session, run, memberships), "DuckDB": Duck(run), "Polars": Polars(run)}
+    print(f"{run.rows:,} events, {cores()} threads, median of {ROUNDS} warm rounds; wall s (CPU s)\n")
+    print("| question | Spark | DuckDB | Polars | Spark / DuckDB, wall | CPU |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for question in QUESTIONS:
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in tools}
+        for number in range(ROUNDS + 1):
+            for name, tool in tools.items():
+                figures = measure(tool.answer, question)
+                if number:
+                    taken[name].append(figures)
+        middle = {name: tuple(median(part) for part in zip(*figures, strict=True)) for name, figures in taken.items()}
+        cells = " | ".join(f"{wall:.2f} ({cpu:.1f})" for wall, cpu in middle.values())
+        wall, cpu = (ours / max(theirs, 0.01) for ours, theirs in zip(middle["Spark"], middle["DuckDB"], strict=True))
+        print(f"| {question} | {cells} | {wall:.2f} | {cpu:.2f} |", flush=True)
+
+
+def main() -> None:
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hearsay" / "bench"
+    folder = cache / f"synthetic-{SIZE}"
+    if not (folder / "manifest.json").exists():
+        print(f"making {SIZE:,} events in {folder}", flush=True)
+        write_run(folder, SIZE)
+    (run,) = load_runs([folder])
+    with (
+        tempfile.TemporaryDirectory() as out,
+        spark_session(Where(), SIZE, lambda line: print(line, flush=True)) as session,
+    ):
+        start = time.perf_counter()
+        analyze(session, [run], {run.name: Path(out)}, lambda _: None)
+        print(f"\nthe whole analysis, all tables, cold: {time.perf_counter() - start:.1f} s", flush=True)
+        start = time.perf_counter()
+        analyze(session, [run], {run.name: Path(out)}, lambda _: None)
+        warm = time.perf_counter() - start
+        print(f"warm: {warm:.1f} s, {warm / run.rows * 1e6:.3f} µs an event\n", flush=True)
+        compare(session, run, Path(out) / "metrics" / "memberships")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Following a run: take what is new, refresh the tables, and know when the run is over.
+
+Rules:
+
+* The follower reads the trace and writes two folders: `metrics`, always whole, and `metrics-stream`, which is its
+  own memory and can be removed at any time: it is made again from the trace.
+* A live node writes a series of run folders, which are followed as the one run they are.
+* Nothing is created before a `trace` folder is there, so a follower may wait for a run that has not begun.
+* A manifest ends the run. It is looked for before the files are, so that none can appear in between; then the folder
+  is verified as a batch analysis would, and the tables are those of a batch analysis.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from hearsay.pipeline.analyze import analyze
+from hearsay.pipeline.parquet_paths import literal
+from hearsay.pipeline.run_facts import RunFacts, load_runs, window_of
+from hearsay.pipeline.stream.file_notes import name_of
+from hearsay.pipeline.stream.kept_scan import KeptScan
+from hearsay.pipeline.stream.ledger import Ledger, LedgerBroken
+from hearsay.pipeline.stream.live_facts import live_facts
+from hearsay.pipeline.stream.new_files import take_new_files
+from hearsay.pipeline.stream.partials import PartialStore
+from hearsay.trace.errors import RunFolderError
+from hearsay.trace.manifest import MANIFEST
+from hearsay.trace.schema import CLASSES, TRACE_FOLDER, class_folder
+from hearsay.trace.verify import verify
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STREAM_FOLDER = "metrics-stream"
+SERIES_PATTERN = "[0-9]*/"
+
+
+class Follower:
+    """Keeps the tables of one run fresh; call `tick` now and then."""
+
+    def __init__(
+        self, spark: SparkSession, path: Path, output: Path, window_us: int | None, say: Callable[[str], object]
+    ) -> None:
+        self._spark = spark
+        self._path = path
+        self._output = output
+        self._window_us = window_us
+        self._say = say
+        self._memory = output / STREAM_FOLDER
+        self._ledger: Ledger | None = None
+        self._shown: RunFacts | None = None
+
+    def tick(self) -> RunFacts | None:
+        """Take what is new and refresh the tables; the facts of the run once it is over and its tables are final."""
+        sealed = (self._path / MANIFEST).exists()
+        if sealed:
+            load_runs([self._path])  # a manifest that cannot be used is said to be so before anything else is done
+        if not _roots(self._path):
+            return None
+        ledger = self._take_new()
+        if sealed:
+            facts = self._sealed_facts(ledger)
+        elif ledger.files:
+            facts = live_facts(self._path, ledger, self._window_us)
+        else:
+            return None
+        if facts != self._shown:
+            self._refresh(facts, ledger)
+        return facts if sealed else None
+
+    def _take_new(self) -> Ledger:
+        just_started = self._ledger is None
+        ledger = self._opened()
+        if not just_started and _names_in(self._path) <= {notes.name for notes in ledger.files}:
+            return ledger
+        before = len(ledger.files)
+
+        in_series = not (self._path / TRACE_FOLDER).is_dir()
+
+        def take(number: int, paths: list[str]) -> None:
+            names = [name for path in paths if (name := name_of(path, in_series)) is not None]
+            ledger.take(number, self._path, names, window_of(self._path, self._window_us))
+
+        where = f"{literal(self._path)}/{SERIES_PATTERN if in_series else ''}{TRACE_FOLDER}"
+        take_new_files(self._spark, where, self._memory / "checkpoint", take)
+        if len(ledger.files) > before:
+            self._say(f"{len(ledger.files) - before} new files, {len(ledger.files)} in all")
+        return ledger
+
+    def _opened(self) -> Ledger:
+        """The ledger, thrown away if it is damaged or speaks of another trace."""
+        ledger = self._ledger
+        try:
+            if ledger is None:
+                ledger = Ledger(self._memory / "batches")
+            self._check(ledger)
+        except LedgerBroken as error:
+            self._say(f"starting anew: {error}")
+            self._shown = None
+            shutil.rmtree(self._memory)
+            ledger = Ledger(self._memory / "batches")
+        self._ledger = ledger
+        return ledger
+
+    def _check(self, ledger: Ledger) -> None:
+        committed = (self._memory / "checkpoint" / "commits").glob("[0-9]*")
+        if not {int(commit.name) for commit in committed if commit.name.isdecimal()} <= ledger.batches:
+            raise LedgerBroken(f"{self._memory} has lost a batch")
+        for notes in ledger.files:
+            try:
+                stat = (self._path / notes.name).stat()
+            except OSError:
+                raise LedgerBroken(f"{self._path / notes.name} is gone, this is another run") from None
+            if (stat.st_size, stat.st_mtime_ns) != (notes.bytes, notes.modified_ns):
+                raise LedgerBroken(f"{self._path / notes.name} has changed, this is another run")
+
+    def _sealed_facts(self, ledger: Ledger) -> RunFacts:
+        problems = verify(self._path)
+        if problems:
+            raise RunFolderError(
+                f"{self._path}: {problems[0]}" + (f" (and {len(problems) - 1} more)" * (len(problems) > 1))
+            )
+        (facts,) = load_runs([self._path], self._window_us)
+        missed = {file.name for file in facts.manifest.trace.files} - {notes.name for notes in ledger.files}
+        if missed:
+            raise RunFolderError(f"{self._path}: {min(missed)} was not taken; remove {self._memory} and try again")
+        return facts
+
+    def _refresh(self, facts: RunFacts, ledger: Ledger) -> None:
+        started = monotonic()
+        store = PartialStore(self._memory / "partials")
+        scan = KeptScan(self._spark, facts, ledger, store)
+        analyze(self._spark, [facts], {facts.name: self._output}, lambda _: None, scan)
+        store.forget_others(scan.partials)
+        self._shown = facts
+        self._say(
+            f"tables fresh: {facts.rows:,} rows, {facts.end_us / 1e6:.1f} s of the run; computed {scan.computed} of "
+            f"{len(scan.partials)} partial sums, {monotonic() - started:.1f} s"
+        )
+
+
+def _roots(path: Path) -> list[Path]:
+    """The run folders to look into: this one, or the numbered ones of a live node's series."""
+    if (path / TRACE_FOLDER).is_dir():
+        return [path]
+    return [folder for folder in path.glob(SERIES_PATTERN) if (folder / TRACE_FOLDER).is_dir()]
+
+
+def _names_in(path: Path) -> set[str]:
+    return {
+        file.relative_to(path).as_posix()
+        for root in _roots(path)
+        for trace_class in CLASSES
+        for file in (root / class_folder(trace_class)).glob("part-*.parquet")
+    }

@@ -1,0 +1,62 @@
+"""The scan of messages and RPCs from partial sums: only those whose inputs are new are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hearsay.pipeline.metrics import whole_files
+from hearsay.pipeline.parquet_paths import read_parquet
+from hearsay.pipeline.rows import rows_of_files
+from hearsay.pipeline.run_facts import RunFacts
+from hearsay.pipeline.scan import Scanned
+from hearsay.pipeline.stream.ledger import Ledger
+from hearsay.pipeline.stream.partials import Partial, PartialStore, partials_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(slots=True)
+class KeptScan:
+    """Called by the analysis of one run in place of reading all of its files."""
+
+    spark: SparkSession
+    run: RunFacts
+    ledger: Ledger
+    store: PartialStore
+    partials: list[Partial] = field(default_factory=list[Partial])
+    computed: int = 0
+
+    def __call__(self, _members: DataFrame, folders: Mapping[str, str]) -> Scanned:
+        folder = folders[self.run.name]
+        self.partials = partials_of(self.run, self.ledger, folder, whole_files.read_memberships(folder))
+        self.computed = self.store.compute_missing(self.spark, self.partials)
+        paths = [self.store.path_of(partial) for partial in self.partials]
+        parts = read_parquet(self.spark, whole_files.PARTS_DDL, paths)
+        return Scanned(
+            whole_files.messages_of(parts),
+            whole_files.latency_pairs_of(parts),
+            whole_files.latencies_of(parts),
+            whole_files.traffic_table(parts),
+            whole_files.repeated_of(parts),
+            whole_files.drops_of_parts(parts),
+            self._late(),
+            self._rows_of,
+            lambda: None,
+        )
+
+    def _late(self) -> tuple[tuple[str, str, int, str | None], ...]:
+        late = sum(share.late_rows for notes in self.ledger.files for share in notes.shares)
+        return ((self.run.name, "late_rows", late, None),) if late else ()
+
+    def _rows_of(self, typical: DataFrame) -> DataFrame:
+        wanted = {int(row["message"]) for row in typical.select("message").collect()}
+        owners = {
+            notes.name
+            for notes in self.ledger.files
+            if notes.trace_class == "message" and not wanted.isdisjoint(self.ledger.messages_of(notes.name).tolist())
+        }
+        names = [notes.name for notes in self.ledger.files if any(share.owner in owners for share in notes.shares)]
+        return rows_of_files(self.spark, self.run, names)

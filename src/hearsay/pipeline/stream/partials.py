@@ -1,0 +1,194 @@
+"""Partial sums that are computed once.
+
+Each is a function of its inputs alone: files, messages, and as much of the run's end and of the memberships as can
+matter to them. Its name is a hash of these. So a partial sum that is there is right, whoever wrote it and whenever;
+one whose inputs changed has another name.
+
+* `SumsOfFile`: what adds up over all rows of a file (traffic, drops). The run's end matters until the last part sent
+  in the file has arrived.
+* `FiguresOfMessages`: what is said of the messages that were first seen in a file, from all files that hold rows of
+  them. Run's end and memberships matter as far as the windows of these messages reach.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns, row_groups
+from hearsay.pipeline.kernels.message_file import NEEDED, Sums, drops_of, message_traffic, pass_over, traffic_of
+from hearsay.pipeline.local_tables import map_batches
+from hearsay.pipeline.metrics.whole_files import PARTS_SCHEMA, RPC_COLUMNS, eligibility_of, message_sums, row_sums
+from hearsay.trace.manifest import this_program
+from hearsay.trace.order import BY_MESSAGE, order_of
+from hearsay.trace.schema import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hearsay.pipeline.run_facts import RunFacts
+    from hearsay.pipeline.stream.file_notes import FileNotes
+    from hearsay.pipeline.stream.ledger import Ledger
+
+pa: Any = pyarrow
+parquet: Any = pyarrow.parquet
+Ints = NDArray[Any]
+Memberships = tuple[Ints, Ints, Ints, Ints]
+
+
+@dataclass(frozen=True, slots=True)
+class SumsOfFile:
+    key: str
+    run: str
+    path: str
+    trace_class: str
+    end_us: int
+
+    def compute(self) -> Iterator[Any]:
+        of_rpcs = self.trace_class == "rpc"
+        columns, add_up = (RPC_COLUMNS, traffic_of) if of_rpcs else (NEEDED, message_traffic)
+        traffic: list[Sums] = []
+        drops: list[Sums] = []
+        for rows in row_groups(self.path, columns):
+            traffic.append(add_up(rows, self.end_us))
+            drops.append(drops_of(rows))
+        yield from row_sums(self.run, traffic, drops)
+
+
+@dataclass(frozen=True, slots=True)
+class FiguresOfMessages:
+    key: str
+    run: str
+    paths: tuple[str, ...]
+    messages: tuple[str, str]
+    """A file of arrays, and the name of the messages in it."""
+    memberships: str
+    end_us: int
+    window_us: int
+
+    def compute(self) -> Iterator[Any]:
+        file, name = self.messages
+        with np.load(file, allow_pickle=False) as arrays:
+            chosen = arrays[name]
+        rows = _rows_of(self.paths, chosen)
+        done = pass_over(rows, eligibility_of(self.memberships, self.end_us), self.end_us, self.window_us)
+        yield from message_sums(self.run, [done])
+
+
+Partial = SumsOfFile | FiguresOfMessages
+
+
+def partials_of(run: RunFacts, ledger: Ledger, folder: str, members: Memberships) -> list[Partial]:
+    """All partial sums that the tables of a run are made of; `members` lie in `folder`."""
+    partials: list[Partial] = []
+    contributing: dict[str, list[FileNotes]] = {}
+    for notes in ledger.files:
+        if notes.trace_class not in ("message", "rpc"):
+            continue
+        end = min(run.end_us, notes.last_arrival_us + 1)
+        key = _key("sums", run.name, notes.identity, end)
+        partials.append(SumsOfFile(key, run.name, str(run.path / notes.name), notes.trace_class, run.end_us))
+        for share in notes.shares:
+            contributing.setdefault(share.owner, []).append(notes)
+    for owner, files in contributing.items():
+        shares = [share for notes in files for share in notes.shares if share.owner == owner]
+        published = [share.first_publish_us for share in shares if share.first_publish_us is not None]
+        windows = [share.last_publish_us + run.window_us for share in shares if share.last_publish_us is not None]
+        settled = max([*windows, *(share.last_arrival_us for share in shares)])
+        end = min(run.end_us, settled + 1)
+        seen = _memberships_seen(members, min(published), min(max(windows), end)) if published else ""
+        identities = [notes.identity for notes in files]
+        key = _key("figures", run.name, owner, identities, end, run.window_us, seen)
+        arrays, name = ledger.arrays_of(owner)
+        paths = tuple(str(run.path / notes.name) for notes in files)
+        partials.append(
+            FiguresOfMessages(key, run.name, paths, (str(arrays), name), folder, run.end_us, run.window_us)
+        )
+    return partials
+
+
+class PartialStore:
+    """Partial sums as files, named by their keys."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def path_of(self, partial: Partial) -> Path:
+        return self._folder / f"{partial.key}.parquet"
+
+    def compute_missing(self, spark: SparkSession, partials: Sequence[Partial]) -> int:
+        """Let Spark's tasks write what is not there; how many that were."""
+        missing = [
+            (partial, str(self.path_of(partial))) for partial in partials if not self.path_of(partial).exists()
+        ]
+        if not missing:
+            return 0
+
+        def work(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                numbers: list[int] = batch.column(0).to_pylist()
+                for number in numbers:
+                    _write(*missing[number])
+                yield batch
+
+        numbers = spark.range(0, len(missing), 1, len(missing))
+        done = map_batches(numbers, work, "id bigint").count()
+        return done
+
+    def forget_others(self, partials: Sequence[Partial]) -> None:
+        """Remove what the tables are no longer made of."""
+        kept = {self.path_of(partial).name for partial in partials}
+        for file in self._folder.iterdir():
+            if file.name not in kept:
+                file.unlink()
+
+
+def _write(partial: Partial, target: str) -> None:
+    fresh = f"{target}.{uuid4().hex}"
+    try:
+        with parquet.ParquetWriter(fresh, PARTS_SCHEMA, compression="zstd") as writer:
+            for batch in partial.compute():
+                writer.write_batch(batch)
+        os.replace(fresh, target)
+    finally:
+        Path(fresh).unlink(missing_ok=True)
+
+
+def _rows_of(paths: Sequence[str], messages: Ints) -> ColumnArrays:
+    """The rows of these messages in these files, as one file would hold them."""
+    pieces: list[ColumnArrays] = []
+    for path in paths:
+        rows = read_columns(path, NEEDED)
+        mine = np.isin(rows[Column.MESSAGE], messages)
+        pieces.append(rows if mine.all() else {column: values[mine] for column, values in rows.items()})
+    rows = {column: np.concatenate([piece[column] for piece in pieces]) for column in NEEDED}
+    order = order_of([rows[column] for column in BY_MESSAGE if column in rows])
+    return {column: values[order] for column, values in rows.items()}
+
+
+def _memberships_seen(members: Memberships, first_us: int, last_us: int) -> str:
+    """A hash of the memberships as messages see them that are published at `first_us` or later and whose windows end
+    at `last_us` or earlier; and of the topics that are known at all."""
+    topics, nodes, since, until = members
+    there = (since <= last_us) & (until >= first_us)
+    since, until = np.maximum(since[there], first_us), np.minimum(until[there], last_us)
+    rows = np.stack([values.astype(np.int64) for values in (topics[there], nodes[there], since, until)])
+    digest = sha256(np.unique(topics).astype(np.int64).tobytes())
+    digest.update(np.ascontiguousarray(rows[:, np.lexsort(rows)]).tobytes())
+    return digest.hexdigest()
+
+
+def _key(*inputs: object) -> str:
+    return sha256(json.dumps([this_program()["hearsay"], *inputs]).encode()).hexdigest()[:40]

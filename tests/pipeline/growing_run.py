@@ -1,0 +1,74 @@
+"""A run that appears file by file, and what must hold of the tables of those who followed it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from hearsay.pipeline import tables
+from hearsay.pipeline.stream.follow import STREAM_FOLDER
+from hearsay.pipeline.stream.ledger import Ledger
+from hearsay.pipeline.table_store import read_table
+from hearsay.pipeline.tables import METRICS_FOLDER
+
+
+class GrowingRun:
+    """A finished run that appears file by file, as its writer made it."""
+
+    def __init__(self, source: Path, target: Path) -> None:
+        self.source = source
+        self.path = target
+        manifest = json.loads((source / "manifest.json").read_text())
+        self.files = [entry["path"] for entry in sorted(manifest["files"], key=lambda entry: entry["max_time_us"])]
+
+    def grow(self, count: int) -> None:
+        for name in self.files[:count]:
+            self._copy(name)
+        del self.files[:count]
+
+    def plan(self) -> None:
+        for name in ("scenario.toml", "dictionary/peers.parquet", "dictionary/topics.parquet"):
+            self._copy(name)
+
+    def finish(self) -> None:
+        self.grow(len(self.files))
+        for name in ("scenario.toml", "summary.json", "manifest.json"):
+            self._copy(name)
+        shutil.copytree(self.source / "dictionary", self.path / "dictionary", dirs_exist_ok=True)
+
+    def _copy(self, name: str) -> None:
+        target = self.path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.source / name, target.with_name(f".{target.name}.tmp"))
+        target.with_name(f".{target.name}.tmp").rename(target)
+
+
+def rows_of(table: Any) -> list[tuple[Any, ...]]:
+    """All rows, in an order of their own, without the run's name."""
+    lines = table.drop_columns(["run"]).to_pylist()
+    return sorted((tuple(line.values()) for line in lines), key=repr)
+
+
+def assert_same_tables(batch: Path, followed: Path) -> None:
+    for table in tables.TABLES.values():
+        expected, found = rows_of(read_table(batch, table)), rows_of(read_table(followed, table))
+        if table is tables.QUALITY:
+            found = [row for row in found if row[0] != "late_rows"]
+        assert found == expected, table.name
+
+
+def assert_every_row_once(run: Path, output: Path) -> None:
+    """The ledger speaks of every file of the manifest once, with its rows."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    taken = Counter((notes.name, notes.rows) for notes in Ledger(output / STREAM_FOLDER / "batches").files)
+    assert taken == Counter((entry["path"], entry["rows"]) for entry in manifest["files"])
+
+
+def assert_whole_or_absent(output: Path) -> None:
+    """The tables are all there, or none is."""
+    if (output / METRICS_FOLDER).exists():
+        for table in tables.TABLES.values():
+            read_table(output, table)

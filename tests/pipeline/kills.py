@@ -1,0 +1,172 @@
+"""`hearsay analyze` killed at chosen points: the driver, its JVM, or one of the Python workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from time import monotonic, sleep
+
+DRIVER, JVM, WORKER = "driver", "jvm", "worker"
+VICTIMS = (DRIVER, JVM, WORKER)
+LINES = {"batch": 10, "stream": 3}
+"""How many lines of progress a run says at least before its last."""
+DELAY_S = {"batch": 2.0, "stream": 12.0}
+_RUN_S = 240
+_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    mode: str
+    victim: str
+    line: int
+    """After so many lines of progress …"""
+    delay_s: float
+    """… and so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    hit: bool
+    """Whether the victim was there to be killed before the run had ended."""
+    code: int
+    errors: str
+
+
+def seeded_kills(seed: int, count: int, mode: str) -> list[Kill]:
+    """All victims in turn, anywhere in the run."""
+    chance = Random(f"{mode} {seed}")
+    return [
+        Kill(mode, VICTIMS[number % len(VICTIMS)], chance.randint(1, LINES[mode]), chance.uniform(0, DELAY_S[mode]))
+        for number in range(count)
+    ]
+
+
+def command(mode: str, run: Path, out: Path, *more: str) -> list[str]:
+    follow = ("--follow", "--interval", "0.2") if mode == "stream" else ()
+    return [sys.executable, "-m", "hearsay", "analyze", str(run), "--out", str(out), *follow, *more]
+
+
+def environment() -> dict[str, str]:
+    """Without the gateway of a session in this process."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "SPARK_"))}
+
+
+def analyze(mode: str, run: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """An analysis that nobody kills."""
+    return subprocess.run(
+        command(mode, run, out, *more), capture_output=True, text=True, env=environment(), timeout=_RUN_S
+    )
+
+
+def analyze_and_kill(kill: Kill, run: Path, out: Path) -> Outcome:
+    """Run until the point, kill, and wait until everything that was started has ended."""
+    process = subprocess.Popen(
+        command(kill.mode, run, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    assert process.stderr is not None
+    lines: list[str] = []
+    enough = threading.Event()
+
+    def listen() -> None:
+        for line in process.stderr or ():
+            lines.append(line)
+            if sum(line.startswith("spark:") for line in lines) >= kill.line:
+                enough.set()
+        enough.set()
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    assert enough.wait(_RUN_S), "".join(lines)
+    sleep(kill.delay_s)
+    victim = _wait_for(process, kill.victim)
+    family = descendants(process.pid)
+    if victim is not None:
+        os.kill(victim, signal.SIGKILL)
+    if kill.mode == "stream" and kill.victim == WORKER and victim is not None:
+        _end_of(process, 20)
+    code = _end_of(process, _RUN_S if victim is not None else 0)
+    for pid in family:
+        _gone(pid)
+    listener.join(_RUN_S)
+    process.stderr.close()
+    return Outcome(victim is not None, code, "".join(lines))
+
+
+def _end_of(process: subprocess.Popen[str], seconds: float) -> int:
+    """The exit code; a follower that goes on after `seconds` is stopped as a person would stop it."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        return process.wait(_RUN_S)
+
+
+def _wait_for(process: subprocess.Popen[str], victim: str) -> int | None:
+    """The victim's pid as soon as it is there; none if the run ends or takes too long before."""
+    end = monotonic() + 30
+    while process.poll() is None and monotonic() < end:
+        found = _find(process.pid, victim)
+        if found is not None:
+            return found
+        sleep(_POLL_S)
+    return None
+
+
+def _find(driver: int, victim: str) -> int | None:
+    if victim == DRIVER:
+        return driver
+    names = {pid: _command_line(pid) for pid in descendants(driver)}
+    if victim == JVM:
+        return next((pid for pid, name in names.items() if "org.apache.spark.deploy.SparkSubmit" in name), None)
+    workers = [pid for pid, name in names.items() if "pyspark.daemon" in name]
+    return workers[-1] if len(workers) > 1 else None
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes started by this one, parents first."""
+    parents: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                status = (folder / "stat").read_text()
+            except OSError:
+                continue
+            parents.setdefault(int(status.rpartition(")")[2].split()[1]), []).append(int(folder.name))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        children = sorted(parents.get(waiting.pop(0), []))
+        found += children
+        waiting += children
+    return found
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _gone(pid: int) -> None:
+    """Wait until a process has ended by itself; what outlives its driver would disturb the next run."""
+    end = monotonic() + 30
+    while Path(f"/proc/{pid}").exists() and "Z" not in _state(pid):
+        if monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+            raise AssertionError(f"process {pid} ({_command_line(pid)[:60]}) outlived its driver by 30 s")
+        sleep(_POLL_S)
+
+
+def _state(pid: int) -> str:
+    try:
+        return (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() or ["Z"])[0]
+    except OSError:
+        return "Z"

@@ -1,0 +1,161 @@
+"""What befalls an analysis: SIGKILL of its parts, a full disk, a disk that is read-only. A rerun completes, no row is
+lost or doubled, finished tables stay as they are. `bench/kill_spark.py` does the same at fifty seeded points."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from growing_run import GrowingRun, assert_every_row_once, assert_same_tables, assert_whole_or_absent
+from kills import DRIVER, JVM, WORKER, Kill, analyze, analyze_and_kill, command, environment, seeded_kills
+
+from hearsay.pipeline.stream.follow import Follower
+from hearsay.pipeline.tables import METRICS_FOLDER
+from hearsay.trace.errors import RunFolderError
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+NAME = "topics"
+
+
+def test_a_batch_whose_driver_is_killed_completes_when_run_again(analysed, tmp_path):
+    (kill,) = [kill for kill in seeded_kills(seed=3, count=3, mode="batch") if kill.victim == DRIVER]
+    outcome = analyze_and_kill(kill, analysed[NAME], tmp_path)
+    assert outcome.hit
+    assert not (tmp_path / NAME / METRICS_FOLDER).exists()
+    assert analyze("batch", analysed[NAME], tmp_path).returncode == 0
+    assert_same_tables(analysed[NAME], tmp_path / NAME)
+    assert not list((tmp_path / NAME).glob(".metrics-*"))
+
+
+def test_a_follower_whose_jvm_and_then_a_worker_is_killed_takes_every_row_once(analysed, tmp_path):
+    run = GrowingRun(analysed[NAME], tmp_path / NAME)
+    run.plan()
+    out = tmp_path / "out"
+    for kill in (Kill("stream", JVM, 3, 0.5), Kill("stream", WORKER, 2, 2.0)):
+        run.grow(len(run.files) // 2)
+        outcome = analyze_and_kill(kill, run.path, out)
+        assert outcome.hit
+        assert "Traceback" not in outcome.errors
+        assert_whole_or_absent(out / NAME)
+    run.finish()
+    done = analyze("stream", run.path, out, "--until-complete")
+    assert done.returncode == 0, done.stderr
+    assert_same_tables(analysed[NAME], out / NAME)
+    assert_every_row_once(run.path, out / NAME)
+
+
+def own_mounts() -> list[str]:
+    """The command under which a process may mount; none if this system lets nobody."""
+    for options in (["--mount"], ["--user", "--map-root-user", "--mount"]):
+        command = ["unshare", *options]
+        if shutil.which("unshare") and not subprocess.run([*command, "true"], capture_output=True).returncode:
+            return command
+    return []
+
+
+SMALL_DISK = """
+set -eu
+disk=$1 tables=$2 left=$3 state=$4
+shift 4
+mount -t tmpfs -o size=8m none "$disk"
+mkdir "$disk/run"
+cp -r "$tables" "$disk/run/metrics"
+head -c 100000000 /dev/zero > "$disk/fill" 2> /dev/null || true
+truncate -s "-$left" "$disk/fill"
+mount -o "remount,$state" "$disk"
+code=0
+"$@" || code=$?
+diff -r "$tables" "$disk/run/metrics"
+ls -A "$disk/run"
+exit $code
+"""
+
+
+def on_a_small_disk(analysed, tmp_path, mode: str, left: str, state: str) -> subprocess.CompletedProcess[str]:
+    """Analyse again with the output on a disk that holds the tables and has so much left; says what is there then."""
+    run, disk = tmp_path / "run", tmp_path / "disk"
+    shutil.copytree(analysed[NAME], run, ignore=shutil.ignore_patterns(METRICS_FOLDER))
+    disk.mkdir()
+    script = [*own_mounts(), "sh", "-c", SMALL_DISK, "sh", str(disk), str(analysed[NAME] / METRICS_FOLDER)]
+    more = ["--until-complete"] if mode == "stream" else []
+    return subprocess.run(
+        [*script, left, state, *command(mode, run, disk, *more)],
+        capture_output=True, text=True, env=environment(), timeout=240,
+    )  # fmt: skip
+
+
+mounting = pytest.mark.skipif(not own_mounts(), reason="nobody may mount here")
+
+
+@mounting
+@pytest.mark.parametrize("mode", ["batch", "stream"])
+def test_a_full_disk_is_one_line_and_finished_tables_stay(analysed, tmp_path, mode):
+    done = on_a_small_disk(analysed, tmp_path, mode, "150000", "rw")
+    assert done.returncode == 1, done.stderr
+    said = [line for line in done.stderr.splitlines() if not line.startswith("spark: ")]
+    assert len(said) == 1, done.stderr
+    assert "no space left" in said[0].lower()
+    assert "metrics" in done.stdout.splitlines()
+    assert not [name for name in done.stdout.splitlines() if name.startswith(".metrics-")]
+
+
+@mounting
+def test_a_read_only_output_is_refused_before_spark_starts(analysed, tmp_path):
+    done = on_a_small_disk(analysed, tmp_path, "batch", "4000000", "ro")
+    assert done.returncode == 1, done.stderr
+    assert "cannot be written (Read-only file system)" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_output_that_may_not_be_written_is_refused_before_spark_starts(analysed, tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    tmp_path.chmod(0o500)
+    done = analyze("batch", analysed[NAME], tmp_path / "out")
+    assert done.returncode == 1
+    assert "cannot be written (Permission denied)" in done.stderr
+
+
+def test_cut_and_flipped_files_are_named_in_one_line(analysed, tmp_path):
+    """Three runs, damaged in three ways: the batch leaves them out by name and does not even start Spark."""
+    paths = []
+    for name, damage in (("cut", cut), ("flipped", flip), ("zero", lambda data: b"\0" * len(data))):
+        path = tmp_path / name
+        shutil.copytree(analysed[NAME], path, ignore=shutil.ignore_patterns(METRICS_FOLDER))
+        file = path / "trace/class=message/part-00000.parquet"
+        file.write_bytes(damage(file.read_bytes()))
+        paths.append(str(path))
+    done = subprocess.run(
+        [sys.executable, "-m", "hearsay", "analyze", *paths], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) == 4
+    for path, what, line in zip(paths, ("truncated", "changed", "changed"), lines, strict=False):
+        assert path in line
+        assert f"class=message/part-00000.parquet: {what}" in line
+    assert "3 of 3 runs could not be read" in lines[3]
+
+
+def cut(data: bytes) -> bytes:
+    return data[:-5]
+
+
+def flip(data: bytes) -> bytes:
+    return data[:200] + bytes([data[200] ^ 4]) + data[201:]
+
+
+def test_a_follower_names_a_damaged_file_and_leaves_the_tables(spark, analysed, tmp_path):
+    run = GrowingRun(analysed[NAME], tmp_path / NAME)
+    run.plan()
+    run.grow(len(run.files))
+    shutil.copytree(analysed[NAME] / METRICS_FOLDER, run.path / METRICS_FOLDER)
+    file = run.path / "trace/class=message/part-00000.parquet"
+    file.write_bytes(cut(file.read_bytes()))
+    with pytest.raises(RunFolderError, match=r"part-00000\.parquet"):
+        Follower(spark, run.path, run.path, None, lambda _: None).tick()
+    assert_same_tables(analysed[NAME], run.path)

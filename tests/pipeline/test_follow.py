@@ -1,0 +1,74 @@
+"""Following a run: at every step what is shown is what a batch analysis of these files would show, and in the end
+the tables are those of the batch analysis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+from growing_run import GrowingRun, assert_every_row_once, assert_same_tables
+
+from hearsay.pipeline import tables
+from hearsay.pipeline.analyze import analyze
+from hearsay.pipeline.run_facts import load_runs
+from hearsay.pipeline.stream.follow import Follower
+from hearsay.pipeline.table_store import read_table
+from hearsay.trace.reader import read_rows
+from hearsay.trace.run_series import RunSeries
+from hearsay.trace.schema import Column
+from hearsay.trace.verify import verify
+from hearsay.trace.writer import TraceWriter
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def quality(output: Path) -> dict[str, int]:
+    lines = read_table(output, tables.QUALITY).to_pylist()
+    return {line["check"]: line["rows"] for line in lines}
+
+
+def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, analysed, tmp_path):
+    """The run's files come in three lots; messages straddle files, so early figures change. Rows that come after the
+    window of their message are counted as late. A follower of its own takes over each time."""
+    run = GrowingRun(analysed["spanning"], tmp_path / "run")
+    said: list[str] = []
+    follower = Follower(spark, run.path, run.path, None, said.append)
+    assert follower.tick() is None
+    run.plan()
+    run.grow(len(run.files) // 2)
+    assert follower.tick() is None
+    rows = sum(parquet.read_metadata(file).num_rows for file in run.path.glob("trace/class=*/*.parquet"))
+    assert quality(run.path)["rows"] == rows
+    before = len(said)
+    assert follower.tick() is None
+    assert len(said) == before
+    run.finish()
+    facts = Follower(spark, run.path, run.path, None, said.append).tick()
+    assert facts is not None
+    assert_same_tables(run.source, run.path)
+    assert_every_row_once(run.path, run.path)
+
+
+def test_a_live_nodes_series_is_followed_as_one_run(spark, run_folders, tmp_path):
+    """A node writes a run folder every few seconds, messages straddle them, and seals the whole when it closes."""
+    rows = read_rows(run_folders["topics"])
+    rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
+    series = RunSeries(tmp_path / "node")
+    peers, topics = [str(number) for number in range(61)], ["news", "other"]
+    for number, lot in enumerate(np.array_split(rows, 4)):
+        series.write_names(peers, topics, "hearsay")
+        folder = series.next_folder()
+        with TraceWriter(folder.path) as writer:
+            writer.add(lot)
+            folder.write_manifest(writer.close(), seed=None, complete=True)
+        if number == 1:
+            assert Follower(spark, series.path, tmp_path / "out", None, print).tick() is None
+            assert quality(tmp_path / "out")["rows"] == sum(map(len, np.array_split(rows, 4)[:2]))
+    series.seal(peers, topics, "hearsay")
+    assert verify(series.path) == []
+    assert Follower(spark, series.path, tmp_path / "out", None, print).tick() is not None
+    assert_every_row_once(series.path, tmp_path / "out")
+    analyze(spark, load_runs([series.path]), {"node": series.path}, lambda _: None)
+    assert_same_tables(series.path, tmp_path / "out")

@@ -1,0 +1,85 @@
+"""Trace files that are cut or have flipped bits: refused in one line, never read as something else."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rows_strategy import many_rows
+from written_runs import write_run
+
+from hearsay.pipeline.kernels.columns import read_columns
+from hearsay.pipeline.stream.file_notes import read_notes
+from hearsay.trace.errors import RunFolderError
+from hearsay.trace.schema import Column
+from hearsay.trace.verify import verify
+
+FILE = "trace/class=message/part-00000.parquet"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("damaged") / "run"
+    write_run(path, many_rows(400, 5))
+    return path
+
+
+@pytest.fixture
+def whole(run):
+    data = (run / FILE).read_bytes()
+    yield data
+    (run / FILE).write_bytes(data)
+
+
+def footer_of(data: bytes) -> int:
+    """Where the footer begins."""
+    return len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
+
+
+def flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :]
+
+
+def read(run: Path, data: bytes) -> tuple[list[list[int]], int] | None:
+    """The rows and how many the notes say, or None if a follower and a task refuse the file by its name."""
+    (run / FILE).write_bytes(data)
+    try:
+        columns = read_columns(str(run / FILE), list(Column))
+        rows = read_notes(run, FILE)[0].rows
+    except RunFolderError as error:
+        said = str(error)
+    else:
+        return [columns[column].tolist() for column in Column], rows
+    assert FILE in said
+    return None
+
+
+def test_a_file_cut_at_any_byte_of_its_footer_is_refused(run, whole):
+    for length in range(footer_of(whole), len(whole)):
+        assert read(run, whole[:length]) is None, length
+
+
+def test_an_empty_file_and_one_of_zeros_are_refused(run, whole):
+    for data in (b"", b"\0" * len(whole), whole[: footer_of(whole)] + b"\0" * (len(whole) - footer_of(whole))):
+        assert read(run, data) is None
+
+
+def test_a_flipped_bit_among_the_rows_is_never_read_as_another_row(run, whole):
+    """Pages have checksums; headers of pages hold statistics that nobody reads, a flip there goes unseen."""
+    good = read(run, whole)
+    refused = 0
+    for place in range(4, footer_of(whole), 5):
+        found = read(run, flipped(whole, place))
+        assert found in (None, good), place
+        refused += found is None
+    assert refused > 0.8 * (footer_of(whole) - 4) / 5
+
+
+def test_a_flipped_bit_in_the_footer_is_refused_or_seen_by_the_manifest(run, whole):
+    for place in range(footer_of(whole), len(whole), 3):
+        read(run, flipped(whole, place))
+    for place in np.linspace(0, len(whole) - 1, 60).astype(int):
+        (run / FILE).write_bytes(flipped(whole, int(place)))
+        assert verify(run) == [f"{FILE}: changed, its checksum differs"]
