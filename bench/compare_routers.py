@@ -1,4 +1,4 @@
-"""floodsub, randomsub, meshsub, gossipsub and episub on the same network with the same messages: the tables of the README.
+"""The five routers on the same network with the same messages: the tables of the README.
 
 Beside the figures of `hearsay.sim.comparison` it measures how stable routes are. For every node and every two
 messages in a row from the same publisher: how often does the first copy come from another peer than the time
