@@ -323,4 +323,4 @@ def test_the_trace_of_episub_is_the_same_on_every_machine():
     assert simulation(network__nodes=40, workload__messages=6).run().summary.trace_hash == GOLDEN
 
 
-GOLDEN = "df404a0d53a499735c526f7ce0f634f8"
+GOLDEN = "ce9fadee2f6dcba226156ee79246fa00"
