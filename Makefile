@@ -32,6 +32,8 @@ bench: setup
 	$(BIN)/python bench/simsub_tables.py
 	$(BIN)/python bench/compare_routers.py
 	$(BIN)/python bench/engine_speed.py
+	$(BIN)/python bench/pipeline_speed.py
+	$(BIN)/python bench/ingest_speed.py
 
 # For maintainers: refresh the pinned versions (needs `uv`). PySpark comes as a source archive only, so it has a lock
 # of its own and is built with the pinned setuptools.

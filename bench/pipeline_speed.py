@@ -76,7 +76,7 @@ class Duck:
     def answer(self, question: str) -> None:
         queries = {"counts": COUNTS, "percentiles": PERCENTILES, "traffic": TRAFFIC, "mesh": MESH}
         for name in queries if question == "all" else (question,):
-            self.connection.execute(queries[name].format(end=self.end)).fetch_arrow_table()
+            self.connection.execute(queries[name].format(end=self.end)).to_arrow_table()
 
 
 class Polars:
