@@ -1,10 +1,10 @@
 """The pipeline on Spark beside DuckDB and Polars: the same questions about the same run folder, in turn, in one run.
 
 Questions: counts of every message; exact percentiles of every message; traffic of every node by kind; the mesh over
-time; and all of them. Spark answers the first and the fourth in its own terms, the others and "all" as the pipeline
-does, by compiled loops over files (`pipeline.metrics.whole_files`). Every tool has the same number of threads, is
-warm, and delivers its answer as Arrow or pandas to nowhere. Beside seconds there are seconds of CPU, of all
-processes of a tool, since a busy machine stretches the first more than the second.
+time; and all of them with the rest of what the pipeline's scan says (Polars: without the rest). Spark answers the
+fourth in its own terms, the others by loops over whole files, as the pipeline does (`pipeline.metrics.whole_files`).
+Every tool has the same number of threads and is warm; the answers go nowhere. Beside seconds there are seconds of
+CPU, of all processes of a tool, since a busy machine stretches the first more than the second.
 
     python bench/pipeline_speed.py [EVENTS] [ROUNDS]          # 50,000,000 and 3
 """
@@ -12,8 +12,6 @@ processes of a tool, since a busy machine stretches the first more than the seco
 from __future__ import annotations
 
 import os
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -36,7 +34,7 @@ from hearsay.pipeline.metrics.speed import speed_table
 from hearsay.pipeline.rows import trace_rows
 from hearsay.pipeline.run_facts import RunFacts, load_runs
 from hearsay.pipeline.session import Where, cores, spark_session
-from hearsay.trace.schema import Column
+from hearsay.trace.schema import Column, TraceEvent
 from synthetic_trace import write_run
 
 SIZE = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000_000
@@ -48,6 +46,18 @@ TRAFFIC_COLUMNS = (
 LATENCY_COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.MESSAGE)
 QUESTIONS = ("counts", "percentiles", "traffic", "mesh", "all")
 
+MORE = {
+    "delivered": """select message, sum(hops), max(hops), count(*) filter (via = 'iwant')
+        from message where event = 'deliver' group by message""",
+    "of topics": """select topic, quantile_cont(late, [0.5, 0.9, 0.99]), max(late) from late group by topic""",
+    "by hops": """select topic, late // 1000 ms, hops, count(*) from late group by all""",
+    "repeated": """select count(*) - count(distinct (message, peer)) from message where event = 'deliver'""",
+    "drops": """select reason, count(*) from sent where event = 'drop_rpc' group by reason""",
+}
+"""What the pipeline's scan says beside the four questions, as far as SQL says it easily (nobody's eligibility)."""
+LATE = """create view late as select topic, hops, time_us - p_us late
+    from message join (select message, min(time_us) p_us from message where event = 'publish' group by 1)
+    using (message) where event = 'deliver'"""
 COUNTS = """select message, count(*) filter (event = 'deliver') delivered, count(*) filter (event = 'send_rpc') copies
     from message group by message"""
 PERCENTILES = """select message, count(*) deliveries, quantile_cont(time_us - p_us, [0.5, 0.9, 0.99]) p
@@ -71,12 +81,14 @@ class Duck:
             files = f"{run.path}/trace/class={name}/*.parquet"
             self.connection.execute(f"create view {name} as select * from read_parquet('{files}')")
         self.connection.execute("create view sent as select * from message union all select * from rpc")
+        self.connection.execute(LATE)
         self.end = run.end_us
 
     def answer(self, question: str) -> None:
         queries = {"counts": COUNTS, "percentiles": PERCENTILES, "traffic": TRAFFIC, "mesh": MESH}
-        for name in queries if question == "all" else (question,):
-            self.connection.execute(queries[name].format(end=self.end)).to_arrow_table()
+        everything = {**queries, **MORE}
+        for name in everything if question == "all" else (question,):
+            self.connection.sql(everything[name].format(end=self.end)).to_arrow_table()
 
 
 class Polars:
@@ -140,7 +152,15 @@ class Spark:
         getattr(self, question)()
 
     def counts(self) -> None:
-        _nowhere(self.session.sql(COUNTS.replace("filter (", "filter (where ")))
+        paths = [str(self.run.path / file.name) for file in self.run.files("message")]
+
+        def work(batches: Iterator[Any]) -> Iterator[Any]:
+            for path in _chosen(batches, paths):
+                for rows in whole_messages(path, (Column.EVENT, Column.MESSAGE)):
+                    yield _message_counts(rows)
+
+        tasks = self.session.range(0, len(paths), 1, len(paths))
+        _nowhere(map_batches(tasks, work, "message bigint, delivered bigint, copies bigint"))
 
     def mesh(self) -> None:
         _nowhere(self.session.sql(MESH.replace("//", "div")))
@@ -178,10 +198,18 @@ class Spark:
         _nowhere(sums.groupBy("topic", "node", "kind").sum(*names[3:]))
 
     def all(self) -> None:
-        """One scan as in `hearsay analyze`, which tells more than the four questions: see docs/metrics.md."""
+        """One scan as in `hearsay analyze`."""
         parts = whole_files.scan(self.session, [self.run], self.memberships).persist()
         pairs = whole_files.latency_pairs_of(parts)
-        for table in (whole_files.messages_of(parts), whole_files.traffic_table(parts), speed_table(pairs)):
+        tables = (
+            whole_files.messages_of(parts),
+            whole_files.traffic_table(parts),
+            speed_table(pairs),
+            whole_files.latencies_of(parts),
+            whole_files.repeated_of(parts),
+            whole_files.drops_of_parts(parts),
+        )
+        for table in tables:
             _nowhere(table)
         parts.unpersist()
         self.mesh()
@@ -197,6 +225,17 @@ def _chosen(batches: Iterator[Any], things: list[Any]) -> Iterator[Any]:
             yield things[number]
 
 
+def _message_counts(rows: dict[Column, Any]) -> Any:
+    messages, events = rows[Column.MESSAGE], rows[Column.EVENT]
+    starts = np.flatnonzero(np.concatenate(([True], messages[1:] != messages[:-1])))
+    counted = (
+        np.add.reduceat(events == event, starts, dtype=np.int64)
+        for event in (TraceEvent.DELIVER, TraceEvent.SEND_RPC)
+    )
+    columns = [pa.array(column) for column in (messages[starts], *counted)]
+    return pa.RecordBatch.from_arrays(columns, names=["message", "delivered", "copies"])
+
+
 def _message_latencies(rows: dict[Column, Any]) -> Any:
     rows = {**rows, Column.TOPIC: np.zeros(len(rows[Column.EVENT]), dtype=np.int32)}
     for column in (Column.HOPS, Column.BYTES, Column.VIA, Column.DELAY_US, Column.REASON, Column.REMOTE):
@@ -208,16 +247,21 @@ def _message_latencies(rows: dict[Column, Any]) -> Any:
 
 
 def cpu_seconds() -> float:
-    """Of this process and all below it."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,cputimes="], capture_output=True, text=True, check=True).stdout
-    lines = [tuple(map(int, line.split())) for line in listed.splitlines()]
-    family, found = {os.getpid()}, 0.0
-    for pid, parent, seconds in sorted(lines):
-        if parent in family:
-            family.add(pid)
-            found += seconds
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return found + usage.ru_utime + usage.ru_stime
+    """Of this process and all below it, as Linux tells."""
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = file.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        pid = int(file.parent.name)
+        children.setdefault(int(words[1]), []).append(pid)
+        ticks[pid] = int(words[11]) + int(words[12])
+    family = [os.getpid()]
+    for pid in family:
+        family.extend(children.get(pid, ()))
+    return sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(answer: Callable[[str], None], question: str) -> tuple[float, float]:

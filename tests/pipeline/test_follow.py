@@ -3,6 +3,8 @@ the tables are those of the batch analysis."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -72,3 +74,23 @@ def test_a_live_nodes_series_is_followed_as_one_run(spark, run_folders, tmp_path
     assert_every_row_once(series.path, tmp_path / "out")
     analyze(spark, load_runs([series.path]), {"node": series.path}, lambda _: None)
     assert_same_tables(series.path, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--until-complete"], "--until-complete goes with --follow"),
+        (["run", "other", "--follow"], "--follow takes one run folder"),
+        (["run", "--follow", "--remote", "sc://127.0.0.1"], "--follow runs embedded or with --master"),
+        (["run", "--follow", "--format", "tracestat"], "--format tracestat makes none"),
+        (["no/such/folder/run", "--follow"], "there is no folder"),
+    ],
+)
+def test_what_cannot_be_followed_is_said_at_once(arguments, said, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "hearsay", "analyze", *arguments],
+        capture_output=True, text=True, cwd=tmp_path, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

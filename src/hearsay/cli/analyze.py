@@ -42,6 +42,8 @@ def command(**options: Any) -> None:
     from hearsay.cli.spark_steps import spark_steps
     from hearsay.pipeline.session import Where
 
+    if options["shape"] == "tracestat" and options["follow"]:
+        raise WrongInput("--follow keeps tables fresh; --format tracestat makes none")
     if options["shape"] == "tracestat":
         _tracestat(options["runs"], options["allow_bad"])
         return
