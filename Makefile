@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.from-lock
 
-.PHONY: setup demo test lint bench lock clean
+.PHONY: setup demo test lint interop bench lock clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright --level error
+
+# Against go-, rust-, js- and py-libp2p; what is not installed is skipped and named. Peers are built into the user's cache.
+interop: setup
+	$(BIN)/python -m pytest interop -n 2 -rs
 
 bench: setup
 	$(BIN)/python bench/simsub_tables.py

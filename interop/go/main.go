@@ -6,6 +6,7 @@
 //	say TOPIC TEXT             send one text
 //	leave TOPIC                unsubscribe
 //	join TOPIC                 subscribe
+//	connect ADDRESS            dial a peer
 package main
 
 import (
@@ -31,7 +32,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 )
 
-var output sync.Mutex
+var output, names sync.Mutex
 
 func say(event map[string]any) {
 	output.Lock()
@@ -51,7 +52,8 @@ func byAuthor(m *pb.Message) string  { return string(m.GetFrom()) + string(m.Get
 func byContent(m *pb.Message) string { h := sha256.Sum256(m.GetData()); return string(h[:]) }
 
 func main() {
-	connect := flag.String("connect", "", "a multiaddr to dial")
+	connect := flag.String("connect", "", "multiaddrs to dial, separated by commas")
+	count := flag.Bool("count", false, "say every hundredth message's number instead of each message")
 	router := flag.String("router", "gossipsub", "gossipsub or floodsub")
 	unsigned := flag.Bool("unsigned", false, "StrictNoSign, ids by content")
 	topics := flag.String("topics", "", "topics to join, separated by commas")
@@ -67,7 +69,12 @@ func main() {
 		libp2p.ResourceManager(nil),
 	)
 	must(err)
-	options := []pubsub.Option{pubsub.WithMaxMessageSize(4 << 20)}
+	options := []pubsub.Option{
+		pubsub.WithMaxMessageSize(4 << 20),
+		pubsub.WithPeerOutboundQueueSize(20000),
+		pubsub.WithValidateQueueSize(20000),
+		pubsub.WithValidateThrottle(20000),
+	}
 	if *unsigned {
 		options = append(options, pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign), pubsub.WithMessageIdFn(byContent), pubsub.WithNoAuthor())
 	} else {
@@ -82,6 +89,7 @@ func main() {
 	must(err)
 
 	joined := map[string]*pubsub.Topic{}
+	received := 0
 	subscriptions := map[string]*pubsub.Subscription{}
 	join := func(name string) {
 		topic, ok := joined[name]
@@ -90,7 +98,7 @@ func main() {
 			must(err)
 			joined[name] = topic
 		}
-		subscription, err := topic.Subscribe(pubsub.WithBufferSize(4096))
+		subscription, err := topic.Subscribe(pubsub.WithBufferSize(20000))
 		must(err)
 		subscriptions[name] = subscription
 		go func() {
@@ -100,6 +108,13 @@ func main() {
 					return
 				}
 				if message.ReceivedFrom == host.ID() {
+					continue
+				}
+				received++
+				if *count {
+					if received%100 == 0 {
+						say(map[string]any{"event": "count", "count": received})
+					}
 					continue
 				}
 				digest := sha256.Sum256(message.Data)
@@ -114,19 +129,26 @@ func main() {
 		}
 	}
 	say(map[string]any{"event": "listening", "address": fmt.Sprintf("%s/p2p/%s", host.Addrs()[0], host.ID())})
-	if *connect != "" {
-		info, err := peer.AddrInfoFromString(*connect)
+	dial := func(address string) {
+		info, err := peer.AddrInfoFromString(address)
 		must(err)
 		must(host.Connect(ctx, *info))
+	}
+	for _, address := range strings.Split(*connect, ",") {
+		if address != "" {
+			dial(address)
+		}
 	}
 	go func() {
 		before := ""
 		for {
 			time.Sleep(50 * time.Millisecond)
 			counts := map[string]int{}
+			names.Lock()
 			for name, topic := range joined {
 				counts[name] = len(topic.ListPeers())
 			}
+			names.Unlock()
 			now := fmt.Sprint(counts)
 			if now != before {
 				before = now
@@ -138,13 +160,14 @@ func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		words := strings.SplitN(lines.Text(), " ", 4)
+		names.Lock()
 		switch words[0] {
 		case "publish":
 			size, _ := strconv.Atoi(words[2])
 			count, _ := strconv.Atoi(words[3])
 			for i := 0; i < count; i++ {
 				data := make([]byte, size)
-				copy(data, fmt.Sprintf("%s go %d", host.ID(), time.Now().UnixNano()))
+				copy(data, fmt.Sprintf("%d %d %s go", i, time.Now().UnixNano(), host.ID()))
 				must(joined[words[1]].Publish(ctx, data))
 			}
 		case "say":
@@ -153,7 +176,10 @@ func main() {
 			subscriptions[words[1]].Cancel()
 		case "join":
 			join(words[1])
+		case "connect":
+			dial(words[1])
 		}
+		names.Unlock()
 	}
 	host.Close()
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import subprocess
 import sys
@@ -118,6 +119,20 @@ def test_the_chat_example():
     for process in (other, one):
         process.stdin.close()
         assert process.wait(timeout=30) == 0
+
+
+def test_the_file_sharing_example(tmp_path):
+    book, copy = tmp_path / "book", tmp_path / "copy"
+    book.write_bytes(random.Random(1).randbytes(300_000))
+    program = [sys.executable, str(CHAT.with_name("file_sharing.py"))]
+    sharing = subprocess.Popen([*program, "share", str(book)], stdout=subprocess.PIPE, text=True)
+    root, address = (sharing.stdout.readline().split()[-1] for _ in range(2))
+    fetching = [*program, "--connect", address, "fetch", root, str(copy)]
+    done = subprocess.run(fetching, capture_output=True, text=True, timeout=100)
+    sharing.send_signal(signal.SIGINT)
+    assert done.stdout.endswith("fetched 19 pieces\n"), done.stderr
+    assert copy.read_bytes() == book.read_bytes()
+    assert sharing.wait(timeout=30) == 130
 
 
 @pytest.mark.parametrize(

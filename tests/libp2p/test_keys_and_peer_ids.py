@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -153,3 +155,19 @@ def test_any_text_is_a_peer_id_or_an_encoding_error(text):
 def test_any_bytes_are_a_key_or_an_encoding_error(raw):
     with contextlib.suppress(EncodingError):
         assert PublicKey.decode(raw).encoded == raw
+
+
+@given(st.binary(max_size=200), st.integers(0, 63), st.integers(0, 255), st.booleans())
+def test_with_and_without_libsodium_the_same_signatures_are_right(data, place, value, other_data):
+    key = PrivateKey.from_seed(bytes(31) + bytes((value,)))
+    signature = bytearray(key.sign(data))
+    if place:
+        signature[place] ^= value
+    data += b"x" * other_data
+    plain = True
+    try:
+        Ed25519PublicKey.from_public_bytes(key.public.data).verify(bytes(signature), data)
+    except InvalidSignature:
+        plain = False
+    assert key.public.verify(bytes(signature), data) is plain
+    assert not key.public.verify(bytes(signature)[:-1], data)

@@ -324,3 +324,15 @@ async def test_an_rpc_beyond_the_limit_is_split():
         await one.connect(other.addresses[0])
         await until(lambda: other.topic_peers("a topic with a rather long name, number 99"))
         assert other.statistics.malformed_rpcs == 0
+
+
+@run
+async def test_a_rendezvous_point_brings_the_peers_of_a_topic_together():
+    async with Node(config(rendezvous_point=True)) as point:
+        told = {"rendezvous": (point.addresses[0],)}
+        async with Node(config(**told)) as one, Node(config(**told)) as two, Node(config(**told)) as other:
+            topic, _, _ = await one.join("news"), await other.join("weather"), await two.join("news")
+            await until(lambda: one.topic_peers("news") == two.topic_peers("news") == 1)
+            await two.publish("news", b"found", wait_for_peers=True)
+            assert (await topic.next()).data == b"found"
+            assert other.peers == (point.peer,)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 @click.option("--listen", multiple=True, metavar="MULTIADDR", default=("/ip4/127.0.0.1/tcp/0",), show_default=True,
               help="Accept connections here; may be given several times.")  # fmt: skip
 @click.option("--connect", multiple=True, metavar="MULTIADDR", help="Stay connected to the peer at this address.")
+@click.option("--rendezvous", multiple=True, metavar="MULTIADDR", help="Find peers of one's topics at this point.")
+@click.option("--rendezvous-point", is_flag=True, help="Let others find each other here.")
+@click.option("--mdns", is_flag=True, help="Find peers on the local network (needs the extra `mdns`).")
 @click.option("--subscribe", multiple=True, metavar="TOPIC", help="Join a topic and print its messages.")
 @click.option("--publish", metavar="TOPIC", help="Publish lines of the input here [default: the first --subscribe].")
 @click.option("--router", metavar="NAME", default="gossipsub", show_default=True,
@@ -44,8 +47,9 @@ def command(**options: Any) -> None:
     """
     from hearsay.libp2p.errors import EncodingError
     from hearsay.libp2p.multiaddr import Multiaddr
+    from hearsay.node.local_network import MissingExtra
 
-    for flag in ("listen", "connect"):
+    for flag in ("listen", "connect", "rendezvous"):
         for address in options[flag]:
             try:
                 if Multiaddr.parse(address).tcp_endpoint is None:
@@ -57,6 +61,8 @@ def command(**options: Any) -> None:
         interrupted = asyncio.run(_Terminal(options).run(config, identity))
     except OSError as error:
         raise CommandFailed(f"cannot start the node: {error}") from None
+    except MissingExtra as error:
+        raise CommandFailed(f"--mdns: {error}") from None
     if interrupted:
         raise KeyboardInterrupt
 
@@ -80,6 +86,9 @@ def _config(options: dict[str, Any]) -> NodeConfig:
         parameters=parameters,
         listen=options["listen"],
         bootstrap=options["connect"],
+        rendezvous=options["rendezvous"],
+        rendezvous_point=options["rendezvous_point"],
+        local_network=options["mdns"],
         signatures=SignaturePolicy.STRICT_NO_SIGN if options["no_sign"] else SignaturePolicy.STRICT_SIGN,
         message_id=by_content if options["no_sign"] else by_author,
     )

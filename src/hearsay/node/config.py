@@ -46,6 +46,14 @@ class NodeConfig:
     listen: tuple[str, ...] = ("/ip4/127.0.0.1/tcp/0",)
     bootstrap: tuple[str, ...] = ()
     """Addresses that are dialled, and dialled again whenever their peer is gone."""
+    rendezvous: tuple[str, ...] = ()
+    """Addresses of rendezvous points, where the peers of the joined topics are looked for."""
+    rendezvous_point: bool = False
+    """Be such a point for others."""
+    local_network: bool = False
+    """Announce oneself by mDNS and dial who does; needs the extra `mdns`."""
+    local_interfaces: tuple[str, ...] = ()
+    """Addresses of the interfaces for that; all of them without any."""
     signatures: SignaturePolicy = SignaturePolicy.STRICT_SIGN
     message_id: MessageIdFunction = by_author
     agent: str = "hearsay"

@@ -1,4 +1,7 @@
-"""Finding peers: bootstrap addresses that are dialled again with back-off, and addresses learnt from peer exchange.
+"""Finding peers: bootstrap addresses that are dialled again with back-off, and addresses that others tell.
+
+Peer exchange brings signed ones, which are dialled when the router asks; the local network brings claims, which are
+dialled at once.
 
 A dial that fails is repeated after 1, 2, 4 … 60 seconds, each with up to half of it more at random, so that a crowd
 that lost the same peer does not come back at once.
@@ -45,12 +48,14 @@ class Discovery:
             record = open_record(envelope)
         except EncodingError:
             return
-        self._addresses.pop(record.peer, None)
-        self._addresses[record.peer] = record.addresses
+        self._remember(record.peer, record.addresses)
         self._records[record.peer] = envelope
-        if len(self._addresses) > MAX_KNOWN_PEERS:
-            oldest = next(iter(self._addresses))
-            del self._addresses[oldest], self._records[oldest]
+
+    def found(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> None:
+        """Somebody says where a peer is: dial it. Who answers there proves to be that peer, or is refused."""
+        if peer != self._host.peer:
+            self._remember(peer, addresses)
+            self._start(self.reach(peer))
 
     @property
     def known(self) -> tuple[PeerId, ...]:
@@ -76,6 +81,14 @@ class Discovery:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _remember(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> None:
+        self._addresses.pop(peer, None)
+        self._addresses[peer] = addresses
+        if len(self._addresses) > MAX_KNOWN_PEERS:
+            oldest = next(iter(self._addresses))
+            del self._addresses[oldest]
+            self._records.pop(oldest, None)
 
     async def _keep(self, address: Multiaddr) -> None:
         wait_s = self._first_retry_s
@@ -114,7 +127,7 @@ class Discovery:
         if gone is not None:
             gone.set()
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
+    def _start(self, work: Coroutine[None, None, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -32,6 +32,7 @@ from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.pinging import Pinging
+from hearsay.libp2p.rendezvous_streams import RendezvousPoint
 from hearsay.libp2p.stream import Stream, StreamClosed
 from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig
@@ -39,7 +40,9 @@ from hearsay.node.connecting import Connecting
 from hearsay.node.discovery import Discovery
 from hearsay.node.driver import Driver
 from hearsay.node.live_trace import LiveTrace
+from hearsay.node.local_network import LocalNetwork
 from hearsay.node.peer_link import PeerLink
+from hearsay.node.rendezvous import RendezvousSearch
 from hearsay.node.statistics import Statistics
 from hearsay.node.topic import Published, Received, Topic
 from hearsay.node.validation import Validator
@@ -75,6 +78,10 @@ class Node:
         self._connecting = Connecting(
             self._discovery, self._pinging, lambda: self.peers, lambda event: self._running.feed(event)
         )
+        self._rendezvous: RendezvousSearch | None = None
+        self._local_network = (
+            LocalNetwork(self._discovery.found, self.config.local_interfaces) if self.config.local_network else None
+        )
 
     async def __aenter__(self) -> Self:
         clock = Clock()
@@ -102,6 +109,17 @@ class Node:
                 await self._host.listen(address)
             for address in self.config.bootstrap:
                 self._discovery.keep(Multiaddr.parse(address))
+            if self.config.rendezvous_point:
+                RendezvousPoint(self._host)
+            self._rendezvous = RendezvousSearch(
+                self._host,
+                [Multiaddr.parse(address) for address in self.config.rendezvous],
+                topics=lambda: self._topics,
+                record=self._identification.record,
+                found=self._discovery.found,
+            )
+            if self._local_network is not None:
+                await self._local_network.start(self._host.addresses)
         except BaseException:
             await self.close()
             raise
@@ -173,6 +191,8 @@ class Node:
             driver.message_ids.set(topic, message_id)
         joined = self._topics[topic] = Topic(self, topic, self.config.limits.topic_queue)
         driver.feed(Join(topic))
+        if self._rendezvous is not None:
+            self._rendezvous.topic_joined()
         return joined
 
     async def leave(self, topic: str) -> None:
@@ -215,6 +235,10 @@ class Node:
 
     async def close(self) -> None:
         """Leave all topics, say goodbye to all peers, finish the trace."""
+        if self._local_network is not None:
+            await self._local_network.close()
+        if self._rendezvous is not None:
+            await self._rendezvous.close()
         await self._discovery.close()
         await self._connecting.close()
         if self._driver is not None:

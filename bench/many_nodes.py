@@ -1,0 +1,91 @@
+"""Many real nodes in one process on loopback: start, meshes, delivery, memory per node.
+
+Every node dials a few that were there before it, all join one topic, and messages come from random nodes. What is
+printed was delivered completely, or the program fails.
+
+    python bench/many_nodes.py [NODES] [MESSAGES]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import NamedTuple
+
+from hearsay.node.config import NodeConfig
+from hearsay.node.node import Node
+
+DIALS = 6
+STARTING = 10
+"""Nodes that dial at the same time: a handshake is work, and all of it is done by this process."""
+
+
+class Figures(NamedTuple):
+    start_s: float
+    mesh_s: float
+    delivery_s: float
+    copies: float
+    bytes_per_node: float
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+async def measure(count: int, messages: int, seed: int = 1) -> Figures:
+    """`AssertionError` when a message does not arrive everywhere, `TimeoutError` when it takes too long."""
+    random = Random(seed)
+    gc.collect()
+    before, begin = resident_bytes(), monotonic()
+    async with AsyncExitStack() as stack:
+        nodes: list[Node] = []
+        for first in range(0, count, STARTING):
+            new = range(first, min(first + STARTING, count))
+            group = [await stack.enter_async_context(Node(NodeConfig())) for _ in new]
+            nodes += group
+            for node in group:
+                await node.join("news")
+            dials = [
+                node.connect(other.addresses[0])
+                for place, node in enumerate(group, first)
+                for other in random.sample(nodes[:place], min(place, DIALS))
+            ]
+            await asyncio.gather(*dials)
+        started = monotonic()
+        await until(lambda: all(len(node.mesh("news")) >= min(4, len(node.peers)) > 0 for node in nodes))
+        meshed = monotonic()
+        used = resident_bytes() - before
+        published: set[bytes] = set()
+        for number in range(messages):
+            published.add((await random.choice(nodes).publish("news", b"message %d" % number)).message_id)
+            await asyncio.sleep(0)
+        assert len(published) == messages
+        await until(lambda: all(node.statistics.delivered >= messages for node in nodes))
+        delivered = monotonic()
+        assert all(node.statistics.delivered == messages for node in nodes)
+        received = sum(node.statistics.delivered + node.statistics.duplicates for node in nodes)
+    copies = (received - messages) / (messages * (count - 1))
+    return Figures(started - begin, meshed - started, delivered - meshed, copies, used / count)
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(120):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def main() -> None:
+    count, messages = (int(word) for word in (sys.argv[1:] + ["200", "100"][len(sys.argv) - 1 :]))
+    found = asyncio.run(measure(count, messages))
+    print(f"{count} nodes started and connected in {found.start_s:.1f} s, meshes after {found.mesh_s:.1f} s more")
+    print(f"{messages} messages at all nodes after {found.delivery_s:.1f} s, {found.copies:.2f} copies per delivery")
+    print(f"{found.bytes_per_node / 1e3:.0f} kB of memory per node")
+
+
+if __name__ == "__main__":
+    main()

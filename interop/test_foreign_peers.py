@@ -1,0 +1,267 @@
+"""Our node against go-libp2p-pubsub, rust-libp2p, js-libp2p and py-libp2p, in processes of their own.
+
+`make interop` runs it. Nothing here sleeps: what is waited for is said by a peer or seen in our own node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from contextlib import AsyncExitStack
+from itertools import pairwise
+
+import pytest
+from foreign_peers import FOREIGN, HERE, Missing, PeerProcess, command_of
+
+from hearsay.core.rpc import PartKind
+from hearsay.node.config import NodeConfig, NodeLimits
+from hearsay.node.node import Node
+from hearsay.trace.reader import iter_rows
+from hearsay.trace.schema import TraceEvent
+from hearsay.wire.limits import RpcLimits
+from hearsay.wire.message_ids import by_author, by_content
+from hearsay.wire.signing import SignaturePolicy
+
+LIMITS = NodeLimits(rpc=RpcLimits(max_rpc_bytes=4 << 20), peer_queue_bytes=64 << 20)
+TOPICS = ("news", "новости-日本-🗞")
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture(params=FOREIGN)
+def language(request):
+    return built(request.param)
+
+
+@pytest.fixture(params=["go", "py"])
+def floodsub_language(request):
+    return built(request.param)
+
+
+def built(language):
+    try:
+        command_of(language)
+    except Missing as missing:
+        pytest.skip(f"NOT TESTED: {missing}")
+    return language
+
+
+def config(language="", *, signed=True, router="gossipsub", **parameters):
+    """py-libp2p's messages without signature still name their author, which StrictNoSign refuses."""
+    unsigned = SignaturePolicy.LAX_NO_SIGN if language == "py" else SignaturePolicy.STRICT_NO_SIGN
+    return NodeConfig(
+        router=router,
+        parameters=parameters,
+        signatures=SignaturePolicy.STRICT_SIGN if signed else unsigned,
+        message_id=by_author if signed else by_content,
+        limits=LIMITS,
+    )
+
+
+def run(work, seconds=60):
+    async def bounded():
+        async with asyncio.timeout(seconds):
+            await work
+
+    asyncio.run(bounded())
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+def digests(messages):
+    return Counter(message["sha256"] for message in messages)
+
+
+def expected(payloads):
+    return Counter(hashlib.sha256(data).hexdigest() for data in payloads)
+
+
+async def connected(stack, language, node, *flags, we_dial=True, topics=TOPICS):
+    """A foreign peer and our node that know each other's subscriptions; the node's topics and the peer."""
+    joined = [await node.join(topic) for topic in topics]
+    dial = () if we_dial else ("--connect", node.addresses[0])
+    peer = await stack.enter_async_context(PeerProcess(language, "--topics", ",".join(topics), *dial, *flags))
+    if we_dial:
+        await node.connect(peer.address)
+    await peer.until(lambda: all(peer.topics.get(topic) == 1 for topic in topics))
+    await until(lambda: all(node.topic_peers(topic) == 1 for topic in topics))
+    return joined, peer
+
+
+async def meshed(node, peer, topics=TOPICS):
+    await until(lambda: all(len(node.mesh(topic)) == 1 for topic in topics))
+    if peer.mesh:
+        await peer.until(lambda: all(peer.mesh.get(topic) == 1 for topic in topics))
+
+
+@pytest.mark.parametrize("signed", [True, False], ids=["signed", "unsigned"])
+@pytest.mark.parametrize("we_dial", [True, False], ids=["we_dial", "they_dial"])
+def test_small_and_large_messages_in_both_directions(language, we_dial, signed):
+    async def work():
+        async with AsyncExitStack() as stack:
+            node = await stack.enter_async_context(Node(config(language, signed=signed)))
+            flags = () if signed else ("--unsigned",)
+            topics, peer = await connected(stack, language, node, *flags, we_dial=we_dial)
+            await meshed(node, peer)
+            payloads = [f"{topic.name} ".encode().ljust(size, b"x") for topic in topics for size in (100, MEBIBYTE)]
+            for topic in topics:
+                for size in (100, MEBIBYTE):
+                    done = await topic.publish(f"{topic.name} ".encode().ljust(size, b"x"))
+                    assert (done.sent, done.dropped) == (1, 0)
+            await peer.until(lambda: len(peer.messages) >= len(payloads))
+            assert digests(peer.messages) == expected(payloads)
+            assert {message["topic"] for message in peer.messages} == set(TOPICS)
+            for topic in topics:
+                text = f"žluťoučký kůň 🐎 to {topic.name}"
+                peer.order(f"say {topic.name} {text}")
+                peer.order(f"publish {topic.name} {MEBIBYTE} 1")
+                got = [message async for message in from_peers(topic, 2)]
+                assert sorted(len(message.data) for message in got) == [len(text.encode()), MEBIBYTE]
+                assert min(got, key=lambda message: len(message.data)).data.decode() == text
+                named = peer.address.rsplit("/", 1)[1] if signed or language == "py" else None
+                assert {message.author_text for message in got} == {named}
+            assert node.statistics.malformed_rpcs == node.statistics.bad_signatures == 0
+
+    run(work())
+
+
+async def from_peers(topic, count):
+    while count:
+        message = await topic.next()
+        if message.received_from is not None:
+            count -= 1
+            yield message
+
+
+def test_a_peer_outside_the_mesh_is_served_by_gossip(language, tmp_path):
+    """Our node prunes whoever GRAFTs it; what it publishes then can only be had by IHAVE and IWANT."""
+
+    async def work():
+        async with AsyncExitStack() as stack:
+            no_mesh = {"degree": 0, "degree_low": 0, "degree_high": 0, "prune_trigger": "at_high"}
+            node = await stack.enter_async_context(Node(config(**no_mesh), trace=tmp_path))
+            (topic,), peer = await connected(stack, language, node, topics=("news",))
+            for number in range(5):
+                await until(lambda: node.mesh("news") == ())
+                assert (await topic.publish(b"message %d" % number)).sent == 0
+            await peer.until(lambda: len(peer.messages) == 5)
+            assert digests(peer.messages) == expected(b"message %d" % number for number in range(5))
+            if language != "py":  # py-libp2p says no IHAVE to a peer that it may not GRAFT yet
+                peer.order("say news back")
+                (message,) = [message async for message in from_peers(topic, 1)]
+                assert message.data == b"back"
+
+    run(work())
+    said = Counter((row.event, row.kind) for row in iter_rows(tmp_path))
+    assert said[TraceEvent.SEND_RPC, PartKind.IHAVE] > 0
+    assert said[TraceEvent.RECV_RPC, PartKind.IWANT] > 0
+    if language == "go":  # the others send what they publish to peers outside a mesh that is too small
+        assert said[TraceEvent.RECV_RPC, PartKind.IHAVE] > 0
+        assert said[TraceEvent.SEND_RPC, PartKind.IWANT] > 0
+
+
+def test_backoff_after_leaving_is_honoured_by_both_sides(language, tmp_path):
+    """Who leaves a topic says PRUNE with ten seconds; until then neither side says GRAFT, then the mesh is back."""
+
+    async def work():
+        async with AsyncExitStack() as stack:
+            node = await stack.enter_async_context(Node(config(), trace=tmp_path))
+            ((ours, theirs), peer) = await connected(stack, language, node, topics=("ours", "theirs"))
+            await meshed(node, peer, ("ours", "theirs"))
+            await ours.leave()
+            peer.order("leave theirs")
+            await peer.until(lambda: peer.topics.get("ours") == 0)
+            await until(lambda: node.topic_peers("theirs") == 0)
+            await node.join("ours")
+            peer.order("join theirs")
+            await meshed(node, peer, ("ours", "theirs"))
+            await theirs.publish(b"again")
+            await peer.until(lambda: len(peer.messages) == 1)
+
+    run(work())
+    wires = {TraceEvent.SEND_RPC, TraceEvent.RECV_RPC}
+    for wanted in (0, 1):  # topics are numbered as they appear: ours, theirs
+        story = [
+            row
+            for row in iter_rows(tmp_path)
+            if row.event in wires and row.kind in (PartKind.GRAFT, PartKind.PRUNE) and row.topic == wanted
+        ]
+        pruned = [row.time_us for row in story if row.kind is PartKind.PRUNE]
+        grafted = [row.time_us for row in story if row.kind is PartKind.GRAFT]
+        assert pruned
+        assert grafted
+        again = [time for time in grafted if time > pruned[0]]
+        assert again
+        assert again[0] - pruned[0] >= 10_000_000
+
+
+def test_our_floodsub_and_their_gossipsub(language):
+    async def work():
+        async with AsyncExitStack() as stack:
+            node = await stack.enter_async_context(Node(config(router="floodsub")))
+            (topic,), peer = await connected(stack, language, node, topics=("news",))
+            await topic.publish(b"there")
+            await peer.until(lambda: len(peer.messages) == 1)
+            peer.order("say news back")
+            (message,) = [message async for message in from_peers(topic, 1)]
+            assert message.data == b"back"
+
+    run(work())
+
+
+def test_our_gossipsub_and_their_floodsub(floodsub_language):
+    async def work():
+        async with AsyncExitStack() as stack:
+            node = await stack.enter_async_context(Node(config()))
+            flags = ("--router", "floodsub")
+            (topic,), peer = await connected(stack, floodsub_language, node, *flags, topics=("news",))
+            await topic.publish(b"there")
+            await peer.until(lambda: len(peer.messages) == 1)
+            peer.order("say news back")
+            (message,) = [message async for message in from_peers(topic, 1)]
+            assert message.data == b"back"
+            assert node.mesh("news") == ()
+
+    run(work())
+
+
+def test_a_mixed_network_delivers_everything():
+    """5 Go, 5 of ours, 2 Rust, 2 JavaScript; each dials the four before it; 500 messages, each to all 13 others."""
+    kinds = ["ours", "go", "rust", "js", "go", "ours", "go", "ours", "rust", "js", "go", "ours", "go", "ours"]
+    for language in set(kinds):
+        built(language)
+
+    async def work():
+        async with AsyncExitStack() as stack:
+            peers: list[PeerProcess] = []
+            for kind in kinds:
+                dial = ",".join(peer.address for peer in peers[-4:])
+                flags = ("--connect", dial) if dial else ()
+                peers.append(await stack.enter_async_context(PeerProcess(kind, "--topics", "news", *flags)))
+            for place, peer in enumerate(peers):
+                links = min(place, 4) + min(len(peers) - 1 - place, 4)
+                await peer.until(lambda peer=peer, links=links: peer.topics.get("news") == links)
+                if peer.language != "go":  # go-libp2p-pubsub does not show its mesh
+                    await peer.until(lambda peer=peer: peer.mesh.get("news", 0) >= 4)
+            for number in range(500):
+                peers[number % len(peers)].order(f"say news message {number}")
+            sent = [hashlib.sha256(f"message {number}".encode()).hexdigest() for number in range(500)]
+            for place, peer in enumerate(peers):
+                foreign = Counter(digest for number, digest in enumerate(sent) if number % len(peers) != place)
+                await peer.until(lambda peer=peer, foreign=foreign: len(peer.messages) >= foreign.total())
+                assert digests(peer.messages) == foreign, peer.language
+
+    run(work(), 240)
+
+
+def test_every_peer_program_is_pinned():
+    """What is built today is what was tested: exact versions, and nothing that is fetched from elsewhere."""
+    assert all("==" in line for line in (HERE / "py" / "requirements.txt").read_text().split())
+    for name in ("go/go.sum", "rust/Cargo.lock", "js/package-lock.json"):
+        text = (HERE / name).read_text()
+        assert "resolved" not in text
+        hosts = [after.split("/")[0] for _, after in pairwise(["", *text.split("registry+https://")[1:]])]
+        assert set(hosts) <= {"github.com"}

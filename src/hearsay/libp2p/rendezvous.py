@@ -1,0 +1,225 @@
+"""Rendezvous: peers register under a namespace at a point they all know, and ask it who else did (libp2p specs).
+
+Rules:
+
+* A stream carries length-prefixed messages `{type = 1, register = 2, registerResponse = 3, unregister = 4,
+  discover = 5, discoverResponse = 6}`; every REGISTER and DISCOVER is answered.
+* What is registered is a signed peer record of the asking peer, for `ttl` seconds: two hours if it does not say.
+* A DISCOVER is answered with registrations and a cookie; with that cookie, the next answer has only newer ones.
+* Bounds: namespaces of 255 bytes, registrations per peer and in all, registrations per answer, bytes per message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import islice
+
+from hearsay.libp2p.errors import EncodingError
+from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.peer_record import open_record
+from hearsay.libp2p.protobuf import DELIMITED, VARINT, bytes_field, varint_field, walk
+
+PROTOCOL = "/rendezvous/1.0.0"
+MAX_MESSAGE_BYTES = 1 << 18
+MAX_NAMESPACE_BYTES = 255
+DEFAULT_TTL_S, MAX_TTL_S = 2 * 3600, 72 * 3600
+MAX_ANSWER = 100
+_COOKIE_BYTES = 8
+
+
+class MessageType(IntEnum):
+    REGISTER = 0
+    REGISTER_RESPONSE = 1
+    UNREGISTER = 2
+    DISCOVER = 3
+    DISCOVER_RESPONSE = 4
+
+
+class Status(IntEnum):
+    OK = 0
+    INVALID_NAMESPACE = 100
+    INVALID_RECORD = 101
+    INVALID_TTL = 102
+    INVALID_COOKIE = 103
+    UNAVAILABLE = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RendezvousMessage:
+    """Any of the five; fields that a type does not have stay empty."""
+
+    type: MessageType
+    namespace: str = ""
+    record: bytes = b""
+    ttl_s: int = 0
+    status: int = Status.OK
+    limit: int = 0
+    cookie: bytes = b""
+    records: tuple[bytes, ...] = ()
+
+
+def encode_message(message: RendezvousMessage) -> bytes:
+    name = bytes_field(1, message.namespace.encode()) if message.namespace else b""
+    match message.type:
+        case MessageType.REGISTER:
+            inner = name + bytes_field(2, message.record) + varint_field(3, message.ttl_s)
+        case MessageType.REGISTER_RESPONSE:
+            inner = varint_field(1, message.status) + varint_field(3, message.ttl_s)
+        case MessageType.UNREGISTER:
+            inner = name
+        case MessageType.DISCOVER:
+            inner = name + varint_field(2, message.limit) + bytes_field(3, message.cookie)
+        case MessageType.DISCOVER_RESPONSE:
+            registered = [bytes_field(1, name + bytes_field(2, record)) for record in message.records]
+            inner = b"".join(registered) + bytes_field(2, message.cookie) + varint_field(3, message.status)
+    return varint_field(1, message.type) + bytes_field(message.type + 2, inner)
+
+
+def decode_message(data: bytes) -> RendezvousMessage:
+    """The message in `data`, or `EncodingError`."""
+    kind, bodies = 0, dict[int, tuple[int, int]]()
+    for number, wire_type, start, stop in walk(data, 0, len(data)):
+        if number == 1 and wire_type == VARINT:
+            kind = start
+        elif wire_type == DELIMITED:
+            bodies[number] = (start, stop)
+    try:
+        found = MessageType(kind)
+    except ValueError:
+        raise EncodingError(f"a rendezvous message of type {kind}") from None
+    start, stop = bodies.get(found + 2, (0, 0))
+    numbers: dict[int, int] = {}
+    values: dict[int, bytes] = {}
+    records: list[bytes] = []
+    for number, wire_type, begin, end in walk(data, start, stop):
+        if wire_type == VARINT:
+            numbers[number] = begin
+        elif wire_type == DELIMITED and found is MessageType.DISCOVER_RESPONSE and number == 1:
+            records.append(_record_of(data, begin, end))
+            if len(records) > MAX_ANSWER:
+                raise EncodingError(f"more than {MAX_ANSWER} registrations in an answer")
+        elif wire_type == DELIMITED:
+            values[number] = data[begin:end]
+    asks = found not in (MessageType.REGISTER_RESPONSE, MessageType.DISCOVER_RESPONSE)
+    register = found is MessageType.REGISTER
+    cookie = values.get({MessageType.DISCOVER: 3, MessageType.DISCOVER_RESPONSE: 2}.get(found, 0), b"")
+    return RendezvousMessage(
+        type=found,
+        namespace=_name_of(values.get(1, b"")) if asks else "",
+        record=values.get(2, b"") if register else b"",
+        ttl_s=numbers.get(3, 0) if found in (MessageType.REGISTER, MessageType.REGISTER_RESPONSE) else 0,
+        status=numbers.get({MessageType.REGISTER_RESPONSE: 1, MessageType.DISCOVER_RESPONSE: 3}.get(found, 0), 0),
+        limit=numbers.get(2, 0) if found is MessageType.DISCOVER else 0,
+        cookie=cookie,
+        records=tuple(records),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryLimits:
+    per_peer: int = 1000
+    registrations: int = 100_000
+
+
+class Registry:
+    """A rendezvous point's memory; `answer` takes what a peer asks. `now_s` is any clock that goes forward."""
+
+    def __init__(self, now_s: Callable[[], float], limits: RegistryLimits | None = None) -> None:
+        self._now_s = now_s
+        self._limits = limits or RegistryLimits()
+        self._names: dict[str, dict[PeerId, tuple[int, float, bytes]]] = {}
+        self._of_peer: dict[PeerId, int] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return sum(self._of_peer.values())
+
+    def answer(self, peer: PeerId, asked: RendezvousMessage) -> RendezvousMessage | None:
+        """What to answer to an authenticated peer; None to what needs none."""
+        match asked.type:
+            case MessageType.REGISTER:
+                status = self._register(peer, asked)
+                ttl_s = (asked.ttl_s or DEFAULT_TTL_S) if status is Status.OK else 0
+                return RendezvousMessage(type=MessageType.REGISTER_RESPONSE, status=status, ttl_s=ttl_s)
+            case MessageType.UNREGISTER:
+                self._remove(asked.namespace, peer)
+                return None
+            case MessageType.DISCOVER:
+                return self._discover(asked)
+            case _:
+                return None
+
+    def _register(self, peer: PeerId, asked: RendezvousMessage) -> Status:
+        if not 0 < len(asked.namespace.encode()) <= MAX_NAMESPACE_BYTES:
+            return Status.INVALID_NAMESPACE
+        if asked.ttl_s > MAX_TTL_S:
+            return Status.INVALID_TTL
+        try:
+            if open_record(asked.record).peer != peer:
+                return Status.INVALID_RECORD
+        except EncodingError:
+            return Status.INVALID_RECORD
+        self._remove(asked.namespace, peer)
+        if len(self) >= self._limits.registrations:
+            self._expire()
+        if self._of_peer.get(peer, 0) >= self._limits.per_peer or len(self) >= self._limits.registrations:
+            return Status.UNAVAILABLE
+        self._count += 1
+        until = self._now_s() + (asked.ttl_s or DEFAULT_TTL_S)
+        self._names.setdefault(asked.namespace, {})[peer] = self._count, until, asked.record
+        self._of_peer[peer] = self._of_peer.get(peer, 0) + 1
+        return Status.OK
+
+    def _discover(self, asked: RendezvousMessage) -> RendezvousMessage:
+        cookie, name = asked.cookie, asked.namespace.encode()
+        if cookie and (len(cookie) < _COOKIE_BYTES or cookie[_COOKIE_BYTES:] != name):
+            return RendezvousMessage(type=MessageType.DISCOVER_RESPONSE, status=Status.INVALID_COOKIE)
+        after, now_s = int.from_bytes(cookie[:_COOKIE_BYTES], "big"), self._now_s()
+        most = min(asked.limit or MAX_ANSWER, MAX_ANSWER)
+        newer = (
+            (number, record)
+            for number, until, record in self._names.get(asked.namespace, {}).values()
+            if number > after and until > now_s
+        )
+        told = list(islice(newer, most))
+        last = told[-1][0] if told else after
+        return RendezvousMessage(
+            type=MessageType.DISCOVER_RESPONSE,
+            cookie=last.to_bytes(_COOKIE_BYTES, "big") + name,
+            records=tuple(record for _, record in told),
+        )
+
+    def _remove(self, namespace: str, peer: PeerId) -> None:
+        peers = self._names.get(namespace, {})
+        if peers.pop(peer, None) is None:
+            return
+        if not peers:
+            del self._names[namespace]
+        self._of_peer[peer] -= 1
+        if not self._of_peer[peer]:
+            del self._of_peer[peer]
+
+    def _expire(self) -> None:
+        now_s = self._now_s()
+        over = [
+            (name, peer) for name, peers in self._names.items() for peer, kept in peers.items() if kept[1] <= now_s
+        ]
+        for name, peer in over:
+            self._remove(name, peer)
+
+
+def _record_of(data: bytes, start: int, stop: int) -> bytes:
+    record = b""
+    for number, wire_type, begin, end in walk(data, start, stop):
+        if number == 2 and wire_type == DELIMITED:
+            record = data[begin:end]
+    return record
+
+
+def _name_of(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise EncodingError("a namespace that is not UTF-8") from None

@@ -1,0 +1,107 @@
+"""Finding a topic's peers at rendezvous points: register there under the topic's name, ask who else did, dial them.
+
+Every point of the list is asked by itself, every `interval_s` and whenever a topic is joined; one that cannot be
+reached is tried again with back-off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from logging import getLogger
+from random import random
+
+from hearsay.libp2p.errors import EncodingError, ProtocolError
+from hearsay.libp2p.host import DialError, Host
+from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.peer_record import open_record
+from hearsay.libp2p.rendezvous import MessageType, RendezvousMessage, Status
+from hearsay.libp2p.rendezvous_streams import ask
+from hearsay.libp2p.stream import StreamClosed
+
+INTERVAL_S = 30.0
+REGISTER_AGAIN_S = 3600.0
+FIRST_RETRY_S, LAST_RETRY_S = 1.0, 60.0
+_log = getLogger(__name__)
+
+
+class RendezvousSearch:
+    def __init__(
+        self,
+        host: Host,
+        points: Iterable[Multiaddr],
+        *,
+        topics: Callable[[], Iterable[str]],
+        record: Callable[[], bytes],
+        found: Callable[[PeerId, tuple[Multiaddr, ...]], None],
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        self._host = host
+        self._topics = topics
+        self._record = record
+        self._found = found
+        self._interval_s = interval_s
+        self._joined = [asyncio.Event() for _ in points]
+        self._tasks = [
+            asyncio.ensure_future(self._search(point, joined))
+            for point, joined in zip(points, self._joined, strict=True)
+        ]
+
+    def topic_joined(self) -> None:
+        """Do not wait for the next round."""
+        for joined in self._joined:
+            joined.set()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _search(self, address: Multiaddr, joined: asyncio.Event) -> None:
+        registered: dict[str, float] = {}
+        cookies: dict[str, bytes] = {}
+        retry_s = FIRST_RETRY_S
+        point: PeerId | None = None
+        while True:
+            joined.clear()
+            try:
+                if point not in self._host.connections:
+                    registered.clear()  # a point that was restarted has forgotten
+                    cookies.clear()
+                    point = await self._host.dial(address)
+                for topic in list(self._topics()):
+                    await self._register(point, topic, registered)
+                    await self._discover(point, topic, cookies)
+            except (DialError, ProtocolError, StreamClosed, TimeoutError) as error:
+                _log.info("rendezvous at %s: %s; next try in %.0f s", address, error, retry_s)
+                point = None
+                await asyncio.sleep(retry_s * (1 + random() / 2))
+                retry_s = min(2 * retry_s, LAST_RETRY_S)
+                continue
+            retry_s = FIRST_RETRY_S
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval_s * (1 + random() / 2)):
+                    await joined.wait()
+
+    async def _register(self, point: PeerId, topic: str, registered: dict[str, float]) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if now_s - registered.get(topic, -REGISTER_AGAIN_S) < REGISTER_AGAIN_S:
+            return
+        question = RendezvousMessage(type=MessageType.REGISTER, namespace=topic, record=self._record())
+        answer = await ask(self._host, point, question)
+        if answer.status != Status.OK:
+            _log.warning("a rendezvous point refuses topic %r with status %d", topic, answer.status)
+        registered[topic] = now_s
+
+    async def _discover(self, point: PeerId, topic: str, cookies: dict[str, bytes]) -> None:
+        cookie = cookies.get(topic, b"")
+        answer = await ask(
+            self._host, point, RendezvousMessage(type=MessageType.DISCOVER, namespace=topic, cookie=cookie)
+        )
+        cookies[topic] = answer.cookie if answer.status == Status.OK else b""
+        for envelope in answer.records:
+            with suppress(EncodingError):
+                record = open_record(envelope)
+                self._found(record.peer, record.addresses)

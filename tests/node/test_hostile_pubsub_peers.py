@@ -1,0 +1,147 @@
+"""Peers that speak libp2p well and pubsub badly: a bare host writes bytes of its own to a node's stream."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from contextlib import asynccontextmanager
+from random import Random
+
+from hearsay.core.rpc import Control, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
+from hearsay.libp2p.varint import encode
+from hearsay.node.config import NodeConfig
+from hearsay.node.node import Node
+from hearsay.wire.encode import encode_rpc
+
+MESHSUB = "/meshsub/1.1.0"
+
+
+def run(test):
+    async def bounded():
+        async with asyncio.timeout(60):
+            await test()
+
+    return lambda: asyncio.run(bounded())
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def attacked(**config):
+    """A node in the topic `news`, a bare host connected to it, and the host's stream to write to."""
+    async with Node(NodeConfig(**config)) as node:
+        await node.join("news")
+        host = Host()
+        host.handle(MESHSUB, lambda stream: None)
+        try:
+            await host.dial(node.addresses[0])
+            stream = await host.open_stream(node.peer, [MESHSUB])
+            await until(lambda: node.peers == (host.peer,))
+            yield node, host, stream
+        finally:
+            await host.close()
+
+
+def subscribes(first, count):
+    return encode_rpc(Rpc(tuple(Subscription(f"topic {number}", True) for number in range(first, first + count))))
+
+
+@run
+async def test_a_four_megabyte_frame_of_subscribes_is_refused_before_its_bytes_come():
+    async with attacked() as (node, _, stream):
+        stream.write(encode(4 << 20))
+        await until(lambda: stream.was_reset)
+        assert node.statistics.malformed_rpcs == 1
+
+
+@run
+async def test_a_frame_of_too_many_subscribes_builds_nothing():
+    async with attacked() as (node, _, stream):
+        data = encode_rpc(Rpc((Subscription("x", True),))) * 100_000
+        tracemalloc.start()
+        stream.write(frame(data))
+        await until(lambda: stream.was_reset)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert node.statistics.malformed_rpcs == 1
+        assert peak < 12 * len(data), "heap bytes per byte received"
+
+
+@run
+async def test_a_flood_of_subscriptions_is_bounded_per_peer():
+    async with attacked() as (node, host, stream):
+        for first in range(0, 60_000, 10_000):
+            stream.write(frame(subscribes(first, 10_000)))
+        await until(lambda: node.statistics.parts_dropped == 40_000)
+        assert node.peers == (host.peer,)
+        assert len(node._running.router.connected[host.peer].topics) == 20_000
+
+
+@run
+async def test_a_length_that_is_declared_and_never_sent_holds_nothing_up():
+    async with attacked() as (node, _, stream):
+        stream.write(encode(1 << 20) + b"x")
+        async with Node(NodeConfig(bootstrap=node.addresses)) as friend:
+            topic = await friend.join("news")
+            await node.publish("news", b"still here", wait_for_peers=True)
+            await until(lambda: friend.topic_peers("news") == 1)
+            await node.publish("news", b"and here")
+            assert (await topic.next()).data in (b"still here", b"and here")
+
+
+@run
+async def test_stale_rpcs_of_a_peer_that_is_gone_are_dropped():
+    async with attacked() as (node, host, stream):
+        stream.write(frame(subscribes(0, 1)))
+        await until(lambda: node.topic_peers("topic 0") == 1)
+        inbound = node._running.links[host.peer].inbound
+        receiver = inbound._receiver
+        host.disconnect(node.peer)
+        await until(lambda: node.peers == ())
+        receiver.data_received(
+            frame(encode_rpc(Rpc((Subscription("news", True),), control=Control(graft=(Graft("news"),)))))
+        )
+        assert node.topic_peers("news") == node.topic_peers("topic 0") == 0
+        assert node.mesh("news") == ()
+
+
+@run
+async def test_mutated_rpcs_never_end_the_node():
+    """Random damage to valid RPCs; a stream that is reset is opened again. Then everything still works."""
+    random = Random(7)
+    peer = b"\x00\x24" + bytes(36)
+    control = Control((IHave("news", (b"a", b"b")),), (IWant((b"a",)),), (Graft("news"),), (Prune("news", 60),))
+    whole = encode_rpc(
+        Rpc((Subscription("news", True),), (Message(b"", "news", b"data", peer, bytes(8), bytes(64)),), control)
+    )
+    async with attacked() as (node, host, stream):
+        for _ in range(500):
+            data = bytearray(whole)
+            for _ in range(random.randrange(1, 6)):
+                place = random.randrange(len(data))
+                match random.randrange(3):
+                    case 0:
+                        data[place] = random.randrange(256)
+                    case 1:
+                        del data[place]
+                    case _:
+                        data.insert(place, random.randrange(256))
+            received = node.statistics.rpcs_received
+            stream.write(frame(bytes(data)))
+            await until(lambda before=received: node.statistics.rpcs_received > before)
+            if node.statistics.malformed_rpcs:
+                await until(lambda broken=stream: broken.was_reset)
+                node.statistics.malformed_rpcs = 0
+                stream = await host.open_stream(node.peer, [MESHSUB])
+        assert node.statistics.bad_signatures + node.statistics.parts_dropped > 0
+        async with Node(NodeConfig(bootstrap=node.addresses)) as friend:
+            topic = await friend.join("news")
+            await until(lambda: node.topic_peers("news") >= 1 and friend.topic_peers("news") == 1)
+            await until(lambda: node.peer in friend.mesh("news"))
+            await node.publish("news", b"still here")
+            assert (await topic.next()).data == b"still here"

@@ -1,0 +1,13 @@
+"""SIGKILL of a third of some node processes; the bench runs the same with thirty."""
+
+from __future__ import annotations
+
+import asyncio
+
+from killed_nodes import measure
+
+
+def test_survivors_deliver_everything_and_traces_of_the_killed_are_readable(tmp_path):
+    found = asyncio.run(measure(6, 50, tmp_path))
+    assert found.messages >= 50
+    assert found.rows_of_the_killed > 0
