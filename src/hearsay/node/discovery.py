@@ -30,7 +30,7 @@ class Discovery:
     def __init__(self, host: Host, first_retry_s: float = FIRST_RETRY_S) -> None:
         self._host = host
         self._first_retry_s = first_retry_s
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._changed: dict[PeerId, asyncio.Event] = {}
         self._addresses: dict[PeerId, tuple[Multiaddr, ...]] = {}
         self._records: dict[PeerId, bytes] = {}
