@@ -1,4 +1,4 @@
-"""floodsub, randomsub, meshsub and gossipsub on the same network with the same messages: the tables of the README.
+"""The five routers on the same network with the same messages: the tables of the README.
 
 Beside the figures of `hearsay.sim.comparison` it measures how stable routes are. For every node and every two
 messages in a row from the same publisher: how often does the first copy come from another peer than the time
@@ -18,12 +18,17 @@ from hearsay.sim.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.schema import TraceEvent, TraceRow
 
-ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub")
+ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 
 
 def overrides(nodes: int, messages: int, **more: object) -> list[tuple[str, str]]:
     settings = {"network.nodes": nodes, "workload.messages": messages, "trace.state_interval_s": 0, **more}
     return [(key.replace("__", "."), str(value)) for key, value in settings.items()]
+
+
+def prepared(router: str, settings: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Episub makes its connections itself, and is given time for that before the first message."""
+    return [*settings, ("warmup_s", "30")] if router == "episub" else settings
 
 
 def compare(title: str, settings: list[tuple[str, str]], degrees: dict[str, int] | None = None) -> None:
@@ -35,7 +40,13 @@ def compare(title: str, settings: list[tuple[str, str]], degrees: dict[str, int]
             for key, value in (degrees or {}).items()
             if router in ("meshsub", "gossipsub") or (router == "randomsub" and key == "degree")
         ]
-        lines.append(line_of(Simulation(load_scenario(None, "r1", [*settings, *own], router=router)).run().summary))
+        lines.append(
+            line_of(
+                Simulation(load_scenario(None, "r1", [*prepared(router, settings), *own], router=router))
+                .run()
+                .summary
+            )
+        )
     print(markdown(lines), flush=True)
 
 
@@ -56,7 +67,7 @@ def stability(nodes: int, messages: int) -> None:
                 assert row.message is not None
                 arrivals[row.peer][row.message] = (row.time_us, row.remote)
 
-        Simulation(load_scenario(None, "r1", settings, router=router), listener=note).run()
+        Simulation(load_scenario(None, "r1", prepared(router, settings), router=router), listener=note).run()
         pairs = changes = reordered = 0
         for by_message in arrivals.values():
             for message, (time_us, sender) in by_message.items():

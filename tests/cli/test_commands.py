@@ -79,7 +79,7 @@ def test_people_see_counters_and_a_histogram():
         (("--nodes", "many"), "'many' is not a valid integer"),
         (("--nodes", "0"), "0 is not in the range 1<=x<=100000000"),
         (("--preset", "simsb"), "did you mean 'simsub'?"),
-        (("--router", "gosipsub"), "no router 'gosipsub'; there are floodsub, gossipsub"),
+        (("--router", "gosipsub"), "no router 'gosipsub'; there are episub, floodsub, gossipsub"),
         (("--set", "network.nods=4"), "--set network.nods=4: unknown key, did you mean 'nodes'?"),
         (("--set", "loss.rate=2"), "--set loss.rate=2: must be in 0…1"),
         (("--set", "router.degree_low=9"), "must not be above degree (6)"),

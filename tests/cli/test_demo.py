@@ -36,7 +36,7 @@ def test_demo_simulates_analyses_and_reports_without_a_system_java(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     answers = [line.split() for line in done.stdout.splitlines()]
-    routers = ["floodsub", "randomsub", "meshsub", "gossipsub"]
+    routers = ["floodsub", "randomsub", "meshsub", "gossipsub", "episub"]
     assert [words[2] for words in answers if len(words) > 3 and words[0] in routers] == routers
     assert "on Spark in" in done.stdout
     page = (tmp_path / "demo-run" / "report.html").read_text(encoding="utf-8")

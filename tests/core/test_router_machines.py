@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from hearsay.core.actions import Deliver, Send, Validate, Via
+from hearsay.core.episub import parts
 from hearsay.core.events import (
     Join,
     Leave,
@@ -36,6 +37,30 @@ MALLORY = "mallory"
 
 topics = st.sampled_from([*TOPICS, "nowhere"])
 ids = st.integers(0, 30).map(lambda number: f"m{number}")
+id_lists = st.lists(ids, max_size=8).map(tuple)
+peer_lists = st.lists(st.sampled_from([*PEERS, MALLORY, "nobody"]), max_size=6).map(tuple)
+numbers = st.integers(0, 9)
+anyone = st.sampled_from([*PEERS, MALLORY, "nobody"])
+hop_lists = st.lists(st.integers(0, 1 << 40), max_size=8).map(tuple)
+sketches = st.lists(st.integers(0, 1 << 70), max_size=4).map(tuple)
+episub_parts = (
+    st.builds(parts.IHave, topics, id_lists, hop_lists)
+    | st.builds(parts.Graft, topics, id_lists)
+    | st.builds(parts.Prune, topics)
+    | st.builds(parts.GetNodes, topics)
+    | st.builds(parts.Nodes, topics, peer_lists, numbers)
+    | st.builds(parts.GetTopics)
+    | st.builds(parts.Topics, st.lists(topics, max_size=3).map(tuple))
+    | st.builds(parts.Join, topics, anyone, numbers, numbers)
+    | st.builds(parts.ForwardJoin, topics, anyone, numbers, numbers)
+    | st.builds(
+        parts.Neighbor, topics, st.sampled_from(parts.Role), st.booleans(), numbers, numbers, numbers, peer_lists
+    )
+    | st.builds(parts.Disconnect, topics, st.booleans())
+    | st.builds(parts.Leave, topics, anyone, numbers, numbers)
+    | st.builds(parts.Shuffle, topics, anyone, peer_lists, numbers, numbers, sketches)
+    | st.builds(parts.ShuffleReply, topics, peer_lists, numbers, sketches)
+)
 hostile = st.builds(
     Rpc,
     st.lists(st.builds(Subscription, topics, st.booleans()), max_size=6).map(tuple),
@@ -50,6 +75,7 @@ hostile = st.builds(
         st.lists(st.builds(Graft, topics), max_size=3).map(tuple),
         st.lists(st.builds(Prune, topics), max_size=3).map(tuple),
         st.lists(st.builds(Extension, st.integers(64, 70), st.binary(max_size=4)), max_size=2).map(tuple),
+        episub=st.lists(episub_parts, max_size=3).map(tuple),
     ),
 )
 SMALL_LIMITS = {
@@ -80,6 +106,10 @@ class Network(RuleBasedStateMachine):
             "max_ids_per_iwant": 3,
             "max_cached_messages": 6,
             "graft_on_missing": option,
+            "overlay": "connections",
+            "repair": ("eager", "lazy", "eager")[option],
+            "max_missing": 5,
+            "max_ids_per_part": 4,
         }
         known = {name: value for name, value in wanted.items() if name in kind.parameters.names()}
         parameters = kind.parameters.from_mapping(known)
@@ -117,7 +147,7 @@ class Network(RuleBasedStateMachine):
                 case Send():
                     assert action.peer in router.connected
                     for message, via in zip(action.rpc.messages, action.vias, strict=True):
-                        if via is not Via.IWANT:
+                        if via not in (Via.IWANT, Via.LAZY):
                             assert action.peer != message.source
                             assert action.peer != self.came_from.get((name, message.id))
                     if action.peer in self.routers:
@@ -192,7 +222,8 @@ class Network(RuleBasedStateMachine):
     def bounds_hold(self, name):
         router = self.routers[name]
         strategy = router.strategy
-        assert isinstance(strategy, MeshStrategy)
+        if not isinstance(strategy, MeshStrategy):
+            return
         parameters = strategy.mesh_parameters
         for topic, mesh in strategy.mesh.topics.items():
             available = len(router.peers.in_topic(topic).native)

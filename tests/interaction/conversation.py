@@ -13,6 +13,9 @@ made the routers do. Time is milliseconds and moves only by command.
     drop A B                           lose what is under way from A to B
     fail A B                           what is under way from A to B did not leave: tell A
     say A B PART [; PART …]            a hand-made RPC from A to B; parts as they are printed
+    found NAME TOPIC PEER …            discovery found these peers
+    unreachable A B                    what A dialled cannot be reached
+    rtt A B MS                         A measured its round-trip time to B
     wait MS                            time passes, no timer fires
     beat NAME                          time passes until NAME's timer fires
     accept|reject|ignore NAME ID       the application's verdict
@@ -23,24 +26,38 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import episub_words
 
 from hearsay.core.actions import (
     Action,
     Deliver,
     Dial,
+    Disconnect,
     DuplicateReceived,
+    FindContacts,
+    LinkEager,
+    LinkLazy,
     MessageRejected,
+    NeighborDown,
+    NeighborUp,
     PartDropped,
+    PassiveAdded,
+    PassiveRemoved,
     PeerAdded,
     PeerGrafted,
     PeerPruned,
     PeerRemoved,
+    Ping,
     Send,
     TopicJoined,
     TopicLeft,
     Validate,
 )
 from hearsay.core.events import (
+    ContactsFound,
+    DialFailed,
     Event,
     Join,
     Leave,
@@ -48,6 +65,7 @@ from hearsay.core.events import (
     PeerConnected,
     PeerDisconnected,
     Publish,
+    RoundTripMeasured,
     RpcReceived,
     SendFailed,
     TimerFired,
@@ -56,6 +74,7 @@ from hearsay.core.events import (
 from hearsay.core.randomness import Randomness
 from hearsay.core.registry import create, find_router, negotiate
 from hearsay.core.rpc import (
+    EPISUB,
     FLOODSUB,
     MESHSUB,
     MESHSUB_11,
@@ -73,7 +92,13 @@ from hearsay.core.rpc import (
 )
 from hearsay.core.shell import Router
 
-PROTOCOLS = {"floodsub": FLOODSUB, "randomsub": RANDOMSUB, "meshsub": MESHSUB, "meshsub11": MESHSUB_11}
+PROTOCOLS = {
+    "floodsub": FLOODSUB,
+    "randomsub": RANDOMSUB,
+    "meshsub": MESHSUB,
+    "meshsub11": MESHSUB_11,
+    "episub": EPISUB,
+}
 
 
 class Conversation:
@@ -92,7 +117,7 @@ class Conversation:
     def _node(self, name: str, router: str, *settings: str) -> Iterator[str]:
         kind = find_router(router)
         values = dict(setting.split("=") for setting in settings)
-        preset = kind.presets[values.pop("preset", "r1")]
+        preset = kind.presets[values.pop("preset", next(iter(kind.presets)))]
         given = {key: _plain(value) for key, value in values.items()}
         parameters = kind.parameters.from_mapping({**preset, **given})
         self._routers[name] = create(kind, name, parameters, Randomness(1), self._now)
@@ -146,6 +171,15 @@ class Conversation:
     def _say(self, a: str, b: str, *words: str) -> Iterator[str]:
         yield from self._feed(b, RpcReceived(a, self._parsed(a, " ".join(words))))
 
+    def _found(self, name: str, topic: str, *peers: str) -> Iterator[str]:
+        yield from self._feed(name, ContactsFound(topic, peers))
+
+    def _unreachable(self, a: str, b: str) -> Iterator[str]:
+        yield from self._feed(a, DialFailed(b))
+
+    def _rtt(self, a: str, b: str, milliseconds: str) -> Iterator[str]:
+        yield from self._feed(a, RoundTripMeasured(b, int(milliseconds) * 1000))
+
     def _wait(self, span_ms: str) -> Iterator[str]:
         self._now += int(span_ms) * 1000
         yield from ()
@@ -194,12 +228,17 @@ class Conversation:
         messages: list[Message] = []
         control: defaultdict[str, list[object]] = defaultdict(list)
         for part in text.split("; "):
+            said = episub_words.parsed(part.split())
+            if said is not None:
+                control["episub"].append(said)
+                continue
             match part.split():
                 case ["SUBSCRIBE" | "UNSUBSCRIBE" as word, topic]:
                     subscriptions.append(Subscription(topic, word == "SUBSCRIBE"))
-                case ["MESSAGE", number, "in", topic]:
+                case ["MESSAGE", number, "in", topic, *rest]:
                     default = Message(number, topic, b"", speaker)
-                    messages.append(self._messages.setdefault(number, default))
+                    message = self._messages.setdefault(number, default)
+                    messages.append(replace(message, hops=int(rest[1])) if rest else message)
                 case ["IHAVE", topic, *ids]:
                     control["ihave"].append(IHave(topic, tuple(ids)))
                 case ["IWANT", *ids]:
@@ -224,13 +263,19 @@ def _plain(value: str) -> object:
 
 def _shown(rpc: Rpc) -> str:
     parts = [f"{'SUBSCRIBE' if change.subscribe else 'UNSUBSCRIBE'} {change.topic}" for change in rpc.subscriptions]
-    parts += [f"MESSAGE {message.id} in {message.topic}" for message in rpc.messages]
+    parts += [_shown_message(message) for message in rpc.messages]
     if rpc.control is not None:
         parts += [f"IHAVE {ihave.topic} {' '.join(map(str, ihave.ids))}" for ihave in rpc.control.ihave]
         parts += [f"IWANT {' '.join(map(str, iwant.ids))}" for iwant in rpc.control.iwant]
         parts += [f"GRAFT {graft.topic}" for graft in rpc.control.graft]
         parts += [_shown_prune(prune) for prune in rpc.control.prune]
+        parts += map(episub_words.shown, rpc.control.episub)
     return "; ".join(parts)
+
+
+def _shown_message(message: Message) -> str:
+    hops = "" if message.hops is None else f" after {message.hops} hops"
+    return f"MESSAGE {message.id} in {message.topic}{hops}"
 
 
 def _prune(topic: str, backoff: str | None = None, *others: str) -> Prune:
@@ -270,6 +315,24 @@ def _told(name: str, action: Action) -> str | None:
             return f"{name} forgets {action.peer}"
         case Dial():
             return f"{name} dials {action.peer}"
+        case Disconnect():
+            return f"{name} hangs up on {action.peer}"
+        case Ping():
+            return f"{name} pings {action.peer}"
+        case FindContacts():
+            return f"{name} looks for {action.count} contacts in {action.topic}"
+        case NeighborUp():
+            return f"{name} has {action.peer} as a neighbour in {action.topic}"
+        case NeighborDown():
+            return f"{name} has {action.peer} as a neighbour in {action.topic} no more"
+        case PassiveAdded():
+            return f"{name} remembers {action.peer} for {action.topic}"
+        case PassiveRemoved():
+            return f"{name} takes {action.peer} off the passive list of {action.topic}"
+        case LinkEager():
+            return f"{name} makes {action.peer} eager in {action.topic}"
+        case LinkLazy():
+            return f"{name} makes {action.peer} lazy in {action.topic}"
         case PeerAdded() | TopicJoined() | TopicLeft():
             return None
         case _:

@@ -29,6 +29,7 @@ RUNS = {
     "churning": ("churn-30", "gossipsub", [*SMALL, ("workload.messages", "30"), ("linger_s", "8")]),
     "crashing": ("r1", "meshsub", [*SMALL, ("workload.messages", "24"), ("linger_s", "1.5"),
                                    ("faults.crash", "[{at_s=14,share=0.5,rejoin_after_s=3}]")]),
+    "episub": ("r1", "episub", [*SMALL, ("warmup_s", "20"), ("faults.crash", "[{at_s=23,share=0.2}]")]),
     "topics": ("r1", "gossipsub", [*SMALL, ("topics", TOPICS)]),
     "narrow": ("r1", "gossipsub", [*SMALL, ("links.uplink_mbit", "0.05"), ("links.uplink_queue_bytes", "2000")]),
 }  # fmt: skip

@@ -21,7 +21,7 @@ from hearsay.trace.reader import read_rows
 from hearsay.trace.run_folder import RunFolder
 from hearsay.trace.schema import Column, PartKind, TraceEvent, TraceRow
 
-ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub")
+ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 SMALL = {"network.nodes": 40, "workload.messages": 6, "linger_s": 4}
 
 

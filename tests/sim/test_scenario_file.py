@@ -52,7 +52,7 @@ BAD_FILES = [
         '[router]\nkind = "gosipsub"\n',
         [
             "file.toml:2: router.kind = \"gosipsub\": no router 'gosipsub'; there are "
-            "floodsub, gossipsub, meshsub, randomsub, or an import path module:attribute"
+            "episub, floodsub, gossipsub, meshsub, randomsub, or an import path module:attribute"
         ],
     ),
     ("warmup_s = nan\n", ["file.toml:1: warmup_s = NaN: must be a finite number"]),
@@ -215,7 +215,7 @@ def test_another_router_keeps_what_it_knows(here: Callable[..., Path]):
     assert again["degree_low"] == 3
     assert problems(file, router="foo") == [
         "--router foo: no router 'foo'; there are "
-        "floodsub, gossipsub, meshsub, randomsub, or an import path module:attribute"
+        "episub, floodsub, gossipsub, meshsub, randomsub, or an import path module:attribute"
     ]
 
 
@@ -284,6 +284,7 @@ def numbers(most: int) -> st.SearchStrategy[int | float]:
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=8)
 SHARES = st.floats(0, 1)
 AT = numbers(1000)
+KINDS_AND_PRESETS = [{"kind": kind.name, "preset": preset} for kind in ROUTERS.values() for preset in kind.presets]
 DOCUMENTS = st.fixed_dictionaries(
     {},
     optional={
@@ -302,9 +303,8 @@ DOCUMENTS = st.fixed_dictionaries(
         "loss": st.fixed_dictionaries({"rate": SHARES, "control": st.booleans()}),
         "validation": st.fixed_dictionaries({"delay_ms": numbers(10)}),
         "router": st.fixed_dictionaries(
-            {"kind": st.sampled_from(sorted(ROUTERS)), "preset": st.sampled_from(["r1", "simsub"])},
-            optional={"hello": st.booleans(), "seen_ttl_ms": st.integers(1, 10**6)},
-        ),
+            {}, optional={"hello": st.booleans(), "seen_ttl_ms": st.integers(1, 10**6)}
+        ).flatmap(lambda own: st.sampled_from([{**own, **router} for router in KINDS_AND_PRESETS])),
         "population": st.lists(
             st.fixed_dictionaries({"share": st.floats(0, 0.3), "router": st.just({"kind": "meshsub", "degree": 5})}),
             max_size=3,

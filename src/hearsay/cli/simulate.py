@@ -40,7 +40,7 @@ def _show_presets(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
 @click.option("--preset", metavar="NAME", help="Start from a preset instead of a file.")
 @click.option("--list-presets", is_flag=True, is_eager=True, expose_value=False, callback=_show_presets,
               help="List the presets and exit.")  # fmt: skip
-@click.option("--router", metavar="NAME", help="floodsub, randomsub, meshsub, gossipsub or module:attribute.")
+@click.option("--router", metavar="NAME", help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")
 @click.option("--nodes", type=click.IntRange(1, MAX_NODES), help="Number of nodes.")
 @click.option("--connect", type=click.IntRange(0, 10_000), help="How many peers each node dials.")
 @click.option("--messages", type=click.IntRange(0, MAX_NODES), help="Number of messages.")
@@ -62,7 +62,6 @@ def _show_presets(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
 def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset; without either, simsub's network with r1's rules."""
     from hearsay.sim.estimate import estimate
-    from hearsay.sim.reference import Unsimulated
     from hearsay.sim.scenario import ScenarioError
     from hearsay.sim.simulate import InvariantViolation
     from hearsay.trace.errors import RunFolderError
@@ -81,7 +80,7 @@ def command(**options: Any) -> None:
         raise WrongInput(*error.problems) from None
     except InvariantViolation as error:
         raise CommandFailed(f"the checker found broken invariants:\n{error}") from None
-    except (RunFolderError, Unsimulated) as error:
+    except RunFolderError as error:
         raise CommandFailed(str(error)) from None
     _report(result, options, folder)
     if result.problems:

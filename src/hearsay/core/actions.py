@@ -43,6 +43,7 @@ class Reason(IntEnum):
     QUEUE_FULL = 10
     BACKOFF = 11
     BAD_SIGNATURE = 12
+    NOT_A_NEIGHBOUR = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,53 @@ class PeerPruned:
 
 
 @dataclass(frozen=True, slots=True)
+class NeighborUp:
+    """A peer entered the active list of a topic."""
+
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class NeighborDown:
+    """A peer left the active list of a topic, and with it the tree."""
+
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class PassiveAdded:
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class PassiveRemoved:
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEager:
+    """A link of the active list became an edge of the broadcast tree."""
+
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLazy:
+    """A link of the active list became a lazy one: announcements only."""
+
+    topic: TopicId
+    peer: PeerId
+
+
+OverlayAction: TypeAlias = NeighborUp | NeighborDown | PassiveAdded | PassiveRemoved | LinkEager | LinkLazy
+
+
+@dataclass(frozen=True, slots=True)
 class MessagePublished:
     message: Message
 
@@ -168,6 +216,7 @@ TraceAction: TypeAlias = (
     | DuplicateReceived
     | MessageRejected
     | PartDropped
+    | OverlayAction
 )
 
 Action: TypeAlias = Send | Deliver | Validate | Dial | Disconnect | Ping | FindContacts | TraceAction

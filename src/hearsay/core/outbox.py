@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hearsay.core.actions import Action, Send, Via
+from hearsay.core.episub.parts import EpisubPart
 from hearsay.core.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.quick import constructor
 from hearsay.core.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
@@ -25,7 +26,7 @@ _ihave = constructor(IHave)
 class _Parcel:
     """All parts for one peer."""
 
-    __slots__ = ("extensions", "grafts", "ihaves", "messages", "prunes", "subscriptions", "wanted")
+    __slots__ = ("episub", "extensions", "grafts", "ihaves", "messages", "prunes", "subscriptions", "wanted")
 
     def __init__(self) -> None:
         self.subscriptions: dict[TopicId, bool] = {}
@@ -35,6 +36,7 @@ class _Parcel:
         self.ihaves: dict[TopicId, tuple[MessageId, ...]] = {}
         self.wanted: set[MessageId] = set()
         self.extensions: list[Extension] = []
+        self.episub: list[EpisubPart] = []
 
     def absorb(self, shared: Send) -> None:
         """Take over what `Outbox.forward` or `Outbox.ihave` put into a shared RPC."""
@@ -52,6 +54,7 @@ class _Parcel:
             graft=tuple(map(Graft, sorted(self.grafts))),
             prune=tuple(self._prunes()),
             extensions=tuple(self.extensions),
+            episub=tuple(self.episub),
         )
         rpc = Rpc(
             tuple(self._subscriptions()),
@@ -75,6 +78,8 @@ class _Parcel:
             yield Send(peer, Rpc(control=Control(prune=(prune,))))
         for extension in self.extensions:
             yield Send(peer, Rpc(control=Control(extensions=(extension,))))
+        for part in self.episub:
+            yield Send(peer, Rpc(control=Control(episub=(part,))))
 
     def _subscriptions(self) -> Iterator[Subscription]:
         return (Subscription(topic, self.subscriptions[topic]) for topic in sorted(self.subscriptions))
@@ -133,8 +138,12 @@ class Outbox:
                 entries[peer] = _send(peer, rpc, vias)
 
     def answer(self, peer: PeerId, message: Message) -> None:
-        """A message the peer asked for with IWANT, whoever wrote it."""
-        self._parcel(peer).messages.setdefault(message.id, (message, Via.IWANT))
+        """A message the peer asked for with IWANT."""
+        self.send_again(peer, message, Via.IWANT)
+
+    def send_again(self, peer: PeerId, message: Message, via: Via) -> None:
+        """A message the peer asked for, whoever wrote it."""
+        self._parcel(peer).messages.setdefault(message.id, (message, via))
 
     def subscription(self, peer: PeerId, topic: TopicId, subscribe: bool) -> None:
         self._parcel(peer).subscriptions[topic] = subscribe
@@ -167,6 +176,10 @@ class Outbox:
 
     def extension(self, peer: PeerId, extension: Extension) -> None:
         self._parcel(peer).extensions.append(extension)
+
+    def episub(self, peer: PeerId, part: EpisubPart) -> None:
+        """One of episub's parts; these keep the order in which they were said."""
+        self._parcel(peer).episub.append(part)
 
     def peers(self) -> list[PeerId]:
         """Whom something goes to already, ascending."""

@@ -58,6 +58,25 @@ class Purpose(IntEnum):
     REGION = 24
     LINK_CUT = 25
     PEER_EXCHANGE = 26
+    NAT = 64
+    CONTACT = 65
+    NODES = 66
+    JOIN_AT = 67
+    JOIN_WALK = 68
+    FORWARD_JOIN = 69
+    PASSIVE_EVICT = 70
+    ACTIVE_EVICT = 71
+    GROW = 72
+    GROW_NEAR = 73
+    PING = 74
+    SHUFFLE = 75
+    SHUFFLE_ACTIVE = 76
+    SHUFFLE_PASSIVE = 77
+    SHUFFLE_WALK = 78
+    SHUFFLE_REPLY = 79
+    PROBE = 80
+    PERIOD = 81
+    RENDEZVOUS = 82
 
 
 def mix(word: int) -> int:

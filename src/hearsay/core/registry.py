@@ -13,6 +13,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
+from hearsay.core.episub.parameters import EpisubParameters
+from hearsay.core.episub.router import Episub
 from hearsay.core.floodsub import Floodsub, FloodsubParameters
 from hearsay.core.gossipsub import Gossipsub, GossipsubParameters
 from hearsay.core.identifiers import Micros, PeerId
@@ -31,6 +33,28 @@ _SIMSUB: Mapping[str, object] = {
     "seen_by": "history",
     "history_length": 121,  # the actor keeps 120 closed windows beside the open one
     "iwant_answers_per_id": 1_000_000,
+}
+_EPISUB: Mapping[str, Mapping[str, object]] = {
+    "episub": {},
+    "episub-single-source": {"optimisation_threshold": 2, "repair": "eager"},
+    "hyparview-plumtree-10k": {
+        "overlay": "hyparview",
+        "random_links": 5,
+        "near_links": 0,
+        "passive_size": 30,
+        "probe_count": 0,
+        "contacts_interval_ms": 0,
+        "leave_by": "disconnect",
+        "repair": "lazy",
+        "flush_ms": 1,
+    },
+    "gocast": {
+        "random_links": 1,
+        "near_links": 5,
+        "stabilise_max_ms": 3000,
+        "probe_interval_ms": 2000,
+        "probe_count": 4,
+    },
 }
 _V11: Mapping[str, object] = {
     "prune_backoff_ms": 60_000,
@@ -74,6 +98,7 @@ ROUTERS: Mapping[str, RouterKind] = {
                 "v1.1": {**_V11, "gossip_targets": "filter_then_select", "short_mesh": "top_up"},
             },
         ),
+        RouterKind("episub", EpisubParameters, Episub, _EPISUB),
     )
 }
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from hearsay.core.episub.parts import EpisubPart
 from hearsay.core.identifiers import MessageId, PeerId, TopicId
 
 FLOODSUB = "/floodsub/1.0.0"
 RANDOMSUB = "/randomsub/1.0.0"
 MESHSUB = "/meshsub/1.0.0"
 MESHSUB_11 = "/meshsub/1.1.0"
+EPISUB = "/hearsay/episub/1.0.0"
 
 FIRST_EXTENSION_FIELD = 64
 LAST_EXTENSION_FIELD = (1 << 29) - 1
@@ -34,6 +36,17 @@ class PartKind(IntEnum):
     PRUNE = 7
     IDONTWANT = 8
     EXTENSION = 9
+    GETNODES = 10
+    NODES = 11
+    GETTOPICS = 12
+    TOPICS = 13
+    JOIN = 14
+    FORWARDJOIN = 15
+    NEIGHBOR = 16
+    DISCONNECT = 17
+    LEAVE = 18
+    SHUFFLE = 19
+    SHUFFLEREPLY = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,8 @@ class Message:
     key: bytes | None = None
     encoded: bytes | None = field(default=None, compare=False, repr=False)
     """The message as it came, which is forwarded as it is: a field left out is not the same as an empty one."""
+    hops: int | None = None
+    """How many links this copy has crossed when it arrives, where the router counts them; never signed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +136,7 @@ class Control:
     prune: tuple[Prune, ...] = ()
     extensions: tuple[Extension, ...] = ()
     idontwant: tuple[IDontWant, ...] = ()
+    episub: tuple[EpisubPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

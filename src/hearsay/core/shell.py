@@ -61,7 +61,7 @@ from hearsay.core.quick import constructor
 from hearsay.core.randomness import Purpose, Randomness, extend, key_of
 from hearsay.core.rpc import Control, Message, PartKind, Rpc, Subscription
 from hearsay.core.seen import entries
-from hearsay.core.sizes import identifier_size, message_size
+from hearsay.core.sizes import identifier_size, message_size, part_kind
 from hearsay.core.strategy import Strategy
 
 _duplicate = constructor(DuplicateReceived)
@@ -84,6 +84,7 @@ class Router:
         "_expire_us",
         "_max_messages",
         "_states",
+        "_told_of_duplicates",
         "_unannounced",
         "_validate",
         "actions",
@@ -125,6 +126,7 @@ class Router:
         """When the seen cache has something to forget, at the earliest."""
         self._max_messages = self.parameters.max_messages_per_rpc
         self._validate = self.parameters.validate
+        self._told_of_duplicates = strategy.told_of_duplicates
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self._due: Micros | None = None
         self.due_moved = False
@@ -162,6 +164,9 @@ class Router:
             for message in messages:
                 if message.id in known:
                     actions.append(_duplicate(message.id, message.topic, sender))
+                    if self._told_of_duplicates:
+                        self.strategy.duplicate(message, sender)
+                        news = True
                 else:
                     self._receive_new(sender, message)
                     news = True
@@ -300,6 +305,9 @@ class Router:
         for topic, peer, _ in self.strategy.peerings():
             count += 1
             size += identifier_size(topic) + identifier_size(peer)
+        for peer in self.strategy.other_state():
+            count += 1
+            size += identifier_size(peer)
         return StateSize(count, size)
 
     def _check_connectable(self, event: PeerConnected) -> None:
@@ -380,6 +388,7 @@ class Router:
                     over += 1
                 else:
                     self.peers.subscribe(sender, change.topic)
+                    self.strategy.peer_subscribed(sender, change.topic)
         if over:
             self.drop(sender.id, PartKind.SUBSCRIBE, over, Reason.OVER_LIMIT)
 
@@ -394,6 +403,8 @@ class Router:
             self._accept(message, sender)
         elif message.id in self.pending:
             self.actions.append(_duplicate(message.id, message.topic, sender))
+            if self._told_of_duplicates:
+                self.strategy.duplicate(message, sender)
         elif len(self.pending) >= self.parameters.max_pending_validations:
             self.actions.append(MessageRejected(message, sender, Reason.THROTTLED))
         else:
@@ -427,6 +438,7 @@ class Router:
             + len(control.prune)
             + len(control.extensions)
             + len(control.idontwant)
+            + len(control.episub)
         )
         if count > self.parameters.max_control_per_rpc:
             control = self._within_limit(sender, control)
@@ -443,6 +455,8 @@ class Router:
             strategy.on_extension(sender, extension)
         for idontwant in control.idontwant:
             self.drop(sender.id, PartKind.IDONTWANT, len(idontwant.ids), Reason.UNSUPPORTED)
+        for part in control.episub:
+            strategy.on_episub(sender, part)
 
     def _within_limit(self, sender: ConnectedPeer, control: Control) -> Control:
         """The first parts of a control message, in the order of handling, as many as the limit allows."""
@@ -460,7 +474,9 @@ class Router:
             if len(parts) > room:
                 self.drop(sender.id, kind, len(parts) - room, Reason.OVER_LIMIT)
             room = max(0, room - len(parts))
-        return Control(*kept)
+        for part in control.episub[room:]:
+            self.drop(sender.id, part_kind(part), 1, Reason.OVER_LIMIT)
+        return Control(*kept, episub=control.episub[:room])
 
     def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason) -> None:
         """Report parts of a received RPC that are not acted on."""

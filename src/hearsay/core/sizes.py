@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from hearsay.core.episub import parts as said
+from hearsay.core.episub.parts import EpisubPart
 from hearsay.core.identifiers import Identifier, TopicId
 from hearsay.core.rpc import Control, Message, PartKind, Prune, Rpc
 
@@ -51,11 +53,17 @@ def _ids(ids: tuple[Identifier, ...]) -> int:
     return sum(_field(identifier_size(known)) for known in ids)
 
 
+def hops_size(hops: int) -> int:
+    """The hop count of a message as a field of its own."""
+    return 1 + varint_size(hops)
+
+
 def message_size(message: Message) -> int:
     """The bytes of a `Message`, without the field that holds it. An integer source stands for a signed message."""
+    hops = 0 if message.hops is None else hops_size(message.hops)
     if message.encoded is not None:
-        return len(message.encoded)
-    size = _field(len(message.data)) + _text(message.topic)
+        return len(message.encoded) + hops
+    size = hops + _field(len(message.data)) + _text(message.topic)
     if message.source is not None:
         size += _text(message.source)
     if isinstance(message.source, int):
@@ -99,6 +107,84 @@ def _add_control(parts: list[PartSize], control: Control) -> None:
     for extension in control.extensions:
         tag = varint_size(extension.field << 3 | 2)
         parts.append((PartKind.EXTENSION, None, tag - 1 + _field(len(extension.payload)), 1))
+    parts += [episub_part_size(part) for part in control.episub]
+
+
+def part_kind(part: EpisubPart) -> PartKind:
+    """How counters and traces call one of episub's parts."""
+    return _EPISUB_KINDS[type(part)]
+
+
+_EPISUB_KINDS: dict[type[EpisubPart], PartKind] = {
+    said.GetNodes: PartKind.GETNODES,
+    said.Nodes: PartKind.NODES,
+    said.GetTopics: PartKind.GETTOPICS,
+    said.Topics: PartKind.TOPICS,
+    said.Join: PartKind.JOIN,
+    said.ForwardJoin: PartKind.FORWARDJOIN,
+    said.Neighbor: PartKind.NEIGHBOR,
+    said.Disconnect: PartKind.DISCONNECT,
+    said.Leave: PartKind.LEAVE,
+    said.Shuffle: PartKind.SHUFFLE,
+    said.ShuffleReply: PartKind.SHUFFLEREPLY,
+    said.IHave: PartKind.IHAVE,
+    said.Graft: PartKind.GRAFT,
+    said.Prune: PartKind.PRUNE,
+}
+
+
+def _number(value: int) -> int:
+    """A varint field with a one-byte tag; zero is left out."""
+    return 1 + varint_size(value) if value else 0
+
+
+def _packed(values: tuple[int, ...]) -> int:
+    return _field(sum(map(varint_size, values))) if values else 0
+
+
+def _peers(peers: tuple[Identifier, ...]) -> int:
+    return sum(map(_text, peers))
+
+
+def episub_part_size(part: EpisubPart) -> PartSize:
+    """One of episub's parts as an `EpisubPart` of the control message (`docs/routers/episub.md`, "Wire")."""
+    size = 2  # which part it is
+    topic: TopicId | None = None
+    count = 1
+    match part:
+        case said.GetTopics():
+            pass
+        case said.Topics():
+            size += _peers(part.topics)
+        case _:
+            topic = part.topic
+            size += _text(topic)
+    match part:
+        case said.Nodes():
+            size += _peers(part.peers) + _number(part.ttl)
+        case said.Join() | said.ForwardJoin():
+            size += _text(part.peer) + _number(part.ttl) + _number(part.sequence)
+        case said.Neighbor():
+            size += _number(part.role) + _number(part.random) + _number(part.links) + _number(part.random_links)
+            size += _number(part.rtt_us) + _peers(part.peers)
+        case said.Disconnect():
+            size += _number(part.refused)
+        case said.Leave():
+            size += _text(part.source) + _number(part.ttl) + _number(part.sequence)
+        case said.Shuffle():
+            size += _text(part.peer) + _peers(part.peers) + _number(part.ttl) + _number(part.sequence)
+            size += _packed(part.sketch)
+        case said.ShuffleReply():
+            size += _peers(part.peers) + _number(part.sequence) + _packed(part.sketch)
+        case said.IHave():
+            size += _ids(part.ids) + _packed(part.hops)
+            count = len(part.ids)
+        case said.Graft():
+            size += _ids(part.ids)
+            count = len(part.ids)
+        case said.GetNodes() | said.GetTopics() | said.Topics() | said.Prune():
+            pass
+    return part_kind(part), topic, _field(size), count
 
 
 def _prune(prune: Prune) -> int:

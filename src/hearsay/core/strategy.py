@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hearsay.core.actions import Reason, Via
+from hearsay.core.episub.parts import EpisubPart
 from hearsay.core.events import ContactsFound, DialFailed, RoundTripMeasured
 from hearsay.core.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.inspect import Peering
@@ -20,6 +21,7 @@ from hearsay.core.parameters import RouterParameters
 from hearsay.core.peers import ConnectedPeer
 from hearsay.core.rpc import Extension, IHave, IWant, Message, PartKind, Prune, Rpc
 from hearsay.core.seen import SeenCache, TimedSeen
+from hearsay.core.sizes import part_kind
 
 if TYPE_CHECKING:
     from hearsay.core.shell import Router
@@ -32,6 +34,12 @@ class Strategy(ABC):
     """Protocol ids this router speaks, preferred first."""
     native_protocols: tuple[str, ...]
     """Those whose peers take part in this router's own scheme; the others are served by flooding."""
+
+    chooses_connections: bool = False
+    """Whether the router dials and hangs up by itself; then its driver makes no connections on its behalf."""
+
+    told_of_duplicates: bool = False
+    """Whether `duplicate` is called. Most of what routers receive is duplicates, and most have nothing to do then."""
 
     shell: Router
 
@@ -49,6 +57,9 @@ class Strategy(ABC):
     def accepted(self, message: Message, received_from: PeerId) -> None:
         """A peer's message was accepted: cache it, forward it."""
 
+    def duplicate(self, message: Message, received_from: PeerId) -> None:
+        """A peer sent a message that was here before; for strategies that are `told_of_duplicates`."""
+
     @abstractmethod
     def publish(self, message: Message) -> None:
         """The application published: cache it, send it."""
@@ -61,6 +72,9 @@ class Strategy(ABC):
 
     def peer_removed(self, peer: ConnectedPeer) -> None:
         """A peer disconnects; its subscriptions are still there to look at."""
+
+    def peer_subscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        """A peer said that it is in a topic."""
 
     def peer_unsubscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
         """A peer leaves a topic; it is still in the topic's view."""
@@ -95,6 +109,9 @@ class Strategy(ABC):
     def on_extension(self, sender: ConnectedPeer, extension: Extension) -> None:
         self.shell.drop(sender.id, PartKind.EXTENSION, 1, Reason.UNSUPPORTED)
 
+    def on_episub(self, sender: ConnectedPeer, part: EpisubPart) -> None:
+        self.shell.drop(sender.id, part_kind(part), 1, Reason.UNSUPPORTED)
+
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
         """Full-message and fan-out peerings; all others are metadata-only."""
         return ()
@@ -106,6 +123,10 @@ class Strategy(ABC):
     def holds(self, message_id: MessageId) -> bool:
         """Whether the full message is still kept."""
         return False
+
+    def other_state(self) -> Iterable[PeerId]:
+        """Peers that are remembered beside those connected and peered with, once for each list they are on."""
+        return ()
 
     def held_messages(self) -> Iterable[Message]:
         return ()

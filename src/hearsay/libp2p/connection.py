@@ -151,6 +151,11 @@ class Connection(asyncio.Protocol):
         transport.close()
         self._loop.call_later(CLOSE_SECONDS, transport.abort)
 
+    @property
+    def attached(self) -> bool:
+        """Whether it ever had a socket."""
+        return self._transport is not None
+
     def abort(self) -> None:
         self.closed = True
         if self._transport is not None:

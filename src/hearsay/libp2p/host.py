@@ -95,8 +95,13 @@ class Host:
         task = self._dialing.get(expected)
         if task is None:
             task = self._dialing[expected] = asyncio.ensure_future(self._dial(parsed, expected))
-            task.add_done_callback(lambda _: self._dialing.pop(expected, None))
+            task.add_done_callback(lambda done: self._dialed(expected, done))
         return await asyncio.shield(task)
+
+    def _dialed(self, peer: PeerId, task: asyncio.Future[PeerId]) -> None:
+        self._dialing.pop(peer, None)
+        if not task.cancelled():
+            task.exception()  # whoever waited for it may be gone
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
         """A stream to a connected peer, for the first of `protocols` it speaks."""
@@ -119,8 +124,9 @@ class Host:
             task.cancel()
         for connection in list(self._all):
             self._drop(connection)
-        while self._all:
-            await asyncio.gather(*(connection.gone for connection in self._all))
+        while waiting := [connection.gone for connection in self._all if connection.attached]:
+            await asyncio.gather(*waiting)
+        self._all.clear()  # what was accepted while the server closed never gets a socket, and never loses it
         self._servers.clear()
 
     def connection_ready(self, connection: Connection) -> None:

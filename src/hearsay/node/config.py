@@ -37,7 +37,7 @@ class NodeLimits:
 class NodeConfig:
     """`parameters` change single values of the router's `preset`.
 
-    Without a preset it is v1.1 where the router has that, else r1.
+    Without a preset it is v1.1 where the router has that, else the router's first one.
     """
 
     router: str = "gossipsub"
@@ -62,7 +62,7 @@ class NodeConfig:
     def router_parameters(self) -> tuple[RouterKind, RouterParameters]:
         """The router and its parameters; `ParameterError` or `UnknownRouter` says what cannot be."""
         kind = find_router(self.router)
-        preset = self.preset or ("v1.1" if "v1.1" in kind.presets else "r1")
+        preset = self.preset or ("v1.1" if "v1.1" in kind.presets else next(iter(kind.presets)))
         if preset not in kind.presets:
             raise ValueError(f"router {kind.name} has no preset {preset!r}; there are {', '.join(kind.presets)}")
         values = {**kind.presets[preset], **self.parameters, "hello": True, "coalesce": True, "validate": True}

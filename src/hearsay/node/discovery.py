@@ -30,9 +30,11 @@ class Discovery:
     def __init__(self, host: Host, first_retry_s: float = FIRST_RETRY_S) -> None:
         self._host = host
         self._first_retry_s = first_retry_s
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._changed: dict[PeerId, asyncio.Event] = {}
         self._addresses: dict[PeerId, tuple[Multiaddr, ...]] = {}
+        self._records: dict[PeerId, bytes] = {}
+        self._kept: set[PeerId] = set()
         self._dials = 0
         host.on_peer_down.append(self._lost)
 
@@ -47,18 +49,33 @@ class Discovery:
         except EncodingError:
             return
         self._remember(record.peer, record.addresses)
+        self._records[record.peer] = envelope
 
     def found(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> None:
         """Somebody says where a peer is: dial it. Who answers there proves to be that peer, or is refused."""
         if peer != self._host.peer:
             self._remember(peer, addresses)
-            self.dial(peer)
+            self._start(self.reach(peer))
 
-    def dial(self, peer: PeerId) -> None:
-        """Try a peer whose addresses are known, once."""
+    @property
+    def known(self) -> tuple[PeerId, ...]:
+        """Peers whose addresses are known."""
+        return tuple(peer for peer in self._addresses if peer != self._host.peer)
+
+    def record_of(self, peer: PeerId) -> bytes | None:
+        """A peer's signed addresses, if they were learnt."""
+        return self._records.get(peer)
+
+    def keeps(self, peer: PeerId) -> bool:
+        """Whether a bootstrap address leads to this peer."""
+        return peer in self._kept
+
+    async def reach(self, peer: PeerId) -> bool:
+        """Try a peer whose addresses are known, once; whether it is connected then."""
         addresses = self._addresses.get(peer, ())
         if addresses and peer not in self._host.connections and self._dials < MAX_DIALS:
-            self._start(self._try(peer, addresses))
+            await self._try(peer, addresses)
+        return peer in self._host.connections
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -69,7 +86,9 @@ class Discovery:
         self._addresses.pop(peer, None)
         self._addresses[peer] = addresses
         if len(self._addresses) > MAX_KNOWN_PEERS:
-            del self._addresses[next(iter(self._addresses))]
+            oldest = next(iter(self._addresses))
+            del self._addresses[oldest]
+            self._records.pop(oldest, None)
 
     async def _keep(self, address: Multiaddr) -> None:
         wait_s = self._first_retry_s
@@ -82,6 +101,7 @@ class Discovery:
                 wait_s = min(2 * wait_s, LAST_RETRY_S)
                 continue
             wait_s = self._first_retry_s
+            self._kept.add(peer)
             gone = self._changed.setdefault(peer, asyncio.Event())
             while peer in self._host.connections:
                 gone.clear()
@@ -107,7 +127,7 @@ class Discovery:
         if gone is not None:
             gone.set()
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
+    def _start(self, work: Coroutine[None, None, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

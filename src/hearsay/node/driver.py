@@ -40,10 +40,11 @@ from hearsay.core.events import (
 )
 from hearsay.core.randomness import Randomness
 from hearsay.core.registry import create
-from hearsay.core.rpc import Control, Message, Rpc
+from hearsay.core.rpc import EPISUB, Control, Message, Rpc
 from hearsay.libp2p.frames import frame
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.stream import Stream
+from hearsay.node.address_records import take_records, with_records
 from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig
 from hearsay.node.live_trace import LiveTrace
@@ -60,8 +61,9 @@ from hearsay.wire.splitting import split_rpc
 
 
 class Driver:
-    """The node gives what is not its business: `deliver` to the application, `dial` and `disconnect` peers, `learn` a
-    signed address and know the `record_of` a peer, and hear when somebody may have become `reachable`."""
+    """The node gives what is not its business: `deliver` to the application, do what the router may `ask` for,
+    `disconnect` peers, `learn` a signed address and know the `record_of` a peer, and hear when somebody may have
+    become `reachable`."""
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class Driver:
         clock: Clock,
         *,
         deliver: Callable[[Deliver], None],
-        dial: Callable[[PeerId], None],
+        ask: Callable[[Dial | Ping | FindContacts], None],
         disconnect: Callable[[PeerId], None],
         learn: Callable[[bytes], None],
         record_of: Callable[[PeerId], bytes | None],
@@ -80,7 +82,7 @@ class Driver:
         self._limits = config.limits
         self._clock = clock
         self._deliver = deliver
-        self._dial = dial
+        self._ask = ask
         self._disconnect = disconnect
         self._learn = learn
         self._record_of = record_of
@@ -172,16 +174,19 @@ class Driver:
         statistics.rpcs_received += 1
         statistics.bytes_received += len(data)
         try:
-            decoded = decode_rpc(data, self.message_ids, self._limits.rpc)
+            episub = link.inbound is not None and link.inbound.protocol == EPISUB
+            decoded = decode_rpc(data, self.message_ids, self._limits.rpc, episub)
         except WireError:
             self._malformed()
             if link.inbound is not None:
                 link.inbound.reset()
             return
         statistics.left_out_parts += decoded.left_out
-        rpc = decoded.rpc
+        rpc, records = take_records(decoded.rpc)
+        for record in records:
+            self._learn(record)
         if self.trace is not None:
-            self.trace.received(link.peer, rpc)
+            self.trace.received(link.peer, decoded.rpc)
         if rpc.messages:
             rpc = self._authentic(link, rpc)
         if rpc.control is not None and rpc.control.prune:
@@ -230,14 +235,11 @@ class Driver:
                 self._deliver(action)
             case Validate():
                 self._validate(action)
-            case Dial():
-                assert isinstance(action.peer, bytes)
-                self._dial(action.peer)
+            case Dial() | Ping() | FindContacts():
+                self._ask(action)
             case Disconnect():
                 assert isinstance(action.peer, bytes)
                 self._disconnect(action.peer)
-            case Ping() | FindContacts():
-                pass  # no router of this version asks for them; its discovery is the node's
             case _:
                 if isinstance(action, DuplicateReceived):
                     self.statistics.duplicates += 1
@@ -300,6 +302,8 @@ class Driver:
         rpc = action.rpc
         if rpc.control is not None and any(prune.peers for prune in rpc.control.prune):
             rpc = replace(rpc, control=self._with_records(rpc.control))
+        if rpc.control is not None and rpc.control.episub:
+            rpc = replace(rpc, control=with_records(rpc.control, self._record_of))
         entries: list[Outgoing] = []
         for priority, part in by_priority(rpc):
             pieces, oversized = split_rpc(part, self._limits.rpc.max_rpc_bytes)

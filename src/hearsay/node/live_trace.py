@@ -21,9 +21,15 @@ from pathlib import Path
 from hearsay.core.actions import (
     Deliver,
     DuplicateReceived,
+    LinkEager,
+    LinkLazy,
     MessagePublished,
     MessageRejected,
+    NeighborDown,
+    NeighborUp,
     PartDropped,
+    PassiveAdded,
+    PassiveRemoved,
     PeerAdded,
     PeerGrafted,
     PeerPruned,
@@ -40,7 +46,7 @@ from hearsay.core.sizes import framed_size, part_sizes
 from hearsay.libp2p.peer_id import PeerId, from_text, to_text
 from hearsay.trace.rows import RowBuffer, Rows, pack_row
 from hearsay.trace.run_series import RunSeries, write_names
-from hearsay.trace.schema import NONE, TraceEvent
+from hearsay.trace.schema import NONE, OVERLAY_EVENTS, TraceEvent
 from hearsay.trace.writer import TraceWriter
 
 _log = getLogger(__name__)
@@ -111,6 +117,9 @@ class LiveTrace:
                 self._row(event, topic=self._topics.of(action.topic))
             case PeerGrafted() | PeerPruned():
                 event = TraceEvent.GRAFT if isinstance(action, PeerGrafted) else TraceEvent.PRUNE
+                self._row(event, remote=self._peers.of(action.peer), topic=self._topics.of(action.topic))
+            case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
+                event = OVERLAY_EVENTS[type(action)]
                 self._row(event, remote=self._peers.of(action.peer), topic=self._topics.of(action.topic))
             case MessagePublished():
                 message = action.message

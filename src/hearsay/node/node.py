@@ -27,6 +27,7 @@ from hearsay.core.rpc import Message
 from hearsay.libp2p.errors import MultistreamError, ProtocolError
 from hearsay.libp2p.host import Host
 from hearsay.libp2p.identification import Identification
+from hearsay.libp2p.identify import Identity
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.peer_id import PeerId
@@ -35,6 +36,7 @@ from hearsay.libp2p.rendezvous_streams import RendezvousPoint
 from hearsay.libp2p.stream import Stream, StreamClosed
 from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig
+from hearsay.node.connecting import Connecting
 from hearsay.node.discovery import Discovery
 from hearsay.node.driver import Driver
 from hearsay.node.live_trace import LiveTrace
@@ -73,6 +75,9 @@ class Node:
         self._identification = Identification(self._host, self.config.agent)
         self._pinging = Pinging(self._host)
         self._discovery = Discovery(self._host)
+        self._connecting = Connecting(
+            self._discovery, self._pinging, lambda: self.peers, lambda event: self._running.feed(event)
+        )
         self._rendezvous: RendezvousSearch | None = None
         self._local_network = (
             LocalNetwork(self._discovery.found, self.config.local_interfaces) if self.config.local_network else None
@@ -85,8 +90,8 @@ class Node:
             self.peer,
             clock,
             deliver=self._delivered,
-            dial=self._discovery.dial,
-            disconnect=self._host.disconnect,
+            ask=self._connecting.perform,
+            disconnect=self._hang_up,
             learn=self._discovery.learn,
             record_of=self._record_of,
             reachable=self._publish_waiting,
@@ -96,6 +101,8 @@ class Node:
                 driver.trace = LiveTrace(self._trace_directory, self.peer, clock, self.config.agent)
             for protocol in driver.protocols:
                 self._host.handle(protocol, self._inbound)
+            if driver.router.strategy.chooses_connections:
+                self._identification.on_identified.append(self._remember)
             self._host.on_peer_up.append(self._peer_up)
             self._host.on_peer_down.append(driver.peer_down)
             for address in self.config.listen:
@@ -233,6 +240,7 @@ class Node:
         if self._rendezvous is not None:
             await self._rendezvous.close()
         await self._discovery.close()
+        await self._connecting.close()
         if self._driver is not None:
             for topic in list(self._topics):
                 await self.leave(topic)
@@ -276,8 +284,21 @@ class Node:
                 self._running.feed(Publish(message))
 
     def _record_of(self, peer: PeerId) -> bytes | None:
+        if peer == self.peer:
+            return self._identification.record()
         known = self._identification.known.get(peer)
-        return known.signed_record or None if known is not None else None
+        record = known.signed_record if known is not None else None
+        return record or self._discovery.record_of(peer)
+
+    def _remember(self, peer: PeerId, identity: Identity) -> None:
+        """What a peer says of its addresses serves to find it again later."""
+        if identity.signed_record:
+            self._discovery.learn(identity.signed_record)
+
+    def _hang_up(self, peer: PeerId) -> None:
+        """The router needs a connection no more; those to bootstrap peers stay, as they would come back anyway."""
+        if not self._discovery.keeps(peer):
+            self._host.disconnect(peer)
 
     def _peer_up(self, peer: PeerId) -> None:
         driver = self._running

@@ -1,6 +1,7 @@
 """What waits to go to one peer: a queue in three priorities with bounded bytes.
 
-Subscriptions, GRAFT and PRUNE go first and are dropped last; IHAVE and IWANT the other way round. When there is no
+Subscriptions, GRAFT, PRUNE and what else episub says go first and are dropped last; IHAVE and IWANT the other way
+round. When there is no
 room, the oldest gossip makes room for messages, gossip and then the oldest messages make room for the rest. What is
 dropped is handed back, so that it can be counted, traced, and said again where that matters.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from hearsay.core.actions import Via
+from hearsay.core.episub.parts import IHave
 from hearsay.core.rpc import Control, Rpc
 
 
@@ -44,8 +46,10 @@ def by_priority(rpc: Rpc) -> Iterator[tuple[Priority, Rpc]]:
     if control is None:
         urgent, gossip = None, None
     else:
-        urgent = replace(control, ihave=(), iwant=())
-        gossip = Control(ihave=control.ihave, iwant=control.iwant)
+        announced = tuple(part for part in control.episub if isinstance(part, IHave))
+        others = tuple(part for part in control.episub if not isinstance(part, IHave))
+        urgent = replace(control, ihave=(), iwant=(), episub=others)
+        gossip = Control(ihave=control.ihave, iwant=control.iwant, episub=announced)
     if rpc.subscriptions or (urgent is not None and urgent != _NO_CONTROL):
         yield Priority.CONTROL, Rpc(rpc.subscriptions, (), None if urgent == _NO_CONTROL else urgent)
     if rpc.messages:

@@ -11,7 +11,8 @@ It keeps books of its own from the events and actions of each node and compares 
 7. one RPC per peer and event, peers ascending (unless the router sends parts singly);
 8. nothing used before the application accepted it.
 
-Symmetry is not asked for when control messages may be lost. IWANT answers are exempt from 2 and 3: who asks gets.
+Symmetry is not asked for when control messages may be lost. Answers to IWANT and to episub's GRAFT are exempt from 2
+and 3: who asks gets. What holds of episub's overlay and trees is in `overlay_checker.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hearsay.core.actions import Action, Deliver, MessagePublished, Send, Validate, Via
+from hearsay.core.episub.router import Episub
 from hearsay.core.events import (
     Event,
     Join,
@@ -38,6 +40,7 @@ from hearsay.core.mesh import MeshParameters, PruneTrigger
 from hearsay.core.meshsub import MeshStrategy
 from hearsay.core.shell import Router
 from hearsay.sim.nodes import SimNode
+from hearsay.sim.overlay_checker import OverlayChecker
 from hearsay.sim.plan import Plan
 
 if TYPE_CHECKING:
@@ -66,11 +69,13 @@ class Checker:
     def __init__(self, plan: Plan) -> None:
         self._control_may_be_lost = bool(plan.scenario.loss.control and plan.scenario.loss.rate_millionths)
         self._books: dict[int, _Book] = {}
+        self._overlay = OverlayChecker(plan, self._problem)
         self.problems: list[str] = []
         self.count = 0
 
     def node_started(self, node: SimNode, now: Micros) -> None:
         self._books[node.id] = _Book()
+        self._overlay.node_started(node)
 
     def node_stopped(self, node: SimNode, now: Micros) -> None:
         self._books.pop(node.id, None)
@@ -80,6 +85,7 @@ class Checker:
         router = node.router
         assert router is not None
         self._learn(book, event, now)
+        self._overlay.handled(node, event, actions, now)
         self._packing(node, router, actions, now)
         for action in actions:
             match action:
@@ -108,6 +114,7 @@ class Checker:
         """At the end of a run: mesh links are mutual wherever nothing is under way."""
         if self._control_may_be_lost:
             return
+        self._overlay.finished(engine)
         under_way = engine.control_under_way()
         for node in engine.nodes:
             if node.router is None or not isinstance(node.router.strategy, MeshStrategy):
@@ -179,7 +186,7 @@ class Checker:
         for message, via in zip(action.rpc.messages, action.vias, strict=True):
             if message.id in book.pending:
                 self._problem(now, node, f"message {message.id} sent to {peer} before the application accepted it")
-            if via is Via.IWANT:
+            if via in (Via.IWANT, Via.LAZY):
                 self._kept(node, router, book, message.id, now)
                 continue
             if peer == book.came_from.get(message.id) and not isinstance(event, Publish):
@@ -216,7 +223,7 @@ class Checker:
         parameters = router.parameters
         accepted = book.accepted_beat.get(message_id)
         if accepted is None:
-            self._problem(now, node, f"IWANT answered with message {message_id}, which it never accepted")
+            self._problem(now, node, f"asked for and sent message {message_id}, which it never accepted")
         elif isinstance(parameters, GossipsubParameters) and book.beat - accepted >= parameters.history_length:
             age = book.beat - accepted
             self._problem(now, node, f"IWANT answered with message {message_id}, {age} heartbeats old")
@@ -241,8 +248,8 @@ class Checker:
     def _remnants(self, node: SimNode, router: Router, peer: Any, now: Micros) -> None:
         if any(state.peer == peer for state in router.inspect().peers):
             self._problem(now, node, f"state of {peer} is left after its disconnect")
-        if isinstance(router.strategy, Gossipsub) and router.strategy.remembers(peer):
-            self._problem(now, node, f"gossip counts of {peer} are left after its disconnect")
+        if isinstance(router.strategy, Gossipsub | Episub) and router.strategy.remembers(peer):
+            self._problem(now, node, f"counts of {peer} are left after its disconnect")
 
     def _mutual(
         self, engine: ReferenceEngine, node: SimNode, topic: Any, peer: int, under_way: set[tuple[int, int]]

@@ -103,8 +103,10 @@ class Faults:
                 self._dial_live(node, min(count, self._redial))
 
     def _dial_live(self, node: SimNode, count: int) -> None:
-        """Dial random live peers that are reachable and not connected."""
+        """Dial random live peers that are reachable and not connected, unless the router does that itself."""
         engine = self._engine
+        if node.router is not None and node.router.strategy.chooses_connections:
+            return
         size = len(engine.nodes)
         state = engine.randomness.draw(Purpose.REDIAL, node.id, engine.now)
         dialled = 0

@@ -110,6 +110,7 @@ class Plan:
     timed: tuple[TimedAction, ...]
     faults: tuple[Fault, ...]
     initially_down: frozenset[int]
+    natted: frozenset[int]
     end_us: Micros
 
 
@@ -137,8 +138,18 @@ def make_plan(scenario: Scenario) -> Plan:
         timed=timed,
         faults=tuple(sorted(faults, key=_fault_order)),
         initially_down=frozenset(node for node, spans in absences.items() if spans[0].start_us == 0),
+        natted=_natted(scenario, randomness),
         end_us=end_us,
     )
+
+
+def _natted(scenario: Scenario, randomness: Randomness) -> frozenset[int]:
+    """The nodes that accept no inbound connection."""
+    network = scenario.network
+    if not network.nat_millionths:
+        return frozenset()
+    draws = draw_array(randomness, Purpose.NAT, (), _numbers(network.nodes))
+    return frozenset(_smallest(draws, _part(network.nodes, network.nat_millionths)))
 
 
 def _part(count: int, millionths: int) -> int:

@@ -24,9 +24,15 @@ from hearsay.core.actions import (
     Disconnect,
     DuplicateReceived,
     FindContacts,
+    LinkEager,
+    LinkLazy,
     MessagePublished,
     MessageRejected,
+    NeighborDown,
+    NeighborUp,
     PartDropped,
+    PassiveAdded,
+    PassiveRemoved,
     PeerAdded,
     PeerGrafted,
     PeerPruned,
@@ -39,6 +45,7 @@ from hearsay.core.actions import (
     Via,
 )
 from hearsay.core.events import (
+    DialFailed,
     Event,
     EventKind,
     Join,
@@ -55,6 +62,7 @@ from hearsay.core.identifiers import Micros
 from hearsay.core.randomness import Purpose, Randomness, key_of
 from hearsay.core.registry import create, negotiate
 from hearsay.core.rpc import FLOODSUB, Message, PartKind
+from hearsay.sim.dialling import Dialling
 from hearsay.sim.event_queue import Entry, EventQueue
 from hearsay.sim.faults import Faults
 from hearsay.sim.latency import make_latency
@@ -62,7 +70,7 @@ from hearsay.sim.nodes import Link, SimNode, connect_pair
 from hearsay.sim.plan import Plan, Publication
 from hearsay.sim.recorder import MessageInfo, Parts, Recorder
 from hearsay.sim.transport import Transport
-from hearsay.trace.schema import NONE, TraceEvent
+from hearsay.trace.schema import NONE, OVERLAY_EVENTS, TraceEvent
 
 GC_THRESHOLD = 200_000
 GLOBAL = -1
@@ -86,10 +94,6 @@ _SERVED = len(EventKind)
 _ROW_PUBLISH = int(TraceEvent.PUBLISH)
 _ROW_DELIVER = int(TraceEvent.DELIVER)
 _ROW_REJECT = int(TraceEvent.REJECT)
-
-
-class Unsimulated(Exception):
-    """A router asks for something that this engine does not do."""
 
 
 class Observer(Protocol):
@@ -126,6 +130,8 @@ class ReferenceEngine:
         self.queue = EventQueue(latency.minimum_us)
         self.transport = Transport(scenario, latency, self.randomness, self.queue, recorder, self.topic_numbers)
         self.faults = Faults(self)
+        self.dialling = Dialling(self)
+        self.everywhere = GLOBAL
         self.stop_requested = False
         self.complete = False
         self._parts: Parts | None = None
@@ -190,6 +196,19 @@ class ReferenceEngine:
                 pairs.add((entry[1], entry[3]))
         return pairs
 
+    def episub_under_way(self) -> set[tuple[int, int]]:
+        """Pairs of sender and receiver with a part of episub's, or news of a connection, between them."""
+        pairs: set[tuple[int, int]] = set()
+        waiting = [entry for node in self.nodes for _, entry in node.backlog]
+        for entry in (*self.queue.waiting(), *waiting):
+            if entry[2] == _RPC:
+                control = entry[6].rpc.control
+                if control is not None and control.episub:
+                    pairs.add((entry[3], entry[1]))
+            elif entry[2] in (_FAILED, _DISCONNECTED, _CONNECTED):
+                pairs.add((entry[1], entry[3]))
+        return pairs
+
     # What is known before the run starts.
 
     def _schedule_plan(self) -> None:
@@ -235,9 +254,10 @@ class ReferenceEngine:
         for node in starting:
             self.start(node)
         for node in starting:
-            for target in self.plan.dials[node.id]:
-                if self.nodes[target].router is not None:
-                    self.dial(node, target)
+            if not self._chooses_connections(node):
+                for target in self.plan.dials[node.id]:
+                    if self.nodes[target].router is not None:
+                        self.dial(node, target)
 
     def _inject(self, publication: Publication, message: Message) -> None:
         """The script hands a message to a few routers, over links like any other."""
@@ -283,8 +303,13 @@ class ReferenceEngine:
         if self.observer is not None:
             self.observer.node_stopped(node, self.now)
 
+    def _chooses_connections(self, node: SimNode) -> bool:
+        return node.router is not None and node.router.strategy.chooses_connections
+
     def dial(self, node: SimNode, target: int) -> None:
-        """`node` opens a connection; the target learns of it one latency later."""
+        """`node` opens a connection; the target learns of it one latency later, unless it takes none."""
+        if target in self.plan.natted:
+            return
         existing = node.links.get(target)
         if existing is not None and not existing.dead and (existing.open or existing.twin.open):
             link = existing
@@ -378,7 +403,8 @@ class ReferenceEngine:
     def _handle_kind(self, node: SimNode, kind: int, entry: Entry) -> None:
         payload = entry[5]
         if kind == _TIMER:
-            self.feed(node, TimerFired())
+            if node.timer_us == payload:  # it may have been moved while the node had no time
+                self.feed(node, TimerFired())
         elif kind == _RPC:
             self._receive(node, payload, entry[6], entry[7])
         elif kind == _PUBLISH:
@@ -389,13 +415,15 @@ class ReferenceEngine:
         elif kind == _CONNECTED:
             if not payload.open and not payload.dead:
                 self._open(node, payload)
+            elif payload.dead and entry[6] == node.starts:
+                self.feed(node, DialFailed(payload.destination))
         elif kind == _DISCONNECTED:
             if payload.open:
                 self._close(node, payload)
         elif kind == _FAILED:
             self.feed(node, payload)
-        else:
-            raise AssertionError(f"event kind {kind} is never queued")
+        elif entry[6] == node.starts:
+            self.dialling.handle(node, kind, entry[3], payload)
 
     def _receive(self, node: SimNode, link: Link, event: RpcReceived, parts: Parts) -> None:
         router = node.router
@@ -485,9 +513,10 @@ class ReferenceEngine:
                 case TopicLeft():
                     self.recorder.left(node.id, self.topic_numbers[action.topic], now)
                     self._row_mesh(TraceEvent.LEAVE, node, action.topic, NONE)
+                case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
+                    self._row_mesh(OVERLAY_EVENTS[type(action)], node, action.topic, action.peer)
                 case Dial() | Disconnect() | Ping() | FindContacts():
-                    what = type(action).__name__.lower()
-                    raise Unsimulated(f"the router of node {node.id} asks to {what}, which is not simulated")
+                    self.dialling.perform(node, action)
                 case _:
                     assert_never(action)
 

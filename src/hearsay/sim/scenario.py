@@ -286,6 +286,16 @@ class Network(Section):
     topology: Annotated[TopologyKind, _word(TopologyKind)] = TopologyKind.RANDOM
     degree: Annotated[int, _integer(0, MAX_DEGREE)] = 10
     edges_file: Text | None = None
+    nat_share: Share = Decimal(0)
+    rendezvous_ms: Milliseconds = Decimal(50)
+
+    @property
+    def nat_millionths(self) -> int:
+        return scaled(self.nat_share, MILLION)
+
+    @property
+    def rendezvous_us(self) -> Micros:
+        return scaled(self.rendezvous_ms, 1000)
 
     def cross_rules(self) -> Iterator[Violation]:
         listed = self.topology is TopologyKind.EDGE_LIST

@@ -100,6 +100,13 @@ class Transport:
         self._recorder.destinations.append(link.destination)
         self._recorder.delays.append(link.latency_us)
 
+    def connected(self, link: Link, dialled_us: Micros, now: Micros) -> None:
+        """A CONNECT that a router asked for has arrived; what follows on the link arrives after it."""
+        link.last_arrival_us = max(link.last_arrival_us, now)
+        self._recorder.sending(dialled_us, link.source, _CONNECT)
+        self._recorder.destinations.append(link.destination)
+        self._recorder.delays.append(now - dialled_us)
+
     def send(self, node: SimNode, sends: Iterable[Any], now: Micros) -> None:
         """What one event makes a node send, in order. Copies of an RPC share the event it will be, and its parts."""
         links = node.links
@@ -227,7 +234,10 @@ class Transport:
             number = self._number(rpc.messages[0])
             carried = self._messages[number]
             hops = carried.hops.get(source, 0) + 1
-            return ((_PUBLISH, carried.topic, number, hops, carried.size, 1, int(action.vias[0])),)
+            size = carried.size
+            if rpc.messages[0].hops is not None:
+                size = framed_size(rpc, part_sizes(rpc))
+            return ((_PUBLISH, carried.topic, number, hops, size, 1, int(action.vias[0])),)
         sizes = part_sizes(rpc)
         framing = framed_size(rpc, sizes) - sum([own_bytes for _, _, own_bytes, _ in sizes])
         parts: list[Part] = []
@@ -275,10 +285,15 @@ def _without(rpc: Rpc, kept: list[int]) -> Rpc:
     return replace(rpc, messages=messages, control=control)
 
 
+_CONTROL_FIELDS = ("ihave", "iwant", "graft", "prune", "idontwant", "extensions", "episub")
+"""In the order in which `part_sizes` counts their parts."""
+
+
 def _control_without(control: Control, kept: list[int]) -> Control:
-    fields: list[tuple[Any, ...]] = []
+    fields: dict[str, tuple[Any, ...]] = {}
     start = 0
-    for parts in (control.ihave, control.iwant, control.graft, control.prune, control.extensions):
-        fields.append(tuple(part for position, part in enumerate(parts, start) if position in kept))
+    for name in _CONTROL_FIELDS:
+        parts: tuple[Any, ...] = getattr(control, name)
+        fields[name] = tuple(part for position, part in enumerate(parts, start) if position in kept)
         start += len(parts)
-    return Control(*fields)
+    return Control(**fields)

@@ -19,7 +19,17 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from enum import IntEnum
 
-from hearsay.core.actions import Reason, Via
+from hearsay.core.actions import (
+    LinkEager,
+    LinkLazy,
+    NeighborDown,
+    NeighborUp,
+    OverlayAction,
+    PassiveAdded,
+    PassiveRemoved,
+    Reason,
+    Via,
+)
 from hearsay.core.rpc import PartKind
 
 
@@ -40,6 +50,22 @@ class TraceEvent(IntEnum):
     NODE_UP = 13
     NODE_DOWN = 14
     STATE = 15
+    NEIGHBOR_UP = 16
+    NEIGHBOR_DOWN = 17
+    PASSIVE_ADD = 18
+    PASSIVE_REMOVE = 19
+    EAGER = 20
+    LAZY = 21
+
+
+OVERLAY_EVENTS: dict[type[OverlayAction], TraceEvent] = {
+    NeighborUp: TraceEvent.NEIGHBOR_UP,
+    NeighborDown: TraceEvent.NEIGHBOR_DOWN,
+    PassiveAdded: TraceEvent.PASSIVE_ADD,
+    PassiveRemoved: TraceEvent.PASSIVE_REMOVE,
+    LinkEager: TraceEvent.EAGER,
+    LinkLazy: TraceEvent.LAZY,
+}
 
 
 class Column(IntEnum):
@@ -95,6 +121,12 @@ _CLASS_OF_EVENT = {
     TraceEvent.NODE_UP: "node",
     TraceEvent.NODE_DOWN: "node",
     TraceEvent.STATE: "node",
+    TraceEvent.NEIGHBOR_UP: "mesh",
+    TraceEvent.NEIGHBOR_DOWN: "mesh",
+    TraceEvent.PASSIVE_ADD: "mesh",
+    TraceEvent.PASSIVE_REMOVE: "mesh",
+    TraceEvent.EAGER: "mesh",
+    TraceEvent.LAZY: "mesh",
 }
 
 

@@ -14,9 +14,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from hearsay.core.episub.parts import EpisubPart
 from hearsay.core.rpc import (
     FIRST_EXTENSION_FIELD,
     Control,
@@ -36,6 +37,7 @@ from hearsay.libp2p.errors import EncodingError
 from hearsay.libp2p.peer_id import check_peer_id
 from hearsay.libp2p.protobuf import DELIMITED, VARINT, walk
 from hearsay.wire.encode import field
+from hearsay.wire.episub_parts import IDS, PEERS, decode_part
 from hearsay.wire.limits import RpcLimits, WireError
 
 MessageIdFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, bytes], bytes]
@@ -43,6 +45,10 @@ MessageIdFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, bytes]
 
 Span: TypeAlias = tuple[int, int]
 
+_EPISUB_FIELD = 7
+"""Of the control message: one of episub's parts."""
+_HOPS_FIELD = 7
+"""Of a message."""
 _IDS_FIELD = {1: 2, 2: 1, 5: 1}
 """In which field IHAVE, IWANT and IDONTWANT keep their ids."""
 
@@ -64,15 +70,17 @@ class _Spans:
     """(field, start, stop) of each part of the control message."""
 
 
-def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits) -> Decoded:
-    """The RPC in `data`, or `WireError`."""
+def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, episub: bool = False) -> Decoded:
+    """The RPC in `data`, or `WireError`. What `episub` adds is read only from peers that speak it."""
     if len(data) > limits.max_rpc_bytes:
         raise WireError(f"an RPC of {len(data)} bytes; at most {limits.max_rpc_bytes} are allowed")
     try:
-        spans = _survey(data, limits)
+        spans = _survey(data, limits, episub)
         subscriptions = [_subscription(data, *span) for span in spans.subscriptions]
         messages = [decode_message(data, *span, message_id) for span in spans.messages]
-        control, left_out = _control(data, spans.control) if spans.control else (None, 0)
+        if episub:
+            messages = [_with_hops(data, *span, known) for span, known in zip(spans.messages, messages, strict=True)]
+        control, left_out = _control(data, spans.control, episub) if spans.control else (None, 0)
     except EncodingError as error:
         raise WireError(f"an RPC that cannot be read: {error}") from None
     kept_subscriptions = tuple(part for part in subscriptions if part is not None)
@@ -121,7 +129,15 @@ def decode_message(data: bytes, start: int, stop: int, message_id: MessageIdFunc
     return Message(message_id(name, source, seqno, content), name, content, source, seqno, signature, key, encoded)
 
 
-def _survey(data: bytes, limits: RpcLimits) -> _Spans:
+def _with_hops(data: bytes, start: int, stop: int, message: Message | None) -> Message | None:
+    """Episub's hop count, which is no part of what is signed and forwarded."""
+    for number, wire_type, value, _ in walk(data, start, stop):
+        if number == _HOPS_FIELD and wire_type == VARINT and message is not None:
+            message = replace(message, hops=value)
+    return message
+
+
+def _survey(data: bytes, limits: RpcLimits, episub: bool) -> _Spans:
     """The first pass: where everything is, and whether it is too much."""
     spans = _Spans([], [], [])
     ids = exchanged = 0
@@ -145,6 +161,10 @@ def _survey(data: bytes, limits: RpcLimits) -> _Spans:
                 elif part == 4:
                     most = limits.max_exchanged_peers
                     exchanged = _counted(data, begin, end, 2, exchanged, "exchanged peers", most)
+                elif part == _EPISUB_FIELD and episub:
+                    ids = _counted(data, begin, end, IDS, ids, "message ids", limits.max_ids)
+                    most = limits.max_exchanged_peers
+                    exchanged = _counted(data, begin, end, PEERS, exchanged, "exchanged peers", most)
     return spans
 
 
@@ -173,13 +193,14 @@ def _subscription(data: bytes, start: int, stop: int) -> Subscription | None:
     return None if name is None else Subscription(name, subscribe)
 
 
-def _control(data: bytes, parts: list[tuple[int, int, int]]) -> tuple[Control | None, int]:
+def _control(data: bytes, parts: list[tuple[int, int, int]], episub: bool) -> tuple[Control | None, int]:
     ihave: list[IHave] = []
     iwant: list[IWant] = []
     graft: list[Graft] = []
     prune: list[Prune] = []
     idontwant: list[IDontWant] = []
     extensions: list[Extension] = []
+    of_episub: list[EpisubPart] = []
     left_out = 0
     for number, start, stop in parts:
         if number == 2:
@@ -188,6 +209,12 @@ def _control(data: bytes, parts: list[tuple[int, int, int]]) -> tuple[Control | 
             idontwant.append(IDontWant(_last_and_all(data, start, stop, 0, 1)[1]))
         elif number >= FIRST_EXTENSION_FIELD:
             extensions.append(Extension(number, data[start:stop]))
+        elif number == _EPISUB_FIELD and episub:
+            said = decode_part(data, start, stop)
+            if said is None:
+                left_out += 1
+            else:
+                of_episub.append(said)
         elif number in (1, 3, 4):
             topic, ids = _last_and_all(data, start, stop, 1, 2)
             name = _name(topic)
@@ -202,7 +229,9 @@ def _control(data: bytes, parts: list[tuple[int, int, int]]) -> tuple[Control | 
                 known = tuple(peer for peer in peers if peer is not None)
                 left_out += len(peers) - len(known)
                 prune.append(Prune(name, _backoff(data, start, stop), known))
-    control = Control(tuple(ihave), tuple(iwant), tuple(graft), tuple(prune), tuple(extensions), tuple(idontwant))
+    control = Control(
+        tuple(ihave), tuple(iwant), tuple(graft), tuple(prune), tuple(extensions), tuple(idontwant), tuple(of_episub)
+    )
     return (None if control == _NOTHING else control), left_out
 
 

@@ -12,18 +12,14 @@ from hearsay.core.identifiers import Identifier
 from hearsay.core.rpc import Control, Message, Prune, Rpc, Subscription
 from hearsay.libp2p.protobuf import DELIMITED
 from hearsay.libp2p.varint import encode as varint
+from hearsay.wire.episub_parts import encode_part
+from hearsay.wire.identifier_bytes import raw
 
-_KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 7)}
+_KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 8)}
+_HOPS_KEY = b"\x38"
+"""Field 7 of a message, a varint; among peers that speak episub."""
+_EPISUB_KEY = 7
 _SUBSCRIBE = {False: b"\x08\x00", True: b"\x08\x01"}
-
-
-def raw(identifier: Identifier) -> bytes:
-    """An identifier's bytes."""
-    if isinstance(identifier, bytes):
-        return identifier
-    if isinstance(identifier, str):
-        return identifier.encode()
-    raise TypeError(f"{identifier!r} cannot be sent: numbers name things in simulations only")
 
 
 def field(number: int, value: bytes) -> bytes:
@@ -32,14 +28,14 @@ def field(number: int, value: bytes) -> bytes:
 
 def encode_rpc(rpc: Rpc) -> bytes:
     parts: list[bytes] = [field(1, _subscription(change)) for change in rpc.subscriptions]
-    parts += [field(2, encode_message(message)) for message in rpc.messages]
+    parts += [field(2, encode_message(message) + _hops(message)) for message in rpc.messages]
     if rpc.control is not None:
         parts.append(field(3, _control(rpc.control)))
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def encode_message(message: Message) -> bytes:
-    """The message's own bytes."""
+    """The message's own bytes, hops left out: they belong to a copy."""
     if message.encoded is not None:
         return message.encoded
     parts = [signed_part(message)]
@@ -65,6 +61,10 @@ def signed_part(message: Message) -> bytes:
     return b"".join(parts)
 
 
+def _hops(message: Message) -> bytes:
+    return b"" if message.hops is None else _HOPS_KEY + varint(message.hops)
+
+
 def _subscription(change: Subscription) -> bytes:
     return _SUBSCRIBE[change.subscribe] + field(2, raw(change.topic))
 
@@ -79,6 +79,7 @@ def _control(control: Control) -> bytes:
         varint(extension.field << 3 | DELIMITED) + varint(len(extension.payload)) + extension.payload
         for extension in control.extensions
     ]
+    parts += [field(_EPISUB_KEY, encode_part(part)) for part in control.episub]
     return b"".join(parts)
 
 

@@ -1,7 +1,7 @@
 """Splitting an RPC at a peer's limit: peers drop what is larger.
 
-Parts keep their order. IHAVE, IWANT and IDONTWANT are cut between ids. A message that does not fit alone is left
-out: the node refuses to publish one, so it can only be somebody else's.
+Parts keep their order. IHAVE, IWANT, IDONTWANT and episub's GRAFT are cut between ids. A message that does not fit
+alone is left out: the node refuses to publish one, so it can only be somebody else's.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
+from hearsay.core.episub import parts as episub
+from hearsay.core.episub.parts import EpisubPart
 from hearsay.core.identifiers import MessageId
 from hearsay.core.rpc import Control, Extension, Graft, IDontWant, IHave, IWant, Message, Prune, Rpc, Subscription
-from hearsay.core.sizes import identifier_size, message_size, part_sizes, rpc_size, varint_size
+from hearsay.core.sizes import episub_part_size, identifier_size, message_size, part_sizes, rpc_size, varint_size
 from hearsay.wire.limits import TooLarge
 
-_Part: TypeAlias = Subscription | Message | IHave | IWant | Graft | Prune | Extension | IDontWant
+_Part: TypeAlias = Subscription | Message | IHave | IWant | Graft | Prune | Extension | IDontWant | EpisubPart
 _CONTROL_OVERHEAD = 6
 """Tag and length of the control message, at most."""
 
@@ -64,10 +66,13 @@ def _pieces(rpc: Rpc, most: int) -> Iterator[tuple[_Part, int]]:
         *control.prune,
         *control.idontwant,
         *control.extensions,
+        *control.episub,
     ]
     for part, (_, _, size, _) in zip(parts, part_sizes(rpc), strict=True):
         if size > most and isinstance(part, IHave | IWant | IDontWant):
             yield from _cut(part, most)
+        elif size > most and isinstance(part, episub.IHave | episub.Graft):
+            yield from _halved(part, most)
         else:
             yield part, size
 
@@ -88,6 +93,19 @@ def _cut(part: IHave | IWant | IDontWant, most: int) -> Iterator[tuple[_Part, in
         yield replace(part, ids=tuple(ids)), size
 
 
+def _halved(part: episub.IHave | episub.Graft, most: int) -> Iterator[tuple[_Part, int]]:
+    size = episub_part_size(part)[2]
+    middle = len(part.ids) // 2
+    if size <= most or not middle:
+        yield part, size
+        return
+    for piece in (slice(middle), slice(middle, None)):
+        half = replace(part, ids=part.ids[piece])
+        if isinstance(half, episub.IHave) and isinstance(part, episub.IHave):
+            half = replace(half, hops=part.hops[piece])
+        yield from _halved(half, most)
+
+
 def _assembled(parts: list[_Part]) -> Rpc:
     control = Control(
         ihave=tuple(part for part in parts if isinstance(part, IHave)),
@@ -96,6 +114,7 @@ def _assembled(parts: list[_Part]) -> Rpc:
         prune=tuple(part for part in parts if isinstance(part, Prune)),
         extensions=tuple(part for part in parts if isinstance(part, Extension)),
         idontwant=tuple(part for part in parts if isinstance(part, IDontWant)),
+        episub=tuple(part for part in parts if isinstance(part, EpisubPart)),
     )
     return Rpc(
         tuple(part for part in parts if isinstance(part, Subscription)),

@@ -1,0 +1,1 @@
+"""Episub: proximity-aware epidemic broadcast trees. `router.py` is the table of contents."""

@@ -1,0 +1,146 @@
+"""What the tree remembers of messages: payloads that can be sent again, and messages known but not here.
+
+Rules (episub spec, "Broadcast State", "Multicast Tree Repair"): payloads are kept for a time; a missing message is
+marked at the first touch of the timer, asked for from the second on, each time at the next of its announcers, and
+given up after some ticks. Both are bounded; the oldest goes first. Message ids live in the shell's seen cache.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from hearsay.core.identifiers import MessageId, Micros, PeerId
+from hearsay.core.rpc import Message
+
+
+@dataclass(slots=True)
+class Kept:
+    """A message with where it came from: None for the node's own."""
+
+    message: Message
+    hops: int
+    parent: PeerId | None
+    since_us: Micros
+    answers: dict[PeerId, int] = field(default_factory=lambda: {})
+
+
+class PayloadCache:
+    __slots__ = ("_kept", "_limit", "_ttl_us")
+
+    def __init__(self, ttl_us: Micros, limit: int) -> None:
+        self._ttl_us = ttl_us
+        self._limit = limit
+        self._kept: OrderedDict[MessageId, Kept] = OrderedDict()
+
+    def put(self, message: Message, hops: int, parent: PeerId | None, now: Micros) -> None:
+        self._expire(now)
+        self._kept[message.id] = Kept(message, hops, parent, now)
+        if len(self._kept) > self._limit:
+            self._kept.popitem(last=False)
+
+    def get(self, message_id: MessageId, now: Micros) -> Kept | None:
+        kept = self._kept.get(message_id)
+        return kept if kept is not None and now - kept.since_us < self._ttl_us else None
+
+    def messages(self, now: Micros) -> list[Message]:
+        self._expire(now)
+        return [kept.message for kept in self._kept.values()]
+
+    def forget_peer(self, peer: PeerId) -> None:
+        for kept in self._kept.values():
+            kept.answers.pop(peer, None)
+
+    def counts_for(self, peer: PeerId) -> bool:
+        return any(peer in kept.answers for kept in self._kept.values())
+
+    def __contains__(self, message_id: MessageId) -> bool:
+        return message_id in self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def _expire(self, now: Micros) -> None:
+        while self._kept:
+            oldest = next(iter(self._kept.values()))
+            if now - oldest.since_us < self._ttl_us:
+                return
+            self._kept.popitem(last=False)
+
+
+@dataclass(slots=True)
+class Missing:
+    """A message that others announced: who, in the order we heard of it, and from how many hops."""
+
+    announcers: list[tuple[PeerId, int]]
+    touches: int = 0
+
+    def due(self, attempts: int) -> bool:
+        """Whether this touch calls for a GRAFT."""
+        return 2 <= self.touches <= attempts + 1
+
+    @property
+    def turn(self) -> PeerId:
+        """The announcer to ask now."""
+        return self.announcers[(self.touches - 2) % len(self.announcers)][0]
+
+
+class MissingList:
+    __slots__ = ("_limit", "_max_announcers", "entries")
+
+    def __init__(self, limit: int, max_announcers: int) -> None:
+        self._limit = limit
+        self._max_announcers = max_announcers
+        self.entries: OrderedDict[MessageId, Missing] = OrderedDict()
+
+    def announce(self, message_id: MessageId, peer: PeerId, hops: int) -> None:
+        entry = self.entries.get(message_id)
+        if entry is None:
+            self.entries[message_id] = Missing([(peer, hops)])
+            if len(self.entries) > self._limit:
+                self.entries.popitem(last=False)
+        elif len(entry.announcers) < self._max_announcers and all(known != peer for known, _ in entry.announcers):
+            entry.announcers.append((peer, hops))
+
+    def arrived(self, message_id: MessageId) -> Missing | None:
+        return self.entries.pop(message_id, None)
+
+    def touch(self, attempts: int) -> dict[PeerId, list[MessageId]]:
+        """One tick: whom to ask for what. What was asked for often enough is given up.
+
+        Who is asked for one message is asked for all it announced that are due (the seed's piggybacking).
+        """
+        due: dict[MessageId, Missing] = {}
+        for message_id in list(self.entries):
+            entry = self.entries[message_id]
+            entry.touches += 1
+            if entry.touches > attempts + 1:
+                del self.entries[message_id]
+            elif entry.due(attempts):
+                due[message_id] = entry
+        asks: dict[PeerId, list[MessageId]] = {}
+        for message_id, entry in due.items():
+            if any(message_id in ids for ids in asks.values()):
+                continue
+            peer = entry.turn
+            wanted = asks.setdefault(peer, [])
+            asked = {known for ids in asks.values() for known in ids}
+            wanted += [
+                other
+                for other, known in due.items()
+                if other not in asked and (other == message_id or any(peer == one for one, _ in known.announcers))
+            ]
+        return asks
+
+    def forget_peer(self, peer: PeerId) -> None:
+        for message_id in list(self.entries):
+            entry = self.entries[message_id]
+            entry.announcers = [known for known in entry.announcers if known[0] != peer]
+            if not entry.announcers:
+                del self.entries[message_id]
+
+    def mentions(self, peer: PeerId) -> bool:
+        return any(peer == known for entry in self.entries.values() for known, _ in entry.announcers)
+
+    def __len__(self) -> int:
+        return len(self.entries)

@@ -1,0 +1,181 @@
+"""Connections on demand: the router says whom it must meet, this dials, waits, and hangs up what nobody needs.
+
+Rules (episub spec, "Joining the Overlay", "Passive View Management"):
+
+* `meet` runs `ready` when the peer is connected and known to be in the topic, or `failed` when the dial fails, the
+  connection breaks, or neither happens in time.
+* A connection is kept as long as somebody holds it, and `idle_ms` after that or after the last errand; then it is
+  closed.
+* At most `max_dials` dials are under way; what is beyond fails at once.
+* Only connections to peers that speak episub are managed; those that flood are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hearsay.core.actions import Dial, Disconnect, Ping
+from hearsay.core.episub.agenda import Agenda, Task
+from hearsay.core.episub.parameters import EpisubParameters
+from hearsay.core.identifiers import Micros, PeerId, TopicId
+from hearsay.core.peers import ConnectedPeer
+from hearsay.core.shell import Router
+
+
+@dataclass(frozen=True, slots=True)
+class _Errand:
+    topic: TopicId
+    ready: Callable[[], None]
+    failed: Callable[[], None]
+    due: Micros
+
+
+class Connections:
+    __slots__ = ("_agenda", "_dialling", "_errands", "_going", "_held", "_idle", "_parameters", "_pinging", "_shell")
+
+    def __init__(self, shell: Router, parameters: EpisubParameters, agenda: Agenda) -> None:
+        self._shell = shell
+        self._parameters = parameters
+        self._agenda = agenda
+        self._errands: dict[PeerId, list[_Errand]] = {}
+        self._dialling: set[PeerId] = set()
+        self._held: dict[PeerId, set[object]] = {}
+        self._idle: dict[PeerId, Micros] = {}
+        self._pinging: set[PeerId] = set()
+        self._going: PeerId | None = None
+
+    def meet(self, peer: PeerId, topic: TopicId, ready: Callable[[], None], failed: Callable[[], None]) -> None:
+        shell = self._shell
+        connected = shell.connected.get(peer) if peer != self._going else None
+        if peer == shell.node or (connected is not None and not connected.native):
+            failed()
+            return
+        if connected is not None and topic in connected.topics:
+            self._idle.pop(peer, None)
+            ready()
+            self._review(peer)
+            return
+        if connected is None and peer not in self._dialling:
+            if len(self._dialling) >= self._parameters.max_dials:
+                failed()
+                return
+            self._dialling.add(peer)
+            shell.actions.append(Dial(peer))
+        due = shell.now + self._parameters.reply_timeout_ms * 1000
+        self._errands.setdefault(peer, []).append(_Errand(topic, ready, failed, due))
+        self._agenda.set_earliest(Task.SWEEP, None, due)
+
+    def ping(self, peer: PeerId) -> None:
+        """Measure the round-trip time to a connected peer."""
+        if peer in self._shell.connected and peer not in self._pinging and peer != self._going:
+            self._pinging.add(peer)
+            self._shell.actions.append(Ping(peer))
+
+    def measured(self, peer: PeerId) -> None:
+        self._pinging.discard(peer)
+
+    def hold(self, peer: PeerId, why: object) -> None:
+        """Keep a connection until it is released."""
+        self._held.setdefault(peer, set()).add(why)
+        self._idle.pop(peer, None)
+
+    def release(self, peer: PeerId, why: object) -> None:
+        reasons = self._held.get(peer)
+        if reasons is not None:
+            reasons.discard(why)
+            if not reasons:
+                del self._held[peer]
+        self._review(peer)
+
+    def connected(self, peer: ConnectedPeer) -> None:
+        self._dialling.discard(peer.id)
+        for topic in sorted(peer.topics):
+            self.subscribed(peer.id, topic)
+        if not peer.native:
+            self._fail(peer.id)
+        self._review(peer.id)
+
+    def subscribed(self, peer: PeerId, topic: TopicId) -> None:
+        """A connected peer is in a topic: what waited for that can be done."""
+        waiting = self._errands.pop(peer, None)
+        if waiting is None:
+            return
+        later = [errand for errand in waiting if errand.topic != topic]
+        if later:
+            self._errands[peer] = later
+        for errand in waiting:
+            if errand.topic == topic:
+                errand.ready()
+        self._review(peer)
+
+    def dial_failed(self, peer: PeerId) -> None:
+        self._dialling.discard(peer)
+        if peer not in self._shell.connected:
+            self._fail(peer)
+
+    def losing(self, peer: PeerId | None) -> None:
+        """The connection of this peer is about to be forgotten: it is as good as gone."""
+        self._going = peer
+
+    def lost(self, peer: PeerId) -> None:
+        """The connection broke; the holders are told by others."""
+        self._held.pop(peer, None)
+        self._idle.pop(peer, None)
+        self._pinging.discard(peer)
+        self._fail(peer)
+
+    def forget_topic(self, topic: TopicId) -> None:
+        """We left a topic: whoever was to be met for it need not be any more."""
+        for peer in list(self._errands):
+            others = [errand for errand in self._errands[peer] if errand.topic != topic]
+            if others:
+                self._errands[peer] = others
+            else:
+                del self._errands[peer]
+                self._review(peer)
+
+    def sweep(self) -> None:
+        """Give up what waited too long, hang up what was idle too long."""
+        now = self._shell.now
+        for peer in list(self._errands):
+            waiting = self._errands.get(peer, [])
+            overdue = [errand for errand in waiting if errand.due <= now]
+            if overdue:
+                kept = [errand for errand in waiting if errand.due > now]
+                if kept:
+                    self._errands[peer] = kept
+                else:
+                    del self._errands[peer]
+                    self._review(peer)
+                for errand in overdue:
+                    errand.failed()
+        for peer in [peer for peer, due in self._idle.items() if due <= now]:
+            del self._idle[peer]
+            if peer in self._shell.connected:
+                self._shell.actions.append(Disconnect(peer))
+        self._arm()
+
+    def waiting_for(self) -> int:
+        """Peers that are being met."""
+        return len(self._errands)
+
+    def _fail(self, peer: PeerId) -> None:
+        for errand in self._errands.pop(peer, ()):
+            errand.failed()
+
+    def _review(self, peer: PeerId) -> None:
+        connected = self._shell.connected.get(peer)
+        if connected is None or not connected.native:
+            return
+        if peer in self._held or peer in self._errands:
+            self._idle.pop(peer, None)
+        elif peer not in self._idle:
+            self._idle[peer] = due = self._shell.now + self._parameters.idle_ms * 1000
+            self._agenda.set_earliest(Task.SWEEP, None, due)
+
+    def _arm(self) -> None:
+        due = [errand.due for errands in self._errands.values() for errand in errands]
+        due += self._idle.values()
+        if due:
+            self._agenda.set_earliest(Task.SWEEP, None, min(due))

@@ -1,0 +1,237 @@
+"""Joining the overlay: contacts, GETNODES, JOIN walks and FORWARDJOIN.
+
+Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4.2):
+
+* Contacts come from discovery. A contact is asked for nodes; its answer, and it, are the first passive list. If no
+  contact answers, discovery is asked again.
+* Who is in the overlay asks discovery now and then too, and takes the answer into the passive list: two halves that
+  were apart longer than their lists remember each other find together again. The seed does not say how else.
+* JOIN goes to C_rand random nodes of that list. Who gets a JOIN accepts it if it has room or the TTL is 0 and a
+  connection to the joiner can be opened; otherwise it passes it on with a smaller TTL. The seed opens the connection
+  first; here it is opened only when the JOIN would be accepted, which comes to the same with fewer connections.
+* Who accepts sends the joiner a NEIGHBOR and a FORWARDJOIN to a random neighbour; those on its walk remember the
+  joiner.
+* A JOIN without an answer is tried at another node with a TTL one lower; at 0 the node that gets it accepts over the
+  very connection, which serves joiners behind a NAT.
+* HyParView: one JOIN to one contact, which accepts always and sends FORWARDJOIN to all its neighbours; where that
+  walk ends the joiner becomes a neighbour, at TTL PRWL a passive entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hearsay.core.actions import FindContacts
+from hearsay.core.episub.context import Context
+from hearsay.core.episub.neighbours import Neighbours
+from hearsay.core.episub.parameters import Overlay
+from hearsay.core.episub.parts import ForwardJoin, GetNodes, Join, Nodes
+from hearsay.core.identifiers import Micros, PeerId
+from hearsay.core.randomness import Purpose, key_of
+
+CONTACTS = 3
+"""Contacts to ask for nodes at one time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    ttl: int
+    due: Micros
+
+
+class Joining:
+    __slots__ = ("_asked", "_attempts", "_connections", "_context", "_looking_until", "_neighbours", "_parameters",
+                 "_shell", "_sizing", "_topic", "_views")  # fmt: skip
+
+    def __init__(self, context: Context, neighbours: Neighbours) -> None:
+        self._context = context
+        self._shell = context.shell
+        self._parameters = context.parameters
+        self._topic = context.topic
+        self._views = context.views
+        self._sizing = context.sizing
+        self._connections = context.connections
+        self._neighbours = neighbours
+        self._looking_until: Micros = 0
+        self._asked: dict[PeerId, Micros] = {}
+        """Whom we asked for nodes, and until when an answer is waited for. Nobody else's is wanted."""
+        self._attempts: dict[PeerId, _Attempt] = {}
+
+    @property
+    def attempts(self) -> int:
+        """JOINs that may still bring a random link."""
+        return len(self._attempts)
+
+    @property
+    def under_way(self) -> bool:
+        return bool(self._attempts or self._asked) or self._shell.now < self._looking_until
+
+    def find_contacts(self) -> None:
+        """Ask discovery, unless it was asked just now."""
+        if not self.under_way:
+            self._looking_until = self._context.reply_due()
+            self._shell.actions.append(FindContacts(self._topic, 2 * CONTACTS))
+
+    def contacts_found(self, peers: tuple[PeerId, ...]) -> None:
+        self._looking_until = 0
+        others = sorted(set(peers[: self._parameters.max_peers_per_part]) - {self._shell.node})
+        if self._views.active:
+            for peer in others:
+                self._views.add_passive(peer)
+            return
+        for peer in self._views.some(Purpose.CONTACT, others, CONTACTS):
+            self.ask_for_nodes(peer)
+
+    def ask_for_nodes(self, peer: PeerId) -> None:
+        if peer in self._asked:
+            return
+        self._asked[peer] = self._context.reply_due()
+        self._connections.hold(peer, (self._topic, "nodes"))
+        self._connections.meet(
+            peer,
+            self._topic,
+            lambda: self._shell.outbox.episub(peer, GetNodes(self._topic)),
+            lambda: self.lost(peer),
+        )
+
+    def on_get_nodes(self, sender: PeerId) -> None:
+        """Mostly passive nodes, as the seed says; a young list is filled up with neighbours."""
+        views = self._views
+        limit = min(self._parameters.max_peers_per_part, self._sizing.passive_size)
+        passive = [peer for peer in sorted(views.passive) if peer != sender]
+        shown = views.some(Purpose.NODES, passive, limit, key_of(sender))
+        shown += views.neighbours(sender)[: limit - len(shown)]
+        self._shell.outbox.episub(sender, Nodes(self._topic, tuple(sorted(shown)), self._parameters.join_ttl))
+
+    def on_nodes(self, sender: PeerId, part: Nodes) -> None:
+        if sender not in self._asked:
+            return
+        for peer in sorted(set(part.peers[: self._parameters.max_peers_per_part])):
+            self._views.add_passive(peer)
+        self._views.add_passive(sender)
+        ttl = max(0, min(part.ttl, self._parameters.join_ttl))
+        if self._parameters.overlay is Overlay.HYPARVIEW:
+            if not self._views.active and not self._attempts:
+                self._join_at(sender, ttl)
+        else:
+            wanted = self._parameters.random_links - len(self._views.active) - len(self._attempts)
+            others = [peer for peer in sorted(self._views.passive) if peer not in self._attempts]
+            for peer in self._views.some(Purpose.JOIN_AT, others, wanted):
+                self._join_at(peer, ttl)
+        self._release(sender)
+
+    def accepted(self) -> None:
+        """A new neighbour: one attempt less, and none when there are enough."""
+        if self._attempts:
+            del self._attempts[min(self._attempts, key=lambda peer: (self._attempts[peer].due, key_of(peer)))]
+        if self._views.random_links >= self._parameters.random_links:
+            self._attempts.clear()
+
+    def expire(self) -> None:
+        """JOINs without an answer are tried elsewhere with a lower TTL."""
+        now = self._shell.now
+        overdue = sorted(peer for peer, attempt in self._attempts.items() if attempt.due <= now)
+        failed = [self._attempts.pop(peer) for peer in overdue]
+        for peer, attempt in zip(overdue, failed, strict=True):
+            self._join_elsewhere(peer, attempt.ttl)
+        for peer in sorted(peer for peer, due in self._asked.items() if due <= now):
+            self._release(peer)
+
+    def dues(self) -> Iterator[Micros]:
+        """When `expire` has something to do."""
+        yield from self._asked.values()
+        yield from (attempt.due for attempt in self._attempts.values())
+        if self._looking_until > self._shell.now:
+            yield self._looking_until
+
+    def lost(self, peer: PeerId) -> None:
+        """A contact or a starting node cannot be reached."""
+        self._release(peer)
+        attempt = self._attempts.pop(peer, None)
+        if attempt is not None:
+            self._join_elsewhere(peer, attempt.ttl)
+
+    def on_join(self, sender: PeerId, part: Join) -> None:
+        part = Join(self._topic, part.peer, max(0, min(part.ttl, self._parameters.join_ttl)), part.sequence)
+        if part.peer == self._shell.node:
+            return
+        if self._parameters.overlay is Overlay.HYPARVIEW:
+            if part.peer == sender:
+                self._take_in(part)
+            return
+        onward = self._views.neighbours(part.peer, sender)
+        room = len(self._views.active) < self._sizing.active_size and part.peer not in self._views.active
+        if room or part.ttl == 0 or not onward:
+            self._connections.meet(
+                part.peer, self._topic, lambda: self._take_in(part), lambda: self._pass_on(sender, part)
+            )
+        else:
+            self._pass_on(sender, part)
+
+    def on_forward_join(self, sender: PeerId, part: ForwardJoin) -> None:
+        ttl = max(0, min(part.ttl, self._parameters.join_ttl))
+        joiner = part.peer
+        if joiner == self._shell.node:
+            return
+        onward = self._views.neighbours(joiner, sender)
+        if self._parameters.overlay is Overlay.HYPARVIEW:
+            if (ttl == 0 or not onward) and joiner not in self._views.active:
+                self._connections.meet(
+                    joiner, self._topic, lambda: self._link(joiner), lambda: self._views.add_passive(joiner)
+                )
+                return
+            if ttl == self._parameters.passive_ttl:
+                self._views.add_passive(joiner)
+        else:
+            self._views.add_passive(joiner)
+        if ttl > 0 and onward:
+            target = self._views.choose(Purpose.FORWARD_JOIN, onward, key_of(joiner), part.sequence)
+            self._shell.outbox.episub(target, ForwardJoin(self._topic, joiner, ttl - 1, part.sequence))
+
+    def stop(self) -> None:
+        for peer in sorted(self._asked):
+            self._release(peer)
+        self._attempts.clear()
+
+    def _join_at(self, peer: PeerId, ttl: int) -> None:
+        self._attempts[peer] = _Attempt(ttl, self._context.reply_due())
+        part = Join(self._topic, self._shell.node, ttl, self._context.next_sequence())
+        self._connections.meet(
+            peer, self._topic, lambda: self._shell.outbox.episub(peer, part), lambda: self._start_is_gone(peer)
+        )
+
+    def _start_is_gone(self, peer: PeerId) -> None:
+        self._views.remove_passive(peer)
+        self.lost(peer)
+
+    def _join_elsewhere(self, failed: PeerId, ttl: int) -> None:
+        short = self._views.random_links + len(self._attempts) < self._parameters.random_links
+        others = [peer for peer in sorted(self._views.passive) if peer != failed and peer not in self._attempts]
+        if short and others and ttl > 0:
+            self._join_at(self._views.choose(Purpose.JOIN_AT, others, key_of(failed), ttl), ttl - 1)
+
+    def _take_in(self, part: Join) -> None:
+        joiner = part.peer
+        if not self._neighbours.take_in(joiner, random=True):
+            return
+        others = self._views.neighbours(joiner)
+        ttl = self._parameters.join_ttl
+        if self._parameters.overlay is not Overlay.HYPARVIEW and others:
+            others = [self._views.choose(Purpose.FORWARD_JOIN, others, key_of(joiner), part.sequence)]
+        for peer in others:
+            self._shell.outbox.episub(peer, ForwardJoin(self._topic, joiner, ttl, part.sequence))
+
+    def _link(self, joiner: PeerId) -> None:
+        self._neighbours.take_in(joiner, random=True)
+
+    def _pass_on(self, sender: PeerId, part: Join) -> None:
+        onward = self._views.neighbours(part.peer, sender)
+        if part.ttl > 0 and onward:
+            target = self._views.choose(Purpose.JOIN_WALK, onward, key_of(part.peer), part.sequence)
+            self._shell.outbox.episub(target, Join(self._topic, part.peer, part.ttl - 1, part.sequence))
+
+    def _release(self, peer: PeerId) -> None:
+        if peer in self._asked:
+            del self._asked[peer]
+            self._connections.release(peer, (self._topic, "nodes"))

@@ -1,0 +1,317 @@
+"""The membership of one topic: who the neighbours are, and who else is known.
+
+It *has* views, links, a way in, upkeep, shuffles and probes; this file tells each part and alarm where to go. The
+broadcast hears of it through `NeighborListener` alone, so either can be used without the other.
+
+`FixedOverlay` is the other membership: neighbours are simply the connected peers that are in the topic.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from hearsay.core.actions import NeighborDown, NeighborUp
+from hearsay.core.episub.agenda import Agenda, Task
+from hearsay.core.episub.connections import Connections
+from hearsay.core.episub.context import Context
+from hearsay.core.episub.joining import Joining
+from hearsay.core.episub.neighbours import Neighbours
+from hearsay.core.episub.parameters import EpisubParameters, LeaveBy, Overlay
+from hearsay.core.episub.parts import (
+    Disconnect,
+    EpisubPart,
+    ForwardJoin,
+    GetNodes,
+    Join,
+    Leave,
+    Neighbor,
+    Nodes,
+    Role,
+    Shuffle,
+    ShuffleReply,
+    Topics,
+)
+from hearsay.core.episub.probing import Probing
+from hearsay.core.episub.shuffling import Shuffling
+from hearsay.core.episub.sizing import Sizing
+from hearsay.core.episub.upkeep import Upkeep
+from hearsay.core.episub.views import NeighborListener, Views
+from hearsay.core.identifiers import Micros, PeerId, TopicId
+from hearsay.core.peers import ConnectedPeer
+from hearsay.core.randomness import Purpose, below
+from hearsay.core.rpc import Rpc
+from hearsay.core.shell import Router
+
+_LEAVES_REMEMBERED = 1024
+
+
+class Membership(Protocol):
+    """What a router needs of a topic's membership."""
+
+    def active(self) -> Iterable[PeerId]: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def peer_subscribed(self, peer: ConnectedPeer) -> None: ...
+
+    def peer_lost(self, peer: PeerId) -> None: ...
+
+    def told_as_neighbour(self, peer: PeerId) -> None: ...
+
+
+class FixedOverlay:
+    """Neighbours are those who are connected and subscribed; nothing is managed."""
+
+    __slots__ = ("_active", "_listener", "_shell", "_topic")
+
+    def __init__(self, shell: Router, topic: TopicId, listener: NeighborListener) -> None:
+        self._shell = shell
+        self._topic = topic
+        self._listener = listener
+        self._active: set[PeerId] = set()
+
+    def active(self) -> set[PeerId]:
+        return self._active
+
+    def start(self) -> None:
+        for peer in self._shell.peers.in_topic(self._topic).native:
+            self._up(peer)
+
+    def stop(self) -> None:
+        for peer in sorted(self._active):
+            self.peer_lost(peer)
+
+    def peer_subscribed(self, peer: ConnectedPeer) -> None:
+        self._up(peer.id)
+
+    def peer_lost(self, peer: PeerId) -> None:
+        if peer in self._active:
+            self._active.remove(peer)
+            self._shell.actions.append(NeighborDown(self._topic, peer))
+            self._listener.neighbor_down(self._topic, peer)
+
+    def told_as_neighbour(self, peer: PeerId) -> None:
+        """Both ends see the same connection; what comes early or late is no matter."""
+
+    def _up(self, peer: PeerId) -> None:
+        if peer not in self._active:
+            self._active.add(peer)
+            self._shell.actions.append(NeighborUp(self._topic, peer))
+            self._listener.neighbor_up(self._topic, peer)
+
+
+class ManagedOverlay:
+    """HyParView's views as the seed reworks them, or as published."""
+
+    def __init__(
+        self,
+        shell: Router,
+        parameters: EpisubParameters,
+        topic: TopicId,
+        connections: Connections,
+        agenda: Agenda,
+        listener: NeighborListener,
+    ) -> None:
+        sizing = Sizing(parameters, shell.key)
+        views = Views(shell, topic, sizing.passive_size, listener)
+        self._shell = shell
+        self._parameters = parameters
+        self._agenda = agenda
+        self._context = Context(shell, parameters, topic, views, sizing, connections, agenda)
+        self.topic = topic
+        self.views = views
+        self.sizing = sizing
+        self.upkeep = Upkeep(self._context)
+        self.neighbours = Neighbours(self._context, self.upkeep.refused)
+        self.joining = Joining(self._context, self.neighbours)
+        self.upkeep.attach(self.neighbours, self.joining)
+        self.shuffling = Shuffling(self._context)
+        self.probing = Probing(self._context)
+        self._leaves: OrderedDict[tuple[PeerId, int], None] = OrderedDict()
+        self._unsaid: set[PeerId] = set()
+        """Peers whose DISCONNECT did not leave."""
+
+    def active(self) -> Iterable[PeerId]:
+        return self.views.active
+
+    def start(self) -> None:
+        self.joining.find_contacts()
+        parameters = self._parameters
+        self._next(Task.STABILISE, parameters.stabilise_min_ms, parameters.stabilise_max_ms)
+        self._next(Task.SHUFFLE, 0, parameters.shuffle_interval_ms)
+        if self._probes:
+            self._next(Task.PROBE, 0, parameters.probe_interval_ms)
+        if parameters.contacts_interval_ms:
+            self._next(Task.CONTACTS, parameters.contacts_interval_ms // 2, parameters.contacts_interval_ms)
+
+    def stop(self) -> None:
+        """Leave the overlay."""
+        goodbye: EpisubPart = Disconnect(self.topic, refused=False)
+        if self._parameters.leave_by is LeaveBy.LEAVE:
+            sequence = self._context.next_sequence()
+            goodbye = Leave(self.topic, self._shell.node, self._parameters.leave_ttl, sequence)
+        for peer in self.views.neighbours():
+            self.neighbours.drop(peer, remember=False)
+            self._shell.outbox.episub(peer, goodbye)
+        for peer in sorted(self.views.passive):
+            self.views.remove_passive(peer)
+        self.neighbours.stop()
+        self.joining.stop()
+        self._context.connections.forget_topic(self.topic)
+        self._agenda.clear_topic(self.topic)
+
+    def ring(self, task: Task) -> None:
+        """An alarm of this topic."""
+        parameters = self._parameters
+        match task:
+            case Task.EXPIRE:
+                self._expire()
+            case Task.STABILISE:
+                self._next(task, parameters.stabilise_min_ms, parameters.stabilise_max_ms)
+                self._say_again()
+                self.upkeep.round()
+            case Task.SHUFFLE:
+                interval_ms = parameters.shuffle_interval_ms
+                self._next(task, interval_ms * 3 // 4, interval_ms * 5 // 4)
+                self.shuffling.round()
+            case Task.PROBE:
+                interval_ms = parameters.probe_interval_ms
+                self._next(task, interval_ms * 3 // 4, interval_ms * 5 // 4)
+                self.probing.round(parameters.probe_count)
+            case Task.CONTACTS:
+                interval_ms = parameters.contacts_interval_ms
+                self._next(task, interval_ms * 3 // 4, interval_ms * 5 // 4)
+                self.joining.find_contacts()
+            case _:
+                raise AssertionError(f"{task} is no alarm of the membership")
+
+    def handle(self, sender: PeerId, part: EpisubPart) -> None:
+        """A part about this topic, other than the broadcast's."""
+        match part:
+            case GetNodes():
+                self.joining.on_get_nodes(sender)
+            case Nodes():
+                self.joining.on_nodes(sender, part)
+                self._measure_the_nearest()
+            case Join():
+                self.joining.on_join(sender, part)
+            case ForwardJoin():
+                self.joining.on_forward_join(sender, part)
+            case Neighbor():
+                before = len(self.views.active)
+                self.neighbours.on_neighbor(sender, part)
+                if part.role is Role.REPLY:
+                    self.upkeep.on_reply(sender, part)
+                elif part.role is Role.ACCEPT and len(self.views.active) > before:
+                    self.joining.accepted()
+            case Disconnect():
+                was_neighbour = sender in self.views.active
+                self.neighbours.on_disconnect(sender, part)
+                if was_neighbour and not part.refused:
+                    self._after_a_loss()
+            case Leave():
+                self._on_leave(sender, part)
+            case Shuffle():
+                self.shuffling.on_shuffle(sender, part)
+            case ShuffleReply():
+                self.shuffling.on_shuffle_reply(sender, part)
+            case _:
+                raise AssertionError(f"{type(part).__name__} is not the membership's")
+
+    def on_topics(self, sender: PeerId, part: Topics) -> None:
+        self.probing.on_topics(sender, part)
+
+    def measured(self, peer: PeerId, rtt_us: Micros) -> None:
+        self.views.measured(peer, rtt_us)
+        self.neighbours.measured(peer, rtt_us)
+
+    def peer_subscribed(self, peer: ConnectedPeer) -> None:
+        """Neighbours are made by agreement, not by this."""
+
+    def peer_lost(self, peer: PeerId) -> None:
+        """The connection broke, or the peer left the topic."""
+        self._unsaid.discard(peer)
+        self.joining.lost(peer)
+        if self.neighbours.lost(peer):
+            self.upkeep.grow()
+
+    def told_as_neighbour(self, peer: PeerId) -> None:
+        self.neighbours.told_as_neighbour(peer)
+
+    def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
+        """A link whose ACCEPT did not leave is none; a DISCONNECT is said again."""
+        if rpc.control is None:
+            return
+        for part in rpc.control.episub:
+            if isinstance(part, Neighbor) and part.topic == self.topic and part.role is Role.ACCEPT:
+                if peer in self.views.active:
+                    self.neighbours.drop(peer, remember=True)
+                    self._unsaid.add(peer)
+            elif isinstance(part, Disconnect | Leave) and part.topic == self.topic:
+                self._unsaid.add(peer)
+
+    def _say_again(self) -> None:
+        for peer in sorted(self._unsaid):
+            if peer in self._shell.connected and peer not in self.views.active:
+                self._shell.outbox.episub(peer, Disconnect(self.topic, refused=False))
+        self._unsaid.clear()
+
+    def _on_leave(self, sender: PeerId, part: Leave) -> None:
+        """Only the leaver itself ends a link; others' word cleans the passive list."""
+        known = (part.source, part.sequence)
+        if part.source == self._shell.node or known in self._leaves:
+            return
+        self._leaves[known] = None
+        if len(self._leaves) > _LEAVES_REMEMBERED:
+            self._leaves.popitem(last=False)
+        removed = self.views.remove_passive(part.source)
+        if sender == part.source:
+            removed = True  # by the UNSUBSCRIBE of the same RPC, if not here
+            if sender in self.views.active:
+                self.neighbours.drop(sender, remember=False)
+                self._after_a_loss()
+        ttl = max(0, min(part.ttl, self._parameters.leave_ttl))
+        if removed or ttl > 0:
+            onward = Leave(self.topic, part.source, max(0, ttl - 1), part.sequence)
+            for peer in self.views.neighbours(part.source, sender):
+                self._shell.outbox.episub(peer, onward)
+
+    def _after_a_loss(self) -> None:
+        """A neighbour went in good order: replace it now if links are scarce, else at the next round."""
+        scarce = self.views.random_links < self._parameters.random_links
+        if scarce or self._parameters.overlay is Overlay.HYPARVIEW:
+            self.upkeep.grow()
+
+    def _measure_the_nearest(self) -> None:
+        """The seed fills the list with the nearest subscribers: measure some of those just learnt."""
+        if len(self.views.active) < self.sizing.active_size and self._parameters.overlay is Overlay.EPISUB:
+            self.probing.round(2 * self._parameters.near_links)
+
+    def _expire(self) -> None:
+        self.neighbours.expire()
+        self.joining.expire()
+        self.shuffling.expire()
+        if not self.views.active:
+            self.upkeep.grow()
+        dues = [*self.neighbours.dues(), *self.joining.dues(), *self.shuffling.dues()]
+        if dues:
+            self._agenda.set_earliest(Task.EXPIRE, self.topic, max(min(dues), self._shell.now + 1))
+
+    @property
+    def _probes(self) -> bool:
+        return self._parameters.overlay is Overlay.EPISUB and self._parameters.probe_count > 0
+
+    def _next(self, task: Task, low_ms: int, high_ms: int) -> None:
+        """Set an alarm after a random part of a second, or so."""
+        draw = self._shell.draw(Purpose.PERIOD, self.topic, task, self._shell.now)
+        span_us = max(1, (high_ms - low_ms) * 1000)
+        self._agenda.set(task, self.topic, self._shell.now + max(1, low_ms * 1000 + below(draw, span_us)))
+
+
+def managed(memberships: Iterable[Membership]) -> Iterator[ManagedOverlay]:
+    """Those that manage their neighbours themselves."""
+    return (membership for membership in memberships if isinstance(membership, ManagedOverlay))

@@ -1,0 +1,247 @@
+"""Links of the active list: NEIGHBOR with its four rules, and DISCONNECT.
+
+Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4.2–4.3):
+
+* A NEIGHBOR request to Q is granted if Q has room; else, as a random link, if the asker has fewer than C_rand random
+  ones; else, as a near link, if the asker is closer than one of Q's near neighbours by alpha, which then gives way,
+  provided Q has enough links; else it is refused. For the third rule Q measures the RTT first.
+* HyParView grants low-priority requests if there is room, and one of a peer without any link always; a random
+  neighbour then gives way.
+* Q adds the asker and says ACCEPT; who gets an ACCEPT adds the sender. A refusal is a DISCONNECT marked as such: it
+  answers a request and never undoes a link that was made meanwhile the other way round.
+* Whoever treats us as a neighbour while we do not is told DISCONNECT (`told_as_neighbour`), so that a lost part never
+  leaves a lasting one-sided link.
+* An own request that is still open is a reason to grant one of the same peer: two that ask each other are linked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from hearsay.core.episub.context import Context
+from hearsay.core.episub.parameters import Overlay
+from hearsay.core.episub.parts import Disconnect, Neighbor, Role
+from hearsay.core.identifiers import Micros, PeerId
+from hearsay.core.randomness import Purpose
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    random: bool
+    replaces: PeerId | None
+    due: Micros | None
+    """None while the peer is being met."""
+
+
+class Neighbours:
+    __slots__ = ("_connections", "_context", "_judging", "_on_refusal", "_parameters", "_shell", "_sizing", "_topic",
+                 "_views", "requests")  # fmt: skip
+
+    def __init__(self, context: Context, on_refusal: Callable[[PeerId], None]) -> None:
+        self._context = context
+        self._shell = context.shell
+        self._parameters = context.parameters
+        self._views = context.views
+        self._sizing = context.sizing
+        self._topic = context.topic
+        self._connections = context.connections
+        self._on_refusal = on_refusal
+        self.requests: dict[PeerId, _Request] = {}
+        """Whom we asked, until they answer or the time is up."""
+        self._judging: dict[PeerId, Micros] = {}
+        """Who asked us and is being measured, with the time by which that must be done."""
+
+    def request(self, peer: PeerId, random: bool, replaces: PeerId | None = None) -> None:
+        """Ask a peer to become a neighbour."""
+        self.requests[peer] = _Request(random, replaces, None)
+        self._connections.hold(peer, (self._topic, "request"))
+        self._connections.meet(
+            peer, self._topic, lambda: self._ask(peer), lambda: self._request_failed(peer, forget=True)
+        )
+
+    def on_neighbor(self, sender: PeerId, part: Neighbor) -> None:
+        match part.role:
+            case Role.REQUEST:
+                self._judge(sender, part)
+            case Role.ACCEPT:
+                self._accepted(sender, part)
+            case Role.QUERY:
+                if sender in self._views.active:
+                    self._say(sender, Role.REPLY, False, tuple(self._views.neighbours(sender)))
+                else:
+                    self.told_as_neighbour(sender)
+            case Role.REPLY:
+                pass  # the stabilisation takes these
+
+    def on_disconnect(self, sender: PeerId, part: Disconnect) -> None:
+        if part.refused:
+            self._request_failed(sender, forget=False)
+        elif sender in self._views.active:
+            self.drop(sender, remember=True)
+
+    def take_in(self, peer: PeerId, random: bool) -> bool:
+        """Make a connected peer a neighbour and tell it; False when the limit is reached."""
+        if peer not in self._views.active:
+            if not self._make_room():
+                return False
+            self._add(peer, random)
+        self._say(peer, Role.ACCEPT, random)
+        return True
+
+    def evict(self, peer: PeerId) -> None:
+        """Drop a neighbour and tell it."""
+        self.drop(peer, remember=True)
+        self._shell.outbox.episub(peer, Disconnect(self._topic, refused=False))
+
+    def drop(self, peer: PeerId, remember: bool) -> None:
+        """A neighbour is one no more."""
+        self._views.remove_active(peer, remember)
+        self._connections.release(peer, (self._topic, "link"))
+
+    def query(self, peer: PeerId) -> None:
+        """Ask a neighbour for its active list."""
+        self._say(peer, Role.QUERY, False)
+
+    def measured(self, peer: PeerId, rtt_us: Micros) -> None:
+        """The RTT of somebody who may be asking: the third rule."""
+        if self._judging.pop(peer, None) is None:
+            return
+        self._connections.release(peer, (self._topic, "judging"))
+        views = self._views
+        if peer in views.active:
+            return
+        near = [other for other in views.by_rtt(views.active) if not views.active[other].random]
+        if near and self._sizing.enough(len(views.active)) and self.closer(rtt_us, near[-1]):
+            self.evict(near[-1])
+            self.take_in(peer, random=False)
+        else:
+            self._refuse(peer)
+
+    def closer(self, rtt_us: Micros, near: PeerId) -> bool:
+        """Whether an RTT is below that of a near neighbour by the factor alpha."""
+        other_us = self._views.active[near].rtt_us
+        return other_us is not None and rtt_us * 100 < other_us * self._parameters.alpha_percent
+
+    def told_as_neighbour(self, peer: PeerId) -> None:
+        """A peer that is no neighbour behaves like one."""
+        if peer not in self.requests:
+            self._shell.outbox.episub(peer, Disconnect(self._topic, refused=False))
+
+    def lost(self, peer: PeerId) -> bool:
+        """The connection is gone, or the peer is out of the topic; True when it was a neighbour."""
+        if self._judging.pop(peer, None) is not None:
+            self._connections.release(peer, (self._topic, "judging"))
+        was_neighbour = peer in self._views.active
+        if was_neighbour:
+            self.drop(peer, remember=False)
+        self._request_failed(peer, forget=True)
+        return was_neighbour
+
+    def expire(self) -> None:
+        """Forget requests without an answer."""
+        now = self._shell.now
+        asked = {peer: request.due for peer, request in self.requests.items() if request.due is not None}
+        for peer in sorted(peer for peer, due in asked.items() if due <= now):
+            self._request_failed(peer, forget=False)
+        for peer in sorted(peer for peer, due in self._judging.items() if due <= now):
+            del self._judging[peer]
+            self._connections.release(peer, (self._topic, "judging"))
+            self._refuse(peer)
+
+    def dues(self) -> Iterator[Micros]:
+        """When `expire` has something to do."""
+        yield from (request.due for request in self.requests.values() if request.due is not None)
+        yield from self._judging.values()
+
+    def stop(self) -> None:
+        for peer in list(self.requests):
+            self._connections.release(peer, (self._topic, "request"))
+        for peer in list(self._judging):
+            self._connections.release(peer, (self._topic, "judging"))
+        self.requests.clear()
+        self._judging.clear()
+
+    def _ask(self, peer: PeerId) -> None:
+        request = self.requests.get(peer)
+        if request is None:
+            return
+        if peer in self._views.active:
+            self._finish(peer)
+        else:
+            self.requests[peer] = replace(request, due=self._context.reply_due())
+            self._say(peer, Role.REQUEST, request.random)
+
+    def _judge(self, sender: PeerId, part: Neighbor) -> None:
+        views = self._views
+        wanted = sender in views.active or sender in self.requests
+        if wanted or len(views.active) < self._sizing.active_size:
+            self._grant(sender, part.random)
+        elif self._parameters.overlay is Overlay.HYPARVIEW:
+            if part.links == 0:
+                self._grant(sender, random=True)
+            else:
+                self._refuse(sender)
+        elif part.random_links < self._parameters.random_links:
+            self._grant(sender, random=True)
+        elif self._parameters.near_links and sender not in self._judging:
+            self._judging[sender] = self._context.reply_due()
+            self._connections.hold(sender, (self._topic, "judging"))
+            self._connections.ping(sender)
+        else:
+            self._refuse(sender)
+
+    def _grant(self, peer: PeerId, random: bool) -> None:
+        if not self.take_in(peer, random):
+            self._refuse(peer)
+
+    def _refuse(self, peer: PeerId) -> None:
+        if peer in self._shell.connected:
+            self._shell.outbox.episub(peer, Disconnect(self._topic, refused=True))
+
+    def _accepted(self, sender: PeerId, part: Neighbor) -> None:
+        request = self.requests.get(sender)
+        self._finish(sender)
+        if sender in self._views.active:
+            return
+        if not self._make_room():
+            self._shell.outbox.episub(sender, Disconnect(self._topic, refused=False))
+            return
+        self._add(sender, part.random)
+        views = self._views
+        gives_way = request.replaces if request is not None else None
+        if gives_way in views.active and len(views.active) > self._sizing.active_size:
+            self.evict(gives_way)
+
+    def _make_room(self) -> bool:
+        """HyParView's list never exceeds its size: somebody gives way. The seed's may, up to the limit."""
+        active = self._views.active
+        if self._parameters.overlay is not Overlay.HYPARVIEW:
+            return len(active) < self._parameters.active_limit
+        if len(active) >= self._sizing.active_size:
+            self.evict(self._views.choose(Purpose.ACTIVE_EVICT, sorted(active)))
+        return True
+
+    def _add(self, peer: PeerId, random: bool) -> None:
+        self._connections.hold(peer, (self._topic, "link"))
+        self._views.add_active(peer, random)
+
+    def _finish(self, peer: PeerId) -> None:
+        if self.requests.pop(peer, None) is not None:
+            self._connections.release(peer, (self._topic, "request"))
+
+    def _request_failed(self, peer: PeerId, forget: bool) -> None:
+        if peer not in self.requests:
+            return
+        self._finish(peer)
+        if forget:
+            self._views.remove_passive(peer)
+        self._on_refusal(peer)
+
+    def _say(self, peer: PeerId, role: Role, random: bool, peers: tuple[PeerId, ...] = ()) -> None:
+        views = self._views
+        link = views.active.get(peer)
+        rtt_us = link.rtt_us if link is not None else views.passive.get(peer)
+        self._shell.outbox.episub(
+            peer, Neighbor(self._topic, role, random, len(views.active), views.random_links, rtt_us or 0, peers)
+        )

@@ -1,0 +1,219 @@
+"""Episub: a broadcast tree per topic, over neighbours that the router chooses and connects to itself.
+
+After the episub spec (vyzo, 2018), which joins Plumtree (broadcast), HyParView (membership) and GoCast (proximity).
+
+Episub *has* connections and, per topic, a membership and a tree; the hooks below read as the table of contents.
+Peers that only flood are served by flooding, as with every router. A publish in a topic that is not joined goes to
+the connected peers that are in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from hearsay.core.actions import Reason, Via
+from hearsay.core.episub.agenda import Agenda, Task
+from hearsay.core.episub.connections import Connections
+from hearsay.core.episub.membership import FixedOverlay, ManagedOverlay, Membership, managed
+from hearsay.core.episub.parameters import EpisubParameters, Overlay
+from hearsay.core.episub.parts import Disconnect, EpisubPart, GetTopics, Graft, IHave, Leave, Prune, Topics
+from hearsay.core.episub.tree import Tree
+from hearsay.core.events import ContactsFound, DialFailed, RoundTripMeasured
+from hearsay.core.identifiers import MessageId, PeerId, TopicId
+from hearsay.core.inspect import Peering
+from hearsay.core.peers import ConnectedPeer
+from hearsay.core.rpc import EPISUB, FLOODSUB, Message, Rpc
+from hearsay.core.shell import Router
+from hearsay.core.sizes import part_kind
+from hearsay.core.strategy import Strategy
+
+
+class Episub(Strategy):
+    protocols = (EPISUB, FLOODSUB)
+    native_protocols = (EPISUB,)
+    told_of_duplicates = True
+
+    def __init__(self, parameters: EpisubParameters | None = None) -> None:
+        self.own = parameters or EpisubParameters()
+        super().__init__(self.own)
+        self.chooses_connections = self.own.overlay is not Overlay.CONNECTIONS
+        self.trees: dict[TopicId, Tree] = {}
+        self.memberships: dict[TopicId, Membership] = {}
+
+    def attach(self, shell: Router) -> None:
+        super().attach(shell)
+        self._agenda = Agenda(shell)
+        self.connections = Connections(shell, self.own, self._agenda)
+
+    # Topics.
+
+    def joined(self, topic: TopicId) -> None:
+        tree = self.trees[topic] = Tree(self.shell, self.own, topic, self._agenda)
+        membership = self.memberships[topic] = self._new_membership(topic)
+        tree.membership = membership
+        membership.start()
+
+    def left(self, topic: TopicId) -> None:
+        self.trees.pop(topic)
+        self.memberships.pop(topic).stop()
+
+    # Connections.
+
+    def peer_added(self, peer: ConnectedPeer) -> None:
+        if self.chooses_connections:
+            self.connections.connected(peer)
+        for topic in sorted(peer.topics):
+            self.peer_subscribed(peer, topic)
+
+    def peer_removed(self, peer: ConnectedPeer) -> None:
+        self.connections.losing(peer.id)
+        self.connections.lost(peer.id)
+        for topic in sorted(self.memberships):
+            self.memberships[topic].peer_lost(peer.id)
+        self.connections.losing(None)
+
+    def peer_subscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        self.connections.subscribed(peer.id, topic)
+        if topic in self.memberships and peer.native:
+            self.memberships[topic].peer_subscribed(peer)
+
+    def peer_unsubscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        if topic in self.memberships:
+            self.memberships[topic].peer_lost(peer.id)
+
+    def discovery(self, event: DialFailed | RoundTripMeasured | ContactsFound) -> None:
+        match event:
+            case DialFailed():
+                self.connections.dial_failed(event.peer)
+            case RoundTripMeasured():
+                self.connections.measured(event.peer)
+                for membership in self._managed():
+                    membership.measured(event.peer, event.round_trip_us)
+            case ContactsFound():
+                membership = self.memberships.get(event.topic)
+                if isinstance(membership, ManagedOverlay):
+                    membership.joining.contacts_found(event.peers)
+
+    # Messages.
+
+    def publish(self, message: Message) -> None:
+        tree = self.trees.get(message.topic)
+        if tree is not None:
+            tree.publish(message)
+        else:
+            peers = self.shell.peers.in_topic(message.topic).native.ordered
+            self.shell.outbox.forward(peers, message, Via.FANOUT, None)
+        self.flood(message, None)
+
+    def accepted(self, message: Message, received_from: PeerId) -> None:
+        tree = self.trees.get(message.topic)
+        if tree is not None:
+            tree.accepted(message, received_from)
+        self.flood(replace(message, hops=None), received_from)
+
+    def duplicate(self, message: Message, received_from: PeerId) -> None:
+        tree = self.trees.get(message.topic)
+        if tree is not None and self.shell.connected[received_from].native:
+            tree.duplicate(received_from)
+
+    # Control and time.
+
+    def on_episub(self, sender: ConnectedPeer, part: EpisubPart) -> None:
+        match part:
+            case GetTopics():
+                self.shell.outbox.episub(sender.id, Topics(tuple(sorted(self.shell.joined))))
+            case Topics():
+                for membership in self._managed():
+                    membership.on_topics(sender.id, part)
+            case IHave() | Graft() | Prune():
+                self._on_tree_part(sender, part)
+            case _:
+                membership = self.memberships.get(part.topic)
+                if not sender.native:
+                    self.shell.drop(sender.id, part_kind(part), 1, Reason.UNSUPPORTED)
+                elif not isinstance(membership, ManagedOverlay):
+                    self.shell.drop(sender.id, part_kind(part), 1, Reason.NOT_SUBSCRIBED)
+                elif part.topic not in sender.topics and not isinstance(part, Leave | Disconnect):
+                    self.shell.drop(sender.id, part_kind(part), 1, Reason.NOT_A_SUBSCRIBER)
+                else:
+                    membership.handle(sender.id, part)
+
+    def timer_fired(self) -> None:
+        for task, topic in self._agenda.ringing(self.shell.now):
+            if task is Task.SWEEP:
+                self.connections.sweep()
+            elif task is Task.FLUSH:
+                for name in sorted(self.trees):
+                    self.trees[name].flush()
+            elif task is Task.MISSING:
+                for name in sorted(self.trees):
+                    self.trees[name].touch_missing()
+                if any(len(tree.missing) for tree in self.trees.values()):
+                    self._agenda.set(task, None, self.shell.now + self.own.missing_tick_ms * 1000)
+            elif topic is not None:
+                membership = self.memberships.get(topic)
+                if isinstance(membership, ManagedOverlay):
+                    membership.ring(task)
+
+    def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
+        for membership in self._managed():
+            membership.send_failed(peer, rpc)
+
+    # What the membership tells the broadcast.
+
+    def neighbor_up(self, topic: TopicId, peer: PeerId) -> None:
+        self.trees[topic].neighbor_up(peer)
+
+    def neighbor_down(self, topic: TopicId, peer: PeerId) -> None:
+        if topic in self.trees:
+            self.trees[topic].neighbor_down(peer)
+
+    # Looking in.
+
+    def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
+        for topic in sorted(self.trees):
+            for peer in self.trees[topic].eager:
+                yield topic, peer, Peering.FULL_MESSAGE
+
+    def holds(self, message_id: MessageId) -> bool:
+        return any(message_id in tree.kept for tree in self.trees.values())
+
+    def held_messages(self) -> Iterable[Message]:
+        for topic in sorted(self.trees):
+            yield from self.trees[topic].kept.messages(self.shell.now)
+
+    def remembers(self, peer: PeerId) -> bool:
+        """Whether anything but a passive entry is kept of a peer."""
+        return any(tree.remembers(peer) for tree in self.trees.values()) or any(
+            peer in membership.active() for membership in self.memberships.values()
+        )
+
+    def other_state(self) -> Iterable[PeerId]:
+        """Peers on passive and lazy lists, once for each list."""
+        for tree in self.trees.values():
+            yield from tree.lazy
+        for membership in self._managed():
+            yield from membership.views.passive
+
+    def _managed(self) -> Iterable[ManagedOverlay]:
+        return managed(self.memberships[topic] for topic in sorted(self.memberships))
+
+    def _new_membership(self, topic: TopicId) -> Membership:
+        if self.own.overlay is Overlay.CONNECTIONS:
+            return FixedOverlay(self.shell, topic, self)
+        return ManagedOverlay(self.shell, self.own, topic, self.connections, self._agenda, self)
+
+    def _on_tree_part(self, sender: ConnectedPeer, part: IHave | Graft | Prune) -> None:
+        tree = self.trees.get(part.topic)
+        if tree is None or not sender.native:
+            reason = Reason.NOT_SUBSCRIBED if tree is None else Reason.UNSUPPORTED
+            self.shell.drop(sender.id, part_kind(part), 1, reason)
+            return
+        match part:
+            case IHave():
+                tree.on_ihave(sender.id, part)
+            case Graft():
+                tree.on_graft(sender.id, part)
+            case Prune():
+                tree.on_prune(sender.id)

@@ -1,0 +1,206 @@
+"""The broadcast of one topic: Plumtree's tree over whatever overlay tells it of neighbours.
+
+Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic Broadcast Trees, 2007):
+
+* Neighbours are eager or lazy; new ones are eager. A message goes at once to the eager ones but the sender, with one
+  hop more; its id and hops wait for the next IHAVE to the lazy ones, and to those that were lazy or no neighbours
+  when it was sent and became eager since: nobody may fall between the two.
+* A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
+* An IHAVE of an unknown message makes it missing. One persistent timer touches what is missing: at the first touch it
+  is marked, from the second on an announcer gets a GRAFT for it and for all else it announced that is due; the next
+  touch asks the next announcer, until the message is given up. A GRAFT makes the link eager at both ends, and is
+  answered with the messages that are still kept.
+* Optimisation: if a message came over an eager link with hops that exceed those over a lazy link by the threshold or
+  more, the lazy link replaces the eager one: GRAFT there, PRUNE here. The lazy path has one hop more than its
+  announcer said. It does not matter which of the two is heard of first.
+* The loss of an eager neighbour: wait for the next IHAVE, or graft all lazy neighbours at once.
+
+With `broadcast = flood` all neighbours stay eager, and there is neither IHAVE nor PRUNE nor GRAFT: gossip flooding as
+in HyParView's evaluation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hearsay.core.actions import LinkEager, LinkLazy, Reason, Via
+from hearsay.core.episub.agenda import Agenda, Task
+from hearsay.core.episub.caches import MissingList, PayloadCache
+from hearsay.core.episub.membership import Membership
+from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Repair
+from hearsay.core.episub.parts import Graft, IHave, Prune
+from hearsay.core.identifiers import MessageId, PeerId, TopicId
+from hearsay.core.peers import PeerGroup
+from hearsay.core.rpc import Message, PartKind
+from hearsay.core.shell import Router
+
+MAX_HOPS = 10_000
+"""What a peer says beyond this is taken as this."""
+
+
+class Tree:
+    __slots__ = ("_agenda", "_floods", "_newly_eager", "_parameters", "_shell", "_threshold", "eager", "kept", "lazy",
+                 "membership", "missing", "queue", "topic")  # fmt: skip
+
+    membership: Membership
+    """Whose neighbours these are; set before the first event."""
+
+    def __init__(self, shell: Router, parameters: EpisubParameters, topic: TopicId, agenda: Agenda) -> None:
+        self._shell = shell
+        self._parameters = parameters
+        self._agenda = agenda
+        self._floods = parameters.broadcast is Broadcast.FLOOD
+        self._threshold = 0 if self._floods else parameters.optimisation_threshold
+        self.topic = topic
+        self.eager = PeerGroup()
+        self.lazy = PeerGroup()
+        self._newly_eager: set[PeerId] = set()
+        """Since the last IHAVE."""
+        self.queue: dict[MessageId, int] = {}
+        """Ids and hops that wait for the next IHAVE."""
+        self.missing = MissingList(parameters.max_missing, parameters.max_announcers)
+        self.kept = PayloadCache(parameters.payload_ttl_ms * 1000, parameters.max_cached_messages)
+
+    def neighbor_up(self, peer: PeerId) -> None:
+        self._make_eager(peer)
+
+    def neighbor_down(self, peer: PeerId) -> None:
+        was_eager = self.eager.discard(peer)
+        self.lazy.discard(peer)
+        self._newly_eager.discard(peer)
+        self.missing.forget_peer(peer)
+        self.kept.forget_peer(peer)
+        if was_eager and self._parameters.repair is Repair.EAGER:
+            for other in self.lazy.ordered:
+                self._make_eager(other)
+                self._shell.outbox.episub(other, Graft(self.topic))
+
+    def publish(self, message: Message) -> None:
+        self._spread(replace(message, hops=None), 0, None)
+
+    def accepted(self, message: Message, sender: PeerId) -> None:
+        """A first copy."""
+        hops = min(message.hops or 1, MAX_HOPS)
+        missing = self.missing.arrived(message.id)
+        if sender in self.lazy.members:
+            self._make_eager(sender)
+        self._spread(message, hops, sender)
+        if missing is not None and self._threshold:
+            nearest, lazy_hops = min(missing.announcers, key=lambda known: (known[1], known[0]))
+            self._optimise(sender, hops, nearest, lazy_hops)
+
+    def duplicate(self, sender: PeerId) -> None:
+        """A copy of a message that was here before."""
+        if self._floods:
+            return
+        if sender in self.eager.members:
+            self._make_lazy(sender)
+        self._shell.outbox.episub(sender, Prune(self.topic))
+
+    def on_ihave(self, sender: PeerId, part: IHave) -> None:
+        if not self._is_neighbour(sender, PartKind.IHAVE):
+            return
+        shell = self._shell
+        announced = list(zip(part.ids, part.hops, strict=False))
+        limit = self._parameters.max_ids_per_part
+        if len(announced) > limit or len(part.ids) != len(part.hops):
+            shell.drop(sender, PartKind.IHAVE, max(len(part.ids), len(part.hops)) - limit, Reason.OVER_LIMIT)
+        shell.seen.expire(shell.now)
+        for message_id, said_hops in announced[:limit]:
+            hops = max(0, min(said_hops, MAX_HOPS))
+            if message_id not in shell.known:
+                self.missing.announce(message_id, sender, hops)
+            elif self._threshold:
+                kept = self.kept.get(message_id, shell.now)
+                if kept is not None and kept.parent is not None:
+                    self._optimise(kept.parent, kept.hops, sender, hops)
+        if len(self.missing) and not self._agenda.is_set(Task.MISSING, None):
+            self._arm_missing()
+
+    def on_graft(self, sender: PeerId, part: Graft) -> None:
+        if not self._is_neighbour(sender, PartKind.GRAFT):
+            return
+        self._make_eager(sender)
+        limit = self._parameters.max_ids_per_part
+        if len(part.ids) > limit:
+            self._shell.drop(sender, PartKind.GRAFT, len(part.ids) - limit, Reason.OVER_LIMIT)
+        for message_id in part.ids[:limit]:
+            kept = self.kept.get(message_id, self._shell.now)
+            if kept is None:
+                continue
+            answers = kept.answers.get(sender, 0) + 1
+            if answers <= self._parameters.graft_answers_per_id:
+                kept.answers[sender] = answers
+                message = replace(kept.message, hops=kept.hops + 1)
+                self._shell.outbox.send_again(sender, message, Via.LAZY)
+
+    def on_prune(self, sender: PeerId) -> None:
+        if self._is_neighbour(sender, PartKind.PRUNE) and not self._floods:
+            self._make_lazy(sender)
+
+    def flush(self) -> None:
+        """Announce what was received since the last time to the lazy neighbours."""
+        queue, self.queue = self.queue, {}
+        ids = sorted(queue)[-self._parameters.max_ids_per_part :]
+        if ids:
+            part = IHave(self.topic, tuple(ids), tuple(queue[message_id] for message_id in ids))
+            for peer in sorted(self._newly_eager.union(self.lazy.members)):
+                self._shell.outbox.episub(peer, part)
+        self._newly_eager.clear()
+
+    def touch_missing(self) -> None:
+        """One tick of the persistent timer."""
+        asks = self.missing.touch(self._parameters.graft_attempts)
+        for peer in sorted(asks):
+            self._make_eager(peer)
+            self._shell.outbox.episub(peer, Graft(self.topic, tuple(sorted(asks[peer]))))
+
+    def remembers(self, peer: PeerId) -> bool:
+        listed = peer in self.eager or peer in self.lazy or self.kept.counts_for(peer)
+        return listed or self.missing.mentions(peer)
+
+    def _spread(self, message: Message, hops: int, sender: PeerId | None) -> None:
+        shell = self._shell
+        self.kept.put(message, hops, sender, shell.now)
+        onward = replace(message, hops=hops + 1)
+        shell.outbox.forward(self.eager.ordered, onward, Via.EAGER, sender)
+        if not self._floods:
+            self.queue[message.id] = hops
+            if len(self.queue) > self._parameters.max_ids_per_part:
+                del self.queue[next(iter(self.queue))]
+            if not self._agenda.is_set(Task.FLUSH, None):
+                self._agenda.set(Task.FLUSH, None, shell.now + self._parameters.flush_ms * 1000)
+
+    def _optimise(self, parent: PeerId, hops: int, announcer: PeerId, lazy_hops: int) -> None:
+        """The threshold rule; `hops` is what the eager path took."""
+        shorter_by = hops - (lazy_hops + 1)
+        if shorter_by < self._threshold or announcer not in self.lazy.members or parent not in self.eager.members:
+            return
+        self._make_eager(announcer)
+        self._make_lazy(parent)
+        self._shell.outbox.episub(announcer, Graft(self.topic))
+        self._shell.outbox.episub(parent, Prune(self.topic))
+
+    def _is_neighbour(self, sender: PeerId, kind: PartKind) -> bool:
+        if sender in self.eager.members or sender in self.lazy.members:
+            return True
+        self._shell.drop(sender, kind, 1, Reason.NOT_A_NEIGHBOUR)
+        self.membership.told_as_neighbour(sender)
+        return False
+
+    def _make_eager(self, peer: PeerId) -> None:
+        self.lazy.discard(peer)
+        if self.eager.add(peer):
+            if self.queue:
+                self._newly_eager.add(peer)
+            self._shell.actions.append(LinkEager(self.topic, peer))
+
+    def _make_lazy(self, peer: PeerId) -> None:
+        self.eager.discard(peer)
+        if self.lazy.add(peer):
+            self._shell.actions.append(LinkLazy(self.topic, peer))
+
+    def _arm_missing(self) -> None:
+        """The timer ticks on a fixed grid, so that it is one persistent timer whenever it runs."""
+        tick_us = self._parameters.missing_tick_ms * 1000
+        self._agenda.set(Task.MISSING, None, (self._shell.now // tick_us + 1) * tick_us)

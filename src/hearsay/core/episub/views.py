@@ -1,0 +1,152 @@
+"""The two lists of one topic: active neighbours, and a partial view of the rest (HyParView, section 4; episub spec).
+
+Rules:
+
+* Both are without the node itself and share nobody. The passive list is bounded: who comes to a full one takes the
+  place of a random member, first of those that were handed out in the shuffle it answers (HyParView, 4.4).
+* A link is random or near. Labels are each end's own; `relabel` makes the closest links the near ones, and never
+  makes more random links than there were, so that the loss of a random link shows (GoCast, 2.2; the seed's "the
+  neighbors are reordered by RTT and the closest ones are considered the near nodes").
+* RTT is smoothed: an eighth of each new sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from hearsay.core.actions import NeighborDown, NeighborUp, PassiveAdded, PassiveRemoved
+from hearsay.core.identifiers import Micros, PeerId, TopicId
+from hearsay.core.randomness import Purpose, below, key_of, sample
+from hearsay.core.shell import Router
+
+_NEW_SAMPLE_SHARE = 8
+UNMEASURED_US: Micros = 1 << 62
+"""Sorts peers without a measured RTT behind all others."""
+
+
+class NeighborListener(Protocol):
+    """Who is told of changes of the active list (the seed's NeighborUp and NeighborDown)."""
+
+    def neighbor_up(self, topic: TopicId, peer: PeerId) -> None: ...
+
+    def neighbor_down(self, topic: TopicId, peer: PeerId) -> None: ...
+
+
+class Link:
+    """One active neighbour."""
+
+    __slots__ = ("random", "rtt_us")
+
+    def __init__(self, random: bool, rtt_us: Micros | None) -> None:
+        self.random = random
+        self.rtt_us = rtt_us
+
+
+class Views:
+    __slots__ = ("_listener", "_shell", "active", "passive", "passive_size", "topic")
+
+    def __init__(self, shell: Router, topic: TopicId, passive_size: int, listener: NeighborListener) -> None:
+        self._shell = shell
+        self._listener = listener
+        self.topic = topic
+        self.passive_size = passive_size
+        self.active: dict[PeerId, Link] = {}
+        self.passive: dict[PeerId, Micros | None] = {}
+        """With the RTT, where one was measured."""
+
+    @property
+    def random_links(self) -> int:
+        return sum(link.random for link in self.active.values())
+
+    def neighbours(self, *others_than: PeerId) -> list[PeerId]:
+        """The active list, ascending, without some."""
+        return sorted(peer for peer in self.active if peer not in others_than)
+
+    def choose(self, purpose: Purpose, candidates: Sequence[PeerId], *words: int) -> PeerId:
+        """One of `candidates`, which are ascending and not empty."""
+        return candidates[below(self._draw(purpose, *words), len(candidates))]
+
+    def some(self, purpose: Purpose, candidates: Sequence[PeerId], count: int, *words: int) -> list[PeerId]:
+        """`count` of `candidates`, which are ascending."""
+        return sample(self._draw(purpose, *words), candidates, count)
+
+    def shuffled(self, purpose: Purpose, candidates: Iterable[PeerId], *words: int) -> list[PeerId]:
+        """`candidates` in an order that chance alone decides."""
+        return sorted(candidates, key=lambda peer: (self._draw(purpose, *words, key_of(peer)), peer))
+
+    def add_active(self, peer: PeerId, random: bool) -> None:
+        known = self.passive.get(peer)
+        self.remove_passive(peer)
+        self.active[peer] = Link(random, known)
+        self._shell.actions.append(NeighborUp(self.topic, peer))
+        self._listener.neighbor_up(self.topic, peer)
+
+    def remove_active(self, peer: PeerId, remember: bool) -> None:
+        """A link is gone; `remember` puts the peer on the passive list."""
+        link = self.active.pop(peer)
+        self._shell.actions.append(NeighborDown(self.topic, peer))
+        self._listener.neighbor_down(self.topic, peer)
+        if remember:
+            self.add_passive(peer)
+            if peer in self.passive:
+                self.passive[peer] = link.rtt_us
+
+    def add_passive(self, peer: PeerId, handed_out: list[PeerId] | None = None) -> None:
+        if peer == self._shell.node or peer in self.active or peer in self.passive:
+            return
+        if len(self.passive) >= self.passive_size:
+            self.remove_passive(self._victim(peer, handed_out))
+        self.passive[peer] = None
+        self._shell.actions.append(PassiveAdded(self.topic, peer))
+
+    def remove_passive(self, peer: PeerId) -> bool:
+        """True when the peer was there."""
+        if peer not in self.passive:
+            return False
+        del self.passive[peer]
+        self._shell.actions.append(PassiveRemoved(self.topic, peer))
+        return True
+
+    def trim_passive(self) -> None:
+        """Down to its size, after that has changed."""
+        while len(self.passive) > self.passive_size:
+            self.remove_passive(self.choose(Purpose.PASSIVE_EVICT, sorted(self.passive), len(self.passive)))
+
+    def measured(self, peer: PeerId, rtt_us: Micros) -> None:
+        link = self.active.get(peer)
+        if link is not None:
+            link.rtt_us = _smoothed(link.rtt_us, rtt_us)
+        elif peer in self.passive:
+            self.passive[peer] = _smoothed(self.passive[peer], rtt_us)
+
+    def relabel(self, random_wanted: int, near_wanted: int) -> None:
+        """The closest links become the near ones; among those not measured yet, those that are."""
+        keep = min(self.random_links, max(random_wanted, len(self.active) - near_wanted))
+        near = len(self.active) - keep
+        by_rtt = sorted(self.active, key=lambda peer: (self._rtt(peer), self.active[peer].random, peer))
+        for place, peer in enumerate(by_rtt):
+            self.active[peer].random = place >= near
+
+    def by_rtt(self, peers: Iterable[PeerId]) -> list[PeerId]:
+        """The nearest first; those without a measured RTT come last."""
+        return sorted(peers, key=lambda peer: (self._rtt(peer), peer))
+
+    def _rtt(self, peer: PeerId) -> Micros:
+        link = self.active.get(peer)
+        rtt_us = link.rtt_us if link is not None else self.passive.get(peer)
+        return UNMEASURED_US if rtt_us is None else rtt_us
+
+    def _victim(self, newcomer: PeerId, handed_out: list[PeerId] | None) -> PeerId:
+        while handed_out:
+            peer = handed_out.pop()
+            if peer in self.passive:
+                return peer
+        return self.choose(Purpose.PASSIVE_EVICT, sorted(self.passive), key_of(newcomer))
+
+    def _draw(self, purpose: Purpose, *words: int) -> int:
+        return self._shell.draw(purpose, self.topic, self._shell.now, *words)
+
+
+def _smoothed(before_us: Micros | None, sample_us: Micros) -> Micros:
+    return sample_us if before_us is None else before_us + (sample_us - before_us) // _NEW_SAMPLE_SHARE

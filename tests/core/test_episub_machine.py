@@ -1,0 +1,231 @@
+"""Episub routers that choose their own connections, under any order of events and any hostile peer.
+
+The test is their driver: it dials, hangs up, pings and finds contacts as asked, late or not at all, and delivers in
+order on every connection. `mallory` is connected now and then and says anything.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from test_router_machines import MALLORY, hostile
+
+from hearsay.core.actions import Dial, Disconnect, FindContacts, Ping, Send
+from hearsay.core.episub.membership import ManagedOverlay
+from hearsay.core.events import (
+    ContactsFound,
+    DialFailed,
+    Join,
+    Leave,
+    PeerConnected,
+    PeerDisconnected,
+    Publish,
+    RoundTripMeasured,
+    RpcReceived,
+    SendFailed,
+    TimerFired,
+)
+from hearsay.core.randomness import Randomness
+from hearsay.core.registry import ROUTERS, create
+from hearsay.core.rpc import EPISUB, Message
+
+PEERS = ("a", "b", "c", "d", "e")
+TOPICS = ("news", "sport")
+EPISUB_KIND = ROUTERS["episub"]
+LIMITS = {
+    "active_limit": 6,
+    "passive_size": 4,
+    "random_links": 1,
+    "near_links": 1,
+    "max_missing": 5,
+    "max_ids_per_part": 4,
+    "max_cached_messages": 6,
+    "max_dials": 3,
+    "max_seen": 12,
+}
+
+
+class Overlay(RuleBasedStateMachine):
+    preset = "episub"
+
+    @initialize(validated=st.booleans(), leave=st.sampled_from(["leave", "disconnect"]))
+    def start(self, validated, leave):
+        values = {**EPISUB_KIND.presets[self.preset], **LIMITS, "leave_by": leave}
+        if self.preset == "episub":
+            values["view_sizes"] = "estimated" if validated else "fixed"
+        self.now = 0
+        self.parameters = EPISUB_KIND.parameters.from_mapping(values)
+        self.routers = {name: create(EPISUB_KIND, name, self.parameters, Randomness(5)) for name in PEERS}
+        self.lines: set[tuple[str, str]] = set()
+        """Who regards whom as connected: (router, peer)."""
+        self.under_way: defaultdict[tuple[str, str], deque[object]] = defaultdict(deque)
+        self.owed: deque[tuple[str, object]] = deque()
+        """What routers asked their driver for and did not get yet."""
+        self.published = 0
+        for name in PEERS:
+            self.feed(name, Join("news"))
+
+    def feed(self, name, event):
+        for action in self.routers[name].handle(event, self.now):
+            match action:
+                case Send():
+                    assert (name, action.peer) in self.lines
+                    self.under_way[name, action.peer].append(action.rpc)
+                case Dial():
+                    assert (name, action.peer) not in self.lines
+                    assert action.peer != name
+                    self.owed.append((name, action))
+                case Disconnect() | Ping():
+                    assert (name, action.peer) in self.lines
+                    self.owed.append((name, action))
+                case FindContacts():
+                    self.owed.append((name, action))
+                case _:
+                    pass
+
+    def hang_up(self, one, other):
+        for a, b in ((one, other), (other, one)):
+            self.under_way.pop((a, b), None)
+        for a, b in ((one, other), (other, one)):
+            if (a, b) in self.lines:
+                self.lines.remove((a, b))
+                self.feed(a, PeerDisconnected(b))
+
+    def connect(self, one, other):
+        for a, b in ((one, other), (other, one)):
+            if a in self.routers and (a, b) not in self.lines:
+                self.lines.add((a, b))
+                self.feed(a, PeerConnected(b, EPISUB))
+
+    @rule(works=st.booleans(), rtt=st.integers(1, 200_000), names=st.sets(st.sampled_from(PEERS)))
+    def answer(self, works, rtt, names):
+        """The driver does what it owes longest."""
+        if not self.owed:
+            return
+        name, action = self.owed.popleft()
+        match action:
+            case Dial(peer):
+                if works and peer in self.routers:
+                    self.connect(name, peer)
+                elif (name, peer) not in self.lines:
+                    self.feed(name, DialFailed(peer))
+            case Disconnect(peer):
+                self.hang_up(name, peer)
+            case Ping(peer):
+                if works and (name, peer) in self.lines:
+                    self.feed(name, RoundTripMeasured(peer, rtt))
+            case FindContacts(topic, count):
+                self.feed(name, ContactsFound(topic, tuple(sorted(names))[:count] if works else ()))
+
+    @rule(data=st.data())
+    def deliver_one(self, data):
+        waiting = sorted(pair for pair, queue in self.under_way.items() if queue and pair[1] in self.routers)
+        if waiting:
+            source, destination = data.draw(st.sampled_from(waiting))
+            rpc = self.under_way[source, destination].popleft()
+            if (destination, source) in self.lines:
+                self.feed(destination, RpcReceived(source, rpc))
+
+    @rule(data=st.data())
+    def fail_one(self, data):
+        waiting = sorted(pair for pair, queue in self.under_way.items() if queue)
+        if waiting:
+            source, destination = data.draw(st.sampled_from(waiting))
+            self.feed(source, SendFailed(destination, self.under_way[source, destination].pop()))
+
+    @rule(one=st.sampled_from(PEERS), other=st.sampled_from([*PEERS, MALLORY]))
+    def line_breaks_or_mallory_comes(self, one, other):
+        if (one, other) in self.lines:
+            self.hang_up(one, other)
+        elif other == MALLORY:
+            self.connect(one, other)
+
+    @rule(name=st.sampled_from(PEERS), rpc=hostile)
+    def mallory_says(self, name, rpc):
+        if (name, MALLORY) in self.lines:
+            self.feed(name, RpcReceived(MALLORY, rpc))
+
+    @rule(name=st.sampled_from(PEERS), topic=st.sampled_from(TOPICS))
+    def join_or_leave(self, name, topic):
+        self.feed(name, (Leave if topic in self.routers[name].joined else Join)(topic))
+
+    @rule(name=st.sampled_from(PEERS), topic=st.sampled_from(TOPICS))
+    def publish(self, name, topic):
+        self.published += 1
+        self.feed(name, Publish(Message(f"p{self.published}", topic, b"", name)))
+
+    @rule(name=st.sampled_from(PEERS))
+    def beat(self, name):
+        due = self.routers[name].deadline()
+        if due is not None:
+            self.now = max(self.now, due)
+            self.feed(name, TimerFired())
+
+    @rule()
+    def settle(self):
+        """The driver does all that it owes, everything arrives, and the talking comes to an end."""
+        for _ in range(400):
+            for _ in range(len(self.owed)):
+                self.answer(works=True, rtt=10_000, names=set(PEERS))
+            waiting = sorted(pair for pair, queue in self.under_way.items() if queue)
+            if not waiting and not self.owed:
+                return
+            for source, destination in waiting:
+                if self.under_way[source, destination]:
+                    rpc = self.under_way[source, destination].popleft()
+                    if (destination, source) in self.lines and destination in self.routers:
+                        self.feed(destination, RpcReceived(source, rpc))
+        raise AssertionError("the routers never stop talking")
+
+    @invariant()
+    def bounded_and_consistent(self):
+        for name, router in getattr(self, "routers", {}).items():
+            strategy = router.strategy
+            own = self.parameters
+            assert set(strategy.trees) == set(strategy.memberships) == router.joined
+            assert {state.peer for state in router.inspect().peers} == set(router.connected)
+            for topic, tree in strategy.trees.items():
+                membership = strategy.memberships[topic]
+                assert isinstance(membership, ManagedOverlay)
+                active, passive = membership.views.active.keys(), membership.views.passive.keys()
+                assert len(active) <= own.active_limit
+                assert len(passive) <= membership.sizing.passive_size
+                assert not active & passive
+                assert name not in active | passive
+                assert active <= router.connected.keys()
+                assert tree.eager.members | tree.lazy.members == active
+                assert not tree.eager.members & tree.lazy.members
+                assert len(tree.missing) <= own.max_missing
+                assert len(tree.queue) <= own.max_ids_per_part
+                assert len(tree.kept) <= own.max_cached_messages
+
+
+@pytest.mark.parametrize("preset", EPISUB_KIND.presets)
+def test_whatever_happens_to_the_overlay(preset):
+    machine = type(f"Overlay of {preset}", (Overlay,), {"preset": preset})
+    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=70, deadline=None))
+
+
+@pytest.mark.parametrize("preset", EPISUB_KIND.presets)
+def test_links_are_mutual_once_all_is_said(preset):
+    """Random play, then the driver does everything it owes, again and again: no one-sided link stays."""
+    machine = type(f"Settled {preset}", (Overlay,), {"preset": preset, "mallory_says": None, "fail_one": None})
+
+    def settled_is_mutual(self):
+        for _ in range(8):
+            self.settle()
+            for name in PEERS:
+                self.beat(name)
+        self.settle()
+        for name, router in self.routers.items():
+            for topic, membership in router.strategy.memberships.items():
+                for peer in membership.active():
+                    if peer in self.routers:
+                        assert name in self.routers[peer].strategy.memberships[topic].views.active
+
+    machine.settled_is_mutual = rule()(settled_is_mutual)
+    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))

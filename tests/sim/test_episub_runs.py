@@ -1,0 +1,326 @@
+"""Episub in whole networks: its overlay comes to be and heals, its trees are cheap and heal, near links pay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+from hearsay.core.rpc import PartKind
+from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+from hearsay.trace.schema import Column, TraceEvent, TraceRow
+
+BASE = {
+    "network.nodes": 100,
+    "workload.messages": 10,
+    "workload.publishers": "subscribers",
+    "workload.publisher_count": 1,
+    "warmup_s": 20,
+    "linger_s": 5,
+    "trace.state_interval_s": 0,
+}
+PRESETS = ("episub", "episub-single-source", "hyparview-plumtree-10k", "gocast")
+
+
+def simulation(file: Path | None = None, *, check: bool = True, listener=None, **keys: object) -> Simulation:
+    settings = {**BASE, **{key.replace("__", "."): value for key, value in keys.items()}}
+    overrides = [(key, str(value)) for key, value in settings.items()]
+    return Simulation(load_scenario(file, "r1", overrides, router="episub"), check=check, listener=listener)
+
+
+def sound(file: Path | None = None, **keys: object) -> Simulation:
+    made = simulation(file, **keys)
+    assert made.run().problems == ()
+    return made
+
+
+def graph_of(made: Simulation, topic: str = "topic") -> dict[int, set]:
+    return {
+        node.id: set(node.router.strategy.memberships[topic].active())
+        for node in made.engine.nodes
+        if node.router is not None and topic in node.router.joined
+    }
+
+
+def components(graph: dict[int, set]) -> int:
+    seen: set[int] = set()
+    count = 0
+    for start in graph:
+        if start in seen:
+            continue
+        count += 1
+        waiting = [start]
+        seen.add(start)
+        while waiting:
+            for other in graph[waiting.pop()]:
+                if other in graph and other not in seen:
+                    seen.add(other)
+                    waiting.append(other)
+    return count
+
+
+def receivers(made: Simulation, message: int) -> set[int]:
+    rows = made.recorder.deliveries
+    return set(rows[rows[:, Column.MESSAGE] == message, Column.PEER].tolist())
+
+
+class Copies:
+    """Copies sent of each message, from the trace."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, int] = {}
+
+    def __call__(self, row: TraceRow) -> None:
+        if row.event is TraceEvent.SEND_RPC and row.kind is PartKind.PUBLISH:
+            self.of[row.message] = self.of.get(row.message, 0) + 1
+
+    def redundancy(self, message: int, receivers: int) -> float:
+        """RMR of the Plumtree paper."""
+        return self.of[message] / receivers - 1
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_an_overlay_comes_to_be(preset):
+    made = sound(router__preset=preset, network__nodes=150)
+    graph = graph_of(made)
+    degrees = [len(peers) for peers in graph.values()]
+    size = made.plan.routers[0][1].active_size
+    assert components(graph) == 1
+    assert size - 1 <= fmean(degrees) <= size + 0.5
+    assert max(degrees) <= size + 4
+    assert all(receivers(made, message) == set(graph) for message in range(10))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nodes_that_take_no_connection_join_and_stay(seed):
+    made = sound(network__nat_share=0.3, warmup_s=30, seed=seed)
+    assert len(made.plan.natted) == 30
+    assert components(graph_of(made)) == 1
+    assert all(len(receivers(made, message)) == 100 for message in range(10))
+
+
+def test_one_reachable_node_serves_all_others_but_no_more_than_it_may():
+    made = simulation(network__nodes=12, network__nat_share=0.9, warmup_s=40)
+    made.run()
+    assert len(made.plan.natted) == 11
+    assert components(graph_of(made)) == 1
+
+
+@pytest.mark.parametrize(("preset", "share"), [("episub", 0.5), ("episub", 0.8), ("hyparview-plumtree-10k", 0.7)])
+def test_survivors_of_a_crash_get_everything_again(preset, share):
+    made = sound(
+        router__preset=preset,
+        network__nodes=200,
+        workload__messages=25,
+        workload__publishers="any",
+        workload__publisher_count=0,
+        faults__crash__0__at_s=22,
+        faults__crash__0__share=share,
+    )
+    graph = graph_of(made)
+    assert len(graph) == 200 - round(200 * share)
+    assert components(graph) == 1
+    assert all(receivers(made, message) == set(graph) for message in range(20, len(made.plan.publications)))
+
+
+def test_two_halves_find_together_again():
+    made = sound(
+        network__nodes=60,
+        workload__messages=0,
+        linger_s=100,
+        router__contacts_interval_ms=10_000,
+        faults__partition__0__at_s=20,
+        faults__partition__0__heal_s=60,
+        faults__partition__0__share=0.5,
+    )
+    assert components(graph_of(made)) == 1
+
+
+def test_who_leaves_is_forgotten_and_may_come_back(tmp_path):
+    lines = [
+        f'[[timed]]\nat_s = {at}\nnode = {node}\naction = "{action}"'
+        for node in range(20)
+        for at, action in ((22, "leave"), (34, "join"))
+    ]
+    file = tmp_path / "leaving.toml"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    left = simulation(file, workload__messages=0)
+    left.engine.run(lambda now: setattr(left.engine, "stop_requested", now > 31_000_000))
+    strategies = [node.router.strategy for node in left.engine.nodes if node.id >= 20]
+    on_passive = sum(peer < 20 for one in strategies for peer in one.memberships["topic"].views.passive)
+    on_active = sum(peer < 20 for one in strategies for peer in one.memberships["topic"].views.active)
+    assert on_active == 0
+    made = sound(file, warmup_s=45)
+    assert components(graph_of(made)) == 1
+    disconnecting = simulation(file, workload__messages=0, router__leave_by="disconnect")
+    disconnecting.engine.run(lambda now: setattr(disconnecting.engine, "stop_requested", now > 31_000_000))
+    slower = [node.router.strategy for node in disconnecting.engine.nodes if node.id >= 20]
+    assert on_passive < sum(peer < 20 for one in slower for peer in one.memberships["topic"].views.passive)
+
+
+def test_views_follow_the_estimated_size():
+    sizes = {}
+    for nodes in (20, 200):
+        made = sound(
+            network__nodes=nodes,
+            router__view_sizes="estimated",
+            router__shuffle_interval_ms=2000,
+            warmup_s=20,
+            workload__messages=2,
+        )
+        memberships = [node.router.strategy.memberships["topic"] for node in made.engine.nodes]
+        estimates = [membership.sizing.estimate for membership in memberships]
+        assert 0.6 * nodes < fmean(estimates) < 1.5 * nodes
+        sizes[nodes] = fmean(membership.sizing.active_size for membership in memberships)
+    assert round(sizes[20]) == 4
+    assert round(sizes[200]) == 5
+
+
+def test_many_topics_share_connections():
+    made = sound(
+        network__nodes=60,
+        topics__0__count=6,
+        topics__0__subscribers_share=0.5,
+        workload__messages=12,
+        workload__publisher_count=0,
+    )
+    for topic in made.plan.topics:
+        assert components(graph_of(made, topic)) == 1
+    links = fmean(len(node.links) for node in made.engine.nodes)
+    neighbours = fmean(
+        len(set().union(*(membership.active() for membership in node.router.strategy.memberships.values())))
+        for node in made.engine.nodes
+    )
+    assert links < neighbours + 4
+
+
+def test_a_steady_tree_costs_one_copy_per_node_and_is_as_deep_as_flooding():
+    last: dict[str, list[int]] = {}
+    for broadcast in ("tree", "flood"):
+        copies = Copies()
+        made = sound(
+            network__nodes=300,
+            router__overlay="connections",
+            router__broadcast=broadcast,
+            network__degree=3,
+            links__latency="constant",
+            warmup_s=2,
+            listener=copies,
+        )
+        rows = made.recorder.deliveries
+        last[broadcast] = [int(rows[rows[:, Column.MESSAGE] == number, Column.HOPS].max()) for number in range(10)]
+        if broadcast == "tree":
+            assert fmean(copies.redundancy(number, 299) for number in range(3, 10)) < 0.01
+        else:
+            assert fmean(copies.redundancy(number, 299) for number in range(3, 10)) > 3
+    assert fmean(last["tree"][3:]) <= fmean(last["flood"][3:]) + 2
+
+
+IROH = {
+    "one sender": ({"workload__publisher_count": 1}, 15, 0.2),
+    "many senders": ({"workload__publisher_count": 0}, 18, 1.0),
+    "bursts": ({"workload__publisher_count": 0, "workload__interval_s": 0.02, "workload__messages": 150}, 30, 3.0),
+}
+
+
+@pytest.mark.parametrize("case", IROH)
+def test_iroh_bounds(case):
+    keys, hops_bound, rmr_bound = IROH[case]
+    copies = Copies()
+    made = sound(router__preset="hyparview-plumtree-10k", listener=copies, **{"workload__messages": 30, **keys})
+    messages = len(made.plan.publications)
+    assert all(len(receivers(made, number)) == 100 for number in range(messages))
+    assert int(made.recorder.deliveries[:, Column.HOPS].max()) < hops_bound
+    assert fmean(copies.redundancy(number, 99) for number in range(messages)) < rmr_bound
+
+
+@pytest.mark.parametrize("repair", ["lazy", "eager"])
+def test_a_lost_eager_link_heals_within_two_touches_of_the_next_message(repair):
+    made = simulation(
+        check=False,
+        router__overlay="connections",
+        router__repair=repair,
+        network__degree=3,
+        warmup_s=2,
+        links__latency="constant",
+        links__value_ms=20,
+    )
+    engine = made.engine
+    engine.run(lambda now: setattr(engine, "stop_requested", now >= 9_100_000))
+    engine.stop_requested = False
+    source = engine.nodes[made.plan.publications[0].publisher]
+    trees = {node.id: node.router.strategy.trees["topic"] for node in engine.nodes}
+    child = next(peer for peer in trees[source.id].eager.ordered if len(trees[peer].lazy))
+    for end in (source.links[child], source.links[child].twin):
+        end.cut_line()
+        engine.notice_loss(end, engine.now + engine.queue.width_us)
+    engine.run()
+    rows = made.recorder.deliveries
+    times = {
+        number: rows[rows[:, Column.MESSAGE] == number, Column.TIME_US] - made.recorder.messages[number].published_us
+        for number in (7, 8, 9)
+    }
+    assert all(len(spans) == 100 for spans in times.values())
+    undisturbed = int(times[7].max())
+    flush_us, touches_us, trips_us = 100_000, 2 * 300_000, 3 * 20_000
+    assert int(times[8].max()) <= undisturbed + flush_us + touches_us + trips_us
+    assert (int(times[8].max()) > undisturbed + touches_us // 2) == (repair == "lazy")
+    assert int(times[9].max()) < 10 * undisturbed
+
+
+def test_optimisation_shortens_the_tree_when_the_source_moves(tmp_path):
+    lines = [
+        f'[[timed]]\nat_s = {2 + number}\nnode = {int(number >= 10)}\naction = "publish"' for number in range(30)
+    ]
+    file = tmp_path / "moving.toml"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    hops = {}
+    for threshold in (0, 2, 7):
+        made = sound(
+            file,
+            network__nodes=200,
+            network__degree=3,
+            router__overlay="connections",
+            router__optimisation_threshold=threshold,
+            workload__messages=0,
+            warmup_s=2,
+        )
+        rows = made.recorder.deliveries
+        hops[threshold] = rows[rows[:, Column.MESSAGE] >= 20, Column.HOPS].mean()
+    assert hops[2] < 0.75 * hops[0]
+    assert hops[2] < hops[7] <= hops[0] + 0.5
+
+
+def test_near_links_make_messages_faster_and_one_random_link_keeps_them_together(tmp_path):
+    regions = tmp_path / "clusters.csv"
+    lines = [f"c{a},c{b},{5 if a == b else 60 + 10 * (b - a)},0" for a in range(4) for b in range(a, 4)]
+    regions.write_text("\n".join(["from,to,latency_ms,jitter_ms", *lines]), encoding="utf-8")
+    latencies = {}
+    for name, keys in {
+        "random": {"router__random_links": 6, "router__near_links": 0},
+        "gocast": {"router__preset": "gocast"},
+    }.items():
+        made = sound(network__nodes=200, links__latency="regions", links__regions_file=regions, warmup_s=40, **keys)
+        assert components(graph_of(made)) == 1
+        rows = made.recorder.deliveries
+        rows = rows[rows[:, Column.MESSAGE] >= 5]
+        published = np.array([made.recorder.messages[number].published_us for number in range(10)])
+        latencies[name] = (rows[:, Column.TIME_US] - published[rows[:, Column.MESSAGE]]).mean()
+    assert latencies["gocast"] < 0.7 * latencies["random"]
+
+
+def test_a_hostile_share_of_plain_flooders_is_served_too(tmp_path):
+    file = tmp_path / "mixed.toml"
+    file.write_text('[[population]]\nshare = 0.2\nrouter = { kind = "floodsub" }\n', encoding="utf-8")
+    made = sound(file, network__degree=4)
+    assert all(len(receivers(made, number)) == 100 for number in range(10))
+
+
+def test_the_trace_of_episub_is_the_same_on_every_machine():
+    assert simulation(network__nodes=40, workload__messages=6).run().summary.trace_hash == GOLDEN
+
+
+GOLDEN = "ce9fadee2f6dcba226156ee79246fa00"

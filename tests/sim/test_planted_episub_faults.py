@@ -1,0 +1,155 @@
+"""The checker finds what is broken in episub on purpose: a test plants one fault and names what must be reported."""
+
+from __future__ import annotations
+
+import re
+
+from hearsay.core.episub.caches import MissingList, PayloadCache
+from hearsay.core.episub.neighbours import Neighbours
+from hearsay.core.episub.tree import Tree
+from hearsay.core.episub.views import Views
+from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.simulate import InvariantViolation, Simulation
+
+
+def problems(**keys: object) -> tuple[str, ...]:
+    settings = {
+        "network.nodes": 30,
+        "workload.messages": 6,
+        "workload.publishers": "subscribers",
+        "workload.publisher_count": 1,
+        "warmup_s": 15,
+        "linger_s": 6,
+        **{key.replace("__", "."): value for key, value in keys.items()},
+    }
+    overrides = [(key, str(value)) for key, value in settings.items()]
+    try:
+        return Simulation(load_scenario(None, "r1", overrides, router="episub"), check=True).run().problems
+    except InvariantViolation as violation:
+        return tuple(str(violation).splitlines())
+
+
+FIXED = {"router__overlay": "connections", "network__degree": 3, "warmup_s": 2}
+
+
+def reported(expected: str, found: tuple[str, ...]) -> None:
+    assert any(re.search(expected, problem) for problem in found), found
+
+
+def test_a_sound_router_is_not_accused():
+    assert problems() == ()
+    assert problems(**FIXED) == ()
+
+
+def test_forgets_to_say_that_it_accepted(monkeypatch):
+    sound = Neighbours.take_in
+
+    def silent(self, peer, random):
+        if peer in self._views.active or not self._make_room():
+            return sound(self, peer, random)
+        self._add(peer, random)
+        return True
+
+    monkeypatch.setattr(Neighbours, "take_in", silent)
+    reported("is not mutual", problems(workload__messages=0, linger_s=10))
+
+
+def test_drops_links_in_silence(monkeypatch):
+    monkeypatch.setattr(Neighbours, "evict", lambda self, peer: self.drop(peer, remember=True))
+    reported("is not mutual", problems(workload__messages=0, linger_s=10))
+
+
+def test_lets_the_passive_list_grow(monkeypatch):
+    def endless(self, peer, handed_out=None):
+        if peer != self._shell.node and peer not in self.active:
+            self.passive[peer] = None
+
+    monkeypatch.setattr(Views, "add_passive", endless)
+    reported("passive list .* above 5", problems(router__passive_size=5))
+
+
+def test_keeps_a_neighbour_on_the_passive_list(monkeypatch):
+    sound = Views.add_active
+
+    def forgetful(self, peer, random):
+        sound(self, peer, random)
+        self.passive[peer] = None
+
+    monkeypatch.setattr(Views, "add_active", forgetful)
+    reported("share a peer", problems())
+
+
+def test_takes_itself_for_another(monkeypatch):
+    sound = Views.add_passive
+
+    def vain(self, peer, handed_out=None):
+        sound(self, peer, handed_out)
+        self.passive[self._shell.node] = None
+
+    monkeypatch.setattr(Views, "add_passive", vain)
+    reported("hold the node itself", problems())
+
+
+def test_takes_in_everybody(monkeypatch):
+    monkeypatch.setattr(Neighbours, "_make_room", lambda self: True)
+    monkeypatch.setattr(Neighbours, "_judge", lambda self, sender, part: self._grant(sender, part.random))
+    keys = {"router__active_limit": 3, "router__random_links": 2, "router__near_links": 1}
+    reported("active list .* above 3", problems(**keys))
+
+
+def test_never_prunes_the_tree(monkeypatch):
+    monkeypatch.setattr(Tree, "duplicate", lambda self, sender: None)
+    reported("are no tree", problems(**FIXED))
+
+
+def test_does_not_listen_to_prune(monkeypatch):
+    monkeypatch.setattr(Tree, "on_prune", lambda self, sender: None)
+    reported("are no tree", problems(**FIXED))
+
+
+def test_never_asks_for_what_is_missing(monkeypatch):
+    monkeypatch.setattr(MissingList, "touch", lambda self, attempts: {})
+    monkeypatch.setattr(Tree, "_make_eager", Tree._make_lazy)
+    reported("is missing, though", problems(**FIXED))
+
+
+def test_loses_what_it_should_keep(monkeypatch):
+    monkeypatch.setattr(PayloadCache, "get", lambda self, message_id, now: None)
+    monkeypatch.setattr(Tree, "_make_eager", Tree._make_lazy)
+    reported("is missing, though", problems(**FIXED))
+
+
+def test_counts_hops_wrongly(monkeypatch):
+    sound = Tree._spread
+    monkeypatch.setattr(Tree, "_spread", lambda self, message, hops, sender: sound(self, message, hops + 1, sender))
+    reported("sent with 2 hops, it came with 0", problems(**FIXED))
+
+
+def test_forgets_a_link_of_the_tree(monkeypatch):
+    sound = Tree._make_lazy
+
+    def lost(self, peer):
+        sound(self, peer)
+        self.lazy.discard(peer)
+
+    monkeypatch.setattr(Tree, "_make_lazy", lost)
+    reported("are not the active list in two", problems(**FIXED))
+
+
+def test_lets_announcements_pile_up(monkeypatch):
+    sound = Tree._spread
+
+    def hoarding(self, message, hops, sender):
+        waiting = dict(self.queue)
+        sound(self, message, hops, sender)
+        self.queue.update(waiting)
+
+    monkeypatch.setattr(Tree, "_spread", hoarding)
+    keys = {"workload__interval_s": 0.01, "router__max_ids_per_part": 2}
+    reported("announcements .* above 2", problems(**keys, **FIXED))
+
+
+def test_remembers_who_left(monkeypatch):
+    monkeypatch.setattr(Tree, "neighbor_down", lambda self, peer: None)
+    churn = {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 4}
+    reported("left after its disconnect|not the active list in two", problems(**churn))

@@ -1,0 +1,177 @@
+"""Episub's parts as bytes: against the protobuf library, the core's sizes, limits and hostile bytes."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from hypothesis import given
+from hypothesis import strategies as st
+from protobuf_reference import blobs
+
+from hearsay.core.episub import parts
+from hearsay.core.rpc import Control, Message, PartKind, Rpc
+from hearsay.core.sizes import rpc_size
+from hearsay.libp2p.protobuf import bytes_field, varint_field
+from hearsay.wire.decode import decode_rpc
+from hearsay.wire.encode import encode_rpc
+from hearsay.wire.episub_parts import encode_part
+from hearsay.wire.limits import RpcLimits, WireError
+from hearsay.wire.splitting import split_rpc
+
+LIMITS = RpcLimits()
+FIELD = descriptor_pb2.FieldDescriptorProto
+
+topics = st.text(max_size=6)
+peers = st.binary(min_size=1, max_size=8).map(lambda key: bytes((0, len(key))) + key)
+peer_lists = st.lists(peers, max_size=4).map(tuple)
+numbers = st.integers(0, (1 << 64) - 1)
+number_lists = st.lists(numbers, max_size=4).map(tuple)
+id_lists = st.lists(blobs, max_size=4).map(tuple)
+summaries = st.lists(st.tuples(blobs, numbers), max_size=4).map(
+    lambda pairs: (tuple(known for known, _ in pairs), tuple(hops for _, hops in pairs))
+)
+said = (
+    st.builds(lambda topic, both: parts.IHave(topic, *both), topics, summaries)
+    | st.builds(parts.Graft, topics, id_lists)
+    | st.builds(parts.Prune, topics)
+    | st.builds(parts.GetNodes, topics)
+    | st.builds(parts.Nodes, topics, peer_lists, numbers)
+    | st.builds(parts.GetTopics)
+    | st.builds(parts.Topics, st.lists(topics, max_size=3).map(tuple))
+    | st.builds(parts.Join, topics, peers, numbers, numbers)
+    | st.builds(parts.ForwardJoin, topics, peers, numbers, numbers)
+    | st.builds(
+        parts.Neighbor, topics, st.sampled_from(parts.Role), st.booleans(), numbers, numbers, numbers, peer_lists
+    )
+    | st.builds(parts.Disconnect, topics, st.booleans())
+    | st.builds(parts.Leave, topics, peers, numbers, numbers)
+    | st.builds(parts.Shuffle, topics, peers, peer_lists, numbers, numbers, number_lists)
+    | st.builds(parts.ShuffleReply, topics, peer_lists, numbers, number_lists)
+)
+rpcs = st.builds(
+    lambda messages, control: Rpc((), messages, Control(episub=control) if control else None),
+    st.lists(st.builds(Message, st.just(b"id"), topics, blobs, hops=st.none() | numbers), max_size=3).map(tuple),
+    st.lists(said, max_size=4).map(tuple),
+)
+
+
+def decoded(data, limits=LIMITS, episub=True):
+    return decode_rpc(data, lambda *_: b"id", limits, episub)
+
+
+def alone(part):
+    return Rpc(control=Control(episub=(part,)))
+
+
+@given(rpcs)
+def test_what_is_encoded_is_decoded_and_as_long_as_the_core_says(rpc):
+    data = encode_rpc(rpc)
+    assert rpc_size(rpc) == len(data)
+    found = decoded(data)
+    assert found.rpc == rpc
+    assert found.left_out == 0
+    assert encode_rpc(found.rpc) == data
+
+
+def reference():
+    """`EpisubPart` as `docs/wire.md` declares it."""
+    file = descriptor_pb2.FileDescriptorProto(name="episub.proto", package="episub", syntax="proto2")
+    made = file.message_type.add(name="EpisubPart")
+    many, bytes_, text, number = FIELD.LABEL_REPEATED, FIELD.TYPE_BYTES, FIELD.TYPE_STRING, FIELD.TYPE_UINT64
+    names = ("kind", "topic", "peers", "ttl", "peer", "sequence", "role", "random", "links", "random_links", "rtt_us",
+             "refused", "sketch", "ids", "hops")  # fmt: skip
+    special = {"topic": text, "peers": bytes_, "peer": bytes_, "ids": bytes_}
+    for place, name in enumerate(names, 1):
+        repeated = name in ("topic", "peers", "sketch", "ids", "hops")
+        label = many if repeated else FIELD.LABEL_OPTIONAL
+        field = made.field.add(name=name, number=place, type=special.get(name, number), label=label)
+        field.options.packed = name in ("sketch", "hops")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("episub.EpisubPart"))
+
+
+EpisubPart = reference()
+
+
+@given(said)
+def test_the_protobuf_library_reads_the_same(part):
+    wire = EpisubPart.FromString(encode_part(part))
+    assert wire.kind == PartKind[type(part).__name__.upper()]
+    for field in fields(part):
+        value = getattr(part, field.name)
+        name = {"topics": "topic", "source": "peer"}.get(field.name, field.name)
+        there = getattr(wire, name)
+        if name == "topic" and field.name == "topic":
+            assert list(there) == [value]
+        elif isinstance(value, tuple):
+            assert tuple(there) == value
+        else:
+            assert there == value
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_parts_or_a_wire_error(data):
+    for wrapped in (data, bytes_field(3, data), bytes_field(3, bytes_field(7, data))):
+        try:
+            found = decoded(wrapped).rpc
+        except WireError:
+            continue
+        assert decoded(encode_rpc(found)).rpc == found
+
+
+@given(rpcs)
+def test_peers_that_speak_other_protocols_say_nothing_with_it(rpc):
+    found = decoded(encode_rpc(rpc), episub=False).rpc
+    assert found.control is None
+    assert found.messages == tuple(replace(message, hops=None) for message in rpc.messages)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        varint_field(1, 200) + bytes_field(2, b"t"),
+        varint_field(1, PartKind.PRUNE),
+        varint_field(1, PartKind.PRUNE) + bytes_field(2, b"\xff"),
+        varint_field(1, PartKind.JOIN) + bytes_field(2, b"t"),
+        varint_field(1, PartKind.JOIN) + bytes_field(2, b"t") + bytes_field(5, b"nobody"),
+        varint_field(1, PartKind.NODES) + bytes_field(2, b"t") + bytes_field(3, b"nobody"),
+        varint_field(1, PartKind.NEIGHBOR) + bytes_field(2, b"t") + varint_field(7, 4),
+        varint_field(1, PartKind.IHAVE) + bytes_field(2, b"t") + bytes_field(14, b"id"),
+        varint_field(1, PartKind.IHAVE) + bytes_field(2, b"t") + bytes_field(15, b"\x01\x01"),
+        varint_field(1, PartKind.IHAVE) + bytes_field(2, b"t") + bytes_field(14, b"id") + bytes_field(15, b"\xff"),
+    ],
+)
+def test_parts_that_say_nothing_are_left_out_and_counted(body):
+    found = decoded(bytes_field(3, bytes_field(7, body)))
+    assert (found.rpc.control, found.left_out) == (None, 1)
+
+
+def test_ids_and_peers_are_counted_before_anything_is_built():
+    ids = encode_rpc(alone(parts.Graft("t", (b"x",) * 11)))
+    with pytest.raises(WireError, match="10 message ids"):
+        decoded(ids, RpcLimits(max_ids=10))
+    peers = encode_rpc(alone(parts.Nodes("t", (b"\x00\x01x",) * 11, 1)))
+    with pytest.raises(WireError, match="10 exchanged peers"):
+        decoded(peers, RpcLimits(max_exchanged_peers=10))
+
+
+def test_a_long_sketch_is_cut():
+    found = decoded(encode_rpc(alone(parts.ShuffleReply("t", (), 1, tuple(range(100_000))))))
+    assert found.rpc.control.episub[0].sketch == tuple(range(64))
+
+
+def test_long_announcements_and_grafts_are_split():
+    ids = tuple(b"%030d" % number for number in range(1000))
+    rpc = Rpc(control=Control(episub=(parts.IHave("t", ids, tuple(range(1000))), parts.Graft("t", ids))))
+    pieces, oversized = split_rpc(rpc, 4096)
+    assert oversized == []
+    assert all(len(encode_rpc(piece)) <= 4096 for piece in pieces)
+    again = [part for piece in pieces for part in piece.control.episub]
+    announced = [part for part in again if isinstance(part, parts.IHave)]
+    assert tuple(known for part in announced for known in part.ids) == ids
+    assert tuple(hops for part in announced for hops in part.hops) == tuple(range(1000))
+    assert tuple(known for part in again if isinstance(part, parts.Graft) for known in part.ids) == ids
