@@ -27,7 +27,8 @@ import pyarrow as pa
 
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
-from hearsay.pipeline.kernels.message_file import message_traffic, pass_over, traffic_of
+from hearsay.pipeline.kernels.message_file import Ordered, message_traffic, traffic_of
+from hearsay.pipeline.kernels.sums import first_publishes, starts_of
 from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics import whole_files
 from hearsay.pipeline.metrics.speed import speed_table
@@ -39,11 +40,10 @@ from synthetic_trace import write_run
 
 SIZE = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000_000
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
-TRAFFIC_COLUMNS = (
-    Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE, Column.BYTES,
-    Column.COUNT, Column.DELAY_US, Column.REASON,
-)  # fmt: skip
-LATENCY_COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.MESSAGE)
+RPC_COLUMNS = whole_files.RPC_COLUMNS
+MESSAGE_COLUMNS = (*(column for column in RPC_COLUMNS if column not in (Column.KIND, Column.COUNT)), Column.MESSAGE)
+LATENCY_COLUMNS = (Column.TIME_US, Column.EVENT, Column.MESSAGE)
+DELIVER, SEND = TraceEvent.DELIVER, TraceEvent.SEND_RPC
 QUESTIONS = ("counts", "percentiles", "traffic", "mesh", "all")
 
 MORE = {
@@ -187,7 +187,7 @@ class Spark:
         def work(batches: Iterator[Any]) -> Iterator[Any]:
             for trace_class, path in _chosen(batches, parts):
                 adds = traffic_of if trace_class == "rpc" else message_traffic
-                for rows in row_groups(path, TRAFFIC_COLUMNS):
+                for rows in row_groups(path, RPC_COLUMNS if trace_class == "rpc" else MESSAGE_COLUMNS):
                     sums = adds(rows, end_us)
                     columns = [*sums.keys.T, *sums.values.T]
                     yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)
@@ -227,23 +227,22 @@ def _chosen(batches: Iterator[Any], things: list[Any]) -> Iterator[Any]:
 
 def _message_counts(rows: dict[Column, Any]) -> Any:
     messages, events = rows[Column.MESSAGE], rows[Column.EVENT]
-    starts = np.flatnonzero(np.concatenate(([True], messages[1:] != messages[:-1])))
-    counted = (
-        np.add.reduceat(events == event, starts, dtype=np.int64)
-        for event in (TraceEvent.DELIVER, TraceEvent.SEND_RPC)
-    )
+    starts = starts_of(messages, messages)
+    counted = (np.add.reduceat(events == event, starts, dtype=np.int64) for event in (DELIVER, SEND))
     columns = [pa.array(column) for column in (messages[starts], *counted)]
     return pa.RecordBatch.from_arrays(columns, names=["message", "delivered", "copies"])
 
 
 def _message_latencies(rows: dict[Column, Any]) -> Any:
-    rows = {**rows, Column.TOPIC: np.zeros(len(rows[Column.EVENT]), dtype=np.int32)}
-    for column in (Column.HOPS, Column.BYTES, Column.VIA, Column.DELAY_US, Column.REASON, Column.REMOTE):
-        rows[column] = np.full(len(rows[Column.EVENT]), -1, dtype=np.int64)
-    figures = pass_over(rows, {}, 1 << 60, 1).figures
-    columns = [figures.keys[:, 1], figures.values[:, 6], *(figures.values[:, place] / 100 for place in (11, 12, 13))]
-    names = ["message", "deliveries", "p50", "p90", "p99"]
-    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)
+    messages, events, times = rows[Column.MESSAGE], rows[Column.EVENT], rows[Column.TIME_US]
+    starts = starts_of(messages, messages)
+    published = times[first_publishes(np.append(starts, len(messages)), events)]
+    delivered = np.flatnonzero(events == DELIVER)
+    owner = np.searchsorted(starts, delivered, side="right") - 1
+    latencies = Ordered(owner, times[delivered] - published[owner], len(starts))
+    percentiles = (latencies.percentile_x100(percent) / 100 for percent in (50, 90, 99))
+    columns = [pa.array(column) for column in (messages[starts], latencies.sizes, *percentiles)]
+    return pa.RecordBatch.from_arrays(columns, names=["message", "deliveries", "p50", "p90", "p99"])
 
 
 def cpu_seconds() -> float:

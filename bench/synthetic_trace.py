@@ -27,7 +27,8 @@ GOSSIP = 600
 TOPICS = 4
 INTERVAL_US = 100_000
 MESSAGE_BYTES = 1100
-ROWS_PER_MESSAGE = 1 + (NODES - 1) + COPIES * (NODES - 1) + GOSSIP + 20
+MESH = 200
+ROWS_PER_MESSAGE = 1 + (NODES - 1) + COPIES * (NODES - 1) + GOSSIP + MESH
 BLOCK = 64
 
 
@@ -101,10 +102,10 @@ def _one_message(random: np.random.Generator, number: int) -> np.ndarray:
         remote=(left + right) % NODES, topic=topic, bytes=50, count=random.integers(1, 5, GOSSIP),
         delay_us=random.integers(10_000, 150_000, GOSSIP),
     )  # fmt: skip
-    ends, other = random.integers(0, NODES, 20), random.integers(1, NODES, 20)
+    ends, other = random.integers(0, NODES, MESH), random.integers(1, NODES, MESH)
     mesh = _rows(
-        20, time_us=start + random.integers(0, INTERVAL_US, 20),
-        event=np.where(np.arange(20) < 12, TraceEvent.GRAFT, TraceEvent.PRUNE), peer=ends,
+        MESH, time_us=start + random.integers(0, INTERVAL_US, MESH),
+        event=np.where(np.arange(MESH) % 5 < 3, TraceEvent.GRAFT, TraceEvent.PRUNE), peer=ends,
         remote=(ends + other) % NODES, topic=topic,
     )  # fmt: skip
     return np.concatenate([published, deliveries, copies, gossip, mesh])

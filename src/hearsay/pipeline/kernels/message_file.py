@@ -29,6 +29,7 @@ from hearsay.pipeline.kernels.sums import (
     add_up,
     count_copies,
     first_publishes,
+    starts_of,
 )
 from hearsay.trace.schema import Column, TraceEvent
 
@@ -80,9 +81,7 @@ def pass_over(
     if not kept.all():
         rows = {column: values[kept] for column, values in rows.items()}
     messages = rows[Column.MESSAGE]
-    starts = (
-        np.flatnonzero(np.concatenate(([True], messages[1:] != messages[:-1]))) if len(messages) else np.empty(0, int)
-    )
+    starts = starts_of(messages, messages)
     ids = messages[starts]
     count = len(ids)
     events = rows[Column.EVENT]
@@ -119,8 +118,8 @@ def pass_over(
     delivered_eligible = np.bincount(owner[is_eligible], minlength=count)
 
     measured = known & away
-    by_latency = _Ordered(owner[measured], latency[measured], count)
-    reached = _Ordered(owner[is_eligible], latency[is_eligible], count)
+    by_latency = Ordered(owner[measured], latency[measured], count)
+    reached = Ordered(owner[is_eligible], latency[is_eligible], count)
     hops = rows[Column.HOPS][delivered].astype(np.int64)
     vias = rows[Column.VIA][delivered]
     away_count = np.bincount(owner[away], minlength=count)
@@ -196,7 +195,7 @@ def _first_of_each(chosen: NDArray[np.bool_], owner: Ints, nodes: Ints, latency:
     return kept
 
 
-class _Ordered:
+class Ordered:
     """Values of every message in ascending order, looked up by rank."""
 
     def __init__(self, owner: Ints, values: Ints, count: int) -> None:
@@ -304,10 +303,8 @@ def traffic_of(rows: ColumnArrays, end_us: int) -> Sums:
 
 def _slices(runs: Ints, about: Ints) -> tuple[Ints, Ints]:
     """(from, up to) of rows of equal `runs` and `about`, and what each is about."""
-    if not len(runs):
-        return np.empty((0, 2), dtype=np.int64), about
-    starts = np.flatnonzero(np.concatenate(([True], (runs[1:] != runs[:-1]) | (about[1:] != about[:-1]))))
-    return np.stack([starts, np.append(starts[1:], len(runs))], 1), about[starts]
+    starts = starts_of(runs, about)
+    return np.stack([starts, np.append(starts[1:], len(runs))[: len(starts)]], 1), about[starts]
 
 
 def _added_up(rows: ColumnArrays, slices: Ints, topics: Ints, kinds: Ints, ids: Ints, end_us: int) -> Sums:

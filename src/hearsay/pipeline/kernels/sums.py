@@ -33,6 +33,22 @@ _LOST, _UNREACHABLE = int(Reason.LOST), int(Reason.UNREACHABLE)
 
 
 @compiled
+def starts_of(first: Ints, second: Ints) -> Ints:
+    """Where runs of equal pairs begin."""
+    count = 0
+    for row in range(len(first)):
+        if row == 0 or first[row] != first[row - 1] or second[row] != second[row - 1]:
+            count += 1
+    starts = np.empty(count, np.int64)
+    count = 0
+    for row in range(len(first)):
+        if row == 0 or first[row] != first[row - 1] or second[row] != second[row - 1]:
+            starts[count] = row
+            count += 1
+    return starts
+
+
+@compiled
 def count_copies(starts: Ints, times: Ints, events: Ints, delays: Ints, reasons: Ints, end_us: int) -> Ints:
     """`COUNTED` figures of every message; message i has the rows from starts[i] up to starts[i + 1]."""
     counts = np.zeros((len(starts) - 1, COUNTED), np.int64)
