@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hearsay.ingest.importing import import_traces
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.run_facts import load_runs
 from hearsay.pipeline.session import Where, spark_session
@@ -35,6 +36,11 @@ RUNS = {
 }  # fmt: skip
 
 
+GO_DATA = Path(__file__).parents[1] / "ingest" / "data"
+GO_TRACES = ("go-0.15", "go-0.16")
+"""Recorded from go-libp2p-pubsub, ten hosts each."""
+
+
 @pytest.fixture(scope="session")
 def spark():
     with spark_session(Where(), 0, lambda _: None) as session:
@@ -47,6 +53,9 @@ def run_folders(tmp_path_factory) -> dict[str, Path]:
     folders = {}
     for name, (preset, router, overrides) in RUNS.items():
         folders[name] = simulate_into(base / name, preset, router, overrides)
+    for version in GO_TRACES:
+        folders[version] = base / version
+        import_traces([GO_DATA / f"{version}.pb.gz"], RunFolder.create(folders[version]))
     folders["spanning"] = rewritten(folders["churning"], base / "spanning", max_rows_per_file=300)
     return folders
 

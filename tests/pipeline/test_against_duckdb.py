@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 import duckdb
 import pytest
-from conftest import RUNS
+from conftest import GO_TRACES, RUNS
 
 from hearsay.pipeline import tables
 from hearsay.pipeline.analyze import headlines
@@ -18,6 +18,7 @@ from hearsay.trace.schema import Column, PartKind, TraceEvent
 pytestmark = pytest.mark.xdist_group("spark")
 
 NAMES = [*RUNS, "spanning"]
+ALL = [*NAMES, *GO_TRACES]
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def stored(path, table) -> list[dict]:
     return read_table(path, table).to_pylist()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_memberships(name, analysed, facts):
     ours = [
         (row["topic"], row["node"], row["since_us"], row["until_us"])
@@ -116,6 +117,44 @@ def test_messages(name, analysed, sql):
         if name != "topics":  # where the script hands messages to nodes outside the topic; see the totals
             assert row["duplicates"] == row["copies"] - row["away"] - row["rejected"]
         assert row["ratio"] == (row["delivered_eligible"] / row["eligible"] if row["eligible"] else None)
+
+
+@pytest.mark.parametrize("name", GO_TRACES)
+def test_messages_of_go(name, analysed, sql):
+    """A real trace tells its duplicates and arrivals; it knows no hops and no flights."""
+    asked = sql(name, """
+        with el as (select p.message, count(m.node) eligible from p left join m on m.topic = p.topic and since <= p_us and until >= w_us
+                    group by 1),
+        de as (select distinct d.message, d.node from d join m on m.topic = d.topic and m.node = d.node and since <= p_us and until >= w_us),
+        found as (select message, count(*) n from de group by 1),
+        fig as (select message, count(*) delivered, count(*) filter (away) away, quantile_cont(lat, 0.5) filter (away) p50,
+                max(lat) filter (away) mx from d group by 1),
+        cop as (select message, count(*) filter (event = 'duplicate') dup, count(*) filter (event = 'reject') rej from e
+                where message is not null group by 1)
+        select p.message, publisher, p_us, eligible, coalesce(found.n, 0), coalesce(delivered, 0), coalesce(away, 0),
+               coalesce(away, 0) + dup + rej, dup, rej, p50, mx
+        from p join el using (message) join cop using (message) left join found using (message) left join fig using (message)""")  # fmt: skip
+    names = ("message", "publisher", "published_us", "eligible", "delivered_eligible", "delivered", "away", "copies",
+             "duplicates", "rejected", "p50_us", "max_us")  # fmt: skip
+    ours = {row["message"]: row for row in stored(analysed[name], tables.MESSAGES)}
+    assert len(asked) == len(ours) >= 8
+    for line in asked:
+        expected = dict(zip(names, line, strict=True))
+        got = {key: ours[expected["message"]][key] for key in names}
+        assert got.pop("p50_us") == pytest.approx(expected.pop("p50_us"), abs=0.011, nan_ok=True)
+        assert got == expected
+        assert ours[expected["message"]]["hops_max"] is None
+
+
+@pytest.mark.parametrize("name", GO_TRACES)
+def test_traffic_of_go(name, analysed, sql):
+    asked = sql(name, """select topic, peer, kind, count(*) filter (event = 'send_rpc'), count(*) filter (event = 'recv_rpc')
+        from e where event in ('send_rpc', 'recv_rpc') group by all""")  # fmt: skip
+    ours = {
+        (row["topic"], row["node"], row["kind"]): (row["parts_out"], row["parts_in"])
+        for row in stored(analysed[name], tables.TRAFFIC)
+    }
+    assert ours == {(topic, node, kind): (sent, received) for topic, node, kind, sent, received in asked}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -164,7 +203,7 @@ def test_headline_has_a_line_for_every_topic(analysed, facts, sql):
         assert line["latency_ms"]["p99"] == pytest.approx(p99 / 1000, abs=0.0011)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_latency_table(name, analysed, sql):
     asked = sql(name, "select topic, cast(floor(lat / 1000) as int), hops, count(*) from d where away group by all")
     ours = [
@@ -247,7 +286,7 @@ def test_control_share_of_topics_adds_up_to_that_of_the_run(name, analysed, fact
         assert sum(totals) == pytest.approx(whole)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_mesh_replayed_row_by_row(name, analysed, facts):
     rows = read_rows(analysed[name], {"mesh", "node"})
     events = sorted(
