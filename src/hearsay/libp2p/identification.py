@@ -114,6 +114,7 @@ class Identification:
         task = asyncio.get_running_loop().create_task(_quietly(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # a task cancelled before its first step has not begun it
 
 
 async def _quietly(work: Coroutine[None, None, None]) -> None:
