@@ -13,7 +13,7 @@ MAY_IMPORT = {
     "core": {"core"},
     "trace": {"trace", "core"},
     "sim": {"sim", "trace", "core"},
-    "ingest": {"ingest", "trace", "core"},
+    "ingest": {"ingest", "libp2p", "trace", "core"},
     "pipeline": {"pipeline", "trace", "core"},
     "report": {"report", "pipeline", "trace", "core"},
     "libp2p": {"libp2p"},

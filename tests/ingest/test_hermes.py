@@ -12,8 +12,8 @@ import pytest
 
 from hearsay.core.rpc import PartKind
 from hearsay.ingest.importing import Imported, NothingImported, import_traces
-from hearsay.ingest.peer_names import to_base58
 from hearsay.ingest.tracestat import tracestat
+from hearsay.libp2p.base_text import to_base58
 from hearsay.trace.arrow import read_table
 from hearsay.trace.reader import iter_rows
 from hearsay.trace.run_folder import RunFolder

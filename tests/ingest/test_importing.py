@@ -13,10 +13,11 @@ from pubsub_trace import Batch, Event, delimited, json_line, parse_delimited, pl
 
 from hearsay.ingest.errors import BadSource
 from hearsay.ingest.importing import Imported, NothingImported, import_traces
-from hearsay.ingest.peer_names import from_base58, peer_name, to_base58
+from hearsay.ingest.peer_names import peer_name, peer_of_name
 from hearsay.ingest.source_record import load_events, load_source
 from hearsay.ingest.sources import recognise, split
 from hearsay.ingest.tracestat import trace_stat, tracestat
+from hearsay.libp2p.base_text import to_base58
 from hearsay.trace.arrow import read_table
 from hearsay.trace.manifest import load_manifest
 from hearsay.trace.reader import iter_rows, read_rows
@@ -103,7 +104,7 @@ def test_rows_are_the_events_of_the_file_in_names_and_microseconds(tmp_path, nam
 
 def test_numbers_follow_the_bytes_of_the_names(tmp_path):
     run, _ = imported(tmp_path, DATA / "go-0.16.pb.gz")
-    peers = [from_base58(name) for name in read_table(run / "dictionary/peers.parquet")["name"]]
+    peers = [peer_of_name(name) for name in read_table(run / "dictionary/peers.parquet")["name"]]
     messages = read_table(run / "dictionary/messages.parquet")["id"]
     assert peers == sorted(peers)
     assert messages == sorted(messages)
@@ -294,9 +295,9 @@ def test_names_of_peers(hexadecimal, text):
 
 def test_base58_there_and_back():
     assert to_base58(b"\0\0\1") == "112"
-    assert from_base58("112") == b"\0\0\1"
+    assert peer_of_name("112") == b"\0\0\1"
     with pytest.raises(ValueError, match="not a peer id"):
-        from_base58("0OIl")
+        peer_of_name("0OIl")
 
 
 def test_parts_of_an_rpc_keep_their_counts(tmp_path):

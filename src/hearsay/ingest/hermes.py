@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from hearsay.core.rpc import PartKind
 from hearsay.ingest.errors import BadSource
 from hearsay.ingest.parts import PartWriter
-from hearsay.ingest.peer_names import from_base58
+from hearsay.ingest.peer_names import peer_of_name
 from hearsay.trace.arrow import compute, pa, parquet
 from hearsay.trace.rows import Rows
 from hearsay.trace.schema import NONE, WIDTH, Column, TraceEvent
@@ -90,7 +90,7 @@ class _Batch:
             raise BadSource("a timestamp is out of range")
         rows = np.full((self._size, WIDTH), NONE, dtype=np.int64)
         rows[:, Column.TIME_US] = times * 1_000_000
-        rows[:, Column.PEER] = self._named("producer_id", from_base58, self._part.identifiers.number_peers)
+        rows[:, Column.PEER] = self._named("producer_id", peer_of_name, self._part.identifiers.number_peers)
         if (rows[:, Column.PEER] == NONE).any():
             raise BadSource("a row has no producer_id")
         self._fill(rows)
@@ -125,7 +125,7 @@ class _Batch:
     def _fill_names(self, rows: Rows) -> None:
         names, present = self._part.identifiers, self._batch.schema.names
         if "remote_peer_id" in present:
-            rows[:, Column.REMOTE] = self._named("remote_peer_id", from_base58, names.number_peers)
+            rows[:, Column.REMOTE] = self._named("remote_peer_id", peer_of_name, names.number_peers)
         if "topic" in present:
             rows[:, Column.TOPIC] = self._named("topic", str.encode, names.number_topics)
         if "msg_id" in present:

@@ -30,10 +30,9 @@ def packed(topics: Ints, latencies: Ints, counts: Ints) -> Iterator[tuple[int, I
 
 def percentiles_x100(pairs: Ints, percents: Sequence[int]) -> list[int]:
     """Linear interpolation between order statistics, in hundredths, which is exact; at least one pair."""
-    latencies, places = np.unique(pairs[0::2], return_inverse=True)
-    counts = np.zeros(len(latencies), dtype=np.int64)
-    np.add.at(counts, places, pairs[1::2])
-    up_to = np.cumsum(counts)
+    order = np.argsort(pairs[0::2], kind="stable")
+    latencies = pairs[0::2][order]
+    up_to = np.cumsum(pairs[1::2][order])
     found: list[int] = []
     for percent in percents:
         low, rest = divmod((int(up_to[-1]) - 1) * percent, 100)
