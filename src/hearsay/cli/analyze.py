@@ -95,7 +95,8 @@ def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: 
         return
     from hearsay.cli.answers_text import answers_text
 
-    click.echo(answers_text(lines))
+    if lines:
+        click.echo(answers_text(lines))
     for output in outputs:
         click.echo(f"tables: {output / 'metrics'}")
 

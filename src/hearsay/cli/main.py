@@ -13,7 +13,7 @@ import click
 
 COMMANDS = {
     "analyze": "turn traces into metric tables on Spark",
-    "demo": "simulate the routers on one network and compare them",
+    "demo": "simulate the routers, analyse on Spark, write the report",
     "node": "run a real node that speaks libp2p pubsub",
     "report": "write a report of analysed runs: one HTML file",
     "simulate": "simulate a scenario",
