@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--publish", metavar="TOPIC", help="Publish lines of the input here [default: the first --subscribe].")
 @click.option("--router", metavar="NAME", default="gossipsub", show_default=True,
               help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")  # fmt: skip
-@click.option("--preset", metavar="NAME", help="The router's parameter set [default: v1.1 for gossipsub, else r1].")
+@click.option("--preset", metavar="NAME", help="The router's parameter set [default: v1.1 if it has one, else r1].")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a parameter of the router.")
 @click.option("--no-sign", is_flag=True, help="Messages without author and signature, told apart by their content.")
 @click.option("--key", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
