@@ -156,10 +156,6 @@ class Connections:
                 self._shell.actions.append(Disconnect(peer))
         self._arm()
 
-    def waiting_for(self) -> int:
-        """Peers that are being met."""
-        return len(self._errands)
-
     def _fail(self, peer: PeerId) -> None:
         for errand in self._errands.pop(peer, ()):
             errand.failed()
