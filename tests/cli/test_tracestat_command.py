@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 DATA = Path(__file__).parents[1] / "ingest" / "data"
 
@@ -25,3 +28,28 @@ def test_import_then_tracestat(tmp_path):
     assert "nowhere" in missing.stderr
     allowed = hearsay("analyze", tmp_path / "run", tmp_path / "nowhere", "--format", "tracestat", "--allow-bad")
     assert allowed.returncode == 0
+
+
+@pytest.mark.xdist_group("spark")
+def test_an_import_on_spark_is_the_import_of_one_process(tmp_path):
+    given = [DATA / "go-0.16.pb.gz", DATA / "go-0.15.pb.gz"]
+    here = hearsay("trace", "import", *given, "--out", tmp_path / "here")
+    there = hearsay("trace", "import", *given, "--out", tmp_path / "there", "--master", "local[2]")
+    assert (here.returncode, there.returncode) == (0, 0), there.stderr
+    assert there.stdout.replace("there", "here") == here.stdout
+    compared = hearsay("trace", "diff", tmp_path / "here", tmp_path / "there")
+    assert compared.stdout == "the traces are equal\n"
+
+
+@pytest.mark.xdist_group("spark")
+def test_an_import_on_a_cluster_that_is_not_there_leaves_no_run(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    away = hearsay(
+        "trace", "import", DATA / "go-0.16.pb.gz", "--out", tmp_path / "r", "--remote", f"sc://127.0.0.1:{port}"
+    )
+    assert away.returncode == 1
+    assert "no session at sc://" in away.stderr
+    assert "Traceback" not in away.stderr
+    assert hearsay("trace", "import", DATA / "go-0.16.pb.gz", "--out", tmp_path / "r").returncode == 0

@@ -14,8 +14,11 @@ from hearsay.cli.main import CommandFailed, WrongInput
 if TYPE_CHECKING:
     from hearsay.ingest.importing import Imported
     from hearsay.ingest.source_record import SourceRecord
+    from hearsay.trace.run_folder import RunFolder
     from hearsay.trace.schema import TraceEvent
 
+IN_THIS_PROCESS_BYTES = 512 << 20
+LEAST_BYTES_PER_EVENT = 20
 FORMATS = ("go-json", "go-pb", "traced", "hermes")
 
 
@@ -95,19 +98,28 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 @click.argument("files", type=click.Path(path_type=Path, exists=True, dir_okay=False), nargs=-1, required=True)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="What the files are; else each is recognised.")
+@click.option("--master", metavar="URL", help="Import on a Spark cluster: spark://…, yarn, k8s://…, local[N].")
+@click.option("--remote", metavar="URL", help="Import on a Spark Connect server: sc://…")
 @click.option("--allow-bad", is_flag=True, help="Exit 0 although files were quarantined.")
-def import_command(files: tuple[Path, ...], out: Path, wanted: str | None, allow_bad: bool) -> None:
-    """Import traces of real networks, FILES of go-libp2p-pubsub or hermes, as one run."""
-    from hearsay.ingest.importing import NothingImported, import_traces
+def import_command(
+    files: tuple[Path, ...], out: Path, wanted: str | None, master: str | None, remote: str | None, allow_bad: bool
+) -> None:
+    """Import traces of real networks, FILES of go-libp2p-pubsub or hermes, as one run.
+
+    Up to half a gigabyte is imported in this process, more on embedded Spark.
+    """
+    from hearsay.ingest.importing import NothingImported
     from hearsay.trace.run_folder import RunFolder
 
+    if master and remote:
+        raise WrongInput("give --master or --remote, not both")
     twice = {str(file) for file in files if sum(file.resolve() == other.resolve() for other in files) > 1}
     if twice:
         raise WrongInput(*(f"{file}: given twice" for file in sorted(twice)))
     with _readable():
         run = RunFolder.create(out)
     try:
-        imported = import_traces(files, run, wanted=wanted)
+        imported = _imported(files, run, wanted, master, remote)
     except NothingImported as nothing:
         run.discard()
         _name_quarantined(nothing.record)
@@ -118,6 +130,34 @@ def import_command(files: tuple[Path, ...], out: Path, wanted: str | None, allow
     _tell_imported(imported, out)
     if imported.record.quarantined and not allow_bad:
         raise click.exceptions.Exit(1)
+
+
+def _imported(
+    files: tuple[Path, ...], run: RunFolder, wanted: str | None, master: str | None, remote: str | None
+) -> Imported:
+    from hearsay.ingest.importing import import_traces
+
+    size = sum(file.stat().st_size for file in files)
+    if not (master or remote or size > IN_THIS_PROCESS_BYTES):
+        return import_traces(files, run, wanted=wanted)
+    from hearsay.cli.spark_steps import spark_steps
+    from hearsay.ingest.importing import NothingImported
+    from hearsay.ingest.spark_job import import_with_spark
+    from hearsay.pipeline.failures import in_one_line
+    from hearsay.pipeline.session import Where
+
+    try:
+        with spark_steps(Where(master, remote), size // LEAST_BYTES_PER_EVENT, steps=1) as work:
+            work.step("importing")
+            return import_with_spark(work.session, files, run, wanted=wanted)
+    except (NothingImported, OSError):
+        raise
+    except CommandFailed:
+        run.discard()
+        raise
+    except Exception as error:
+        run.discard()
+        raise CommandFailed(f"the import failed: {in_one_line(error)}") from None
 
 
 def _name_quarantined(record: SourceRecord) -> None:
