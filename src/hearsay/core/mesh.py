@@ -33,7 +33,7 @@ from hearsay.core.randomness import MASK, Purpose, key_of, sample
 from hearsay.core.rpc import MESHSUB_11, PartKind, PeerInfo, Prune, Rpc
 from hearsay.core.shell import Router
 
-_EXPIRE_EVERY = 15
+EXPIRE_EVERY = 15
 """Heartbeats between two looks for backoffs that are over."""
 
 
@@ -187,7 +187,7 @@ class Mesh:
         """The stabilisation of meshsub, once per heartbeat and topic."""
         if self._unsent:
             self._send_again(sorted(self._unsent))
-        if len(self._backoffs) and tick % _EXPIRE_EVERY == 0:
+        if len(self._backoffs) and tick % EXPIRE_EVERY == 0:
             self._backoffs.expire(self._shell.now)
         parameters = self._parameters
         for topic in sorted(self.topics):

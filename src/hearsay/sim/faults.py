@@ -20,7 +20,7 @@ from hearsay.sim.plan import LinksCut, LinksHealed, NodeDown, NodeUp
 if TYPE_CHECKING:
     from hearsay.sim.reference import ReferenceEngine
 
-_ATTEMPTS_PER_PEER = 20
+ATTEMPTS_PER_PEER = 20
 """Random draws for one live peer before giving up; enough unless nearly everyone is away."""
 
 
@@ -110,7 +110,7 @@ class Faults:
         size = len(engine.nodes)
         state = engine.randomness.draw(Purpose.REDIAL, node.id, engine.now)
         dialled = 0
-        for attempt in range(count * _ATTEMPTS_PER_PEER):
+        for attempt in range(count * ATTEMPTS_PER_PEER):
             if dialled == count:
                 return
             target = below(mix(state + attempt * GOLDEN), size)

@@ -79,6 +79,11 @@ class UniformLatency(LatencyModel):
         self._least_us = least_us
         self._width_us = most_us - least_us + 1
 
+    @property
+    def bounds(self) -> tuple[Micros, Micros]:
+        """The least, and how many values there are."""
+        return self._least_us, self._width_us
+
     def base_us(self, a: int, b: int) -> Micros:
         return max(1, self._least_us + below(self._draw(a, b), self._width_us))
 
@@ -94,14 +99,14 @@ class LogNormalLatency(LatencyModel):
         self, randomness: Randomness, jitter_us: Micros, median_us: Micros, sigma_millionths: int, cap_us: Micros
     ) -> None:
         super().__init__(randomness, jitter_us)
-        self._shape = (median_us, sigma_millionths, cap_us)
+        self.shape = (median_us, sigma_millionths, cap_us)
 
     def base_us(self, a: int, b: int) -> Micros:
-        return max(1, log_normal_us(self._draw(a, b), *self._shape))
+        return max(1, log_normal_us(self._draw(a, b), *self.shape))
 
     @property
     def minimum_us(self) -> Micros:
-        return max(1, log_normal_minimum_us(*self._shape) - self._jitter_us)
+        return max(1, log_normal_minimum_us(*self.shape) - self._jitter_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ class RegionLatency(LatencyModel):
 
     def __init__(self, randomness: Randomness, jitter_us: Micros, regions: Regions, nodes: int) -> None:
         super().__init__(randomness, jitter_us)
-        self._regions = regions
+        self.regions = regions
         self._nodes = nodes
         self._least_us = max(
             1,
@@ -131,7 +136,7 @@ class RegionLatency(LatencyModel):
         )
 
     def base_us(self, a: int, b: int) -> Micros:
-        return max(1, self._regions.latency_us[self._region(a)][self._region(b)])
+        return max(1, self.regions.latency_us[self._region(a)][self._region(b)])
 
     @property
     def minimum_us(self) -> Micros:
@@ -139,19 +144,19 @@ class RegionLatency(LatencyModel):
 
     @property
     def has_jitter(self) -> bool:
-        return self._jitter_us > 0 or any(map(any, self._regions.jitter_us))
+        return self._jitter_us > 0 or any(map(any, self.regions.jitter_us))
 
     def jitter_us(self, source: int, destination: int, sequence: int) -> int:
-        reach_us = self._jitter_us + self._regions.jitter_us[self._region(source)][self._region(destination)]
+        reach_us = self._jitter_us + self.regions.jitter_us[self._region(source)][self._region(destination)]
         return self._uniform_jitter_us(reach_us, source, destination, sequence)
 
     def region_of(self, node: int) -> str | None:
-        return self._regions.names[self._region(node)]
+        return self.regions.names[self._region(node)]
 
     def _region(self, node: int) -> int:
         if node == self._nodes:
             return 0
-        return self._randomness.below(len(self._regions.names), Purpose.REGION, node)
+        return self._randomness.below(len(self.regions.names), Purpose.REGION, node)
 
 
 def make_latency(scenario: Scenario, randomness: Randomness) -> LatencyModel:

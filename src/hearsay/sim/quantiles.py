@@ -22,9 +22,9 @@ from hearsay.core.identifiers import Micros
 from hearsay.core.randomness import mix
 
 _BINS = 4096
-_TAIL_BINS = 256
-_SPAN = _BINS * _TAIL_BINS
-_LAST = _BINS - 1
+TAIL_BINS = 256
+_SPAN = _BINS * TAIL_BINS
+LAST_BIN = _BINS - 1
 _UNIT_BITS = 40
 _LOW_32 = 0xFFFFFFFF
 
@@ -36,8 +36,8 @@ def exponential_us(draw: int, mean_us: Micros) -> Micros:
     """An exponential time of that mean."""
     table = _exponential_table()
     total = 0
-    while (bin_ := draw >> 52) == _LAST:
-        total += table[_LAST]
+    while (bin_ := draw >> 52) == LAST_BIN:
+        total += table[LAST_BIN]
         draw = mix(draw)
     total += _between(table[bin_], table[bin_ + 1], draw >> 20)
     return (total * mean_us) >> _UNIT_BITS
@@ -45,18 +45,18 @@ def exponential_us(draw: int, mean_us: Micros) -> Micros:
 
 def log_normal_us(draw: int, median_us: Micros, sigma_millionths: int, cap_us: Micros) -> Micros:
     """A log-normal time: median × e^(sigma × z) with z standard normal, at most the cap."""
-    body, low_tail, high_tail = _log_normal_tables(median_us, sigma_millionths, cap_us)
+    body, low_tail, high_tail = log_normal_tables(median_us, sigma_millionths, cap_us)
     bin_ = draw >> 52
-    if bin_ not in (0, _LAST):
+    if bin_ not in (0, LAST_BIN):
         return _between(body[bin_ - 1], body[bin_], draw >> 20)
     tail = high_tail if bin_ else low_tail
-    place = (draw >> 44) & (_TAIL_BINS - 1)
+    place = (draw >> 44) & (TAIL_BINS - 1)
     return _between(tail[place], tail[place + 1], draw >> 12)
 
 
 def log_normal_minimum_us(median_us: Micros, sigma_millionths: int, cap_us: Micros) -> Micros:
     """The least that `log_normal_us` can give."""
-    return _log_normal_tables(median_us, sigma_millionths, cap_us)[1][0]
+    return log_normal_tables(median_us, sigma_millionths, cap_us)[1][0]
 
 
 def _between(low: int, high: int, bits: int) -> int:
@@ -75,7 +75,7 @@ def _exponential_table() -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=16)
-def _log_normal_tables(
+def log_normal_tables(
     median_us: Micros, sigma_millionths: int, cap_us: Micros
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """The quantiles at 1/4096 … 4095/4096, and those of the lowest and of the highest bin."""
@@ -99,7 +99,7 @@ def _normal_quantiles() -> tuple[tuple[Decimal, ...], tuple[Decimal, ...]]:
     """The standard normal's quantiles at i/4096, and at j/(4096 × 256), the lowest at half a tail bin."""
     lower = [_normal_quantile(_PRECISE.divide(Decimal(i), Decimal(_BINS))) for i in range(1, _BINS // 2)]
     body = (*lower, Decimal(0), *(z.copy_negate() for z in reversed(lower)))
-    ends = [Decimal("0.5"), *map(Decimal, range(1, _TAIL_BINS + 1))]
+    ends = [Decimal("0.5"), *map(Decimal, range(1, TAIL_BINS + 1))]
     tail = tuple(_normal_quantile(_PRECISE.divide(end, Decimal(_SPAN))) for end in ends)
     return body, tail
 

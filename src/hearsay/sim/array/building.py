@@ -1,0 +1,430 @@
+"""From a plan to the arrays of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.core.events import EventKind
+from hearsay.core.gossipsub import FanoutTopUp, GossipsubParameters, GossipTargets, SeenBy, ShortMesh
+from hearsay.core.mesh import MeshParameters, PruneTrigger, UnknownGraft
+from hearsay.core.parameters import RouterParameters
+from hearsay.core.randomness import Purpose, Randomness, key_of
+from hearsay.core.randomsub import RandomsubParameters
+from hearsay.core.registry import RouterKind, negotiate
+from hearsay.core.rpc import FLOODSUB, Message, Rpc
+from hearsay.core.sizes import framed_size, message_size, part_sizes
+from hearsay.sim.array import layout as at
+from hearsay.sim.array import loop, slots
+from hearsay.sim.array.layout import Arrays
+from hearsay.sim.array.queue import CHUNK, CONTROL
+from hearsay.sim.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
+from hearsay.sim.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan
+from hearsay.sim.quantiles import log_normal_tables
+
+Ints = NDArray[np.int64]
+
+KINDS = ("floodsub", "randomsub", "meshsub", "gossipsub")
+"""In the order of `layout.FLOODSUB`, …"""
+MEASURED_US = 1 << 22
+_FOREVER = 1 << 60
+_MOST_WIDTH_BITS = 17
+_LEAST_WIDTH_BITS = 9
+_IN_ORDER_WIDTH_BITS = 12
+_BUCKETS = 1024
+_BLOCK_BITS = 10
+
+
+def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing: bool, threads: int) -> Arrays:
+    """All arrays of a run, as they are before it starts."""
+    arrays = Arrays()
+    w = arrays.world
+    scenario = plan.scenario
+    nodes = scenario.network.nodes
+    order = sorted(range(len(plan.topics)), key=plan.topics.__getitem__)
+    place_of = {topic: place for place, topic in enumerate(order)}
+    w[at.NODES] = w[at.SCRIPT] = nodes
+    w[at.TOPICS] = len(order)
+    w[at.MESSAGES] = len(plan.publications)
+    w[at.END] = plan.end_us
+    w[at.THREADS] = threads
+    w[at.TRACING] = tracing
+    w[at.LOSS] = scenario.loss.rate_millionths
+    w[at.HAS_LOSS] = scenario.loss.rate_millionths > 0
+    w[at.LOSS_CONTROL] = scenario.loss.control
+    w[at.HAS_JITTER] = latency.has_jitter
+    w[at.JITTER] = scenario.links.jitter_us
+    w[at.UPLINK] = scenario.links.uplink_bits_per_s
+    w[at.UPLINK_BYTES] = scenario.links.uplink_queue_bytes
+    w[at.SERVICE] = scenario.service.time_us
+    w[at.VALIDATION] = scenario.validation.delay_us
+    w[at.REJECT_SHARE] = scenario.validation.reject_millionths
+    w[at.DETECTION] = scenario.faults.detection_us
+    w[at.REDIAL] = scenario.faults.redial
+    w[at.LINGER] = scenario.linger_us
+    faulty = bool(plan.faults or plan.initially_down)
+    w[at.HAS_LINKS] = faulty or w[at.HAS_LOSS] or w[at.HAS_JITTER] or w[at.UPLINK] > 0
+    w[at.TRACKS_SINCE] = faulty or bool(plan.timed)
+    w[at.BLOCK_BITS] = _BLOCK_BITS
+    w[at.BLOCKS] = (nodes >> _BLOCK_BITS) + 1
+    w[at.MEASURED] = MEASURED_US
+    w[at.BUCKETS] = _BUCKETS
+    w[at.BUCKET] = -1
+    arrays["bases"] = np.array(
+        [randomness.draw(purpose) if purpose else 0 for purpose in _purposes()], dtype=np.uint64
+    )
+    _set_latency(arrays, latency)
+    _set_width(arrays, plan, latency.minimum_us)
+    _set_routers(arrays, plan)
+    _set_topics(arrays, plan, order)
+    _set_messages(arrays, plan, place_of)
+    _set_nodes(arrays, plan, place_of)
+    _set_neighbours(arrays, plan)
+    _set_faults(arrays, plan)
+    _set_schedule(arrays, plan, place_of)
+    _set_queue(arrays, threads)
+    return arrays
+
+
+def _purposes() -> list[Purpose | None]:
+    known = {int(purpose): purpose for purpose in Purpose}
+    return [known.get(number) for number in range(max(known) + 1)]
+
+
+def _set_latency(arrays: Arrays, latency: LatencyModel) -> None:
+    w = arrays.world
+    match latency:
+        case UniformLatency():
+            w[at.LATENCY_KIND] = slots.UNIFORM
+            w[at.LATENCY_LEAST], w[at.LATENCY_SPAN] = latency.bounds
+        case LogNormalLatency():
+            w[at.LATENCY_KIND] = slots.LOG_NORMAL
+            arrays["latencies"] = np.concatenate([np.array(part) for part in log_normal_tables(*latency.shape)])
+        case RegionLatency():
+            w[at.LATENCY_KIND] = slots.REGIONS
+            w[at.REGION_COUNT] = len(latency.regions.names)
+            arrays["latencies"] = np.array(latency.regions.latency_us, dtype=np.int64).ravel()
+            arrays["region_jitters"] = np.array(latency.regions.jitter_us, dtype=np.int64)
+        case _:
+            raise TypeError(f"no kernel for {type(latency).__name__}")
+
+
+def _set_width(arrays: Arrays, plan: Plan, minimum_us: int) -> None:
+    """Buckets as wide as the smallest latency; in order of time if that is too little to be worth it, or if a
+    router without a hello looks up what a peer's application has just joined."""
+    w = arrays.world
+    bits = min(minimum_us.bit_length() - 1, _MOST_WIDTH_BITS)
+    peeks = bool(plan.timed) and any(not parameters.hello for _, parameters in plan.routers)
+    w[at.LOOKAHEAD] = bits >= _LEAST_WIDTH_BITS and not peeks
+    w[at.WIDTH_BITS] = bits if w[at.LOOKAHEAD] else _IN_ORDER_WIDTH_BITS
+
+
+def _set_routers(arrays: Arrays, plan: Plan) -> None:
+    arrays["parameters"] = np.array(
+        [_parameters(KINDS.index(kind.name), parameters) for kind, parameters in plan.routers], dtype=np.int64
+    )
+    kinds = [kind for kind, _ in plan.routers]
+    arrays["natives"] = np.array([[_is_native(ours, theirs) for theirs in kinds] for ours in kinds], dtype=np.uint8)
+    longest = max(parameters.seen_ttl_us for _, parameters in plan.routers)
+    shortest = min(parameters.seen_ttl_us for _, parameters in plan.routers)
+    arrays.world[at.SEEN_EXPIRES] = min(longest, shortest) <= plan.end_us
+    most = len(plan.publications)
+    arrays.world[at.MAX_SEEN_BINDS] = any(parameters.max_seen < most for _, parameters in plan.routers)
+    arrays.world[at.MAX_CACHED_BINDS] = any(
+        isinstance(parameters, GossipsubParameters) and parameters.max_cached_messages < most
+        for _, parameters in plan.routers
+    )
+
+
+def _is_native(ours: RouterKind, theirs: RouterKind) -> bool:
+    protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
+    return protocol in ours.strategy(ours.parameters()).native_protocols
+
+
+def _parameters(kind: int, given: RouterParameters) -> Ints:
+    row = np.zeros(at.PARAMETERS, dtype=np.int64)
+    row[at.KIND] = kind
+    row[at.HELLO] = given.hello
+    row[at.COALESCE] = given.coalesce
+    row[at.VALIDATE] = given.validate
+    row[at.SEEN_TTL] = given.seen_ttl_us
+    row[at.MAX_SEEN] = given.max_seen
+    row[at.MAX_SUBSCRIPTIONS] = given.max_subscriptions_per_peer
+    row[at.MAX_MESSAGES] = given.max_messages_per_rpc
+    row[at.MAX_CONTROL] = given.max_control_per_rpc
+    row[at.MAX_PENDING] = given.max_pending_validations
+    if isinstance(given, RandomsubParameters):
+        row[at.REACH] = given.reach
+    if isinstance(given, MeshParameters):
+        row[at.DEGREE] = given.degree
+        row[at.DEGREE_LOW] = given.degree_low
+        row[at.LIMIT] = given.degree_high + (given.prune_trigger is PruneTrigger.ABOVE_HIGH)
+        row[at.UNKNOWN_GRAFT_PRUNES] = given.unknown_graft is UnknownGraft.PRUNE
+        row[at.INTERVAL] = given.heartbeat_interval_ms * 1000
+        row[at.FIRST_BEAT] = given.first_heartbeat_ms * 1000
+        row[at.BEAT_SPREAD] = given.first_heartbeat_spread_ms * 1000
+        row[at.BACKOFF] = given.prune_backoff_ms * 1000
+        row[at.UNSUBSCRIBE_BACKOFF] = given.unsubscribe_backoff_ms * 1000
+        row[at.MAX_BACKOFF] = given.max_backoff_ms * 1000
+        row[at.BACKOFF_SLACK] = given.backoff_slack_heartbeats * given.heartbeat_interval_ms * 1000
+        row[at.MAX_BACKOFFS] = given.max_backoffs
+    if isinstance(given, GossipsubParameters):
+        by_history = given.seen_by is SeenBy.HISTORY
+        row[at.LAZY] = given.degree_lazy
+        row[at.FILTER_FIRST] = given.gossip_targets is GossipTargets.FILTER_THEN_SELECT
+        row[at.HISTORY] = given.history_length
+        row[at.GOSSIP_WINDOWS] = given.history_gossip
+        row[at.SEEN_WINDOWS] = given.history_length if by_history else 0
+        row[at.SEEN_TTL] = 0 if by_history else given.seen_ttl_us
+        row[at.FANOUT_TTL] = given.fanout_ttl_ms * 1000
+        row[at.FANOUT_AT_PUBLISH] = given.fanout_top_up is FanoutTopUp.PUBLISH
+        row[at.TOP_UP_MESH] = given.short_mesh is ShortMesh.TOP_UP
+        row[at.GRAFT_ON_MISSING] = given.graft_on_missing
+        row[at.MISSING_WINDOW] = given.missing_window_heartbeats
+        row[at.MAX_IHAVE] = given.max_ids_per_ihave
+        row[at.MAX_IWANT] = given.max_ids_per_iwant
+        row[at.ANSWERS_LIMIT] = given.iwant_answers_per_id
+        row[at.MAX_CACHED] = given.max_cached_messages
+    return row
+
+
+def _set_topics(arrays: Arrays, plan: Plan, order: Sequence[int]) -> None:
+    names = [plan.topics[topic] for topic in order]
+    arrays["topics"] = np.array(
+        [[topic, len(name.encode())] for topic, name in zip(order, names, strict=True)], dtype=np.int64
+    )
+    arrays["topic_keys"] = np.array([key_of(name) for name in names], dtype=np.uint64)
+
+
+def _set_messages(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
+    """One line more than messages, whose INJECT_FROM ends the last one's."""
+    table = np.zeros((len(plan.publications) + 1, 8), dtype=np.int64)
+    sizes: dict[tuple[int, int], tuple[int, int, int]] = {}
+    injected = 0
+    for publication in plan.publications:
+        key = (publication.topic, publication.size_bytes)
+        if key not in sizes:
+            sizes[key] = _message_sizes(plan.topics[publication.topic], publication.size_bytes)
+        alone, part, held = sizes[key]
+        table[publication.message] = (
+            place_of[publication.topic], publication.publisher, publication.time_us, publication.size_bytes,
+            alone, part, held, injected,
+        )  # fmt: skip
+        injected += len(publication.inject)
+    table[-1, at.INJECT_FROM] = injected
+    arrays["messages"] = table
+    targets = [target for publication in plan.publications for target in publication.inject]
+    arrays["inject_targets"] = np.array(targets or [0], dtype=np.int64)
+
+
+def _message_sizes(topic: str, size_bytes: int) -> tuple[int, int, int]:
+    """Of a simulated message: as a whole RPC with its length, as a part, and by itself."""
+    message = Message(0, topic, bytes(size_bytes), 0)
+    alone = Rpc(messages=(message,))
+    parts = part_sizes(alone)
+    return framed_size(alone, parts), parts[0][2], message_size(message)
+
+
+def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
+    w = arrays.world
+    nodes, topics = int(w[at.NODES]), int(w[at.TOPICS])
+    header = np.zeros((nodes, at.NODE32), dtype=np.int32)
+    header[:, [at.ANSWERS, at.NEWS, at.BACKOFFS, at.BACKLOG, at.BACKLOG_END]] = -1
+    header[:, at.ROUTER] = plan.router_of
+    header[:, at.UP] = 1
+    header[list(plan.initially_down), at.UP] = 0
+    arrays["nodes32"] = header
+    arrays["nodes64"] = np.zeros((nodes, at.NODE64), dtype=np.int64)
+    arrays["members"] = _members(plan, place_of, nodes, topics)
+    if w[at.TRACKS_SINCE]:
+        arrays["since_us"] = np.full((nodes, topics), -1, dtype=np.int64)
+    arrays["fanout_us"] = np.zeros((nodes, topics), dtype=np.int64)
+    columns = max(1, int(w[at.MESSAGES]))
+    w[at.COLUMNS] = columns
+    arrays["cells"] = np.zeros((nodes, columns), dtype=np.uint64)
+    if w[at.SEEN_EXPIRES]:
+        arrays["first_us"] = np.zeros((nodes, columns), dtype=np.int64)
+    if w[at.MAX_SEEN_BINDS]:
+        arrays["seen_serials"] = np.zeros((nodes, columns), dtype=np.int64)
+    if w[at.MAX_CACHED_BINDS]:
+        arrays["cache_serials"] = np.zeros((nodes, columns), dtype=np.int64)
+
+
+def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.uint8]:
+    members = np.zeros((nodes, topics), dtype=np.uint8)
+    first = plan.subscriptions[0]
+    if all(subscribed is first for subscribed in plan.subscriptions):
+        members[:, [place_of[topic] for topic in first]] = at.APPLICATION
+    else:
+        for node, subscribed in enumerate(plan.subscriptions):
+            for topic in subscribed:
+                members[node, place_of[topic]] = at.APPLICATION
+    return members
+
+
+def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
+    """Slots for all who are connected at the start; with links of their own, slots come as nodes dial."""
+    w = arrays.world
+    nodes = int(w[at.NODES])
+    counts = np.fromiter((len(targets) for targets in plan.dials), np.int64, nodes)
+    starts = np.zeros(nodes + 1, dtype=np.int64)
+    np.cumsum(counts, out=starts[1:])
+    targets = np.fromiter((target for dialled in plan.dials for target in dialled), np.int32, int(starts[-1]))
+    arrays["dial_starts"] = starts
+    arrays["dial_targets"] = targets if len(targets) else np.zeros(1, np.int32)
+    refused = np.zeros(nodes, dtype=np.uint8)
+    refused[list(plan.natted)] = 1
+    arrays["natted"] = refused
+    sources = np.repeat(np.arange(nodes, dtype=np.int64), counts)
+    reached = refused[targets] == 0
+    ends = np.concatenate([sources[reached], targets[reached].astype(np.int64)])
+    others = np.concatenate([targets[reached].astype(np.int64), sources[reached]])
+    keys = np.unique(ends * nodes + others)
+    degrees = np.bincount(keys // nodes, minlength=nodes)
+    used = len(keys)
+    header, wide = arrays["nodes32"], arrays["nodes64"]
+    first = np.zeros(nodes, dtype=np.int64)
+    np.cumsum(degrees[:-1], out=first[1:])
+    wide[:, at.FIRST_SLOT] = first
+    header[:, at.CAP] = degrees
+    topics = int(w[at.TOPICS])
+    faulty = bool(plan.faults or plan.initially_down)
+    room = 4 * used + 64 if faulty else used + 1
+    w[at.SLOTS], w[at.SLOTS_USED] = room, used
+    arrays["peers"] = np.zeros(room, dtype=np.int32)
+    arrays["states"] = np.zeros(room, dtype=np.uint8)
+    arrays["flags"] = np.zeros((room, topics), dtype=np.uint8)
+    if w[at.HAS_LINKS]:
+        links = 2 * int(starts[-1]) + 64
+        arrays["links_of"] = np.full(room, -1, dtype=np.int32)
+        w[at.LINKS] = links
+        arrays["links32"] = np.zeros((links, 6), dtype=np.int32)
+        arrays["links64"] = np.zeros((links, 2), dtype=np.int64)
+    else:
+        arrays["peers"][:used] = keys % nodes
+        header[:, at.COUNT] = degrees
+    most = int(degrees.max(initial=1))
+    if faulty:
+        most = max(most * 2, nodes if nodes <= 100_000 else 4 * most + 1000)
+    threads = int(w[at.THREADS])
+    arrays["candidates"] = np.zeros((threads, most + 1), dtype=np.int64)
+    arrays["marks"] = np.zeros((threads, most + 1), dtype=np.uint8)
+    arrays["outbox"] = np.empty((threads, 1 << 16 if nodes < 100_000 else 1 << 16, 4), dtype=np.int64)
+    arrays["scratch"] = np.empty((threads, max(1024, int(w[at.MESSAGES]) + 64)), dtype=np.int64)
+
+
+def _set_faults(arrays: Arrays, plan: Plan) -> None:
+    nodes = int(arrays.world[at.NODES])
+    cuts = [fault for fault in plan.faults if isinstance(fault, LinksCut)]
+    count = max((cut.fault + 1 for cut in cuts), default=0)
+    partitions = max((cut.fault + 1 for cut in cuts if cut.side is not None), default=0)
+    sides = np.zeros((partitions, nodes), dtype=np.uint8)
+    ranges = np.zeros((count, 3), dtype=np.int64)
+    pairs: list[int] = []
+    for cut in cuts:
+        if cut.side is not None:
+            sides[cut.fault, list(cut.side)] = 1
+        named = sorted({min(a, b) * nodes + max(a, b) for a, b in cut.links})
+        ranges[cut.fault] = (len(pairs), len(pairs) + len(named), 0)
+        pairs += named
+    arrays["sides"] = sides
+    arrays["cut_ranges"] = ranges
+    arrays["cut_pairs"] = np.array(pairs or [0], dtype=np.int64)
+    arrays["lost_links"] = np.zeros((max(1, count), nodes if count else 1), dtype=np.int32)
+
+
+def _set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
+    """What concerns the whole network, in its order, and what concerns one node."""
+    script = plan.scenario.network.nodes
+    whole: list[tuple[int, int, int, int, int, int]] = [(0, 0, 0, loop.START, 0, 0)]
+    for number, fault in enumerate(plan.faults, start=1):
+        kind, first, second = _fault(fault)
+        whole.append((fault.time_us, 0, number, kind, first, second))
+    interval_us = plan.scenario.trace.state_interval_us
+    if interval_us:
+        samples = range(interval_us, plan.end_us, interval_us)
+        whole += [(time_us, 1, number, loop.SAMPLE, 0, 0) for number, time_us in enumerate(samples)]
+    single: list[tuple[int, int, int, int]] = []
+    for timed in plan.timed:
+        kind = EventKind.JOIN if timed.join else EventKind.LEAVE
+        single.append((timed.time_us, timed.node, int(kind), place_of[timed.topic]))
+    for publication in plan.publications:
+        message = publication.message
+        if publication.publisher == script:
+            whole.append((publication.time_us, 2, message, loop.INJECT, message, 0))
+        else:
+            single.append((publication.time_us, publication.publisher, int(EventKind.PUBLISH), message))
+    whole.sort()
+    single.sort(key=lambda event: event[0])
+    table = np.array(whole, dtype=np.int64)
+    arrays["schedule"] = np.ascontiguousarray(table[:, [0, 3, 4, 5]])
+    arrays.world[at.GLOBALS] = len(table)
+    arrays["planned"] = np.array(single, dtype=np.int64).reshape(-1, 4)
+
+
+def _fault(fault: NodeDown | NodeUp | LinksCut | LinksHealed) -> tuple[int, int, int]:
+    match fault:
+        case NodeDown():
+            return loop.DOWN, fault.node, int(fault.goodbye)
+        case NodeUp():
+            return loop.RISE, fault.node, 0
+        case LinksCut():
+            return loop.CUT, fault.fault, 0
+        case LinksHealed():
+            return loop.HEAL, fault.fault, 0
+
+
+def _set_queue(arrays: Arrays, threads: int) -> None:
+    """Room is taken from the system only where it is touched, so there is plenty of it."""
+    w = arrays.world
+    nodes = int(w[at.NODES])
+    slots_used = int(w[at.SLOTS_USED])
+    events = 1 << 20
+    events += 8 * slots_used + 64 * nodes
+    chunks = events // CHUNK // threads * threads
+    arrays["q0"] = np.empty(chunks * CHUNK, dtype=np.int64)
+    arrays["q1"] = np.empty(chunks * CHUNK, dtype=np.int64)
+    if w[at.HAS_LINKS]:
+        arrays["q2"] = np.empty(chunks * CHUNK, dtype=np.int32)
+        arrays["sorted2"] = np.empty((2, events // 2), dtype=np.int32)
+    arrays["sorted0"] = np.empty((2, events // 2), dtype=np.int64)
+    arrays["sorted1"] = np.empty((2, events // 2), dtype=np.int64)
+    arrays["chunk_next"] = np.empty(chunks, dtype=np.int32)
+    arrays["heads"] = np.full((threads, _BUCKETS), -1, dtype=np.int32)
+    arrays["tails"] = np.full((threads, _BUCKETS), -1, dtype=np.int32)
+    arrays["fills"] = np.full((threads, _BUCKETS), CHUNK, dtype=np.int32)
+    arrays["far"] = np.empty((threads, events // 4, 4), dtype=np.int64)
+    arrays["near"] = np.empty((threads, max(1 << 16, events // 8), 4), dtype=np.int64)
+    arrays["block_starts"] = np.zeros((2, int(w[at.BLOCKS]) + 1), dtype=np.int64)
+    arrays["node_counts"] = np.zeros((threads, (1 << _BLOCK_BITS) + 1), dtype=np.int64)
+    arena_chunks = (64 + (nodes * 64 >> 14)) * threads
+    arrays["arena"] = np.empty(arena_chunks << 14, dtype=np.int64)
+    arrays["pending"] = np.zeros((threads, arena_chunks), dtype=np.int32)
+    arrays["pool"] = np.empty((threads, (1 << 20) + 16 * nodes, 4), dtype=np.int64)
+    arrays["rows"] = np.empty((threads, (1 << 22) + 16 * nodes if w[at.TRACING] else 1, 13), dtype=np.int64)
+    from hearsay.sim.array.record import COUNTS
+
+    arrays["sums"] = np.zeros((threads, 8), dtype=np.uint64)
+    arrays["counts"] = np.zeros((threads, COUNTS + 8), dtype=np.int64)
+    arrays["latency_counts"] = np.zeros((threads, MEASURED_US), dtype=np.int64)
+    arrays["long_latencies"] = np.empty((threads, 1 << 24), dtype=np.int64)
+    arrays["control"] = _control(threads, chunks, arena_chunks)
+
+
+def _control(threads: int, chunks: int, arena_chunks: int) -> Ints:
+    from hearsay.sim.array import queue
+
+    table = np.zeros((threads, CONTROL), dtype=np.int64)
+    for thread in range(threads):
+        line = table[thread]
+        line[queue.CHUNK_FREE] = line[queue.POOL_FREE] = line[queue.ARENA_FREE] = -1
+        line[queue.CHUNK_FRESH] = thread * chunks // threads
+        line[queue.CHUNK_END] = (thread + 1) * chunks // threads
+        line[queue.ARENA_FRESH] = thread * arena_chunks // threads
+        line[queue.ARENA_END] = (thread + 1) * arena_chunks // threads
+        line[queue.ARENA_CHUNK] = -1
+        line[queue.FAR_FIRST] = _FOREVER
+    return table

@@ -1,0 +1,107 @@
+"""How the kernels become machine code, and where that is kept.
+
+Numba keys the code it keeps by the file of the function it compiled, and does not look at the files of the functions
+called from there. So all code of the engine lies in a folder named after the contents of all its sources (and of
+`core.randomness`, which they share): a change anywhere compiles anew, and nothing stale is ever run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import types
+from numba.core import config as _config
+
+from hearsay.core import randomness
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+_njit: Any = cast("Any", numba).njit
+_settings: Any = _config
+_KEPT = "hearsay/array-engine"
+
+
+_TYPES: dict[str, Any] = {
+    "World": types.int64[::1],
+    "int": types.int64,
+    "bool": types.boolean,
+    "Word": types.uint64,
+}
+
+
+def kernel(function: Function) -> Function:
+    """A function that other kernels call.
+
+    It is compiled for the types of its annotations, whatever integers it is called with: numba would compile it anew
+    for every mixture of widths, and take minutes. `Any` leaves that to numba.
+    """
+    dispatcher = _njit(nogil=True, error_model="numpy")(function)
+    source = cast(FunctionType, function)
+    names = source.__code__.co_varnames[: source.__code__.co_argcount]
+    declared = [_TYPES.get(str(source.__annotations__.get(name))) for name in names]
+    if all(each is not None for each in declared):
+        compile_for = dispatcher.compile
+        signature = tuple(declared)
+        dispatcher.compile = lambda _types: compile_for(signature)
+    return dispatcher
+
+
+def entry(function: Function) -> Function:
+    """A function that Python calls: kept on disk with all that it calls, unless nothing can be written there."""
+    before = _settings.CACHE_DIR
+    try:
+        folder = _cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        _settings.CACHE_DIR = str(folder)
+        return _njit(nogil=True, error_model="numpy", cache=True)(function)
+    except (OSError, RuntimeError):
+        return _njit(nogil=True, error_model="numpy")(function)
+    finally:
+        _settings.CACHE_DIR = before
+
+
+def is_compiled(function: Any) -> bool:
+    """Whether an entry is there in machine code, so that calling it will not take seconds first."""
+    return bool(function.signatures) or (_cache_folder().is_dir() and any(_cache_folder().rglob("*.nbc")))
+
+
+def shared(function: Function, **compiled_globals: object) -> Function:
+    """A function of the core as a kernel; `compiled_globals` stand for the functions that it calls by name."""
+    source = cast(FunctionType, function)
+    scope = {**source.__globals__, **compiled_globals}
+    copy = FunctionType(source.__code__, scope, source.__name__, source.__defaults__, source.__closure__)
+    return kernel(cast(Function, copy))
+
+
+def _cache_folder() -> Path:
+    return _user_cache() / _KEPT / _sources_digest()
+
+
+def _user_cache() -> Path:
+    import os
+
+    named = os.environ.get("XDG_CACHE_HOME")
+    if named:
+        return Path(named)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path.home() / ".cache"
+
+
+_digest: list[str] = []
+
+
+def _sources_digest() -> str:
+    if not _digest:
+        seen = blake2b(digest_size=8)
+        for file in (*sorted(Path(__file__).parent.glob("*.py")), Path(randomness.__file__)):
+            seen.update(file.read_bytes())
+        seen.update(cast("Any", numba).__version__.encode())
+        _digest.append(seen.hexdigest())
+    return _digest[0]

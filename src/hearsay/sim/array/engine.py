@@ -1,0 +1,96 @@
+"""The array engine as the rest of the simulator sees it: built from a plan, run to the end, asked for its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hearsay.core.identifiers import Micros
+from hearsay.core.randomness import Randomness
+from hearsay.sim.array import layout as at
+from hearsay.sim.array import queue, record
+from hearsay.sim.array.building import build
+from hearsay.sim.array.loop import advance
+from hearsay.sim.latency import make_latency
+from hearsay.sim.plan import Plan
+from hearsay.trace.rows import Rows
+
+_STEPS = 200
+
+
+class ArrayEngine:
+    def __init__(self, plan: Plan, take_rows: Callable[[Rows], None] | None, threads: int = 1) -> None:
+        """`take_rows` gets the trace in batches, which it must not keep; without it only the hash is made."""
+        randomness = Randomness(plan.scenario.seed)
+        self.plan = plan
+        self.latency = make_latency(plan.scenario, randomness)
+        self.arrays = build(plan, self.latency, randomness, tracing=take_rows is not None, threads=threads)
+        self.stop_requested = False
+        self.complete = False
+        self._take_rows = take_rows
+
+    @property
+    def now(self) -> Micros:
+        return int(self.arrays.world[at.NOW])
+
+    def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
+        w = self.arrays.world
+        step = max(1, self.plan.end_us // _STEPS)
+        while not self.stop_requested:
+            advance(w, self.now + step)
+            self._hand_over_rows()
+            match int(w[at.STATUS]):
+                case queue.FINISHED:
+                    self.complete = True
+                    return True
+                case queue.OK | queue.ROWS_WAIT:
+                    pass
+                case queue.NEEDS_LINKS:
+                    self._grow_links()
+                case queue.NEEDS_SLOTS:
+                    self._grow_slots()
+                case status:
+                    raise MemoryError(f"status {status}")
+            if progress is not None:
+                progress(self.now)
+        return False
+
+    def _hand_over_rows(self) -> None:
+        if self._take_rows is None:
+            return
+        counts = self.arrays["counts"]
+        for thread in range(len(counts)):
+            count = int(counts[thread, record.ROWS])
+            if count:
+                self._take_rows(self.arrays["rows"][thread, :count])
+                counts[thread, record.ROWS] = 0
+
+    def _grow_links(self) -> None:
+        w = self.arrays.world
+        w[at.LINKS] = 2 * w[at.LINKS] + 2 * w[at.REDIAL] * (w[at.NODES] if w[at.NODES] < 100_000 else 1000)
+        for name in ("links32", "links64"):
+            self._enlarge(name, int(w[at.LINKS]))
+
+    def _grow_slots(self) -> None:
+        w = self.arrays.world
+        w[at.SLOTS] = 4 * w[at.SLOTS] + 64 * w[at.NODES]
+        for name in ("peers", "states", "flags", "links_of"):
+            self._enlarge(name, int(w[at.SLOTS]))
+
+    def _enlarge(self, name: str, room: int) -> None:
+        before = self.arrays[name]
+        after = np.zeros((room, *before.shape[1:]), dtype=before.dtype)
+        after[: len(before)] = before
+        self.arrays[name] = after
+
+    # What the run came to.
+
+    @property
+    def trace_hash(self) -> str:
+        sums = self.arrays["sums"].astype(object).sum(axis=0)
+        upper, low, high = int(sums[record.UPPER]), int(sums[record.LOWER_LOW]), int(sums[record.LOWER_HIGH])
+        return f"{((upper << 64) + (high << 32) + low) % (1 << 128):032x}"
+
+    def count(self, counter: int) -> int:
+        return int(self.arrays["counts"][:, counter].sum())

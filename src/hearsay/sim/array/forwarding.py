@@ -1,0 +1,489 @@
+"""Messages: seen or new, delivered, forwarded, published (`core.shell`, and the four routers' `accepted` and `publish`).
+
+Layout: what a node knows of a message is one word, `cells(w)[node, column]`: bits SEEN, CACHED, ASKED, DELIVERED and
+MISSED, the heartbeats in which it was seen and cached, and the hops it came. Columns are message numbers modulo their
+count. `first_us` says when it was first seen, where a run is long enough for that to be forgotten.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.actions import Reason, Via
+from hearsay.core.events import EventKind
+from hearsay.core.randomness import Purpose
+from hearsay.core.rpc import PartKind
+from hearsay.sim.array import lists
+from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.draws import below, choose, draw1, draw_topic, extend
+from hearsay.sim.array.layout import (
+    ANSWERS,
+    ASKED,
+    BEATS,
+    CACHE_BEAT,
+    CACHED,
+    DATA_BYTES,
+    DEGREE,
+    DELIVERED,
+    FANOUT,
+    FANOUT_AT_PUBLISH,
+    FIRST_MESSAGE,
+    FLOODSUB,
+    GOSSIPSUB,
+    HOPS,
+    IN_FANOUT,
+    IN_MESH,
+    KIND,
+    MAX_CACHED,
+    MAX_CACHED_BINDS,
+    MAX_PENDING,
+    MAX_SEEN,
+    MAX_SEEN_BINDS,
+    MESHSUB,
+    MISSED,
+    MOST_HOPS,
+    NATIVE,
+    NEWEST,
+    OLDEST,
+    PENDING,
+    PUBLISHED,
+    PUBLISHER,
+    RANDOMSUB,
+    REACH,
+    REJECT_SHARE,
+    SCRIPT,
+    SEEN,
+    SEEN_BEAT,
+    SEEN_EXPIRES,
+    SEEN_TTL,
+    SERIAL,
+    STARTS,
+    SUBSCRIBED,
+    TICK,
+    TOP_UP_MESH,
+    TOPIC,
+    VALIDATE,
+    VALIDATION,
+    Word,
+    World,
+    cache_serials,
+    candidates,
+    cells,
+    counts,
+    fanout_us,
+    first_us,
+    flags,
+    marks,
+    members,
+    messages,
+    nodes32,
+    nodes64,
+    peers,
+    seen_serials,
+    states,
+)
+from hearsay.sim.array.mesh import end_slot, first_slot, is_in, parameter
+from hearsay.sim.array.outbox import begin_message, column, forward_one
+from hearsay.sim.array.payload import (
+    HEADER,
+    PART,
+    PART_HOPS,
+    PART_IDS,
+    PART_KIND,
+    PART_MESSAGE,
+    PART_TOPIC,
+    PART_VIA,
+    allocate,
+    hold,
+    part_of,
+)
+from hearsay.sim.array.queue import push
+from hearsay.sim.array.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, measured, row
+from hearsay.trace.schema import TraceEvent
+
+_MILLION = 1_000_000
+_PUBLISH_ROW = int(TraceEvent.PUBLISH)
+_DELIVER_ROW = int(TraceEvent.DELIVER)
+_REJECT_ROW = int(TraceEvent.REJECT)
+_PUBLISH_KIND = int(PartKind.PUBLISH)
+_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
+_MESH = int(Via.MESH)
+_FLOOD = int(Via.FLOOD)
+_FANOUT = int(Via.FANOUT)
+_RANDOM = int(Via.RANDOM)
+_TOP_UP = int(Via.TOP_UP)
+_INJECT = int(Via.INJECT)
+_NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
+_SELF_ORIGIN = int(Reason.SELF_ORIGIN)
+_THROTTLED = int(Reason.THROTTLED)
+_REJECTED = int(Reason.REJECTED)
+_DRAW_FANOUT = int(Purpose.FANOUT)
+_DRAW_RANDOM = int(Purpose.RANDOMSUB)
+_DRAW_TOP_UP = int(Purpose.PUBLISH_TOP_UP)
+_DRAW_REJECT = int(Purpose.REJECT)
+_BEATS = np.uint64(BEATS)
+_SEEN_CLEAR = ~(np.uint64(SEEN) | _BEATS << np.uint64(SEEN_BEAT))
+_CACHED_CLEAR = ~(np.uint64(CACHED) | _BEATS << np.uint64(CACHE_BEAT))
+_HOPS_CLEAR = ~(np.uint64(MOST_HOPS) << np.uint64(HOPS))
+
+
+@kernel
+def bits(cell: Word, mask: int) -> bool:
+    return cell & np.uint64(mask) != np.uint64(0)
+
+
+@kernel
+def was_seen(w: World, now: int, node: int, message: int) -> bool:
+    """Whether the router remembers a message."""
+    if message < w[FIRST_MESSAGE]:
+        return False
+    at = column(w, message)
+    if not bits(cells(w)[node, at], SEEN):
+        return False
+    if w[SEEN_EXPIRES]:
+        ttl = parameter(w, node, SEEN_TTL)
+        if ttl and now >= first_us(w)[node, at] + ttl:
+            cells(w)[node, at] &= _SEEN_CLEAR
+            return False
+    return True
+
+
+@kernel
+def mark_seen(w: World, now: int, node: int, message: int) -> None:
+    at = column(w, message)
+    header = nodes32(w)[node]
+    beat = np.uint64(header[TICK]) & _BEATS
+    cells(w)[node, at] = cells(w)[node, at] & _SEEN_CLEAR | np.uint64(SEEN) | beat << np.uint64(SEEN_BEAT)
+    if w[SEEN_EXPIRES]:
+        first_us(w)[node, at] = now
+    header[OLDEST] = min(header[OLDEST], message)
+    if w[MAX_SEEN_BINDS]:
+        _forget_oldest_seen(w, now, node, at)
+
+
+@kernel
+def cache(w: World, now: int, node: int, message: int) -> None:
+    at = column(w, message)
+    if bits(cells(w)[node, at], CACHED):
+        return
+    header = nodes32(w)[node]
+    beat = np.uint64(header[TICK]) & _BEATS
+    cells(w)[node, at] = cells(w)[node, at] & _CACHED_CLEAR | np.uint64(CACHED) | beat << np.uint64(CACHE_BEAT)
+    header[OLDEST] = min(header[OLDEST], message)
+    if w[MAX_CACHED_BINDS]:
+        _forget_oldest_cached(w, node, at)
+
+
+@kernel
+def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
+    """A seen cache that is full forgets its oldest entry; `serials` says in which order they came."""
+    order = seen_serials(w)[node]
+    nodes64(w)[node, SERIAL] += 1
+    order[newest] = nodes64(w)[node, SERIAL]
+    count = 0
+    oldest = newest
+    for message in range(w[FIRST_MESSAGE], w[NEWEST]):
+        if was_seen(w, now, node, message):
+            count += 1
+            at = column(w, message)
+            if order[at] < order[oldest]:
+                oldest = at
+    if count > parameter(w, node, MAX_SEEN):
+        cells(w)[node, oldest] &= _SEEN_CLEAR
+
+
+@kernel
+def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
+    """The same for a message cache."""
+    order = cache_serials(w)[node]
+    nodes64(w)[node, SERIAL] += 1
+    order[newest] = nodes64(w)[node, SERIAL]
+    count = 0
+    oldest = newest
+    gone = -1
+    for message in range(w[FIRST_MESSAGE], w[NEWEST]):
+        at = column(w, message)
+        if bits(cells(w)[node, at], CACHED):
+            count += 1
+            if order[at] <= order[oldest]:
+                oldest = at
+                gone = message
+    if count > parameter(w, node, MAX_CACHED):
+        forget_cached(w, node, gone)
+
+
+@kernel
+def forget_cached(w: World, node: int, message: int) -> None:
+    """A message leaves the cache, and with it the answers that were counted for it."""
+    cells(w)[node, column(w, message)] &= _CACHED_CLEAR
+    if nodes32(w)[node, ANSWERS] >= 0:
+        lists.remove(w, node, ANSWERS, message, -1)
+
+
+@kernel
+def forget_seen(w: World, node: int, message: int) -> None:
+    cells(w)[node, column(w, message)] &= _SEEN_CLEAR
+
+
+@kernel
+def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, hops: int, via: int) -> None:
+    info = messages(w)[message]
+    at = column(w, message)
+    cell = cells(w)[node, at]
+    if bits(cell, MISSED):
+        cell &= ~np.uint64(MISSED)
+        counts(w)[th, REACHED] += 1
+    cell = cell & _HOPS_CLEAR | np.uint64(DELIVERED) | np.uint64(min(hops, MOST_HOPS)) << np.uint64(HOPS)
+    cells(w)[node, at] = cell
+    counts(w)[th, DELIVERIES] += 1
+    row(w, th, now, _DELIVER_ROW, -1, node, remote, info[TOPIC], message, hops, -1, -1, via, -1, -1)
+    if node != info[PUBLISHER]:
+        measured(w, th, now - info[PUBLISHED], hops)
+
+
+@kernel
+def receive(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
+    """A copy from a peer."""
+    if was_seen(w, now, node, message):
+        counts(w)[th, DUPLICATES] += 1
+        return
+    info = messages(w)[message]
+    topic = info[TOPIC]
+    at = column(w, message)
+    if not is_in(w, node, topic):
+        _reject(w, th, now, node, sender, message, _NOT_SUBSCRIBED)
+    elif info[PUBLISHER] == node:
+        _reject(w, th, now, node, sender, message, _SELF_ORIGIN)
+    elif not parameter(w, node, VALIDATE):
+        mark_seen(w, now, node, message)
+        _accept(w, th, now, node, sender, message, hops, via)
+    elif bits(cells(w)[node, at], ASKED):
+        counts(w)[th, DUPLICATES] += 1
+    elif nodes32(w)[node, PENDING] >= parameter(w, node, MAX_PENDING):
+        _reject(w, th, now, node, sender, message, _THROTTLED)
+    else:
+        mark_seen(w, now, node, message)
+        cells(w)[node, at] |= np.uint64(ASKED)
+        nodes32(w)[node, PENDING] += 1
+        _ask(w, th, now, node, sender, message, hops, via)
+
+
+@kernel
+def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, reason: int) -> None:
+    topic = messages(w)[message, TOPIC]
+    row(w, th, now, _REJECT_ROW, _PUBLISH_KIND, node, sender, topic, message, -1, -1, 1, -1, -1, reason)
+
+
+@kernel
+def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
+    """The application answers after its delay; what the answer is about waits in the arena."""
+    place = allocate(w, th, HEADER + PART)
+    note = part_of(w, place, 0)
+    note[PART_KIND] = nodes32(w)[node, STARTS]
+    note[PART_TOPIC] = sender
+    note[PART_MESSAGE] = message
+    note[PART_HOPS] = hops
+    note[PART_VIA] = via
+    note[PART_IDS] = 0
+    hold(w, th, place)
+    push(w, th, now + w[VALIDATION], node, _VALIDATED, message, place, 0, -1, 0)
+
+
+@kernel
+def validated(w: World, th: int, now: int, node: int, place: int) -> None:
+    """The application's answer. The caller has checked that the node did not restart meanwhile."""
+    note = part_of(w, place, 0)
+    message = note[PART_MESSAGE]
+    nodes32(w)[node, PENDING] -= 1
+    cells(w)[node, column(w, message)] &= ~np.uint64(ASKED)
+    if below(draw1(w, _DRAW_REJECT, message), _MILLION) < w[REJECT_SHARE]:
+        _reject(w, th, now, node, note[PART_TOPIC], message, _REJECTED)
+    else:
+        _accept(w, th, now, node, note[PART_TOPIC], message, note[PART_HOPS], note[PART_VIA])
+
+
+@kernel
+def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
+    if is_in(w, node, messages(w)[message, TOPIC]):
+        deliver(w, th, now, node, message, sender, hops, via)
+    kind = parameter(w, node, KIND)
+    if kind == GOSSIPSUB:
+        cache(w, now, node, message)
+    if kind >= MESHSUB:
+        _forward(w, th, node, message, sender)
+    elif kind == RANDOMSUB:
+        _spread(w, th, node, message, sender)
+    else:
+        _flood(w, th, node, message, sender)
+
+
+@kernel
+def publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
+    """The application publishes, or the script hands a message in."""
+    info = messages(w)[message]
+    topic = info[TOPIC]
+    if source != w[SCRIPT]:
+        counts(w)[th, PUBLISHES] += 1
+    if was_seen(w, now, node, message):
+        counts(w)[th, DUPLICATES] += 1
+        return
+    mark_seen(w, now, node, message)
+    injected = info[PUBLISHER] == w[SCRIPT]
+    if not injected:
+        row(w, th, now, _PUBLISH_ROW, -1, node, -1, topic, message, 0, info[DATA_BYTES], -1, -1, -1, -1)
+    if is_in(w, node, topic):
+        if injected:
+            deliver(w, th, now, node, message, w[SCRIPT], 1, _INJECT)
+        else:
+            deliver(w, th, now, node, message, -1, 0, -1)
+    kind = parameter(w, node, KIND)
+    if kind == FLOODSUB:
+        _flood(w, th, node, message, -1)
+    elif kind == RANDOMSUB:
+        _spread(w, th, node, message, -1)
+    elif kind == MESHSUB:
+        if not is_in(w, node, topic):
+            _to_random_peers(w, th, node, message)
+        _forward(w, th, node, message, -1)
+    else:
+        cache(w, now, node, message)
+        if not is_in(w, node, topic):
+            _to_fanout(w, th, now, node, message)
+        elif parameter(w, node, TOP_UP_MESH):
+            _top_up(w, th, node, message)
+        _forward(w, th, node, message, -1)
+
+
+@kernel
+def _forward(w: World, th: int, node: int, message: int, came_from: int) -> None:
+    """To the mesh, and to those that only flood."""
+    topic = messages(w)[message, TOPIC]
+    if is_in(w, node, topic):
+        _to_flagged(w, th, node, message, came_from, IN_MESH, _MESH)
+    _flood(w, th, node, message, came_from)
+
+
+@kernel
+def _to_flagged(w: World, th: int, node: int, message: int, came_from: int, flag: int, via: int) -> None:
+    topic = messages(w)[message, TOPIC]
+    table = flags(w)
+    short = begin_message(w, th, message, via)
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if table[slot, topic] & flag:
+            forward_one(w, th, node, slot, message, via, came_from, short)
+
+
+@kernel
+def _flood(w: World, th: int, node: int, message: int, came_from: int) -> None:
+    topic = messages(w)[message, TOPIC]
+    table = flags(w)
+    begun = False
+    short = False
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if table[slot, topic] & SUBSCRIBED and not states(w)[slot] & NATIVE:
+            if not begun:
+                short = begin_message(w, th, message, _FLOOD)
+                begun = True
+            forward_one(w, th, node, slot, message, _FLOOD, came_from, short)
+
+
+@kernel
+def _chosen(w: World, th: int, node: int, message: int, size: int, via: int, came_from: int) -> None:
+    """Forward to the candidates that are marked, and clear the marks."""
+    known = candidates(w)[th]
+    chosen = marks(w)[th]
+    short = begin_message(w, th, message, via)
+    for place in range(size):
+        if chosen[place]:
+            chosen[place] = 0
+            forward_one(w, th, node, known[place], message, via, came_from, short)
+
+
+@kernel
+def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
+    """Randomsub: a few drawn anew for every message, then those that only flood."""
+    info = messages(w)[message]
+    topic = info[TOPIC]
+    known = candidates(w)[th]
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        peer = peers(w)[slot]
+        if flags(w)[slot, topic] & SUBSCRIBED and states(w)[slot] & NATIVE:
+            if peer != came_from and peer != info[PUBLISHER]:
+                known[size] = slot
+                size += 1
+    state = draw_topic(w, _DRAW_RANDOM, node, topic, message)
+    choose(state, size, parameter(w, node, REACH), marks(w)[th])
+    _chosen(w, th, node, message, size, _RANDOM, came_from)
+    _flood(w, th, node, message, came_from)
+
+
+@kernel
+def _native_subscribers(w: World, th: int, node: int, topic: int, without: int) -> int:
+    """Collect the native peers of a topic that do not have a flag; returns how many."""
+    known = candidates(w)[th]
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        flag = flags(w)[slot, topic]
+        if flag & SUBSCRIBED and not flag & without and states(w)[slot] & NATIVE:
+            known[size] = slot
+            size += 1
+    return size
+
+
+@kernel
+def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
+    """Meshsub: a message of a topic one is not in."""
+    topic = messages(w)[message, TOPIC]
+    size = _native_subscribers(w, th, node, topic, 0)
+    choose(draw_topic(w, _DRAW_FANOUT, node, topic, message), size, parameter(w, node, DEGREE), marks(w)[th])
+    _chosen(w, th, node, message, size, _FANOUT, -1)
+
+
+@kernel
+def _top_up(w: World, th: int, node: int, message: int) -> None:
+    """Gossipsub: with a small mesh, random others up to D."""
+    topic = messages(w)[message, TOPIC]
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, topic] & IN_MESH:
+            size += 1
+    missing = parameter(w, node, DEGREE) - size
+    size = _native_subscribers(w, th, node, topic, IN_MESH)
+    choose(draw_topic(w, _DRAW_TOP_UP, node, topic, message), size, missing, marks(w)[th])
+    _chosen(w, th, node, message, size, _TOP_UP, -1)
+
+
+@kernel
+def _to_fanout(w: World, th: int, now: int, node: int, message: int) -> None:
+    topic = messages(w)[message, TOPIC]
+    members(w)[node, topic] |= FANOUT
+    fanout_us(w)[node, topic] = now
+    if parameter(w, node, FANOUT_AT_PUBLISH) or fanout_size(w, node, topic) == 0:
+        top_up_fanout(w, th, node, topic)
+    _to_flagged(w, th, node, message, -1, IN_FANOUT, _FANOUT)
+
+
+@kernel
+def fanout_size(w: World, node: int, topic: int) -> int:
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, topic] & IN_FANOUT:
+            size += 1
+    return size
+
+
+@kernel
+def top_up_fanout(w: World, th: int, node: int, topic: int) -> None:
+    size = fanout_size(w, node, topic)
+    missing = parameter(w, node, DEGREE) - size
+    if missing <= 0:
+        return
+    state = extend(draw_topic(w, _DRAW_FANOUT, node, topic, nodes32(w)[node, TICK]), np.uint64(size))
+    count = _native_subscribers(w, th, node, topic, IN_FANOUT)
+    chosen = marks(w)[th]
+    choose(state, count, missing, chosen)
+    for place in range(count):
+        if chosen[place]:
+            chosen[place] = 0
+            flags(w)[candidates(w)[th, place], topic] |= IN_FANOUT

@@ -1,0 +1,258 @@
+"""Gossip about messages: IHAVE in the heartbeat, IWANT in answer, and what the heartbeat forgets (`core.gossipsub`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.actions import Reason, Via
+from hearsay.core.randomness import Purpose
+from hearsay.sim.array import lists
+from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.draws import choose, draw_topic
+from hearsay.sim.array.forwarding import bits, forget_cached, forget_seen, top_up_fanout, was_seen
+from hearsay.sim.array.layout import (
+    ANSWERS,
+    ANSWERS_LIMIT,
+    BEATS,
+    CACHE_BEAT,
+    CACHED,
+    FANOUT,
+    FANOUT_AT_PUBLISH,
+    FANOUT_TTL,
+    FILTER_FIRST,
+    FIRST_MESSAGE,
+    GOSSIP_WINDOWS,
+    GOSSIPSUB,
+    GRAFT_ON_MISSING,
+    HISTORY,
+    IN_FANOUT,
+    IN_MESH,
+    KIND,
+    LAZY,
+    MAX_IHAVE,
+    MAX_IWANT,
+    MISSING_WINDOW,
+    NATIVE,
+    NEWEST,
+    NEWS,
+    OLDEST,
+    SEEN,
+    SEEN_BEAT,
+    SEEN_WINDOWS,
+    STATUS,
+    SUBSCRIBED,
+    TOPIC,
+    TOPICS,
+    World,
+    arena,
+    candidates,
+    cells,
+    control,
+    fanout_us,
+    flags,
+    marks,
+    members,
+    messages,
+    nodes32,
+    peers,
+    pool,
+    scratch,
+    states,
+)
+from hearsay.sim.array.mesh import drop, end_slot, first_slot, graft_one, is_in, parameter
+from hearsay.sim.array.outbox import answer, begin_ihave, column, put_ihave, put_wanted
+from hearsay.sim.array.payload import IHAVE, IWANT
+from hearsay.sim.array.queue import OUTBOX_FULL, SCRATCH_USED
+
+_DRAW_GOSSIP = int(Purpose.GOSSIP)
+_UNSUPPORTED = int(Reason.UNSUPPORTED)
+_NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
+_OVER_LIMIT = int(Reason.OVER_LIMIT)
+_IWANT_VIA = int(Via.IWANT)
+_TOPIC_SHIFT = 29
+_MESSAGE = (1 << _TOPIC_SHIFT) - 1
+
+
+@kernel
+def on_ihave(w: World, th: int, now: int, node: int, slot: int, topic: int, ids: int, count: int) -> None:
+    peer = peers(w)[slot]
+    if parameter(w, node, KIND) != GOSSIPSUB:
+        drop(w, th, now, node, peer, IHAVE, 1, _UNSUPPORTED)
+        return
+    if not is_in(w, node, topic):
+        drop(w, th, now, node, peer, IHAVE, count, _NOT_SUBSCRIBED)
+        return
+    allowed = parameter(w, node, MAX_IHAVE)
+    if count > allowed:
+        drop(w, th, now, node, peer, IHAVE, count - allowed, _OVER_LIMIT)
+        count = allowed
+    most = parameter(w, node, MAX_IWANT)
+    wanted = 0
+    store = arena(w)
+    for place in range(ids, ids + count):
+        message = store[place]
+        if not was_seen(w, now, node, message):
+            if wanted < most:
+                put_wanted(w, th, slot, message)
+            wanted += 1
+    if wanted and parameter(w, node, GRAFT_ON_MISSING):
+        _count_news(w, th, now, node, slot, topic)
+
+
+@kernel
+def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """Repeated news from one peer means that the mesh misses messages: take that peer into it."""
+    if not states(w)[slot] & NATIVE or not flags(w)[slot, topic] & SUBSCRIBED:
+        return
+    peer = peers(w)[slot]
+    place = lists.find(w, node, NEWS, topic, peer)
+    seen = 1
+    if place >= 0:
+        seen = pool(w)[lists.owner(w, node), place, lists.VALUE] + 1
+        pool(w)[lists.owner(w, node), place, lists.VALUE] = seen
+    else:
+        lists.add(w, node, NEWS, topic, peer, 1)
+    if seen >= parameter(w, node, GRAFT_ON_MISSING):
+        lists.remove(w, node, NEWS, topic, peer)
+        graft_one(w, th, now, node, slot, topic)
+
+
+@kernel
+def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count: int) -> None:
+    peer = peers(w)[slot]
+    if parameter(w, node, KIND) != GOSSIPSUB:
+        drop(w, th, now, node, peer, IWANT, 1, _UNSUPPORTED)
+        return
+    allowed = parameter(w, node, MAX_IWANT)
+    if count > allowed:
+        drop(w, th, now, node, peer, IWANT, count - allowed, _OVER_LIMIT)
+        count = allowed
+    refused = 0
+    store = arena(w)
+    limit = parameter(w, node, ANSWERS_LIMIT)
+    for place in range(ids, ids + count):
+        message = store[place]
+        if message < w[FIRST_MESSAGE] or not bits(cells(w)[node, column(w, message)], CACHED):
+            continue
+        if _count_answer(w, node, message, peer) > limit:
+            refused += 1
+        else:
+            answer(w, th, slot, message, _IWANT_VIA)
+    if refused:
+        drop(w, th, now, node, peer, IWANT, refused, _OVER_LIMIT)
+
+
+@kernel
+def _count_answer(w: World, node: int, message: int, peer: int) -> int:
+    place = lists.find(w, node, ANSWERS, message, peer)
+    if place < 0:
+        lists.add(w, node, ANSWERS, message, peer, 1)
+        return 1
+    entry = pool(w)[lists.owner(w, node), place]
+    entry[lists.VALUE] += 1
+    return entry[lists.VALUE]
+
+
+@kernel
+def keep_fanout(w: World, th: int, now: int, node: int) -> None:
+    """Forget fan-outs that were not used for long; make up for lost peers of the others."""
+    table = members(w)
+    for topic in range(w[TOPICS]):
+        if table[node, topic] & FANOUT:
+            if now - fanout_us(w)[node, topic] > parameter(w, node, FANOUT_TTL):
+                forget_fanout(w, node, topic)
+            elif not parameter(w, node, FANOUT_AT_PUBLISH):
+                top_up_fanout(w, th, node, topic)
+
+
+@kernel
+def forget_fanout(w: World, node: int, topic: int) -> None:
+    members(w)[node, topic] &= ~FANOUT
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        flags(w)[slot, topic] &= ~IN_FANOUT
+
+
+@kernel
+def gossip(w: World, th: int, node: int, tick: int) -> None:
+    """IHAVE for the recent messages of every topic one routes. `tick` is this heartbeat's."""
+    line = control(w)[th]
+    known = scratch(w)[th]
+    start = line[SCRATCH_USED]
+    end = start
+    beat = np.uint64(tick - 1)
+    windows = np.uint64(parameter(w, node, GOSSIP_WINDOWS))
+    of_node = cells(w)[node]
+    for message in range(max(nodes32(w)[node, OLDEST], w[FIRST_MESSAGE]), w[NEWEST]):
+        cell = of_node[column(w, message)]
+        if bits(cell, CACHED) and (beat - (cell >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) < windows:
+            if end == known.shape[0]:
+                w[STATUS] = OUTBOX_FULL
+                return
+            known[end] = messages(w)[message, TOPIC] << _TOPIC_SHIFT | message
+            end += 1
+    line[SCRATCH_USED] = end
+    if w[TOPICS] > 1:
+        known[start:end].sort()
+    while start < end:
+        topic = known[start] >> _TOPIC_SHIFT
+        following = start
+        while following < end and known[following] >> _TOPIC_SHIFT == topic:
+            known[following] &= _MESSAGE
+            following += 1
+        in_mesh = is_in(w, node, topic)
+        if in_mesh or members(w)[node, topic] & FANOUT:
+            first = max(start, following - parameter(w, node, MAX_IHAVE))
+            inside = IN_MESH if in_mesh else IN_FANOUT
+            _to_gossip_targets(w, th, node, tick, topic, inside, first, following - first)
+        start = following
+
+
+@kernel
+def _to_gossip_targets(
+    w: World, th: int, node: int, tick: int, topic: int, inside: int, ids: int, count: int
+) -> None:  # fmt: skip
+    filter_first = parameter(w, node, FILTER_FIRST)
+    table = flags(w)
+    slots = candidates(w)[th]
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        flag = table[slot, topic]
+        if flag & SUBSCRIBED and states(w)[slot] & NATIVE and not (filter_first and flag & inside):
+            slots[size] = slot
+            size += 1
+    chosen = marks(w)[th]
+    choose(draw_topic(w, _DRAW_GOSSIP, node, topic, tick), size, parameter(w, node, LAZY), chosen)
+    short = begin_ihave(w, th, topic, ids, count)
+    for place in range(size):
+        if chosen[place]:
+            chosen[place] = 0
+            if not table[slots[place], topic] & inside:
+                put_ihave(w, th, slots[place], topic, ids, count, short)
+
+
+@kernel
+def age(w: World, node: int, tick: int) -> None:
+    """Close the windows of a heartbeat: forget what is older than they reach."""
+    header = nodes32(w)[node]
+    start = max(header[OLDEST], w[FIRST_MESSAGE])
+    beat = np.uint64(tick)
+    cached_for = np.uint64(parameter(w, node, HISTORY))
+    seen_for = np.uint64(parameter(w, node, SEEN_WINDOWS))
+    row = cells(w)[node]
+    oldest = np.int64(w[NEWEST])
+    for message in range(start, w[NEWEST]):
+        cell = row[column(w, message)]
+        kept = False
+        if bits(cell, CACHED):
+            if (beat - (cell >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) >= cached_for:
+                forget_cached(w, node, message)
+            else:
+                kept = True
+        if seen_for and bits(cell, SEEN):
+            if (beat - (cell >> np.uint64(SEEN_BEAT))) & np.uint64(BEATS) >= seen_for:
+                forget_seen(w, node, message)
+            else:
+                kept = True
+        if kept:
+            oldest = min(oldest, message)
+    header[OLDEST] = oldest

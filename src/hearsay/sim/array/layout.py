@@ -1,0 +1,233 @@
+"""The world of a run: one array of integers that kernels hand to each other, and views of the arrays it points to.
+
+`w` holds scalars first (`NODES`, `WIDTH_BITS`, …), then for each array its address and its dimensions. A kernel gets
+`w` and asks for what it needs, `cells(w)[node, column]`. Handing over forty arrays by value would cost more than most
+kernels do; and an array can grow between two calls without anybody noticing.
+
+| array | shape | what |
+|---|---|---|
+| parameters | router, field | the routers' parameters as integers |
+| bases | purpose | hashes of (seed, purpose), where every draw starts |
+| topics, topic_keys | topic | number in the trace, length of the name; key. Topics are in the order of their names |
+| messages | message, field | what is known of every message before the run |
+| nodes32, nodes64 | node, field | the header of a node |
+| members, since_us, fanout_us | node, topic | what the application and the router take part in; since when |
+| peers, states, flags, links_of | slot (, topic) | neighbours of a node, ascending, in one piece of `CAP` slots |
+| links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
+| cells, first_us | node, column | what a node knows of a message, in one word |
+| q0, q1, q2, chunk_next, heads, tails, fills | chunk; thread, bucket | the calendar of events, see `queue.py` |
+| arena, pending | word; thread, chunk | RPCs that are more than one message, see `payload.py` |
+| pool | thread, entry, field | short lists: answers, news, backoffs, backlog, see `lists.py` |
+| rows, sums, counts | thread | what the run leaves behind, see `record.py` |
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numba import carray, types  # pyright: ignore
+from numba.extending import intrinsic  # pyright: ignore
+from numpy.typing import NDArray
+
+from hearsay.sim.array.compiling import kernel
+
+World = NDArray[np.int64]
+Word: TypeAlias = np.uint64
+"""Draws, hashes and cells."""
+
+
+class Numbers:
+    """Hands out 0, 1, 2, … for names of scalars, fields and arrays."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def take(self, count: int) -> range:
+        self.count += count
+        return range(self.count - count, self.count)
+
+
+_scalar = Numbers()
+NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, SLOTS_USED, LINKS, LINKS_USED = _scalar.take(8)
+WIDTH_BITS, BUCKETS, BUCKET, PART_END, NOW, END = _scalar.take(6)
+"""A bucket is 2 ** WIDTH_BITS microseconds wide; BUCKET is open, up to PART_END."""
+HAS_LINKS, HAS_LOSS, LOSS, LOSS_CONTROL, HAS_JITTER, JITTER, UPLINK, UPLINK_BYTES = _scalar.take(8)
+LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = _scalar.take(4)
+SERVICE, VALIDATION, REJECT_SHARE, DETECTION, REDIAL, LINGER = _scalar.take(6)
+SEEN_EXPIRES, TRACING, THREADS, FIRST_MESSAGE, NEWEST, GLOBALS_DONE, GLOBALS, STATUS, SCRIPT = _scalar.take(9)
+"""FIRST_MESSAGE: older ones are forgotten by all. NEWEST: how many were published. STATUS: why a call returned."""
+TRACKS_SINCE, BLOCK_BITS, BLOCKS, MEASURED, MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD, PLANNED_DONE, CLOSED_UP_TO = _scalar.take(9)
+"""LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it. CLOSED_UP_TO: messages."""
+SCALARS = 80
+
+# Router parameters.
+_field = Numbers()
+(
+    KIND, HELLO, COALESCE, VALIDATE, SEEN_TTL, MAX_SEEN, MAX_SUBSCRIPTIONS, MAX_MESSAGES, MAX_CONTROL, MAX_PENDING,
+    DEGREE, DEGREE_LOW, LIMIT, UNKNOWN_GRAFT_PRUNES, INTERVAL, FIRST_BEAT, BEAT_SPREAD, BACKOFF, UNSUBSCRIBE_BACKOFF,
+    MAX_BACKOFF, BACKOFF_SLACK, MAX_BACKOFFS, REACH, LAZY, FILTER_FIRST, HISTORY, GOSSIP_WINDOWS, SEEN_WINDOWS,
+    FANOUT_TTL, FANOUT_AT_PUBLISH, TOP_UP_MESH, GRAFT_ON_MISSING, MISSING_WINDOW, MAX_IHAVE, MAX_IWANT, ANSWERS_LIMIT,
+    MAX_CACHED,
+) = _field.take(37)  # fmt: skip
+PARAMETERS = 40
+FLOODSUB, RANDOMSUB, MESHSUB, GOSSIPSUB = range(4)
+
+# Topics and messages.
+TOPIC_NUMBER, TOPIC_LENGTH = range(2)
+TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, PART_BYTES, MESSAGE_BYTES, INJECT_FROM = range(8)
+"""PART_BYTES: as a part of an RPC; ALONE_BYTES: as the whole RPC, framed. INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
+
+# Nodes.
+COUNT, CAP, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, PENDING, OLDEST, OWED, BACKLOG, BACKLOG_END = range(14)
+"""COUNT of CAP slots are in use. OLDEST: no older message is cached or remembered by beats. OWED: bits below."""
+OWES_ANNOUNCEMENT, OWES_MESH = 1, 2
+NODE32 = 16
+FIRST_SLOT, DUE, UPLINK_FREE, SERIAL = range(4)
+NODE64 = 4
+APPLICATION, JOINED, FANOUT = 1, 2, 4
+"""Bits of `members`."""
+
+# Slots.
+CONNECTED, NATIVE = 1, 2
+"""Bits of `states`."""
+SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT = 1, 2, 4, 8, 16
+"""Bits of `flags`."""
+
+# Links.
+SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
+OPEN, CUT, DEAD, FREE = 1, 2, 4, 8
+LATENCY, LAST_ARRIVAL = range(2)
+
+# Cells: what a node knows of a message.
+SEEN, CACHED, ASKED, DELIVERED, MISSED = 1, 2, 4, 8, 16
+"""ASKED: the application has not answered yet. MISSED: it was eligible, its window is over, and it was not delivered."""
+SEEN_BEAT, CACHE_BEAT, HOPS = 5, 26, 47
+BEATS = (1 << 21) - 1
+MOST_HOPS = (1 << 17) - 1
+
+# Arrays.
+_ARRAYS: list[tuple[str, Any, int]] = []
+
+
+@intrinsic
+def _pointer(_context: Any, address: Any) -> Any:  # pragma: no cover - runs while compiling
+    signature = types.voidptr(address)
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return signature, code
+
+
+def _view(name: str, dtype: Any, dimensions: int) -> Any:
+    """The kernel that gives an array of the world; its place is the order of these calls."""
+    at = SCALARS + 4 * len(_ARRAYS)
+    _ARRAYS.append((name, dtype, dimensions))
+    if dimensions == 1:
+
+        def view(w: World) -> Any:
+            return carray(_pointer(w[at]), w[at + 1], dtype)  # pyright: ignore
+
+    elif dimensions == 2:
+
+        def view(w: World) -> Any:
+            return carray(_pointer(w[at]), (w[at + 1], w[at + 2]), dtype)  # pyright: ignore
+
+    else:
+
+        def view(w: World) -> Any:
+            return carray(_pointer(w[at]), (w[at + 1], w[at + 2], w[at + 3]), dtype)  # pyright: ignore
+
+    return kernel(view)
+
+
+parameters = _view("parameters", np.int64, 2)
+bases = _view("bases", np.uint64, 1)
+topics = _view("topics", np.int64, 2)
+topic_keys = _view("topic_keys", np.uint64, 1)
+messages = _view("messages", np.int64, 2)
+nodes32 = _view("nodes32", np.int32, 2)
+nodes64 = _view("nodes64", np.int64, 2)
+members = _view("members", np.uint8, 2)
+since_us = _view("since_us", np.int64, 2)
+fanout_us = _view("fanout_us", np.int64, 2)
+peers = _view("peers", np.int32, 1)
+states = _view("states", np.uint8, 1)
+flags = _view("flags", np.uint8, 2)
+links_of = _view("links_of", np.int32, 1)
+links32 = _view("links32", np.int32, 2)
+links64 = _view("links64", np.int64, 2)
+cells = _view("cells", np.uint64, 2)
+first_us = _view("first_us", np.int64, 2)
+seen_serials = _view("seen_serials", np.int64, 2)
+cache_serials = _view("cache_serials", np.int64, 2)
+latencies = _view("latencies", np.int64, 1)
+regions = _view("regions", np.int32, 1)
+region_jitters = _view("region_jitters", np.int64, 2)
+natives = _view("natives", np.uint8, 2)
+natted = _view("natted", np.uint8, 1)
+q0 = _view("q0", np.int64, 1)
+q1 = _view("q1", np.int64, 1)
+q2 = _view("q2", np.int32, 1)
+chunk_next = _view("chunk_next", np.int32, 1)
+heads = _view("heads", np.int32, 2)
+tails = _view("tails", np.int32, 2)
+fills = _view("fills", np.int32, 2)
+far = _view("far", np.int64, 3)
+sorted0 = _view("sorted0", np.int64, 2)
+sorted1 = _view("sorted1", np.int64, 2)
+sorted2 = _view("sorted2", np.int32, 2)
+block_starts = _view("block_starts", np.int64, 2)
+near = _view("near", np.int64, 3)
+arena = _view("arena", np.int64, 1)
+pending = _view("pending", np.int32, 2)
+node_counts = _view("node_counts", np.int64, 2)
+planned = _view("planned", np.int64, 2)
+pool = _view("pool", np.int64, 3)
+outbox = _view("outbox", np.int64, 3)
+scratch = _view("scratch", np.int64, 2)
+candidates = _view("candidates", np.int64, 2)
+marks = _view("marks", np.uint8, 2)
+rows = _view("rows", np.int64, 3)
+sums = _view("sums", np.uint64, 2)
+counts = _view("counts", np.int64, 2)
+latency_counts = _view("latency_counts", np.int64, 2)
+long_latencies = _view("long_latencies", np.int64, 2)
+control = _view("control", np.int64, 2)
+schedule = _view("schedule", np.int64, 2)
+inject_targets = _view("inject_targets", np.int64, 1)
+sides = _view("sides", np.uint8, 2)
+cut_pairs = _view("cut_pairs", np.int64, 1)
+cut_ranges = _view("cut_ranges", np.int64, 2)
+lost_links = _view("lost_links", np.int32, 2)
+dial_targets = _view("dial_targets", np.int32, 1)
+dial_starts = _view("dial_starts", np.int64, 1)
+
+
+class Arrays:
+    """The arrays of a run by name, and the world that points to them."""
+
+    def __init__(self) -> None:
+        self.world: World = np.zeros(SCALARS + 4 * len(_ARRAYS), dtype=np.int64)
+        self._places = {name: (place, dtype, ndim) for place, (name, dtype, ndim) in enumerate(_ARRAYS)}
+        self._held: dict[str, NDArray[Any]] = {}
+        for name, (_, dtype, dimensions) in self._places.items():
+            self[name] = np.zeros((1,) * dimensions, dtype)
+
+    def __setitem__(self, name: str, array: NDArray[Any]) -> None:
+        place, dtype, dimensions = self._places[name]
+        if array.dtype != dtype or array.ndim != dimensions or not array.flags.c_contiguous:
+            raise TypeError(f"{name} must be a contiguous array of {dimensions} dimensions of {dtype}")
+        self._held[name] = array
+        at = SCALARS + 4 * place
+        self.world[at] = array.ctypes.data
+        self.world[at + 1 : at + 1 + dimensions] = array.shape
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._held[name]
+
+    @property
+    def nbytes(self) -> int:
+        """What the arrays take, touched or not."""
+        return sum(array.nbytes for array in self._held.values())

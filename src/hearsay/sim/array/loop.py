@@ -1,0 +1,564 @@
+"""The run: buckets opened one after the other, nodes handled in each, and in between what concerns the whole network.
+
+A part of a bucket ends where the bucket does, or at the next thing that concerns all: a fault, an injection by the
+script, a sample of state, the end of a message's window. Those come first in their microsecond.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hearsay.core.actions import Reason, Via
+from hearsay.core.events import EventKind
+from hearsay.core.rpc import PartKind
+from hearsay.sim.array import lists
+from hearsay.sim.array.calls import (
+    call_failed,
+    call_join,
+    call_leave,
+    call_message,
+    call_publish,
+    call_rpc,
+    call_start,
+    call_timer,
+    call_validated,
+)
+from hearsay.sim.array.compiling import entry, kernel
+from hearsay.sim.array.faults import carries_payload, cut, heal, node_down, node_up
+from hearsay.sim.array.forwarding import bits
+from hearsay.sim.array.layout import (
+    ALONE_BYTES,
+    APPLICATION,
+    BACKLOG,
+    BACKLOG_END,
+    BLOCK_BITS,
+    BLOCKS,
+    BUCKET,
+    CLOSED_UP_TO,
+    DATA_BYTES,
+    DELIVERED,
+    END,
+    GLOBALS,
+    GLOBALS_DONE,
+    HAS_LINKS,
+    INJECT_FROM,
+    JOINED,
+    LINGER,
+    LINKS,
+    LINKS_USED,
+    LOOKAHEAD,
+    MESSAGES,
+    MISSED,
+    NEWEST,
+    NODES,
+    NOW,
+    PART_END,
+    PLANNED_DONE,
+    PUBLISHED,
+    REDIAL,
+    SCRIPT,
+    SEEN,
+    SEEN_EXPIRES,
+    SERVICE,
+    SLOTS,
+    SLOTS_USED,
+    STARTS,
+    STATUS,
+    THREADS,
+    TOPIC,
+    TRACKS_SINCE,
+    UP,
+    WIDTH_BITS,
+    World,
+    block_starts,
+    cells,
+    control,
+    counts,
+    dial_starts,
+    dial_targets,
+    inject_targets,
+    members,
+    messages,
+    node_counts,
+    nodes32,
+    planned,
+    pool,
+    schedule,
+    since_us,
+    sorted0,
+    sorted1,
+    sorted2,
+)
+from hearsay.sim.array.links import dial, is_up, on_connected, on_disconnected
+from hearsay.sim.array.outbox import column
+from hearsay.sim.array.payload import PART_KIND, part_of, release
+from hearsay.sim.array.queue import (
+    FINISHED,
+    INLINE,
+    KIND,
+    MESSAGE,
+    NEAR,
+    NEEDS_LINKS,
+    NEEDS_SLOTS,
+    NODE,
+    OFFSET,
+    OK,
+    PAYLOAD,
+    ROWS_WAIT,
+    SOURCE,
+    VIA,
+    bring_near,
+    gather,
+    has_events,
+    hold_near,
+    near_is_first,
+    pop_near,
+    push,
+    source_of,
+)
+from hearsay.sim.array.record import DUPLICATES, ELIGIBLE, EVENTS, PUBLISHES, REACHED, ROWS, row, sending, sent
+from hearsay.sim.array.slots import latency
+from hearsay.sim.array.state import sample_state
+from hearsay.sim.array.transport import unreachable
+from hearsay.trace.schema import TraceEvent
+
+TIME, TYPE, FIRST, SECOND = range(4)
+"""Columns of `schedule`; of `planned` they are time, node, kind and payload."""
+START, DOWN, RISE, CUT, HEAL, SAMPLE, INJECT = range(7)
+PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
+
+ROWS_AT_ONCE = 1 << 17
+_FEW = 24
+_NEVER = 1 << 62
+
+_TIMER = int(EventKind.TIMER_FIRED)
+_DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
+_CONNECTED = int(EventKind.PEER_CONNECTED)
+_JOIN = int(EventKind.JOIN)
+_LEAVE = int(EventKind.LEAVE)
+_PUBLISH = int(EventKind.PUBLISH)
+_RPC = int(EventKind.RPC_RECEIVED)
+_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
+_FAILED = int(EventKind.SEND_FAILED)
+_SERVED = len(EventKind)
+_PUBLISH_PART = int(PartKind.PUBLISH)
+_PUBLISH_ROW = int(TraceEvent.PUBLISH)
+_DROP_ROW = int(TraceEvent.DROP_RPC)
+_INJECT_VIA = int(Via.INJECT)
+_UNREACHABLE = int(Reason.UNREACHABLE)
+_INLINE_RPC = _RPC
+
+
+@entry
+def advance(w: World, until: int) -> None:
+    """Run until that time, or until something has to be seen to first; STATUS says why it returned."""
+    w[STATUS] = OK
+    if w[BUCKET] < 0:
+        _open_next(w)
+    while w[NOW] < until:
+        bucket_end = (w[BUCKET] + 1) << w[WIDTH_BITS]
+        w[PART_END] = min(bucket_end, _next_global(w), _next_close(w), w[END])
+        if w[PART_END] > w[NOW]:
+            _run_part(w)
+            w[NOW] = w[PART_END]
+        if w[STATUS] != OK:
+            return
+        if w[NOW] >= w[END]:
+            close_windows(w)
+            w[STATUS] = FINISHED
+            return
+        if w[NOW] == bucket_end:
+            _open_next(w)
+        if not _run_globals(w):
+            return
+        for th in range(w[THREADS]):
+            if counts(w)[th, ROWS] >= ROWS_AT_ONCE:
+                w[STATUS] = ROWS_WAIT
+                return
+
+
+@kernel
+def _next_global(w: World) -> int:
+    return schedule(w)[w[GLOBALS_DONE], TIME] if w[GLOBALS_DONE] < w[GLOBALS] else _NEVER
+
+
+@kernel
+def _next_close(w: World) -> int:
+    message = w[CLOSED_UP_TO]
+    return messages(w)[message, PUBLISHED] + w[LINGER] if message < w[MESSAGES] else _NEVER
+
+
+@kernel
+def _open_next(w: World) -> None:
+    w[BUCKET] += 1
+    for th in range(w[THREADS]):
+        bring_near(w, th)
+    end = (w[BUCKET] + 1) << w[WIDTH_BITS]
+    plan = planned(w)
+    while w[PLANNED_DONE] < plan.shape[0] and plan[w[PLANNED_DONE], TIME] < end:
+        line = plan[w[PLANNED_DONE]]
+        th = lists.owner(w, line[PLAN_NODE])
+        push(w, th, line[TIME], line[PLAN_NODE], line[PLAN_KIND], -1, line[PLAN_PAYLOAD], 0, -1, 0)
+        w[PLANNED_DONE] += 1
+    while w[NEWEST] < w[MESSAGES] and messages(w)[w[NEWEST], PUBLISHED] < end:
+        w[NEWEST] += 1
+
+
+# What concerns the whole network.
+
+
+@kernel
+def _run_globals(w: World) -> bool:
+    """What is due now; False when there is no room for it yet."""
+    if _next_close(w) == w[NOW]:
+        close_windows(w)
+    while _next_global(w) == w[NOW]:
+        if w[HAS_LINKS]:
+            needed = _links_needed(w)
+            if w[LINKS_USED] + needed > w[LINKS]:
+                w[STATUS] = NEEDS_LINKS
+                return False
+            if 2 * w[SLOTS_USED] + 4 * needed > w[SLOTS]:
+                w[STATUS] = NEEDS_SLOTS
+                return False
+        line = schedule(w)[w[GLOBALS_DONE]]
+        w[GLOBALS_DONE] += 1
+        _run_global(w, line[TYPE], line[FIRST], line[SECOND])
+    return True
+
+
+@kernel
+def _links_needed(w: World) -> int:
+    kind = schedule(w)[w[GLOBALS_DONE], TYPE]
+    if kind == RISE:
+        return 2 * w[REDIAL]
+    if kind == HEAL:
+        return 2 * w[REDIAL] * w[NODES]
+    return 0
+
+
+@kernel
+def _run_global(w: World, kind: int, first: int, second: int) -> None:
+    now = w[NOW]
+    if kind == START:
+        _start_all(w, now)
+    elif kind == DOWN:
+        node_down(w, lists.owner(w, first), now, first, second != 0)
+    elif kind == RISE:
+        node_up(w, lists.owner(w, first), now, first)
+    elif kind == CUT:
+        cut(w, 0, now, first)
+    elif kind == HEAL:
+        heal(w, 0, now, first)
+    elif kind == SAMPLE:
+        sample_state(w, 0, now)
+    else:
+        _inject(w, 0, now, first)
+
+
+@kernel
+def _start_all(w: World, now: int) -> None:
+    """Nodes that are up at the start, then their connections."""
+    for node in range(w[NODES]):
+        if nodes32(w)[node, UP] == 0:
+            continue
+        call_start(w, lists.owner(w, node), now, node)
+    for node in range(w[NODES]):
+        if nodes32(w)[node, UP]:
+            for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
+                target = np.int64(dial_targets(w)[place])
+                if nodes32(w)[target, UP]:
+                    dial(w, lists.owner(w, node), now, node, target)
+
+
+@kernel
+def _inject(w: World, th: int, now: int, message: int) -> None:
+    """The script hands a message to a few routers, over links like any other."""
+    info = messages(w)[message]
+    script = w[SCRIPT]
+    row(
+        w, th, now, _PUBLISH_ROW, -1, script, -1, info[TOPIC], message, 0, info[DATA_BYTES], -1, -1, -1, -1
+    )  # fmt: skip
+    upper, lower = sending(
+        w, now, _PUBLISH_PART, script, info[TOPIC], message, 1, info[ALONE_BYTES], 1, _INJECT_VIA
+    )  # fmt: skip
+    for place in range(info[INJECT_FROM], messages(w)[message + 1, INJECT_FROM]):
+        target = inject_targets(w)[place]
+        counts(w)[th, PUBLISHES] += 1
+        delay = latency(w, script, target)
+        sent(
+            w, th, now, _PUBLISH_PART, script, target, info[TOPIC], message, 1, info[ALONE_BYTES], 1, _INJECT_VIA,
+            delay, upper, lower,
+        )  # fmt: skip
+        push(w, th, now + delay, target, _PUBLISH, script, message, 0, -1, 0)
+
+
+@kernel
+def close_windows(w: World) -> None:
+    """Who was eligible for the messages whose window ends now, or for all that are open when the run does."""
+    ends = w[NOW] >= w[END]
+    while w[CLOSED_UP_TO] < w[MESSAGES]:
+        message = w[CLOSED_UP_TO]
+        info = messages(w)[message]
+        if info[PUBLISHED] > w[NOW] or (not ends and info[PUBLISHED] + w[LINGER] > w[NOW]):
+            return
+        w[CLOSED_UP_TO] = message + 1
+        topic = info[TOPIC]
+        at = column(w, message)
+        eligible = 0
+        reached = 0
+        for node in range(w[NODES]):
+            if members(w)[node, topic] & JOINED == 0:
+                continue
+            if w[TRACKS_SINCE] and since_us(w)[node, topic] > info[PUBLISHED]:
+                continue
+            eligible += 1
+            if bits(cells(w)[node, at], DELIVERED):
+                reached += 1
+            else:
+                cells(w)[node, at] |= np.uint64(MISSED)
+        counts(w)[0, ELIGIBLE] += eligible
+        counts(w)[0, REACHED] += reached
+
+
+# The events of a part.
+
+
+@kernel
+def _run_part(w: World) -> None:
+    if not has_events(w):
+        return
+    gather(w)
+    if w[STATUS] != OK:
+        return
+    if w[LOOKAHEAD]:
+        for block in range(w[BLOCKS]):
+            _run_block(w, block % w[THREADS], block)
+    else:
+        _run_in_order(w)
+
+
+@kernel
+def _run_in_order(w: World) -> None:
+    """All nodes together, by the heap."""
+    base = w[BUCKET] << w[WIDTH_BITS]
+    for place in range(block_starts(w)[0, w[BLOCKS]]):
+        w0 = sorted0(w)[0, place]
+        w1 = sorted1(w)[0, place]
+        link = sorted2(w)[0, place] if w[HAS_LINKS] else 0
+        hold_near(w, 0, w0, w1, link)
+    while control(w)[0, NEAR]:
+        w0, w1, link = pop_near(w, 0)
+        _dispatch(w, 0, base + (w0 >> OFFSET), w0, w1, link)
+
+
+@kernel
+def _run_block(w: World, th: int, block: int) -> None:
+    """The nodes of a block, one after the other, each with its events in order."""
+    start = block_starts(w)[0, block]
+    end = block_starts(w)[0, block + 1]
+    if start == end:
+        return
+    if end - start <= _FEW:
+        _sort(sorted0(w)[0], sorted1(w)[0], sorted2(w)[0], start, end, w[HAS_LINKS] != 0)
+        while start < end:
+            node = sorted1(w)[0, start] >> NODE
+            following = start + 1
+            while following < end and sorted1(w)[0, following] >> NODE == node:
+                following += 1
+            _run_node(w, th, node, 0, start, following)
+            start = following
+        return
+    ends = node_counts(w)[th]
+    size = 1 << w[BLOCK_BITS]
+    first = block << w[BLOCK_BITS]
+    for place in range(size + 1):
+        ends[place] = 0
+    by_block = sorted1(w)[0]
+    for place in range(start, end):
+        ends[(by_block[place] >> NODE) - first + 1] += 1
+    for place in range(size):
+        ends[place + 1] += ends[place]
+    has_links = w[HAS_LINKS]
+    for place in range(start, end):
+        number = (by_block[place] >> NODE) - first
+        goal = start + ends[number]
+        ends[number] += 1
+        sorted0(w)[1, goal] = sorted0(w)[0, place]
+        sorted1(w)[1, goal] = by_block[place]
+        if has_links:
+            sorted2(w)[1, goal] = sorted2(w)[0, place]
+    at = start
+    for number in range(size):
+        following = start + ends[number]
+        if following > at:
+            _sort(sorted0(w)[1], sorted1(w)[1], sorted2(w)[1], at, following, has_links != 0)
+            _run_node(w, th, first + number, 1, at, following)
+            at = following
+
+
+@kernel
+def _sort(words0: Any, words1: Any, links: Any, start: int, end: int, has_links: bool) -> None:
+    """By node, time, kind and source; what is equal stays as it came."""
+    for place in range(start + 1, end):
+        w0 = words0[place]
+        w1 = words1[place]
+        node = w1 >> NODE
+        key = w0 >> SOURCE
+        at = place - 1
+        other = words1[at] >> NODE
+        if other < node or (other == node and words0[at] >> SOURCE <= key):
+            continue
+        link = links[place] if has_links else 0
+        while at >= start:
+            other = words1[at] >> NODE
+            if other < node or (other == node and words0[at] >> SOURCE <= key):
+                break
+            words0[at + 1] = words0[at]
+            words1[at + 1] = words1[at]
+            if has_links:
+                links[at + 1] = links[at]
+            at -= 1
+        words0[at + 1] = w0
+        words1[at + 1] = w1
+        if has_links:
+            links[at + 1] = link
+
+
+@kernel
+def _run_node(w: World, th: int, node: int, line: int, start: int, end: int) -> None:
+    """Nearly all events are RPCs of one message, and nearly all of those are duplicates: no calls on that path."""
+    base = w[BUCKET] << w[WIDTH_BITS]
+    plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES])
+    of_node = cells(w)[node]
+    words0 = sorted0(w)[line]
+    words1 = sorted1(w)[line]
+    near_count = control(w)[th]
+    duplicates = 0
+    for place in range(start, end):
+        w0 = words0[place]
+        w1 = words1[place]
+        while near_count[NEAR] and near_is_first(w, th, w0, w1):
+            late0, late1, late_link = pop_near(w, th)
+            _dispatch(w, th, base + (late0 >> OFFSET), late0, late1, late_link)
+        if plain and w1 & INLINE and (w0 >> KIND) & 15 == _RPC:
+            if of_node[column(w, w1 & MESSAGE)] & np.uint64(SEEN) != np.uint64(0):
+                duplicates += 1
+                continue
+        link = np.int64(sorted2(w)[line, place]) if w[HAS_LINKS] else 0
+        _dispatch(w, th, base + (w0 >> OFFSET), w0, w1, link)
+    while near_count[NEAR]:
+        late0, late1, late_link = pop_near(w, th)
+        _dispatch(w, th, base + (late0 >> OFFSET), late0, late1, late_link)
+    counts(w)[th, EVENTS] += duplicates
+    counts(w)[th, DUPLICATES] += duplicates
+
+
+@kernel
+def _dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
+    node = w1 >> NODE
+    payload = w1 & PAYLOAD
+    kind = (w0 >> KIND) & 15
+    header = nodes32(w)[node]
+    if not header[UP]:
+        _lost_on_the_doorstep(w, th, now, node, kind, w0, payload)
+    elif kind == _TIMER and payload != header[STARTS]:
+        return  # of an earlier life of the node
+    elif kind == _JOIN:
+        if not members(w)[node, payload] & APPLICATION:
+            members(w)[node, payload] |= APPLICATION
+            call_join(w, th, now, node, payload)
+    elif kind == _LEAVE:
+        if members(w)[node, payload] & APPLICATION:
+            members(w)[node, payload] &= ~APPLICATION
+            call_leave(w, th, now, node, payload)
+    elif kind == _SERVED:
+        if payload == header[STARTS]:
+            _serve_next(w, th, now, node)
+    elif w[SERVICE]:
+        _wait_for_service(w, th, now, node, w0, w1, link)
+    else:
+        _handle(w, th, now, node, kind, w0, payload, link)
+
+
+@kernel
+def _lost_on_the_doorstep(w: World, th: int, now: int, node: int, kind: int, w0: int, payload: int) -> None:
+    if kind == _RPC:
+        unreachable(w, th, now, source_of(w0), node, payload, ((w0 >> VIA) & 15) - 1, w0 & 255)
+    elif kind == _PUBLISH and source_of(w0) == w[SCRIPT]:
+        info = messages(w)[payload]
+        row(
+            w, th, now, _DROP_ROW, _PUBLISH_PART, w[SCRIPT], node, info[TOPIC], payload, 1, info[ALONE_BYTES], 1,
+            _INJECT_VIA, -1, _UNREACHABLE,
+        )  # fmt: skip
+    elif kind == _JOIN:
+        members(w)[node, payload] |= APPLICATION
+    elif kind == _LEAVE:
+        members(w)[node, payload] &= ~APPLICATION
+    if carries_payload(w0, payload):
+        release(w, th, payload)
+
+
+@kernel
+def _wait_for_service(w: World, th: int, now: int, node: int, w0: int, w1: int, link: int) -> None:
+    header = nodes32(w)[node]
+    place = lists.new_entry(w, node)
+    entries = pool(w)[lists.owner(w, node)]
+    entries[place, lists.NEXT] = -1
+    entries[place, lists.FIRST] = w0
+    entries[place, lists.SECOND] = w1
+    entries[place, lists.VALUE] = link
+    if header[BACKLOG] < 0:
+        header[BACKLOG] = place
+        header[BACKLOG_END] = place
+        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0, -1, 0)
+    else:
+        entries[header[BACKLOG_END], lists.NEXT] = place
+        header[BACKLOG_END] = place
+
+
+@kernel
+def _serve_next(w: World, th: int, now: int, node: int) -> None:
+    header = nodes32(w)[node]
+    entries = pool(w)[lists.owner(w, node)]
+    place = header[BACKLOG]
+    w0 = entries[place, lists.FIRST]
+    w1 = entries[place, lists.SECOND]
+    link = entries[place, lists.VALUE]
+    header[BACKLOG] = entries[place, lists.NEXT]
+    lists.free_entry(w, node, place)
+    _handle(w, th, now, node, (w0 >> KIND) & 15, w0, w1 & PAYLOAD, link)
+    if header[BACKLOG] >= 0:
+        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0, -1, 0)
+
+
+@kernel
+def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload: int, link: int) -> None:
+    if kind == _RPC:
+        via = ((w0 >> VIA) & 15) - 1
+        if not is_up(w, link):
+            unreachable(w, th, now, source_of(w0), node, payload, via, w0 & 255)
+        elif payload & INLINE:
+            call_message(w, th, now, node, source_of(w0), payload & MESSAGE, w0 & 255, via)
+        else:
+            call_rpc(w, th, now, node, source_of(w0), payload)
+        if not payload & INLINE:
+            release(w, th, payload)
+    elif kind == _TIMER:
+        call_timer(w, th, now, node)
+    elif kind == _PUBLISH:
+        call_publish(w, th, now, node, source_of(w0), payload)
+    elif kind == _VALIDATED:
+        if part_of(w, payload, 0)[PART_KIND] == nodes32(w)[node, STARTS]:
+            call_validated(w, th, now, node, payload)
+        release(w, th, payload)
+    elif kind == _CONNECTED:
+        on_connected(w, th, now, node, source_of(w0), payload)
+    elif kind == _DISCONNECTED:
+        on_disconnected(w, th, now, node, payload)
+    elif kind == _FAILED:
+        call_failed(w, th, now, node, source_of(w0), payload)
+        if not payload & INLINE:
+            release(w, th, payload)

@@ -1,0 +1,323 @@
+"""Mesh upkeep and control, as `core.mesh` and `core.backoff` have it.
+
+Layout: the mesh of a topic is the bit IN_MESH of the node's slots for that topic; walking the slots is walking the
+mesh in ascending order. Backoffs are a list of the node: topic, peer, until when.
+"""
+
+from __future__ import annotations
+
+from hearsay.core.actions import Reason
+from hearsay.core.mesh import EXPIRE_EVERY
+from hearsay.core.randomness import Purpose
+from hearsay.sim.array import lists
+from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.draws import choose, draw_topic
+from hearsay.sim.array.layout import (
+    BACKOFF,
+    BACKOFF_SLACK,
+    BACKOFFS,
+    COUNT,
+    DEGREE,
+    DEGREE_LOW,
+    FIRST_SLOT,
+    IN_FANOUT,
+    IN_MESH,
+    JOINED,
+    KIND,
+    LIMIT,
+    MAX_BACKOFF,
+    MAX_BACKOFFS,
+    MESHSUB,
+    NATIVE,
+    OWED,
+    OWES_MESH,
+    ROUTER,
+    SUBSCRIBED,
+    TOPICS,
+    UNKNOWN_GRAFT_PRUNES,
+    UNSENT,
+    UNSUBSCRIBE_BACKOFF,
+    World,
+    candidates,
+    flags,
+    marks,
+    members,
+    nodes32,
+    nodes64,
+    parameters,
+    peers,
+    pool,
+    states,
+)
+from hearsay.sim.array.outbox import is_addressed, put_graft, put_prune
+from hearsay.sim.array.payload import GRAFT
+from hearsay.sim.array.record import row
+from hearsay.trace.schema import TraceEvent
+
+_GRAFT_ROW = int(TraceEvent.GRAFT)
+_PRUNE_ROW = int(TraceEvent.PRUNE)
+_REJECT = int(TraceEvent.REJECT)
+_DRAW_GRAFT = int(Purpose.GRAFT)
+_DRAW_PRUNE = int(Purpose.PRUNE)
+_DRAW_JOIN = int(Purpose.JOIN)
+_UNSUPPORTED = int(Reason.UNSUPPORTED)
+_NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
+_NOT_A_SUBSCRIBER = int(Reason.NOT_A_SUBSCRIBER)
+_BACKOFF = int(Reason.BACKOFF)
+
+
+@kernel
+def first_slot(w: World, node: int) -> int:
+    return nodes64(w)[node, FIRST_SLOT]
+
+
+@kernel
+def end_slot(w: World, node: int) -> int:
+    return nodes64(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT]
+
+
+@kernel
+def parameter(w: World, node: int, field: int) -> int:
+    return parameters(w)[nodes32(w)[node, ROUTER], field]
+
+
+@kernel
+def has_mesh(w: World, node: int) -> bool:
+    return parameter(w, node, KIND) >= MESHSUB
+
+
+@kernel
+def is_in(w: World, node: int, topic: int) -> bool:
+    """Whether the router has joined a topic, and so has a mesh for it if it has meshes at all."""
+    return members(w)[node, topic] & JOINED != 0
+
+
+@kernel
+def drop(w: World, th: int, now: int, node: int, peer: int, kind: int, count: int, reason: int) -> None:
+    """Parts of an RPC that are not acted on."""
+    row(w, th, now, _REJECT, kind, node, peer, -1, -1, -1, -1, count, -1, -1, reason)
+
+
+@kernel
+def mesh_size(w: World, node: int, topic: int) -> int:
+    table = flags(w)
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if table[slot, topic] & IN_MESH:
+            size += 1
+    return size
+
+
+@kernel
+def join_mesh(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
+    """Build the mesh of a topic just joined: the fan-out first, then random peers, up to D."""
+    table = flags(w)
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if table[slot, topic] & IN_FANOUT:
+            table[slot, topic] &= ~IN_FANOUT
+            if not _forbids_graft(w, now, node, topic, peers(w)[slot]):
+                _graft(w, th, now, node, slot, topic)
+                size += 1
+    _graft_random(w, th, now, node, topic, parameter(w, node, DEGREE) - size, _DRAW_JOIN, tick)
+
+
+@kernel
+def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
+    table = flags(w)
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if table[slot, topic] & IN_MESH:
+            table[slot, topic] &= ~IN_MESH
+            row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+            _part(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF))
+
+
+@kernel
+def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    peer = peers(w)[slot]
+    flag = flags(w)[slot, topic]
+    if not has_mesh(w, node) or not states(w)[slot] & NATIVE:
+        drop(w, th, now, node, peer, GRAFT, 1, _UNSUPPORTED)
+    elif not is_in(w, node, topic):
+        if parameter(w, node, UNKNOWN_GRAFT_PRUNES):
+            put_prune(w, th, slot, topic)
+        drop(w, th, now, node, peer, GRAFT, 1, _NOT_SUBSCRIBED)
+    elif not flag & SUBSCRIBED:
+        put_prune(w, th, slot, topic)
+        drop(w, th, now, node, peer, GRAFT, 1, _NOT_A_SUBSCRIBER)
+    elif not flag & IN_MESH:
+        if _in_backoff(w, now, node, topic, peer):
+            _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF))
+            drop(w, th, now, node, peer, GRAFT, 1, _BACKOFF)
+        else:
+            flags(w)[slot, topic] |= IN_MESH
+            row(w, th, now, _GRAFT_ROW, -1, node, peer, topic, -1, -1, -1, -1, -1, -1, -1)
+
+
+@kernel
+def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """The simulator's peers speak v1.0 to each other: a PRUNE names no time, so one's own counts."""
+    leave_peer(w, th, now, node, slot, topic)
+    backoff = parameter(w, node, BACKOFF)
+    if backoff and is_in(w, node, topic):
+        _keep_apart(w, node, topic, peers(w)[slot], now + min(backoff, parameter(w, node, MAX_BACKOFF)))
+
+
+@kernel
+def leave_peer(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """A peer is no longer in the mesh of a topic, without telling it."""
+    if flags(w)[slot, topic] & IN_MESH:
+        flags(w)[slot, topic] &= ~IN_MESH
+        row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+
+
+@kernel
+def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """Take one certain peer into the mesh, if it has room."""
+    if flags(w)[slot, topic] & IN_MESH or mesh_size(w, node, topic) + 1 >= parameter(w, node, LIMIT):
+        return
+    if not _forbids_graft(w, now, node, topic, peers(w)[slot]):
+        _graft(w, th, now, node, slot, topic)
+
+
+@kernel
+def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
+    """The upkeep of a heartbeat."""
+    if nodes32(w)[node, OWED] & OWES_MESH:
+        send_mesh_again(w, th, now, node, True)
+    if nodes32(w)[node, BACKOFFS] >= 0 and tick % EXPIRE_EVERY == 0:
+        _expire_backoffs(w, now, node)
+    degree = parameter(w, node, DEGREE)
+    for topic in range(w[TOPICS]):
+        if is_in(w, node, topic):
+            size = mesh_size(w, node, topic)
+            if size < parameter(w, node, DEGREE_LOW):
+                _graft_random(w, th, now, node, topic, degree - size, _DRAW_GRAFT, tick)
+            elif size >= parameter(w, node, LIMIT):
+                _prune_random(w, th, now, node, topic, size - degree, tick)
+
+
+@kernel
+def send_mesh_again(w: World, th: int, now: int, node: int, to_all: bool) -> None:
+    """GRAFT or PRUNE, whichever is true now, where one of them did not leave: for all, or whoever gets mail anyway."""
+    table = flags(w)
+    left = False
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        owed = False
+        for topic in range(w[TOPICS]):
+            if table[slot, topic] & UNSENT:
+                owed = True
+        if not owed:
+            continue
+        if not to_all and not is_addressed(w, th, slot):
+            left = True
+            continue
+        for topic in range(w[TOPICS]):
+            if table[slot, topic] & UNSENT:
+                table[slot, topic] &= ~UNSENT
+                if table[slot, topic] & IN_MESH:
+                    put_graft(w, th, slot, topic)
+                else:
+                    _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF))
+    if not left:
+        nodes32(w)[node, OWED] &= ~OWES_MESH
+
+
+@kernel
+def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int) -> None:
+    """Tell a peer PRUNE; with backoffs on, keep apart."""
+    if parameter(w, node, BACKOFF):
+        _keep_apart(w, node, topic, peers(w)[slot], now + backoff)
+    put_prune(w, th, slot, topic)
+
+
+@kernel
+def _keep_apart(w: World, node: int, topic: int, peer: int, until: int) -> None:
+    place = lists.find(w, node, BACKOFFS, topic, peer)
+    if place >= 0:
+        until = max(until, pool(w)[lists.owner(w, node), place, lists.VALUE])
+        lists.remove(w, node, BACKOFFS, topic, peer)
+    lists.add(w, node, BACKOFFS, topic, peer, until)
+    if lists.length(w, node, BACKOFFS) > parameter(w, node, MAX_BACKOFFS):
+        lists.remove_last(w, node, BACKOFFS)
+
+
+@kernel
+def _until(w: World, node: int, topic: int, peer: int) -> int:
+    if nodes32(w)[node, BACKOFFS] < 0:
+        return -1
+    place = lists.find(w, node, BACKOFFS, topic, peer)
+    return pool(w)[lists.owner(w, node), place, lists.VALUE] if place >= 0 else -1
+
+
+@kernel
+def _in_backoff(w: World, now: int, node: int, topic: int, peer: int) -> bool:
+    return now < _until(w, node, topic, peer)
+
+
+@kernel
+def _forbids_graft(w: World, now: int, node: int, topic: int, peer: int) -> bool:
+    until = _until(w, node, topic, peer)
+    return until >= 0 and now < until + parameter(w, node, BACKOFF_SLACK)
+
+
+@kernel
+def _expire_backoffs(w: World, now: int, node: int) -> None:
+    entries = pool(w)[lists.owner(w, node)]
+    slack = parameter(w, node, BACKOFF_SLACK)
+    place = nodes32(w)[node, BACKOFFS]
+    while place >= 0:
+        following = entries[place, lists.NEXT]
+        if now >= entries[place, lists.VALUE] + slack:
+            lists.remove(w, node, BACKOFFS, entries[place, lists.FIRST], entries[place, lists.SECOND])
+        place = following
+
+
+@kernel
+def _graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    flags(w)[slot, topic] |= IN_MESH
+    row(w, th, now, _GRAFT_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+    put_graft(w, th, slot, topic)
+
+
+@kernel
+def _graft_random(
+    w: World, th: int, now: int, node: int, topic: int, count: int, purpose: int, tick: int
+) -> None:  # fmt: skip
+    if count <= 0:
+        return
+    known = candidates(w)[th]
+    table = flags(w)
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        flag = table[slot, topic]
+        if flag & SUBSCRIBED and not flag & IN_MESH and states(w)[slot] & NATIVE:
+            if not _forbids_graft(w, now, node, topic, peers(w)[slot]):
+                known[size] = slot
+                size += 1
+    chosen = marks(w)[th]
+    choose(draw_topic(w, purpose, node, topic, tick), size, count, chosen)
+    for place in range(size):
+        if chosen[place]:
+            chosen[place] = 0
+            _graft(w, th, now, node, known[place], topic)
+
+
+@kernel
+def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int, tick: int) -> None:
+    known = candidates(w)[th]
+    table = flags(w)
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if table[slot, topic] & IN_MESH:
+            known[size] = slot
+            size += 1
+    chosen = marks(w)[th]
+    choose(draw_topic(w, _DRAW_PRUNE, node, topic, tick), size, count, chosen)
+    for place in range(size):
+        if chosen[place]:
+            chosen[place] = 0
+            slot = known[place]
+            table[slot, topic] &= ~IN_MESH
+            row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+            _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF))

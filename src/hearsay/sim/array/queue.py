@@ -1,0 +1,295 @@
+"""The calendar of events: buckets as wide as the smallest latency, sorted by node when they open.
+
+Layout: an event is two words, and a link in `q2` where links matter. Word 0, from the top: microseconds into the
+bucket (18 bits), kind (4), source + 1 (28), via + 1 (4), hops (8). Word 1: node (27 bits), payload (36): a message
+with the bit `INLINE`, or a place in the arena, or what the kind says. Without its lowest 12 bits word 0 is the
+canonical order of events at one node; what is equal there came over one link and stays in the order it was sent.
+
+A bucket is a chain of chunks of `CHUNK` events, one chain per thread. When a bucket opens all its events are known,
+but for those that a node makes for itself; they go into a small heap, `near`. So nodes are handled one after the
+other, each with all its events of the bucket, and what a node needs is loaded once. Events far ahead, beyond the ring
+of buckets, wait in `far`.
+
+Where latencies have no useful lower bound, buckets are wider than the smallest latency, and their events are handled
+in the order of time, all nodes together (`LOOKAHEAD` is off); then `near` takes what arrives within the open bucket.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.layout import (
+    BLOCK_BITS,
+    BLOCKS,
+    BUCKET,
+    BUCKETS,
+    HAS_LINKS,
+    PART_END,
+    STATUS,
+    THREADS,
+    WIDTH_BITS,
+    World,
+    block_starts,
+    chunk_next,
+    control,
+    far,
+    fills,
+    heads,
+    near,
+    q0,
+    q1,
+    q2,
+    sorted0,
+    sorted1,
+    sorted2,
+    tails,
+)
+
+CHUNK = 256
+OFFSET, KIND, SOURCE, VIA = 44, 40, 12, 8
+NODE = 36
+PAYLOAD = (1 << 36) - 1
+INLINE = 1 << 35
+MESSAGE = (1 << 28) - 1
+_SOURCE_BITS = (1 << 28) - 1
+
+# Fields of `control`, one line per thread.
+(
+    CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, FOUND, POOL_FREE, POOL_FRESH, OUT_COUNT,
+    OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
+    ARENA_CHUNK, ARENA_TAKEN, QUEUED,
+) = range(24)  # fmt: skip
+CONTROL = 24
+"""A line of three cache lines, so that threads do not write to each other's."""
+
+OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED = range(10)
+"""Values of STATUS."""
+
+
+@kernel
+def source_of(w0: int) -> int:
+    return ((w0 >> SOURCE) & _SOURCE_BITS) - 1
+
+
+@kernel
+def push(
+    w: World, th: int, time: int, node: int, kind: int, source: int, payload: int, link: int, via: int, hops: int
+) -> None:  # fmt: skip
+    bits = w[WIDTH_BITS]
+    bucket = time >> bits
+    w0 = (time - (bucket << bits)) << OFFSET | kind << KIND | (source + 1) << SOURCE | (via + 1) << VIA | hops
+    w1 = node << NODE | payload
+    if time < w[PART_END]:
+        hold_near(w, th, w0, w1, link)
+    elif bucket - w[BUCKET] < w[BUCKETS]:
+        append(w, th, bucket & (w[BUCKETS] - 1), w0, w1, link)
+    else:
+        line = control(w)[th]
+        waiting = far(w)[th]
+        place = line[FAR]
+        if place == waiting.shape[0]:
+            w[STATUS] = QUEUE_FULL
+            return
+        line[FAR] = place + 1
+        waiting[place, 0] = bucket
+        waiting[place, 1] = w0
+        waiting[place, 2] = w1
+        waiting[place, 3] = link
+        line[FAR_FIRST] = min(line[FAR_FIRST], bucket)
+
+
+@kernel
+def append(w: World, th: int, ring: int, w0: int, w1: int, link: int) -> None:
+    """Into a bucket of the ring."""
+    line = control(w)[th]
+    fill = fills(w)[th, ring]
+    chunk = tails(w)[th, ring]
+    if fill == CHUNK:
+        fresh = line[CHUNK_FREE]
+        if fresh >= 0:
+            line[CHUNK_FREE] = chunk_next(w)[fresh]
+        elif line[CHUNK_FRESH] < line[CHUNK_END]:
+            fresh = line[CHUNK_FRESH]
+            line[CHUNK_FRESH] = fresh + 1
+        else:
+            w[STATUS] = QUEUE_FULL
+            return
+        chunk_next(w)[fresh] = -1
+        if heads(w)[th, ring] < 0:
+            heads(w)[th, ring] = fresh
+        else:
+            chunk_next(w)[chunk] = fresh
+        chunk = fresh
+        tails(w)[th, ring] = chunk
+        fill = 0
+    place = chunk * CHUNK + fill
+    q0(w)[place] = w0
+    q1(w)[place] = w1
+    if w[HAS_LINKS]:
+        q2(w)[place] = link
+    fills(w)[th, ring] = fill + 1
+    line[QUEUED] += 1
+
+
+@kernel
+def bring_near(w: World, th: int) -> None:
+    """Move what waits far ahead into the ring, once it is within half of it."""
+    line = control(w)[th]
+    if line[FAR_FIRST] - w[BUCKET] >= w[BUCKETS] // 2:
+        return
+    waiting = far(w)[th]
+    kept = 0
+    first = 1 << 60
+    for place in range(line[FAR]):
+        bucket = waiting[place, 0]
+        if bucket - w[BUCKET] < w[BUCKETS]:
+            append(w, th, bucket & (w[BUCKETS] - 1), waiting[place, 1], waiting[place, 2], waiting[place, 3])
+        else:
+            waiting[kept] = waiting[place]
+            kept += 1
+            first = min(first, bucket)
+    line[FAR] = kept
+    line[FAR_FIRST] = first
+
+
+@kernel
+def has_events(w: World) -> bool:
+    """Whether the open bucket holds anything."""
+    ring = w[BUCKET] & (w[BUCKETS] - 1)
+    for th in range(w[THREADS]):
+        if heads(w)[th, ring] >= 0:
+            return True
+    return False
+
+
+@kernel
+def gather(w: World) -> None:
+    """Take the open bucket's events up to PART_END and lay them out by blocks of nodes."""
+    ring = w[BUCKET] & (w[BUCKETS] - 1)
+    limit = w[PART_END] - (w[BUCKET] << w[WIDTH_BITS])
+    shift = NODE + w[BLOCK_BITS]
+    starts = block_starts(w)[0]
+    for block in range(w[BLOCKS] + 1):
+        starts[block] = 0
+    for th in range(w[THREADS]):
+        chunk = heads(w)[th, ring]
+        while chunk >= 0:
+            last = chunk_next(w)[chunk] < 0
+            for place in range(chunk * CHUNK, chunk * CHUNK + (fills(w)[th, ring] if last else CHUNK)):
+                if q0(w)[place] >> OFFSET < limit:
+                    starts[(q1(w)[place] >> shift) + 1] += 1
+            chunk = chunk_next(w)[chunk]
+    for block in range(w[BLOCKS]):
+        starts[block + 1] += starts[block]
+    ends = block_starts(w)[1]
+    for block in range(w[BLOCKS]):
+        ends[block] = starts[block]
+    out0 = sorted0(w)[0]
+    out1 = sorted1(w)[0]
+    out2 = sorted2(w)[0]
+    if starts[w[BLOCKS]] > out0.shape[0]:
+        w[STATUS] = QUEUE_FULL
+        return
+    for th in range(w[THREADS]):
+        line = control(w)[th]
+        chunk = heads(w)[th, ring]
+        last_fill = fills(w)[th, ring]
+        heads(w)[th, ring] = -1
+        fills(w)[th, ring] = CHUNK
+        while chunk >= 0:
+            following = chunk_next(w)[chunk]
+            fill = last_fill if following < 0 else CHUNK
+            line[QUEUED] -= fill
+            for place in range(chunk * CHUNK, chunk * CHUNK + fill):
+                w0 = q0(w)[place]
+                w1 = q1(w)[place]
+                if w0 >> OFFSET < limit:
+                    block = w1 >> shift
+                    end = ends[block]
+                    ends[block] = end + 1
+                    out0[end] = w0
+                    out1[end] = w1
+                    if w[HAS_LINKS]:
+                        out2[end] = q2(w)[place]
+                else:
+                    append(w, th, ring, w0, w1, q2(w)[place] if w[HAS_LINKS] else 0)
+            chunk_next(w)[chunk] = line[CHUNK_FREE]
+            line[CHUNK_FREE] = chunk
+            chunk = following
+
+
+@kernel
+def _earlier(a: Any, b: Any) -> bool:
+    """Whether an entry of `near` comes before another: by time, node, kind and source, then as they came."""
+    if a[0] >> OFFSET != b[0] >> OFFSET:
+        return a[0] < b[0]
+    if a[1] >> NODE != b[1] >> NODE:
+        return a[1] < b[1]
+    if a[0] >> SOURCE != b[0] >> SOURCE:
+        return a[0] < b[0]
+    return a[3] < b[3]
+
+
+@kernel
+def _swap(heap: Any, a: int, b: int) -> None:
+    for field in range(4):
+        kept = heap[a, field]
+        heap[a, field] = heap[b, field]
+        heap[b, field] = kept
+
+
+@kernel
+def hold_near(w: World, th: int, w0: int, w1: int, link: int) -> None:
+    line = control(w)[th]
+    heap = near(w)[th]
+    place = line[NEAR]
+    if place == heap.shape[0]:
+        w[STATUS] = QUEUE_FULL
+        return
+    line[NEAR] = place + 1
+    heap[place, 0] = w0
+    heap[place, 1] = w1
+    heap[place, 2] = link
+    heap[place, 3] = line[NEAR_SERIAL]
+    line[NEAR_SERIAL] += 1
+    while place > 0:
+        parent = (place - 1) // 2
+        if not _earlier(heap[place], heap[parent]):
+            break
+        _swap(heap, place, parent)
+        place = parent
+
+
+@kernel
+def pop_near(w: World, th: int) -> Any:
+    """The first of the open bucket's late events: its two words and its link."""
+    line = control(w)[th]
+    heap = near(w)[th]
+    w0, w1, link = heap[0, 0], heap[0, 1], heap[0, 2]
+    size = line[NEAR] - 1
+    line[NEAR] = size
+    heap[0] = heap[size]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and _earlier(heap[child + 1], heap[child]):
+            child += 1
+        if not _earlier(heap[child], heap[place]):
+            break
+        _swap(heap, place, child)
+        place = child
+    return w0, w1, link
+
+
+@kernel
+def near_is_first(w: World, th: int, w0: int, w1: int) -> bool:
+    """Whether an event of `near` comes before this one of the bucket."""
+    top = near(w)[th, 0]
+    if top[0] >> OFFSET != w0 >> OFFSET:
+        return top[0] < w0
+    if top[1] >> NODE != w1 >> NODE:
+        return top[1] < w1
+    return top[0] >> SOURCE < w0 >> SOURCE

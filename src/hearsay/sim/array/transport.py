@@ -1,0 +1,303 @@
+"""How RPCs travel, as `sim.transport` has it: latency, jitter, loss, uplinks, first in first out on every link."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.actions import Reason
+from hearsay.core.events import EventKind
+from hearsay.core.randomness import Purpose
+from hearsay.core.rpc import PartKind
+from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.draws import below, draw1, extend
+from hearsay.sim.array.layout import (
+    ALONE_BYTES,
+    HAS_JITTER,
+    HAS_LINKS,
+    HAS_LOSS,
+    JITTER,
+    LAST_ARRIVAL,
+    LATENCY,
+    LINK_FLAGS,
+    LOSS,
+    LOSS_CONTROL,
+    OPEN,
+    PREVIOUS,
+    REGION_COUNT,
+    SEQUENCE,
+    TOPIC,
+    UPLINK,
+    UPLINK_BYTES,
+    UPLINK_FREE,
+    Word,
+    World,
+    arena,
+    counts,
+    links32,
+    links64,
+    links_of,
+    messages,
+    nodes64,
+    peers,
+    region_jitters,
+)
+from hearsay.sim.array.payload import (
+    GRAFT,
+    HEADER,
+    IHAVE,
+    IWANT,
+    PART,
+    PART_BYTES,
+    PART_COUNT,
+    PART_HOPS,
+    PART_IDS,
+    PART_KIND,
+    PART_MESSAGE,
+    PART_TOPIC,
+    PART_VIA,
+    PRUNE,
+    PUBLISH,
+    allocate,
+    hold,
+    release,
+    part_of,
+)
+from hearsay.sim.array.queue import INLINE, push
+from hearsay.sim.array.record import LAST_ARRIVAL_SENT, row, sending, sent
+from hearsay.sim.array.slots import latency, region
+from hearsay.trace.schema import TraceEvent
+
+_RPC = int(EventKind.RPC_RECEIVED)
+_FAILED = int(EventKind.SEND_FAILED)
+_DROP = int(TraceEvent.DROP_RPC)
+_LOST = int(Reason.LOST)
+_UNREACHABLE = int(Reason.UNREACHABLE)
+_REFUSED = int(Reason.QUEUE_FULL)
+_LOSS = int(Purpose.LOSS)
+_JITTER = int(Purpose.JITTER)
+_MILLION = 1_000_000
+_CONNECT = int(PartKind.CONNECT)
+MOST_INLINE_HOPS = 255
+
+
+@kernel
+def link_to(w: World, slot: int) -> int:
+    """The link that an RPC to this peer takes; without links of their own, the slot."""
+    if not w[HAS_LINKS]:
+        return slot
+    link = links_of(w)[slot]
+    line = links32(w)[link]
+    if not line[LINK_FLAGS] & OPEN and line[PREVIOUS] >= 0:
+        return line[PREVIOUS]  # the peer came back before its loss was noticed
+    return link
+
+
+@kernel
+def arrival_time(w: World, node: int, slot: int, link: int, size: int, now: int) -> int:
+    """When an RPC of this size arrives; -1 when the uplink refuses it."""
+    if not w[HAS_LINKS]:
+        return now + latency(w, node, peers(w)[slot])
+    times = links64(w)[link]
+    leaves = now
+    if w[UPLINK]:
+        waiting = max(0, nodes64(w)[node, UPLINK_FREE] - now)
+        if w[UPLINK_BYTES] and waiting * w[UPLINK] // 8_000_000 + size > w[UPLINK_BYTES]:
+            return -1
+        leaves = now + waiting + -(-size * 8_000_000 // w[UPLINK])
+        nodes64(w)[node, UPLINK_FREE] = leaves
+    arrival = leaves + times[LATENCY]
+    if w[HAS_JITTER]:
+        arrival = max(leaves + 1, arrival + _jitter(w, node, peers(w)[slot], links32(w)[link, SEQUENCE]))
+    if w[HAS_JITTER] or w[UPLINK]:
+        arrival = max(arrival, times[LAST_ARRIVAL])
+        times[LAST_ARRIVAL] = arrival
+    return arrival
+
+
+@kernel
+def _jitter(w: World, source: int, destination: int, sequence: int) -> int:
+    reach = w[JITTER]
+    if w[REGION_COUNT]:
+        reach += region_jitters(w)[region(w, source), region(w, destination)]
+    if reach == 0:
+        return 0
+    draw = extend(extend(draw1(w, _JITTER, source), np.uint64(destination)), np.uint64(sequence))
+    return below(draw, 2 * reach + 1) - reach
+
+
+@kernel
+def _is_lost(w: World, source: int, destination: int, sequence: int, index: int) -> bool:
+    draw = extend(extend(draw1(w, _LOSS, source), np.uint64(destination)), np.uint64(sequence))
+    return below(extend(draw, np.uint64(index)), _MILLION) < w[LOSS]
+
+
+@kernel
+def send_message(w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int) -> None:
+    """One message alone; `hops` is how far the copy will have come when it arrives."""
+    upper, lower = message_hash(w, now, node, message, hops, via)
+    send_copy(w, th, now, node, slot, message, hops, via, upper, lower)
+
+
+@kernel
+def message_hash(w: World, now: int, node: int, message: int, hops: int, via: int) -> tuple[Word, Word]:
+    """What the rows of a message's copies have in common."""
+    info = messages(w)[message]
+    return sending(w, now, PUBLISH, node, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via)
+
+
+@kernel
+def send_copy(
+    w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int, upper: Word, lower: Word
+) -> None:  # fmt: skip
+    """One of a message's copies; `upper` and `lower` are what `message_hash` gave."""
+    info = messages(w)[message]
+    size = info[ALONE_BYTES]
+    link = link_to(w, slot)
+    peer = np.int64(peers(w)[slot])
+    arrival = arrival_time(w, node, slot, link, size, now)
+    if arrival < 0:
+        row(w, th, now, _DROP, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, -1, _REFUSED)
+        push(w, th, now, node, _FAILED, peer, INLINE | message, link, via, 0)
+        return
+    sent(
+        w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, arrival - now, upper, lower
+    )  # fmt: skip
+    if w[HAS_LINKS]:
+        sequence = np.int64(links32(w)[link, SEQUENCE])
+        links32(w)[link, SEQUENCE] = sequence + 1
+        if w[HAS_LOSS] and _is_lost(w, node, peer, sequence, 0):
+            row(w, th, arrival, _DROP, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, -1, _LOST)
+            return
+    _on_the_way(w, th, arrival)
+    if hops <= MOST_INLINE_HOPS:
+        push(w, th, arrival, peer, _RPC, node, INLINE | message, link, via, hops)
+        return
+    rpc = allocate(w, th, HEADER + PART)
+    arena(w)[rpc] = 1
+    part = part_of(w, rpc, 0)
+    part[PART_KIND] = PUBLISH
+    part[PART_TOPIC] = info[TOPIC]
+    part[PART_MESSAGE] = message
+    part[PART_HOPS] = hops
+    part[PART_BYTES] = size
+    part[PART_COUNT] = 1
+    part[PART_VIA] = via
+    part[PART_IDS] = 0
+    hold(w, th, rpc)
+    push(w, th, arrival, peer, _RPC, node, rpc, link, -1, 0)
+
+
+@kernel
+def _on_the_way(w: World, th: int, arrival: int) -> None:
+    line = counts(w)[th]
+    line[LAST_ARRIVAL_SENT] = max(line[LAST_ARRIVAL_SENT], arrival)
+
+
+@kernel
+def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
+    """A copy of an RPC in the arena."""
+    parts = arena(w)[rpc]
+    link = link_to(w, slot)
+    peer = np.int64(peers(w)[slot])
+    size = 0
+    for index in range(parts):
+        size += part_of(w, rpc, index)[PART_BYTES]
+    arrival = arrival_time(w, node, slot, link, size, now)
+    if arrival < 0:
+        for index in range(parts):
+            _drop(w, th, now, node, peer, rpc, index, _REFUSED)
+        hold(w, th, rpc)
+        push(w, th, now, node, _FAILED, peer, rpc, link, -1, 0)
+        return
+    for index in range(parts):
+        part = part_of(w, rpc, index)
+        upper, lower = sending(
+            w, now, part[PART_KIND], node, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS], part[PART_BYTES],
+            part[PART_COUNT], part[PART_VIA],
+        )  # fmt: skip
+        sent(
+            w, th, now, part[PART_KIND], node, peer, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS],
+            part[PART_BYTES], part[PART_COUNT], part[PART_VIA], arrival - now, upper, lower,
+        )  # fmt: skip
+    if w[HAS_LINKS]:
+        sequence = np.int64(links32(w)[link, SEQUENCE])
+        links32(w)[link, SEQUENCE] = sequence + 1
+        if w[HAS_LOSS]:
+            rpc = _lose(w, th, node, peer, sequence, rpc, arrival)
+            if rpc < 0:
+                return
+    _on_the_way(w, th, arrival)
+    hold(w, th, rpc)
+    push(w, th, arrival, peer, _RPC, node, rpc, link, -1, 0)
+
+
+@kernel
+def _drop(w: World, th: int, time: int, source: int, destination: int, rpc: int, index: int, reason: int) -> None:
+    part = part_of(w, rpc, index)
+    row(
+        w, th, time, _DROP, part[PART_KIND], source, destination, part[PART_TOPIC], part[PART_MESSAGE],
+        part[PART_HOPS], part[PART_BYTES], part[PART_COUNT], part[PART_VIA], -1, reason,
+    )  # fmt: skip
+
+
+@kernel
+def _lossy(w: World, kind: int) -> bool:
+    if kind == PUBLISH or kind == IHAVE or kind == IWANT:
+        return True
+    return w[LOSS_CONTROL] and (kind == GRAFT or kind == PRUNE)
+
+
+@kernel
+def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arrival: int) -> int:
+    """The RPC without the parts that are lost: itself, a copy, or -1 for nothing."""
+    parts = arena(w)[rpc]
+    lost = 0
+    words = HEADER
+    for index in range(parts):
+        part = part_of(w, rpc, index)
+        if _lossy(w, part[PART_KIND]) and _is_lost(w, node, peer, sequence, index):
+            _drop(w, th, arrival, node, peer, rpc, index, _LOST)
+            lost += 1
+        else:
+            words += PART + (part[PART_COUNT] if part[PART_IDS] else 0)
+    if lost == 0:
+        return rpc
+    if lost == parts:
+        return -1
+    hold(w, th, rpc)
+    copy = allocate(w, th, words)
+    release(w, th, rpc)
+    store = arena(w)
+    store[copy] = parts - lost
+    ids = HEADER + (parts - lost) * PART
+    kept = 0
+    for index in range(parts):
+        part = part_of(w, rpc, index)
+        if _lossy(w, part[PART_KIND]) and _is_lost(w, node, peer, sequence, index):
+            continue
+        goal = part_of(w, copy, kept)
+        goal[:] = part
+        if part[PART_IDS]:
+            goal[PART_IDS] = ids
+            for place in range(part[PART_COUNT]):
+                store[copy + ids + place] = store[rpc + part[PART_IDS] + place]
+            ids += part[PART_COUNT]
+        kept += 1
+    return copy
+
+
+@kernel
+def unreachable(
+    w: World, th: int, now: int, source: int, destination: int, payload: int, via: int, hops: int
+) -> None:  # fmt: skip
+    """An RPC came to a node that is down, or over a connection that is gone."""
+    if payload & INLINE:
+        message = payload & (INLINE - 1)
+        info = messages(w)[message]
+        row(
+            w, th, now, _DROP, PUBLISH, source, destination, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via, -1,
+            _UNREACHABLE,
+        )  # fmt: skip
+        return
+    for index in range(arena(w)[payload]):
+        _drop(w, th, now, source, destination, payload, index, _UNREACHABLE)
