@@ -289,14 +289,14 @@ class Router:
             ),
         )
 
-    def state_size(self) -> StateSize:
-        """Entries and bytes of the guide's table, for the question of simplicity."""
+    def state_size(self, now: Micros) -> StateSize:
+        """Entries and bytes of the guide's table at a time, for the question of simplicity."""
         count = len(self.joined)
         size = sum(map(identifier_size, self.joined))
         for peer in self.connected.values():
             count += 1 + len(peer.topics)
             size += identifier_size(peer.id) + sum(map(identifier_size, peer.topics))
-        for entry in entries(self.seen, self.now):
+        for entry in entries(self.seen, now):
             count += 1
             size += identifier_size(entry.message_id) + 8
         for message in self.strategy.held_messages():

@@ -271,7 +271,7 @@ class ReferenceEngine:
         event = int(TraceEvent.STATE)
         for node in self.nodes:
             if node.router is not None:
-                size = node.router.state_size()
+                size = node.router.state_size(self.now)
                 self.recorder.row(self.now, event, -1, node.id, -1, -1, -1, -1, size.bytes, size.entries, -1, -1, -1)
 
     # Nodes and connections.
