@@ -312,7 +312,7 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
     threads = int(w[at.THREADS])
     arrays["candidates"] = np.zeros((threads, most + 1), dtype=np.int64)
     arrays["marks"] = np.zeros((threads, most + 1), dtype=np.uint8)
-    arrays["outbox"] = np.empty((threads, 1 << 16 if nodes < 100_000 else 1 << 16, 4), dtype=np.int64)
+    arrays["outbox"] = np.empty((threads, 1 << 22, 4), dtype=np.int64)
     arrays["scratch"] = np.empty((threads, max(1024, int(w[at.MESSAGES]) + 64)), dtype=np.int64)
 
 

@@ -41,6 +41,7 @@ from hearsay.sim.array.layout import (
     nodes64,
     peers,
     states,
+    words_at,
 )
 from hearsay.sim.array.layout import CONNECTED as IS_CONNECTED
 from hearsay.sim.array.membership import (
@@ -55,6 +56,7 @@ from hearsay.sim.array.membership import (
 from hearsay.sim.array.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune, parameter, send_mesh_again
 from hearsay.sim.array.outbox import flush
 from hearsay.sim.array.payload import (
+    PART,
     GRAFT,
     IHAVE,
     IWANT,
@@ -69,7 +71,7 @@ from hearsay.sim.array.payload import (
     PUBLISH,
     SUBSCRIBE,
     UNSUBSCRIBE,
-    part_of,
+    part_place,
 )
 from hearsay.core.actions import Reason
 from hearsay.sim.array.queue import INLINE, OUT_COUNT, push
@@ -206,7 +208,7 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
 def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int) -> None:
     over = 0
     for index in range(parts):
-        part = part_of(w, rpc, index)
+        part = words_at(w, part_place(rpc, index), PART)
         kind = part[PART_KIND]
         if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
             if not on_subscription(w, th, now, node, slot, part[PART_TOPIC], kind == SUBSCRIBE):
@@ -222,7 +224,7 @@ def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: 
     if count > allowed:
         drop(w, th, now, node, sender, PUBLISH, count - allowed, _OVER_LIMIT)
     for index in range(parts):
-        part = part_of(w, rpc, index)
+        part = words_at(w, part_place(rpc, index), PART)
         if part[PART_KIND] == PUBLISH and allowed > 0:
             allowed -= 1
             receive(w, th, now, node, sender, part[PART_MESSAGE], part[PART_HOPS], part[PART_VIA])
@@ -232,7 +234,7 @@ def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: 
 def _count(w: World, rpc: int, parts: int, kind: int) -> int:
     count = 0
     for index in range(parts):
-        if part_of(w, rpc, index)[PART_KIND] == kind:
+        if words_at(w, part_place(rpc, index), PART)[PART_KIND] == kind:
             count += 1
     return count
 
@@ -248,7 +250,7 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
             room = max(0, room - count)
         room = parameter(w, node, MAX_CONTROL)
     for index in range(parts):
-        part = part_of(w, rpc, index)
+        part = words_at(w, part_place(rpc, index), PART)
         kind = part[PART_KIND]
         if kind < IHAVE or room == 0:
             continue
@@ -279,7 +281,7 @@ def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int)
     if payload & INLINE or slot < 0 or not states(w)[slot] & IS_CONNECTED:
         return
     for index in range(arena(w)[payload]):
-        part = part_of(w, payload, index)
+        part = words_at(w, part_place(payload, index), PART)
         kind = part[PART_KIND]
         if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
             flags(w)[slot, part[PART_TOPIC]] |= UNANNOUNCED

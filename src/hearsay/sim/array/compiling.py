@@ -8,7 +8,8 @@ called from there. So all code of the engine lies in a folder named after the co
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from types import FunctionType
@@ -17,6 +18,8 @@ from typing import Any, TypeVar, cast
 import numba
 from numba import types
 from numba.core import config as _config
+from numba.core.codegen import CPUCodeLibrary
+from numba.core.cpu import CPUContext
 
 from hearsay.core import randomness
 
@@ -39,17 +42,48 @@ def kernel(function: Function) -> Function:
     """A function that other kernels call.
 
     It is compiled for the types of its annotations, whatever integers it is called with: numba would compile it anew
-    for every mixture of widths, and take minutes. `Any` leaves that to numba.
+    for every mixture of widths, and take minutes. `Any` leaves that to numba. Kernels make no arrays, so nothing
+    counts references to them, which would cost a sixth of the time.
     """
-    dispatcher = _njit(nogil=True, error_model="numpy")(function)
+    dispatcher = _njit(
+        nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )(function)
     source = cast(FunctionType, function)
     names = source.__code__.co_varnames[: source.__code__.co_argcount]
     declared = [_TYPES.get(str(source.__annotations__.get(name))) for name in names]
-    if all(each is not None for each in declared):
-        compile_for = dispatcher.compile
-        signature = tuple(declared)
-        dispatcher.compile = lambda _types: compile_for(signature)
+    signature = tuple(declared) if all(each is not None for each in declared) else None
+    compile_for = dispatcher.compile
+
+    def compile_part(given: Any) -> Any:
+        with _without_finish():
+            return compile_for(signature or given)
+
+    dispatcher.compile = compile_part
     return dispatcher
+
+
+@contextmanager
+def _without_finish() -> Generator[None]:
+    """Leave optimising and machine code to the entry.
+
+    Numba optimises every function together with all that it calls, and the machine code of an inner one is never
+    run: without this the same code would be optimised once for each level of calls, which takes minutes.
+    """
+    before = CPUCodeLibrary._optimize_final_module, CPUContext.get_executable
+    CPUCodeLibrary._optimize_final_module = _do_nothing
+    CPUContext.get_executable = _no_executable
+    try:
+        yield
+    finally:
+        CPUCodeLibrary._optimize_final_module, CPUContext.get_executable = before
+
+
+def _do_nothing(_library: Any) -> None: ...
+
+
+def _no_executable(_context: Any, _library: Any, _description: Any, _environment: Any) -> Any:
+    """Numba knows a function by this, which has to be a built-in one; nobody calls it."""
+    return [].append
 
 
 def entry(function: Function) -> Function:
@@ -59,9 +93,9 @@ def entry(function: Function) -> Function:
         folder = _cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
         _settings.CACHE_DIR = str(folder)
-        return _njit(nogil=True, error_model="numpy", cache=True)(function)
+        return _njit(nogil=True, error_model="numpy", _nrt=False, cache=True)(function)
     except (OSError, RuntimeError):
-        return _njit(nogil=True, error_model="numpy")(function)
+        return _njit(nogil=True, error_model="numpy", _nrt=False)(function)
     finally:
         _settings.CACHE_DIR = before
 

@@ -112,7 +112,8 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     header[PENDING] = 0
     header[OWED] = 0
     header[OLDEST] = w[NEWEST]
-    cells(w)[node] = np.uint64(0)
+    for place in range(cells(w).shape[1]):
+        cells(w)[node, place] = np.uint64(0)
     for head in (ANSWERS, NEWS, BACKOFFS):
         lists.remove(w, node, head, -1, -1)
     place = header[BACKLOG]

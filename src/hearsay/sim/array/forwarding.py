@@ -81,6 +81,7 @@ from hearsay.sim.array.layout import (
     peers,
     seen_serials,
     states,
+    words_at,
 )
 from hearsay.sim.array.mesh import end_slot, first_slot, is_in, parameter
 from hearsay.sim.array.outbox import begin_message, column, forward_one
@@ -95,7 +96,7 @@ from hearsay.sim.array.payload import (
     PART_VIA,
     allocate,
     hold,
-    part_of,
+    part_place,
 )
 from hearsay.sim.array.queue import push
 from hearsay.sim.array.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, measured, row
@@ -278,7 +279,7 @@ def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, r
 def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
     """The application answers after its delay; what the answer is about waits in the arena."""
     place = allocate(w, th, HEADER + PART)
-    note = part_of(w, place, 0)
+    note = words_at(w, part_place(place, 0), PART)
     note[PART_KIND] = nodes32(w)[node, STARTS]
     note[PART_TOPIC] = sender
     note[PART_MESSAGE] = message
@@ -292,7 +293,7 @@ def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops
 @kernel
 def validated(w: World, th: int, now: int, node: int, place: int) -> None:
     """The application's answer. The caller has checked that the node did not restart meanwhile."""
-    note = part_of(w, place, 0)
+    note = words_at(w, part_place(place, 0), PART)
     message = note[PART_MESSAGE]
     nodes32(w)[node, PENDING] -= 1
     cells(w)[node, column(w, message)] &= ~np.uint64(ASKED)

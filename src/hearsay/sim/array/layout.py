@@ -26,11 +26,13 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import carray, types  # pyright: ignore
-from numba.extending import intrinsic  # pyright: ignore
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
-from hearsay.sim.array.compiling import kernel
 
 World = NDArray[np.int64]
 Word: TypeAlias = np.uint64
@@ -110,36 +112,49 @@ MOST_HOPS = (1 << 17) - 1
 _ARRAYS: list[tuple[str, Any, int]] = []
 
 
-@intrinsic
-def _pointer(_context: Any, address: Any) -> Any:  # pragma: no cover - runs while compiling
-    signature = types.voidptr(address)
+def _read(builder: Any, world: Any, place: int) -> Any:
+    """Code that loads an integer of the world."""
+    return builder.load(builder.gep(world.data, [_intp(place)]))
 
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-    return signature, code
+def _intp(number: int) -> Any:
+    return ir.Constant(ir.IntType(64), number)
+
+
+def _make_array(context: Any, builder: Any, kind: Any, address: Any, shape: list[Any]) -> Any:
+    """Code that makes an array of memory which others own."""
+    array = context.make_array(kind)(context, builder)
+    size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+    strides = [_intp(size)]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, builder.mul(strides[0], extent))
+    context.populate_array(
+        array,
+        data=builder.inttoptr(address, array.data.type),
+        shape=cgutils.pack_array(builder, shape),
+        strides=cgutils.pack_array(builder, strides),
+        itemsize=_intp(size),
+        meminfo=None,
+    )
+    return array._getvalue()
 
 
 def _view(name: str, dtype: Any, dimensions: int) -> Any:
-    """The kernel that gives an array of the world; its place is the order of these calls."""
+    """What gives an array of the world to a kernel; its place is the order of these calls."""
     at = SCALARS + 4 * len(_ARRAYS)
     _ARRAYS.append((name, dtype, dimensions))
-    if dimensions == 1:
+    kind = types.Array(from_dtype(np.dtype(dtype)), dimensions, "C")
 
-        def view(w: World) -> Any:
-            return carray(_pointer(w[at]), w[at + 1], dtype)  # pyright: ignore
+    @intrinsic
+    def view(_typing: Any, w: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            world = context.make_array(signature.args[0])(context, builder, arguments[0])
+            shape = [_read(builder, world, at + 1 + axis) for axis in range(dimensions)]
+            return _make_array(context, builder, kind, _read(builder, world, at), shape)
 
-    elif dimensions == 2:
+        return kind(w), code
 
-        def view(w: World) -> Any:
-            return carray(_pointer(w[at]), (w[at + 1], w[at + 2]), dtype)  # pyright: ignore
-
-    else:
-
-        def view(w: World) -> Any:
-            return carray(_pointer(w[at]), (w[at + 1], w[at + 2], w[at + 3]), dtype)  # pyright: ignore
-
-    return kernel(view)
+    return view
 
 
 parameters = _view("parameters", np.int64, 2)
@@ -203,6 +218,20 @@ cut_ranges = _view("cut_ranges", np.int64, 2)
 lost_links = _view("lost_links", np.int32, 2)
 dial_targets = _view("dial_targets", np.int32, 1)
 dial_starts = _view("dial_starts", np.int64, 1)
+
+
+@intrinsic
+def words_at(_typing: Any, w: Any, at: Any, count: Any) -> Any:
+    """A piece of the arena as an array of its own."""
+    kind = types.Array(types.int64, 1, "C")
+    place = SCALARS + 4 * [name for name, _, _ in _ARRAYS].index("arena")
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        world = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.add(_read(builder, world, place), builder.mul(arguments[1], _intp(8)))
+        return _make_array(context, builder, kind, address, [arguments[2]])
+
+    return kind(w, types.int64, types.int64), code
 
 
 class Arrays:

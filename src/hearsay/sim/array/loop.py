@@ -90,10 +90,11 @@ from hearsay.sim.array.layout import (
     sorted0,
     sorted1,
     sorted2,
+    words_at,
 )
 from hearsay.sim.array.links import dial, is_up, on_connected, on_disconnected
 from hearsay.sim.array.outbox import column
-from hearsay.sim.array.payload import PART_KIND, part_of, release
+from hearsay.sim.array.payload import PART, PART_KIND, part_place, release
 from hearsay.sim.array.queue import (
     FINISHED,
     INLINE,
@@ -551,7 +552,7 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
     elif kind == _PUBLISH:
         call_publish(w, th, now, node, source_of(w0), payload)
     elif kind == _VALIDATED:
-        if part_of(w, payload, 0)[PART_KIND] == nodes32(w)[node, STARTS]:
+        if words_at(w, part_place(payload, 0), PART)[PART_KIND] == nodes32(w)[node, STARTS]:
             call_validated(w, th, now, node, payload)
         release(w, th, payload)
     elif kind == _CONNECTED:

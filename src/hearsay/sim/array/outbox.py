@@ -32,6 +32,7 @@ from hearsay.sim.array.layout import (
     peers,
     scratch,
     topics,
+    words_at,
 )
 from hearsay.sim.array.layout import PART_BYTES as MESSAGE_PART_BYTES
 from hearsay.sim.array.payload import (
@@ -55,7 +56,7 @@ from hearsay.sim.array.payload import (
     allocate,
     field_size,
     hold,
-    part_of,
+    part_place,
     release,
     varint_size,
 )
@@ -89,7 +90,7 @@ def _put(w: World, th: int, slot: int, key: int, value: int, ids: int) -> None:
     line = control(w)[th]
     place = line[OUT_COUNT]
     entries = outbox(w)[th]
-    if place == entries.shape[0]:
+    if 2 * place >= entries.shape[0]:
         w[STATUS] = OUTBOX_FULL
         return
     line[OUT_COUNT] = place + 1
@@ -272,7 +273,8 @@ def _flush_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
                     entries[kept - 1, _VALUE] = entries[end, _VALUE]
                     entries[kept - 1, _IDS] = entries[end, _IDS]
             else:
-                entries[kept] = entries[end]
+                for field in range(4):
+                    entries[kept, field] = entries[end, field]
                 kept += 1
             end += 1
         if kept == start + 1 and entries[start, _KEY] >> _CLASS == _MESSAGES:
@@ -287,21 +289,54 @@ def _flush_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
 
 @kernel
 def _sort(entries: Any, count: int) -> None:
-    """By slot and key, stable. Short lists by insertion, long ones (two runs merged, or a hub) by numpy."""
-    if count > 64:
-        order = np.argsort(entries[:count, _KEY], kind="mergesort")
-        by_key = entries[:count].copy()
-        order = order[np.argsort(by_key[:, _SLOT][order], kind="mergesort")]
-        for place in range(count):
-            entries[place] = by_key[order[place]]
+    """By slot and key, stable: runs of a few by insertion, then merged with the room behind the entries."""
+    run = 16
+    for start in range(0, count, run):
+        _sort_run(entries, start, min(start + run, count))
+    while run < count:
+        for start in range(0, count, 2 * run):
+            middle = min(start + run, count)
+            _merge(entries, start, middle, min(middle + run, count), count)
+        run *= 2
+
+
+@kernel
+def _is_after(entries: Any, a: int, b: int) -> bool:
+    if entries[a, _SLOT] != entries[b, _SLOT]:
+        return entries[a, _SLOT] > entries[b, _SLOT]
+    return entries[a, _KEY] > entries[b, _KEY]
+
+
+@kernel
+def _merge(entries: Any, start: int, middle: int, end: int, spare: int) -> None:
+    if middle >= end or not _is_after(entries, middle - 1, middle):
         return
-    for place in range(1, count):
+    for place in range(start, end):
+        for field in range(4):
+            entries[spare + place, field] = entries[place, field]
+    left = spare + start
+    right = spare + middle
+    for place in range(start, end):
+        if right >= spare + end or (left < spare + middle and not _is_after(entries, left, right)):
+            taken = left
+            left += 1
+        else:
+            taken = right
+            right += 1
+        for field in range(4):
+            entries[place, field] = entries[taken, field]
+
+
+@kernel
+def _sort_run(entries: Any, start: int, end: int) -> None:
+    for place in range(start + 1, end):
         slot, key, value, ids = entries[place, 0], entries[place, 1], entries[place, 2], entries[place, 3]
         at = place
-        while at > 0 and (
+        while at > start and (
             entries[at - 1, _SLOT] > slot or (entries[at - 1, _SLOT] == slot and entries[at - 1, _KEY] > key)
         ):
-            entries[at] = entries[at - 1]
+            for field in range(4):
+                entries[at, field] = entries[at - 1, field]
             at -= 1
         entries[at, 0] = slot
         entries[at, 1] = key
@@ -411,8 +446,8 @@ def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, 
 
 
 @kernel
-def _write(w: World, rpc: int, index: int, kind: int, topic: int, size: int, count: int) -> Any:
-    part = part_of(w, rpc, index)
+def _write(w: World, rpc: int, index: int, kind: int, topic: int, size: int, count: int) -> None:
+    part = words_at(w, part_place(rpc, index), PART)
     part[PART_KIND] = kind
     part[PART_TOPIC] = topic
     part[PART_MESSAGE] = -1
@@ -421,7 +456,6 @@ def _write(w: World, rpc: int, index: int, kind: int, topic: int, size: int, cou
     part[PART_COUNT] = count
     part[PART_VIA] = -1
     part[PART_IDS] = 0
-    return part
 
 
 @kernel
@@ -438,7 +472,8 @@ def _write_subscription(w: World, rpc: int, index: int, topic: int, subscribe: i
 @kernel
 def _write_message(w: World, node: int, rpc: int, index: int, message: int, via: int) -> None:
     info = messages(w)[message]
-    part = _write(w, rpc, index, PUBLISH, info[TOPIC], info[MESSAGE_PART_BYTES], 1)
+    _write(w, rpc, index, PUBLISH, info[TOPIC], info[MESSAGE_PART_BYTES], 1)
+    part = words_at(w, part_place(rpc, index), PART)
     part[PART_MESSAGE] = message
     part[PART_HOPS] = hops_from(w, node, message)
     part[PART_VIA] = via
@@ -447,8 +482,8 @@ def _write_message(w: World, node: int, rpc: int, index: int, message: int, via:
 @kernel
 def _write_ihave(w: World, th: int, rpc: int, index: int, at: int, topic: int, ids: int, count: int) -> None:
     size = field_size(_topic_size(w, topic) + count * _ID_FIELD)
-    part = _write(w, rpc, index, IHAVE, topic, size, count)
-    part[PART_IDS] = at
+    _write(w, rpc, index, IHAVE, topic, size, count)
+    words_at(w, part_place(rpc, index), PART)[PART_IDS] = at
     store = arena(w)
     known = scratch(w)[th]
     for place in range(count):
@@ -457,8 +492,8 @@ def _write_ihave(w: World, th: int, rpc: int, index: int, at: int, topic: int, i
 
 @kernel
 def _write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, count: int) -> None:
-    part = _write(w, rpc, index, IWANT, -1, field_size(count * _ID_FIELD), count)
-    part[PART_IDS] = at
+    _write(w, rpc, index, IWANT, -1, field_size(count * _ID_FIELD), count)
+    words_at(w, part_place(rpc, index), PART)[PART_IDS] = at
     store = arena(w)
     entries = outbox(w)[th]
     for wanted in range(count):
@@ -476,11 +511,11 @@ def _frame(w: World, rpc: int) -> None:
     own = 0
     inside = 0
     for index in range(arena(w)[rpc]):
-        part = part_of(w, rpc, index)
+        part = words_at(w, part_place(rpc, index), PART)
         own += part[PART_BYTES]
         if part[PART_KIND] >= IHAVE:
             inside += part[PART_BYTES]
     size = own
     if inside:
         size = own - inside + field_size(inside)
-    part_of(w, rpc, 0)[PART_BYTES] += size + varint_size(size) - own
+    words_at(w, part_place(rpc, 0), PART)[PART_BYTES] += size + varint_size(size) - own

@@ -9,8 +9,6 @@ order in which they are handled.
 
 from __future__ import annotations
 
-from typing import Any
-
 from hearsay.core.rpc import PartKind
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.layout import STATUS, THREADS, World, arena, control, pending
@@ -106,10 +104,9 @@ def release(w: World, th: int, rpc: int) -> None:
 
 
 @kernel
-def part_of(w: World, rpc: int, index: int) -> Any:
-    """The words of one part."""
-    at = rpc + HEADER + index * PART
-    return arena(w)[at : at + PART]
+def part_place(rpc: int, index: int) -> int:
+    """Where a part lies; `words_at(w, part_place(rpc, index), PART)` are its words."""
+    return rpc + HEADER + index * PART
 
 
 @kernel

@@ -146,7 +146,8 @@ def bring_near(w: World, th: int) -> None:
         if bucket - w[BUCKET] < w[BUCKETS]:
             append(w, th, bucket & (w[BUCKETS] - 1), waiting[place, 1], waiting[place, 2], waiting[place, 3])
         else:
-            waiting[kept] = waiting[place]
+            for field in range(4):
+                waiting[kept, field] = waiting[place, field]
             kept += 1
             first = min(first, bucket)
     line[FAR] = kept
@@ -269,7 +270,8 @@ def pop_near(w: World, th: int) -> Any:
     w0, w1, link = heap[0, 0], heap[0, 1], heap[0, 2]
     size = line[NEAR] - 1
     line[NEAR] = size
-    heap[0] = heap[size]
+    for field in range(4):
+        heap[0, field] = heap[size, field]
     place = 0
     while True:
         child = 2 * place + 1

@@ -31,6 +31,7 @@ from hearsay.sim.array.layout import (
     SLOTS,
     SLOTS_USED,
     STATUS,
+    TOPICS,
     Word,
     World,
     flags,
@@ -101,7 +102,8 @@ def insert_slot(w: World, node: int, peer: int) -> int:
     peers(w)[at] = peer
     states(w)[at] = 0
     links_of(w)[at] = -1
-    flags(w)[at] = 0
+    for topic in range(w[TOPICS]):
+        flags(w)[at, topic] = 0
     return at
 
 
@@ -119,7 +121,8 @@ def _move(w: World, start: int, goal: int) -> None:
     states(w)[goal] = states(w)[start]
     if w[HAS_LINKS]:
         links_of(w)[goal] = links_of(w)[start]
-    flags(w)[goal] = flags(w)[start]
+    for topic in range(w[TOPICS]):
+        flags(w)[goal, topic] = flags(w)[start, topic]
 
 
 @kernel
