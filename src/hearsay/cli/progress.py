@@ -46,7 +46,7 @@ def _bar(simulation: Simulation) -> Generator[Callable[[int], None]]:
             nonlocal last
             if monotonic() - last >= REFRESH_S:
                 last = monotonic()
-                progress.update(task, completed=now_us / 1e6, delivered=simulation.recorder.delivered)
+                progress.update(task, completed=now_us / 1e6, delivered=simulation.delivered)
 
         yield update
 
@@ -59,7 +59,7 @@ def _plain(simulation: Simulation) -> Callable[[int], None]:
         nonlocal last
         if monotonic() - last >= PLAIN_EVERY_S:
             last = monotonic()
-            delivered = simulation.recorder.delivered
+            delivered = simulation.delivered
             print(f"simulated {now_us / 1e6:.1f} of {end_s:.1f} s, {delivered:,} delivered", file=sys.stderr)
 
     return update

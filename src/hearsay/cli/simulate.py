@@ -16,6 +16,7 @@ from hearsay.cli.main import CommandFailed, WrongInput
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from hearsay.sim.engines import EngineName
     from hearsay.sim.scenario import Scenario
     from hearsay.sim.simulate import Result, Simulation
     from hearsay.trace.run_folder import RunFolder
@@ -47,7 +48,9 @@ def _show_presets(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
 @click.option("--message-delay", type=click.FloatRange(min=0), metavar="SECONDS", help="Time between messages.")
 @click.option("--fanout", type=click.IntRange(1, MAX_NODES), help="Nodes the script hands each message to.")
 @click.option("--seed", type=click.IntRange(0, MAX_SEED), help="Seed of all chance.")
-@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True)
+@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
+              help="reference runs everything; array is for large networks, with the same trace.")  # fmt: skip
+@click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="Of the array engine.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change any key of the scenario."
 )
@@ -70,12 +73,12 @@ def command(**options: Any) -> None:
         raise WrongInput("--rotate goes with --out and --trace full")
     try:
         scenario = _load(options)
-        _choose_engine(options["engine"])
-        refusal = estimate(scenario).refusal()
+        engine = _choose_engine(scenario, options)
+        refusal = estimate(scenario, engine).refusal()
         if refusal and not options["yes"]:
             raise WrongInput(f"{refusal}; --yes runs it anyway")
         folder = _run_folder(options["out"])
-        result = _run(scenario, options, folder)
+        result = _run(scenario, options, folder, engine)
     except ScenarioError as error:
         raise WrongInput(*error.problems) from None
     except InvariantViolation as error:
@@ -113,11 +116,21 @@ def _load(options: dict[str, Any]) -> Scenario:
     return load_scenario(options["scenario"], options["preset"], overrides, router=options["router"])
 
 
-def _choose_engine(engine: str) -> None:
-    if engine == "array":
-        raise WrongInput("the array engine is not part of this version; use --engine reference")
-    if engine == "auto":
-        click.echo("engine: reference (the only one in this version)", err=True)
+def _choose_engine(scenario: Scenario, options: dict[str, Any]) -> EngineName:
+    from hearsay.sim.engines import choose_engine, unsupported
+
+    wanted = options["engine"]
+    if wanted == "array":
+        if options["check"]:
+            raise WrongInput("--check needs the routers themselves; use --engine reference")
+        missing = unsupported(scenario)
+        if missing:
+            raise WrongInput(*(f"--engine array: {problem}" for problem in missing))
+    elif wanted == "auto":
+        engine, why = choose_engine(scenario, checked=options["check"])
+        click.echo(f"engine: {engine} ({why})", err=True)
+        return engine
+    return wanted
 
 
 def _run_folder(out: Path | None) -> RunFolder | None:
@@ -126,10 +139,12 @@ def _run_folder(out: Path | None) -> RunFolder | None:
     return RunFolder.create(out) if out is not None else None
 
 
-def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None) -> Result:
+def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, engine: EngineName) -> Result:
     from hearsay.cli.progress import simulated_time
     from hearsay.sim.simulate import Simulation
 
+    if engine == "array":
+        _say_if_it_compiles()
     write_trace = options["trace"] == "full"
     rotate = options["rotate"]
     try:
@@ -139,6 +154,8 @@ def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None) 
             folder=folder,
             write_trace=write_trace,
             rotate_us=None if rotate is None else round(rotate * 1_000_000),
+            engine=engine,
+            threads=options["threads"],
         )
         with _stop_on_interrupt(simulation), simulated_time(simulation) as progress:
             return simulation.run(progress)
@@ -148,6 +165,13 @@ def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None) 
             f"{where}cannot write the run: {error.strerror or error}. Finished trace files there are whole; "
             "there is no manifest.json, so the run counts as unfinished"
         ) from None
+
+
+def _say_if_it_compiles() -> None:
+    from hearsay.sim.array.compiling import is_compiled
+
+    if not is_compiled():
+        click.echo("compiling the array engine, once; this takes about half a minute", err=True)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""What a run will take on the reference engine, before it starts: memory and time.
+"""What a run will take, before it starts: memory and time.
 
-The constants were measured with `bench/engine_speed.py` on one core (see its output); they are meant to tell minutes
-from days, not to be exact.
+The constants were measured with `bench/engine_speed.py` and `bench/array_speed.py` on one core (see their output);
+they are meant to tell minutes from days, not to be exact.
 """
 
 from __future__ import annotations
@@ -9,19 +9,25 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from hearsay.sim.scenario import Scenario, TopologyKind
+from hearsay.sim.engines import EngineName, estimated_events, mean_degree
+from hearsay.sim.scenario import Scenario
 
 BYTES_PER_NODE = 12_000
 BYTES_PER_LINK_END = 900
 BYTES_PER_DELIVERY = 500
 EVENTS_PER_SECOND = 120_000
-COPIES_PER_DELIVERY = 7
+ARRAY_BYTES_PER_NODE = 900
+ARRAY_BYTES_PER_SLOT = 16
+ARRAY_BYTES_PER_LINK_END = 60
+ARRAY_BYTES_PER_DELIVERY = 8
+ARRAY_EVENTS_PER_SECOND = 2_000_000
 MEMORY_SHARE = 0.75
 MAX_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
+    engine: EngineName
     memory_bytes: int
     seconds: float
     available_bytes: int
@@ -29,7 +35,8 @@ class Estimate:
     def refusal(self) -> str | None:
         """Why the run should not be started; None when it fits."""
         needs = (
-            f"it needs about {self.memory_bytes / 2**30:.1f} GiB and {_span(self.seconds)} on the reference engine"
+            f"it needs about {self.memory_bytes / 2**30:.1f} GiB and {_span(self.seconds)} "
+            f"on the {self.engine} engine"
         )
         if self.memory_bytes > MEMORY_SHARE * self.available_bytes:
             return f"this run is too large here: {needs}, and {self.available_bytes / 2**30:.1f} GiB are free"
@@ -38,15 +45,20 @@ class Estimate:
         return None
 
 
-def estimate(scenario: Scenario) -> Estimate:
+def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
     nodes = scenario.network.nodes
-    degree = nodes - 1 if scenario.network.topology is TopologyKind.COMPLETE else 2 * scenario.network.degree
+    degree = mean_degree(scenario)
     messages = scenario.workload.messages
-    run_s = float(scenario.warmup_us + scenario.linger_us + messages * scenario.workload.interval_us) / 1e6
-    copies = degree if scenario.router.kind == "floodsub" else COPIES_PER_DELIVERY
-    events = nodes * (degree * 2 + messages * copies + run_s)
-    memory = nodes * (BYTES_PER_NODE + degree * BYTES_PER_LINK_END + messages * BYTES_PER_DELIVERY)
-    return Estimate(memory, events / EVENTS_PER_SECOND, _available_bytes())
+    events = estimated_events(scenario)
+    if engine == "reference":
+        memory = nodes * (BYTES_PER_NODE + degree * BYTES_PER_LINK_END + messages * BYTES_PER_DELIVERY)
+        return Estimate(engine, memory, events / EVENTS_PER_SECOND, _available_bytes())
+    per_link_end = ARRAY_BYTES_PER_SLOT + ARRAY_BYTES_PER_LINK_END
+    topics = sum(group.count for group in scenario.topics)
+    memory = nodes * (
+        ARRAY_BYTES_PER_NODE + degree * (per_link_end + topics) + messages * ARRAY_BYTES_PER_DELIVERY
+    )
+    return Estimate(engine, memory, events / ARRAY_EVENTS_PER_SECOND, _available_bytes())
 
 
 def _available_bytes() -> int:

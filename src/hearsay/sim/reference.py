@@ -69,6 +69,7 @@ from hearsay.sim.latency import make_latency
 from hearsay.sim.nodes import Link, SimNode, connect_pair
 from hearsay.sim.plan import Plan, Publication
 from hearsay.sim.recorder import MessageInfo, Parts, Recorder
+from hearsay.sim.summary import Figures, recorded_figures
 from hearsay.sim.transport import Transport
 from hearsay.trace.schema import NONE, OVERLAY_EVENTS, TraceEvent
 
@@ -174,6 +175,14 @@ class ReferenceEngine:
                 recorder.flush()
                 return False
         return self._finish()
+
+    @property
+    def delivered(self) -> int:
+        return self.recorder.delivered
+
+    def figures(self) -> Figures:
+        """What the run came to so far."""
+        return recorded_figures(self.plan, self.recorder, self.now)
 
     def _finish(self) -> bool:
         self.now = self.plan.end_us

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hearsay.core.identifiers import Micros
 from hearsay.sim.checker import Checker
@@ -22,14 +23,15 @@ from hearsay.sim.recorder import Recorder
 from hearsay.sim.reference import ReferenceEngine
 from hearsay.sim.scenario import Scenario
 from hearsay.sim.scenario_file import dump_scenario, load_scenario
+from hearsay.sim.engines import EngineName
 from hearsay.sim.summary import Summary, summarise
 from hearsay.trace.manifest import nothing_written
 from hearsay.trace.run_folder import RunFolder
 from hearsay.trace.schema import TraceRow
 from hearsay.trace.writer import TraceWriter
 
-ENGINE = "reference"
-
+if TYPE_CHECKING:
+    from hearsay.sim.array.engine import ArrayEngine
 
 class InvariantViolation(AssertionError):
     """A checked run broke an invariant."""
@@ -55,14 +57,34 @@ class Simulation:
         write_trace: bool = True,
         listener: Callable[[TraceRow], None] | None = None,
         rotate_us: Micros | None = None,
+        engine: EngineName = "reference",
+        threads: int = 1,
     ) -> None:
-        """With `rotate_us` trace files are closed every so often in simulated time, for those who follow the run."""
+        """With `rotate_us` trace files are closed every so often in simulated time, for those who follow the run.
+
+        `check` and `listener` are for the reference engine, which alone has routers to look into and rows in order.
+        """
+        if engine == "array" and (check or listener is not None):
+            raise ValueError("the array engine can neither be checked nor listened to")
         self.plan: Plan = make_plan(scenario)
+        self.engine_name: EngineName = engine
         self._folder = folder
         self._writer = TraceWriter(folder.path, rotate_us=rotate_us) if folder is not None and write_trace else None
         self._checker = Checker(self.plan) if check else None
         self.recorder = Recorder(self._writer, listener)
-        self.engine = ReferenceEngine(self.plan, self.recorder, self._checker)
+        self.engine = self._make_engine(threads)
+
+    def _make_engine(self, threads: int) -> ReferenceEngine | ArrayEngine:
+        if self.engine_name == "reference":
+            return ReferenceEngine(self.plan, self.recorder, self._checker)
+        from hearsay.sim.array.engine import ArrayEngine
+
+        return ArrayEngine(self.plan, self._writer.add if self._writer is not None else None, threads)
+
+    @property
+    def delivered(self) -> int:
+        """Deliveries so far."""
+        return self.engine.delivered
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> Result:
         """Run to the end, or until `engine.stop_requested` is set; then write what there is."""
@@ -70,7 +92,7 @@ class Simulation:
             if self._folder is not None:
                 self._store_plan(self._folder)
             complete = self.engine.run(progress)
-            summary = summarise(self.plan, self.recorder, ENGINE, self.engine.now, complete)
+            summary = summarise(self.plan, self.engine.figures(), self.engine_name, self.engine.now, complete)
             if self._folder is not None:
                 self._store(self._folder, summary)
         except BaseException as error:
@@ -86,7 +108,7 @@ class Simulation:
         """What is known before the run: whoever follows it reads names and the window from here."""
         plan = self.plan
         folder.write_text_atomic("scenario.toml", dump_scenario(plan.scenario))
-        nodes = len(self.engine.nodes)
+        nodes = plan.scenario.network.nodes
         numbers = range(nodes + 1)
         regions = [self.engine.latency.region_of(node) for node in range(nodes)]
         routers = [plan.routers[index][0].name for index in plan.router_of]
@@ -100,13 +122,13 @@ class Simulation:
         folder.write_topics(range(len(plan.topics)), plan.topics)
 
     def _store(self, folder: RunFolder, summary: Summary) -> None:
-        messages = sorted(self.recorder.messages.items())
+        published = self.plan.publications
         folder.write_messages(
-            [number for number, _ in messages],
-            [info.topic for _, info in messages],
-            [info.publisher for _, info in messages],
-            [info.data_bytes for _, info in messages],
-            [info.published_us for _, info in messages],
+            [each.message for each in published],
+            [each.topic for each in published],
+            [each.publisher for each in published],
+            [each.size_bytes for each in published],
+            [each.time_us for each in published],
         )
         folder.write_text_atomic("summary.json", dumps(summary.to_json(), indent=2) + "\n")
         written = self._writer.close() if self._writer is not None else nothing_written(summary.trace_hash)

@@ -1,4 +1,4 @@
-"""The summary of a run: the JSON contract of `hearsay simulate --json`, from what the recorder kept.
+"""The summary of a run: the JSON contract of `hearsay simulate --json`, from what an engine counted.
 
 * Eligible for a message is who was up and in its topic from its publication to the end of its window (the scenario's
   linger, or the end of the run); `delivery_ratio` is deliveries to the eligible over the eligible.
@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hearsay.core.identifiers import Micros
 from hearsay.core.rpc import PartKind
@@ -62,8 +64,69 @@ class Summary:
         return {name: getattr(self, name) for name in self.__slots__ if name != "histogram"}
 
 
-def summarise(plan: Plan, recorder: Recorder, engine: str, end_us: Micros, complete: bool) -> Summary:
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """How often each latency occurred, over deliveries at nodes other than the publisher; ascending."""
+
+    microseconds: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What an engine counted; everything that is in a summary and not in the plan."""
+
+    publishes: int
+    delivered: int
+    duplicates: int
+    events: int
+    sent: Sequence[int]
+    latencies: Latencies
+    hops_sum: int
+    hops_max: int
+    eligible: int
+    reached: int
+    trace_hash: str
+
+
+def summarise(plan: Plan, figures: Figures, engine: str, end_us: Micros, complete: bool) -> Summary:
     scenario = plan.scenario
+    sent = {
+        kind.name.lower(): figures.sent[kind] for kind in PartKind if figures.sent[kind] or kind in ALWAYS_SHOWN
+    }
+    away = figures.latencies.total
+    injected = [len(publication.inject) for publication in plan.publications if publication.inject]
+    return Summary(
+        router=scenario.router.kind,
+        engine=engine,
+        seed=scenario.seed,
+        nodes=scenario.network.nodes,
+        messages=len(plan.publications),
+        fanout=max(injected, default=1),
+        publish=figures.publishes,
+        deliver=figures.delivered,
+        delivery_ratio=figures.reached / figures.eligible if figures.eligible else None,
+        duplicates=figures.duplicates,
+        sent=sent,
+        latency_ms=_latency_ms(figures.latencies),
+        hops={
+            "mean": round(figures.hops_sum / away, 4) if away else None,
+            "max": figures.hops_max if away else None,
+        },
+        simulated_seconds=end_us / 1_000_000,
+        events=figures.events,
+        trace_hash=figures.trace_hash,
+        complete=complete,
+        histogram=_histogram(figures.latencies),
+    )
+
+
+def recorded_figures(plan: Plan, recorder: Recorder, end_us: Micros) -> Figures:
+    """The figures of a run that kept all of its deliveries."""
     deliveries = recorder.deliveries
     messages = deliveries[:, Column.MESSAGE]
     nodes = deliveries[:, Column.PEER]
@@ -75,57 +138,60 @@ def summarise(plan: Plan, recorder: Recorder, engine: str, end_us: Micros, compl
     away = nodes != publishers[messages]
     latencies = (deliveries[:, Column.TIME_US] - published[messages])[away]
     hops = deliveries[:, Column.HOPS][away]
-    sent = {
-        kind.name.lower(): recorder.sent[kind] for kind in PartKind if recorder.sent[kind] or kind in ALWAYS_SHOWN
-    }
-    injected = [info.inject for info in recorder.messages.values() if info.inject]
-    return Summary(
-        router=scenario.router.kind,
-        engine=engine,
-        seed=scenario.seed,
-        nodes=scenario.network.nodes,
-        messages=len(recorder.messages),
-        fanout=max(injected, default=1),
-        publish=recorder.publishes,
-        deliver=recorder.delivered,
-        delivery_ratio=_delivery_ratio(plan, recorder, messages, nodes, end_us),
+    eligible, reached = _eligible_and_reached(plan, recorder, messages, nodes, end_us)
+    return Figures(
+        publishes=recorder.publishes,
+        delivered=recorder.delivered,
         duplicates=recorder.duplicates,
-        sent=sent,
-        latency_ms=_latency_ms(latencies),
-        hops={
-            "mean": round(float(hops.mean()), 4) if len(hops) else None,
-            "max": int(hops.max()) if len(hops) else None,
-        },
-        simulated_seconds=end_us / 1_000_000,
         events=recorder.events,
+        sent=recorder.sent,
+        latencies=Latencies(*np.unique(latencies, return_counts=True)),
+        hops_sum=int(hops.sum()),
+        hops_max=int(hops.max(initial=0)),
+        eligible=eligible,
+        reached=reached,
         trace_hash=recorder.trace_hash,
-        complete=complete,
-        histogram=_histogram(latencies),
     )
 
 
-def _histogram(latencies: Any) -> tuple[tuple[int, int], ...]:
+def _histogram(latencies: Latencies) -> tuple[tuple[int, int], ...]:
     """Up to ten bins of a round width."""
-    if not len(latencies):
+    if not len(latencies.counts):
         return ()
-    longest_ms = int(latencies.max()) // 1000 + 1
+    longest_ms = int(latencies.microseconds[-1]) // 1000 + 1
     width = next(
         step for step in _ROUND_WIDTHS_MS if step * HISTOGRAM_BINS >= longest_ms or step == _ROUND_WIDTHS_MS[-1]
     )
-    counts = np.bincount(latencies // 1000 // width)
-    return tuple(((number + 1) * width, int(count)) for number, count in enumerate(counts))
+    bins = np.zeros(longest_ms // width + 1, dtype=np.int64)
+    np.add.at(bins, latencies.microseconds // 1000 // width, latencies.counts)
+    last = int(np.flatnonzero(bins)[-1])
+    return tuple(((number + 1) * width, int(count)) for number, count in enumerate(bins[: last + 1]))
 
 
-def _latency_ms(latencies: Any) -> dict[str, float | None]:
-    names = ("p50", "p90", "p99", "max")
-    if not len(latencies):
-        return dict.fromkeys(names)
-    values = np.percentile(latencies, [50, 90, 99, 100])
-    return {name: round(float(value) / 1000, 3) for name, value in zip(names, values, strict=True)}
+def _latency_ms(latencies: Latencies) -> dict[str, float | None]:
+    wanted = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
+    if not len(latencies.counts):
+        return dict.fromkeys(wanted)
+    upto = np.cumsum(latencies.counts)
+    return {name: round(_percentile(latencies, upto, percent) / 1000, 3) for name, percent in wanted.items()}
 
 
-def _delivery_ratio(plan: Plan, recorder: Recorder, messages: Any, nodes: Any, end_us: Micros) -> float | None:
-    """Deliveries to the eligible over the eligible, message by message."""
+def _percentile(latencies: Latencies, upto: NDArray[np.int64], percent: int) -> float:
+    """As `numpy.percentile` interpolates, to the last bit, without the values spelled out."""
+    position = (int(upto[-1]) - 1) * (percent / 100)
+    below = int(position)
+    share = position - below
+    low, high = (
+        int(latencies.microseconds[np.searchsorted(upto, min(place, int(upto[-1]) - 1), side="right")])
+        for place in (below, below + 1)
+    )
+    return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
+
+
+def _eligible_and_reached(
+    plan: Plan, recorder: Recorder, messages: Any, nodes: Any, end_us: Micros
+) -> tuple[int, int]:
+    """The eligible of all messages, and those of them that got theirs."""
     recorder.close_memberships(end_us)
     by_topic: dict[int, Any] = {}
     for topic in range(len(plan.topics)):
@@ -143,4 +209,4 @@ def _delivery_ratio(plan: Plan, recorder: Recorder, messages: Any, nodes: Any, e
         receivers = nodes[order[starts[number] : starts[number + 1]]]
         eligible_total += len(eligible)
         delivered_total += int(np.isin(eligible, receivers).sum())
-    return delivered_total / eligible_total if eligible_total else None
+    return eligible_total, delivered_total

@@ -100,9 +100,10 @@ def entry(function: Function) -> Function:
         _settings.CACHE_DIR = before
 
 
-def is_compiled(function: Any) -> bool:
-    """Whether an entry is there in machine code, so that calling it will not take seconds first."""
-    return bool(function.signatures) or (_cache_folder().is_dir() and any(_cache_folder().rglob("*.nbc")))
+def is_compiled() -> bool:
+    """Whether the engine is there in machine code, so that running it will not take half a minute first."""
+    folder = _cache_folder()
+    return folder.is_dir() and any(folder.rglob("*.nbc"))
 
 
 def shared(function: Function, **compiled_globals: object) -> Function:

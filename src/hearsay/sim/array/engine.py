@@ -8,15 +8,21 @@ import numpy as np
 
 from hearsay.core.identifiers import Micros
 from hearsay.core.randomness import Randomness
+from hearsay.core.rpc import PartKind
 from hearsay.sim.array import layout as at
 from hearsay.sim.array import queue, record
 from hearsay.sim.array.building import build
-from hearsay.sim.array.loop import advance
+from hearsay.sim.array.loop import advance, close_now
 from hearsay.sim.latency import make_latency
 from hearsay.sim.plan import Plan
+from hearsay.sim.summary import Figures, Latencies
 from hearsay.trace.rows import Rows
 
 _STEPS = 200
+
+
+class OutOfRoom(Exception):
+    """Something grew beyond what was set aside for it; says what."""
 
 
 class ArrayEngine:
@@ -51,7 +57,7 @@ class ArrayEngine:
                 case queue.NEEDS_SLOTS:
                     self._grow_slots()
                 case status:
-                    raise MemoryError(f"status {status}")
+                    raise OutOfRoom(f"the array engine has no room for {queue.SCARCE[status]}; --engine reference has")
             if progress is not None:
                 progress(self.now)
         return False
@@ -85,6 +91,39 @@ class ArrayEngine:
         self.arrays[name] = after
 
     # What the run came to.
+
+    @property
+    def delivered(self) -> int:
+        return self.count(record.DELIVERIES)
+
+    def figures(self) -> Figures:
+        close_now(self.arrays.world)
+        sent = self.arrays["counts"][:, record.SENT : record.SENT + len(PartKind)].sum(axis=0)
+        return Figures(
+            publishes=self.count(record.PUBLISHES),
+            delivered=self.delivered,
+            duplicates=self.count(record.DUPLICATES),
+            events=self.count(record.EVENTS),
+            sent=sent.tolist(),
+            latencies=self._latencies(),
+            hops_sum=self.count(record.AWAY_HOPS),
+            hops_max=int(self.arrays["counts"][:, record.MOST_HOPS].max()),
+            eligible=self.count(record.ELIGIBLE),
+            reached=self.count(record.REACHED),
+            trace_hash=self.trace_hash,
+        )
+
+    def _latencies(self) -> Latencies:
+        within = self.arrays["latency_counts"].sum(axis=0)
+        longer = np.concatenate(
+            [
+                self.arrays["long_latencies"][thread, :count]
+                for thread, count in enumerate(self.arrays["counts"][:, record.LONG].tolist())
+            ]
+        )
+        values, counts = np.unique(longer, return_counts=True)
+        known = np.flatnonzero(within)
+        return Latencies(np.concatenate([known, values]), np.concatenate([within[known], counts]))
 
     @property
     def trace_hash(self) -> str:

@@ -167,7 +167,6 @@ def advance(w: World, until: int) -> None:
         if w[STATUS] != OK:
             return
         if w[NOW] >= w[END]:
-            close_windows(w)
             w[STATUS] = FINISHED
             return
         if w[NOW] == bucket_end:
@@ -214,7 +213,7 @@ def _open_next(w: World) -> None:
 def _run_globals(w: World) -> bool:
     """What is due now; False when there is no room for it yet."""
     if _next_close(w) == w[NOW]:
-        close_windows(w)
+        close_windows(w, False)
     while _next_global(w) == w[NOW]:
         if w[HAS_LINKS]:
             needed = _links_needed(w)
@@ -296,10 +295,15 @@ def _inject(w: World, th: int, now: int, message: int) -> None:
         push(w, th, now + delay, target, _PUBLISH, script, message, 0, -1, 0)
 
 
+@entry
+def close_now(w: World) -> None:
+    """The run is over, or was stopped: so are the windows of all messages published so far."""
+    close_windows(w, True)
+
+
 @kernel
-def close_windows(w: World) -> None:
-    """Who was eligible for the messages whose window ends now, or for all that are open when the run does."""
-    ends = w[NOW] >= w[END]
+def close_windows(w: World, ends: bool) -> None:
+    """Who was eligible for the messages whose window ends now, or, when the run ends, for all that are open."""
     while w[CLOSED_UP_TO] < w[MESSAGES]:
         message = w[CLOSED_UP_TO]
         info = messages(w)[message]

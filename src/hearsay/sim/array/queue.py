@@ -65,6 +65,13 @@ CONTROL = 24
 
 OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED = range(10)
 """Values of STATUS."""
+SCARCE = {
+    QUEUE_FULL: "so many events at once",
+    POOL_FULL: "so many entries of short lists",
+    ARENA_FULL: "so many RPCs under way",
+    OUTBOX_FULL: "so many parts of one node at once",
+}
+"""What there is no room for, in words."""
 
 
 @kernel
