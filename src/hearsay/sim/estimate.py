@@ -55,9 +55,7 @@ def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
         return Estimate(engine, memory, events / EVENTS_PER_SECOND, _available_bytes())
     per_link_end = ARRAY_BYTES_PER_SLOT + ARRAY_BYTES_PER_LINK_END
     topics = sum(group.count for group in scenario.topics)
-    memory = nodes * (
-        ARRAY_BYTES_PER_NODE + degree * (per_link_end + topics) + messages * ARRAY_BYTES_PER_DELIVERY
-    )
+    memory = nodes * (ARRAY_BYTES_PER_NODE + degree * (per_link_end + topics) + messages * ARRAY_BYTES_PER_DELIVERY)
     return Estimate(engine, memory, events / ARRAY_EVENTS_PER_SECOND, _available_bytes())
 
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from hearsay.core.identifiers import Micros
 from hearsay.sim.checker import Checker
+from hearsay.sim.engines import EngineName
 from hearsay.sim.plan import Plan, make_plan
 from hearsay.sim.recorder import Recorder
 from hearsay.sim.reference import ReferenceEngine
 from hearsay.sim.scenario import Scenario
 from hearsay.sim.scenario_file import dump_scenario, load_scenario
-from hearsay.sim.engines import EngineName
 from hearsay.sim.summary import Summary, summarise
 from hearsay.trace.manifest import nothing_written
 from hearsay.trace.run_folder import RunFolder
@@ -32,6 +32,7 @@ from hearsay.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
     from hearsay.sim.array.engine import ArrayEngine
+
 
 class InvariantViolation(AssertionError):
     """A checked run broke an invariant."""

@@ -95,9 +95,7 @@ class Figures:
 
 def summarise(plan: Plan, figures: Figures, engine: str, end_us: Micros, complete: bool) -> Summary:
     scenario = plan.scenario
-    sent = {
-        kind.name.lower(): figures.sent[kind] for kind in PartKind if figures.sent[kind] or kind in ALWAYS_SHOWN
-    }
+    sent = {kind.name.lower(): figures.sent[kind] for kind in PartKind if figures.sent[kind] or kind in ALWAYS_SHOWN}
     away = figures.latencies.total
     injected = [len(publication.inject) for publication in plan.publications if publication.inject]
     return Summary(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +34,8 @@ _MOST_WIDTH_BITS = 17
 _LEAST_WIDTH_BITS = 9
 _IN_ORDER_WIDTH_BITS = 12
 _BUCKETS = 1024
+_LEAST_COLUMNS = 64
+_CELLS_AT_FIRST = 1 << 26
 _BLOCK_BITS = 10
 
 
@@ -242,8 +243,9 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     if w[at.TRACKS_SINCE]:
         arrays["since_us"] = np.full((nodes, topics), -1, dtype=np.int64)
     arrays["fanout_us"] = np.zeros((nodes, topics), dtype=np.int64)
-    columns = max(1, int(w[at.MESSAGES]))
+    columns = max(1, min(int(w[at.MESSAGES]), max(_LEAST_COLUMNS, _CELLS_AT_FIRST // nodes)))
     w[at.COLUMNS] = columns
+    w[at.RECYCLES] = w[at.SERVICE] == 0
     arrays["cells"] = np.zeros((nodes, columns), dtype=np.uint64)
     if w[at.SEEN_EXPIRES]:
         arrays["first_us"] = np.zeros((nodes, columns), dtype=np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hearsay.core.actions import Reason
 from hearsay.core.events import EventKind
 from hearsay.core.randomness import Purpose
 from hearsay.sim.array import lists
@@ -56,10 +57,10 @@ from hearsay.sim.array.membership import (
 from hearsay.sim.array.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune, parameter, send_mesh_again
 from hearsay.sim.array.outbox import flush
 from hearsay.sim.array.payload import (
-    PART,
     GRAFT,
     IHAVE,
     IWANT,
+    PART,
     PART_COUNT,
     PART_HOPS,
     PART_IDS,
@@ -73,7 +74,6 @@ from hearsay.sim.array.payload import (
     UNSUBSCRIBE,
     part_place,
 )
-from hearsay.core.actions import Reason
 from hearsay.sim.array.queue import INLINE, OUT_COUNT, push
 from hearsay.sim.array.record import EVENTS, row
 from hearsay.sim.array.slots import find_slot

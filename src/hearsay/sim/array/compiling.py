@@ -45,9 +45,9 @@ def kernel(function: Function) -> Function:
     for every mixture of widths, and take minutes. `Any` leaves that to numba. Kernels make no arrays, so nothing
     counts references to them, which would cost a sixth of the time.
     """
-    dispatcher = _njit(
-        nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )(function)
+    dispatcher = _njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
+        function
+    )
     source = cast(FunctionType, function)
     names = source.__code__.co_varnames[: source.__code__.co_argcount]
     declared = [_TYPES.get(str(source.__annotations__.get(name))) for name in names]

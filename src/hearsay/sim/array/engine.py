@@ -54,10 +54,14 @@ class ArrayEngine:
                     pass
                 case queue.NEEDS_LINKS:
                     self._grow_links()
+                case queue.NEEDS_COLUMNS:
+                    self._add_columns()
                 case queue.NEEDS_SLOTS:
                     self._grow_slots()
                 case status:
-                    raise OutOfRoom(f"the array engine has no room for {queue.SCARCE[status]}; --engine reference has")
+                    raise OutOfRoom(
+                        f"the array engine has no room for {queue.SCARCE[status]}; --engine reference has"
+                    )
             if progress is not None:
                 progress(self.now)
         return False
@@ -71,6 +75,19 @@ class ArrayEngine:
             if count:
                 self._take_rows(self.arrays["rows"][thread, :count])
                 counts[thread, record.ROWS] = 0
+
+    def _add_columns(self) -> None:
+        """Twice as many; what is known of a message moves to its new column."""
+        w = self.arrays.world
+        known = np.arange(w[at.FIRST_MESSAGE], w[at.NEWEST])
+        columns = int(w[at.COLUMNS])
+        for name in ("cells", "first_us", "seen_serials", "cache_serials"):
+            before = self.arrays[name]
+            if before.shape[1] == columns:
+                after = np.zeros((len(before), 2 * columns), dtype=before.dtype)
+                after[:, known % (2 * columns)] = before[:, known % columns]
+                self.arrays[name] = after
+        w[at.COLUMNS] = 2 * columns
 
     def _grow_links(self) -> None:
         w = self.arrays.world

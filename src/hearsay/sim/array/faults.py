@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hearsay.core.events import EventKind
 from hearsay.core.randomness import Purpose
 from hearsay.sim.array import lists
 from hearsay.sim.array.calls import call_start
@@ -17,7 +18,6 @@ from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.draws import below, draw2, extend
 from hearsay.sim.array.layout import (
     ANSWERS,
-    APPLICATION,
     BACKLOG,
     BACKLOG_END,
     BACKOFFS,
@@ -30,6 +30,7 @@ from hearsay.sim.array.layout import (
     LAST_ARRIVAL,
     LATENCY,
     LINK_FLAGS,
+    MISSED,
     NEWEST,
     NEWS,
     NODES,
@@ -65,7 +66,6 @@ from hearsay.sim.array.payload import release
 from hearsay.sim.array.queue import INLINE, KIND, PAYLOAD
 from hearsay.sim.array.record import row
 from hearsay.sim.array.slots import find_slot
-from hearsay.core.events import EventKind
 from hearsay.sim.faults import ATTEMPTS_PER_PEER
 from hearsay.trace.schema import TraceEvent
 
@@ -113,7 +113,7 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     header[OWED] = 0
     header[OLDEST] = w[NEWEST]
     for place in range(cells(w).shape[1]):
-        cells(w)[node, place] = np.uint64(0)
+        cells(w)[node, place] &= np.uint64(MISSED)  # who was eligible stays so
     for head in (ANSWERS, NEWS, BACKOFFS):
         lists.remove(w, node, head, -1, -1)
     place = header[BACKLOG]

@@ -33,7 +33,6 @@ from hearsay.sim.array.layout import (
     LAZY,
     MAX_IHAVE,
     MAX_IWANT,
-    MISSING_WINDOW,
     NATIVE,
     NEWEST,
     NEWS,

@@ -33,7 +33,6 @@ from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
-
 World = NDArray[np.int64]
 Word: TypeAlias = np.uint64
 """Draws, hashes and cells."""
@@ -59,8 +58,20 @@ LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = _scalar.take(4)
 SERVICE, VALIDATION, REJECT_SHARE, DETECTION, REDIAL, LINGER = _scalar.take(6)
 SEEN_EXPIRES, TRACING, THREADS, FIRST_MESSAGE, NEWEST, GLOBALS_DONE, GLOBALS, STATUS, SCRIPT = _scalar.take(9)
 """FIRST_MESSAGE: older ones are forgotten by all. NEWEST: how many were published. STATUS: why a call returned."""
-TRACKS_SINCE, BLOCK_BITS, BLOCKS, MEASURED, MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD, PLANNED_DONE, CLOSED_UP_TO = _scalar.take(9)
-"""LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it. CLOSED_UP_TO: messages."""
+(
+    TRACKS_SINCE,
+    BLOCK_BITS,
+    BLOCKS,
+    MEASURED,
+    MAX_SEEN_BINDS,
+    MAX_CACHED_BINDS,
+    LOOKAHEAD,
+    PLANNED_DONE,
+    CLOSED_UP_TO,
+) = _scalar.take(9)
+RECYCLES, DEAD_UP_TO, DEAD_SURE, LOOKED = _scalar.take(4)
+"""LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it. CLOSED_UP_TO: messages.
+For the last four see `columns.py`."""
 SCALARS = 80
 
 # Router parameters.

@@ -6,8 +6,6 @@ its lists, -1 for none. Entries of a node come from the pool of the thread that 
 
 from __future__ import annotations
 
-from typing import Any
-
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.layout import BLOCK_BITS, STATUS, THREADS, World, control, nodes32, pool
 from hearsay.sim.array.queue import POOL_FREE, POOL_FRESH, POOL_FULL

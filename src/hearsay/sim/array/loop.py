@@ -25,6 +25,7 @@ from hearsay.sim.array.calls import (
     call_timer,
     call_validated,
 )
+from hearsay.sim.array.columns import admit
 from hearsay.sim.array.compiling import entry, kernel
 from hearsay.sim.array.faults import carries_payload, cut, heal, node_down, node_up
 from hearsay.sim.array.forwarding import bits
@@ -51,7 +52,6 @@ from hearsay.sim.array.layout import (
     LOOKAHEAD,
     MESSAGES,
     MISSED,
-    NEWEST,
     NODES,
     NOW,
     PART_END,
@@ -122,7 +122,7 @@ from hearsay.sim.array.queue import (
 from hearsay.sim.array.record import DUPLICATES, ELIGIBLE, EVENTS, PUBLISHES, REACHED, ROWS, row, sending, sent
 from hearsay.sim.array.slots import latency
 from hearsay.sim.array.state import sample_state
-from hearsay.sim.array.transport import unreachable
+from hearsay.sim.array.transport import on_the_way, unreachable
 from hearsay.trace.schema import TraceEvent
 
 TIME, TYPE, FIRST, SECOND = range(4)
@@ -160,6 +160,8 @@ def advance(w: World, until: int) -> None:
         _open_next(w)
     while w[NOW] < until:
         bucket_end = (w[BUCKET] + 1) << w[WIDTH_BITS]
+        if not admit(w, bucket_end):
+            return
         w[PART_END] = min(bucket_end, _next_global(w), _next_close(w), w[END])
         if w[PART_END] > w[NOW]:
             _run_part(w)
@@ -202,8 +204,6 @@ def _open_next(w: World) -> None:
         th = lists.owner(w, line[PLAN_NODE])
         push(w, th, line[TIME], line[PLAN_NODE], line[PLAN_KIND], -1, line[PLAN_PAYLOAD], 0, -1, 0)
         w[PLANNED_DONE] += 1
-    while w[NEWEST] < w[MESSAGES] and messages(w)[w[NEWEST], PUBLISHED] < end:
-        w[NEWEST] += 1
 
 
 # What concerns the whole network.
@@ -292,6 +292,7 @@ def _inject(w: World, th: int, now: int, message: int) -> None:
             w, th, now, _PUBLISH_PART, script, target, info[TOPIC], message, 1, info[ALONE_BYTES], 1, _INJECT_VIA,
             delay, upper, lower,
         )  # fmt: skip
+        on_the_way(w, th, now + delay)
         push(w, th, now + delay, target, _PUBLISH, script, message, 0, -1, 0)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hearsay.core.sizes import SIMULATED_MESSAGE_ID_BYTES
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.layout import (
     COALESCE,
@@ -62,7 +63,6 @@ from hearsay.sim.array.payload import (
 )
 from hearsay.sim.array.queue import OUT_COUNT, OUT_MESSAGE, OUT_MODE, OUT_TOPIC, OUT_VIA, OUTBOX_FULL, SCRATCH_USED
 from hearsay.sim.array.transport import message_hash, send_copy, send_message, send_rpc
-from hearsay.core.sizes import SIMULATED_MESSAGE_ID_BYTES
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
 _SLOT, _KEY, _VALUE, _IDS = range(4)

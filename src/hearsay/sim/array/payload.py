@@ -12,7 +12,16 @@ from __future__ import annotations
 from hearsay.core.rpc import PartKind
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.layout import STATUS, THREADS, World, arena, control, pending
-from hearsay.sim.array.queue import ARENA_AT, ARENA_CHUNK, ARENA_END, ARENA_FREE, ARENA_FRESH, ARENA_FULL, ARENA_LEFT, ARENA_TAKEN
+from hearsay.sim.array.queue import (
+    ARENA_AT,
+    ARENA_CHUNK,
+    ARENA_END,
+    ARENA_FREE,
+    ARENA_FRESH,
+    ARENA_FULL,
+    ARENA_LEFT,
+    ARENA_TAKEN,
+)
 
 ARENA_BITS = 14
 PART = 8

@@ -63,7 +63,9 @@ _SOURCE_BITS = (1 << 28) - 1
 CONTROL = 24
 """A line of three cache lines, so that threads do not write to each other's."""
 
-OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED = range(10)
+OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED = (
+    range(10)
+)
 """Values of STATUS."""
 SCARCE = {
     QUEUE_FULL: "so many events at once",

@@ -11,8 +11,6 @@ there, and latencies are drawn anew whenever they are needed, which costs less t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hearsay.core.randomness import Purpose

@@ -60,8 +60,8 @@ from hearsay.sim.array.payload import (
     PUBLISH,
     allocate,
     hold,
-    release,
     part_place,
+    release,
 )
 from hearsay.sim.array.queue import INLINE, push
 from hearsay.sim.array.record import LAST_ARRIVAL_SENT, row, sending, sent
@@ -169,7 +169,7 @@ def send_copy(
         if w[HAS_LOSS] and _is_lost(w, node, peer, sequence, 0):
             row(w, th, arrival, _DROP, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, -1, _LOST)
             return
-    _on_the_way(w, th, arrival)
+    on_the_way(w, th, arrival)
     if hops <= MOST_INLINE_HOPS:
         push(w, th, arrival, peer, _RPC, node, INLINE | message, link, via, hops)
         return
@@ -189,7 +189,7 @@ def send_copy(
 
 
 @kernel
-def _on_the_way(w: World, th: int, arrival: int) -> None:
+def on_the_way(w: World, th: int, arrival: int) -> None:
     line = counts(w)[th]
     line[LAST_ARRIVAL_SENT] = max(line[LAST_ARRIVAL_SENT], arrival)
 
@@ -227,7 +227,7 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
             rpc = _lose(w, th, node, peer, sequence, rpc, arrival)
             if rpc < 0:
                 return
-    _on_the_way(w, th, arrival)
+    on_the_way(w, th, arrival)
     hold(w, th, rpc)
     push(w, th, arrival, peer, _RPC, node, rpc, link, -1, 0)
 
