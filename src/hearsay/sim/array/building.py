@@ -17,9 +17,10 @@ from hearsay.core.registry import RouterKind, negotiate
 from hearsay.core.rpc import FLOODSUB, Message, Rpc
 from hearsay.core.sizes import framed_size, message_size, part_sizes
 from hearsay.sim.array import layout as at
-from hearsay.sim.array import loop, slots
+from hearsay.sim.array import loop, queue, slots
 from hearsay.sim.array.layout import Arrays
 from hearsay.sim.array.queue import CHUNK, CONTROL
+from hearsay.sim.array.record import COUNTS
 from hearsay.sim.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan
 from hearsay.sim.quantiles import log_normal_tables
@@ -407,8 +408,6 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     arrays["pending"] = np.zeros((threads, arena_chunks), dtype=np.int32)
     arrays["pool"] = np.empty((threads, (1 << 20) + 16 * nodes, 4), dtype=np.int64)
     arrays["rows"] = np.empty((threads, (1 << 22) + 16 * nodes if w[at.TRACING] else 1, 13), dtype=np.int64)
-    from hearsay.sim.array.record import COUNTS
-
     arrays["sums"] = np.zeros((threads, 8), dtype=np.uint64)
     arrays["counts"] = np.zeros((threads, COUNTS + 8), dtype=np.int64)
     arrays["latency_counts"] = np.zeros((threads, MEASURED_US), dtype=np.int64)
@@ -417,8 +416,6 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
 
 
 def _control(threads: int, chunks: int, arena_chunks: int) -> Ints:
-    from hearsay.sim.array import queue
-
     table = np.zeros((threads, CONTROL), dtype=np.int64)
     for thread in range(threads):
         line = table[thread]

@@ -1,4 +1,4 @@
-"""One call of a router: begin, what the event causes, and at the end everything that is to be sent (`Router.handle`)."""
+"""One call of a router: what the event causes, and at the end everything that is to be sent (`Router.handle`)."""
 
 from __future__ import annotations
 
@@ -210,9 +210,9 @@ def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rp
     for index in range(parts):
         part = words_at(w, part_place(rpc, index), PART)
         kind = part[PART_KIND]
-        if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
-            if not on_subscription(w, th, now, node, slot, part[PART_TOPIC], kind == SUBSCRIBE):
-                over += 1
+        about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
+        if about and not on_subscription(w, th, now, node, slot, part[PART_TOPIC], kind == SUBSCRIBE):
+            over += 1
     if over:
         subscriptions_over_limit(w, th, now, node, slot, over)
 

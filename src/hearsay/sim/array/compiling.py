@@ -7,6 +7,7 @@ called from there. So all code of the engine lies in a folder named after the co
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 _njit: Any = cast("Any", numba).njit
 _settings: Any = _config
+_library: Any = CPUCodeLibrary
+_context: Any = CPUContext
 _KEPT = "hearsay/array-engine"
 
 
@@ -69,21 +72,22 @@ def _without_finish() -> Generator[None]:
     Numba optimises every function together with all that it calls, and the machine code of an inner one is never
     run: without this the same code would be optimised once for each level of calls, which takes minutes.
     """
-    before = CPUCodeLibrary._optimize_final_module, CPUContext.get_executable
-    CPUCodeLibrary._optimize_final_module = _do_nothing
-    CPUContext.get_executable = _no_executable
+    before = _library._optimize_final_module, _context.get_executable
+    _library._optimize_final_module = _do_nothing
+    _context.get_executable = _no_executable
     try:
         yield
     finally:
-        CPUCodeLibrary._optimize_final_module, CPUContext.get_executable = before
+        _library._optimize_final_module, _context.get_executable = before
 
 
-def _do_nothing(_library: Any) -> None: ...
+def _do_nothing(_self: Any) -> None: ...
 
 
-def _no_executable(_context: Any, _library: Any, _description: Any, _environment: Any) -> Any:
+def _no_executable(_self: Any, _library: Any, _description: Any, _environment: Any) -> Any:
     """Numba knows a function by this, which has to be a built-in one; nobody calls it."""
-    return [].append
+    nothing: list[object] = []
+    return nothing.append
 
 
 def entry(function: Function) -> Function:
@@ -119,8 +123,6 @@ def _cache_folder() -> Path:
 
 
 def _user_cache() -> Path:
-    import os
-
     named = os.environ.get("XDG_CACHE_HOME")
     if named:
         return Path(named)

@@ -23,7 +23,7 @@ extend: Any = shared(randomness.extend, mix=mix)
 
 
 @kernel
-def scaled(high: Word, bound: int) -> int:
+def scaled(high: Word, bound: int) -> Any:
     """high × bound / 2^32 for a 32-bit `high` and any 63-bit bound, rounded down."""
     wide = np.uint64(bound)
     return np.int64(high * (wide >> _U32) + ((high * (wide & _LOW)) >> _U32))

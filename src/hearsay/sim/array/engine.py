@@ -59,9 +59,7 @@ class ArrayEngine:
                 case queue.NEEDS_SLOTS:
                     self._grow_slots()
                 case status:
-                    raise OutOfRoom(
-                        f"the array engine has no room for {queue.SCARCE[status]}; --engine reference has"
-                    )
+                    raise OutOfRoom(f"the array engine has no room for {queue.SCARCE[status]}")
             if progress is not None:
                 progress(self.now)
         return False
@@ -79,7 +77,7 @@ class ArrayEngine:
     def _add_columns(self) -> None:
         """Twice as many; what is known of a message moves to its new column."""
         w = self.arrays.world
-        known = np.arange(w[at.FIRST_MESSAGE], w[at.NEWEST])
+        known = np.arange(int(w[at.FIRST_MESSAGE]), int(w[at.NEWEST]))
         columns = int(w[at.COLUMNS])
         for name in ("cells", "first_us", "seen_serials", "cache_serials"):
             before = self.arrays[name]

@@ -1,7 +1,8 @@
 """What goes wrong: nodes that go and come back, links and partitions that break and heal (`sim.faults`).
 
 Layout: `sides` has a line per partition with a byte per node; `cut_pairs` the pairs of all cuts, each cut's ascending
-within its line of `cut_ranges`, which also has a flag while the fault lasts; `lost_links` counts what a node lost to a fault.
+within its line of `cut_ranges`, which also has a flag while the fault lasts; `lost_links` counts what a node lost to
+a fault.
 """
 
 from __future__ import annotations

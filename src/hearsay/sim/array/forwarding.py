@@ -1,4 +1,4 @@
-"""Messages: seen or new, delivered, forwarded, published (`core.shell`, and the four routers' `accepted` and `publish`).
+"""Messages: seen or new, delivered, forwarded, published (`core.shell`, and the routers' `accepted` and `publish`).
 
 Layout: what a node knows of a message is one word, `cells(w)[node, column]`: bits SEEN, CACHED, ASKED, DELIVERED and
 MISSED, the heartbeats in which it was seen and cached, and the hops it came. Columns are message numbers modulo their
@@ -409,10 +409,10 @@ def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         peer = peers(w)[slot]
-        if flags(w)[slot, topic] & SUBSCRIBED and states(w)[slot] & NATIVE:
-            if peer != came_from and peer != info[PUBLISHER]:
-                known[size] = slot
-                size += 1
+        native = flags(w)[slot, topic] & SUBSCRIBED and states(w)[slot] & NATIVE
+        if native and peer != came_from and peer != info[PUBLISHER]:
+            known[size] = slot
+            size += 1
     state = draw_topic(w, _DRAW_RANDOM, node, topic, message)
     choose(state, size, parameter(w, node, REACH), marks(w)[th])
     _chosen(w, th, node, message, size, _RANDOM, came_from)

@@ -1,4 +1,4 @@
-"""Gossip about messages: IHAVE in the heartbeat, IWANT in answer, and what the heartbeat forgets (`core.gossipsub`)."""
+"""Gossip: IHAVE in the heartbeat, IWANT in answer, and what the heartbeat forgets (`core.gossipsub`)."""
 
 from __future__ import annotations
 

@@ -28,10 +28,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
+
+code_for: Any = _cgutils
 
 World = NDArray[np.int64]
 Word: TypeAlias = np.uint64
@@ -89,7 +91,8 @@ FLOODSUB, RANDOMSUB, MESHSUB, GOSSIPSUB = range(4)
 # Topics and messages.
 TOPIC_NUMBER, TOPIC_LENGTH = range(2)
 TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, PART_BYTES, MESSAGE_BYTES, INJECT_FROM = range(8)
-"""PART_BYTES: as a part of an RPC; ALONE_BYTES: as the whole RPC, framed. INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
+"""PART_BYTES: as a part of an RPC; ALONE_BYTES: as the whole RPC, framed.
+INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
 
 # Nodes.
 COUNT, CAP, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, PENDING, OLDEST, OWED, BACKLOG, BACKLOG_END = range(14)
@@ -114,7 +117,7 @@ LATENCY, LAST_ARRIVAL = range(2)
 
 # Cells: what a node knows of a message.
 SEEN, CACHED, ASKED, DELIVERED, MISSED = 1, 2, 4, 8, 16
-"""ASKED: the application has not answered yet. MISSED: it was eligible, its window is over, and it was not delivered."""
+"""ASKED: the application has not answered yet. MISSED: eligible, the window is over, and it was not delivered."""
 SEEN_BEAT, CACHE_BEAT, HOPS = 5, 26, 47
 BEATS = (1 << 21) - 1
 MOST_HOPS = (1 << 17) - 1
@@ -142,8 +145,8 @@ def _make_array(context: Any, builder: Any, kind: Any, address: Any, shape: list
     context.populate_array(
         array,
         data=builder.inttoptr(address, array.data.type),
-        shape=cgutils.pack_array(builder, shape),
-        strides=cgutils.pack_array(builder, strides),
+        shape=code_for.pack_array(builder, shape),
+        strides=code_for.pack_array(builder, strides),
         itemsize=_intp(size),
         meminfo=None,
     )
@@ -232,7 +235,7 @@ dial_starts = _view("dial_starts", np.int64, 1)
 
 
 @intrinsic
-def words_at(_typing: Any, w: Any, at: Any, count: Any) -> Any:
+def _words_at(_typing: Any, w: Any, at: Any, count: Any) -> Any:
     """A piece of the arena as an array of its own."""
     kind = types.Array(types.int64, 1, "C")
     place = SCALARS + 4 * [name for name, _, _ in _ARRAYS].index("arena")
@@ -243,6 +246,9 @@ def words_at(_typing: Any, w: Any, at: Any, count: Any) -> Any:
         return _make_array(context, builder, kind, address, [arguments[2]])
 
     return kind(w, types.int64, types.int64), code
+
+
+words_at: Any = _words_at
 
 
 class Arrays:

@@ -268,7 +268,7 @@ def _start_all(w: World, now: int) -> None:
     for node in range(w[NODES]):
         if nodes32(w)[node, UP]:
             for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
-                target = np.int64(dial_targets(w)[place])
+                target = dial_targets(w)[place]
                 if nodes32(w)[target, UP]:
                     dial(w, lists.owner(w, node), now, node, target)
 
@@ -449,11 +449,11 @@ def _run_node(w: World, th: int, node: int, line: int, start: int, end: int) -> 
         while near_count[NEAR] and near_is_first(w, th, w0, w1):
             late0, late1, late_link = pop_near(w, th)
             _dispatch(w, th, base + (late0 >> OFFSET), late0, late1, late_link)
-        if plain and w1 & INLINE and (w0 >> KIND) & 15 == _RPC:
-            if of_node[column(w, w1 & MESSAGE)] & np.uint64(SEEN) != np.uint64(0):
-                duplicates += 1
-                continue
-        link = np.int64(sorted2(w)[line, place]) if w[HAS_LINKS] else 0
+        is_message = plain and w1 & INLINE and (w0 >> KIND) & 15 == _RPC
+        if is_message and bits(of_node[column(w, w1 & MESSAGE)], SEEN):
+            duplicates += 1
+            continue
+        link = sorted2(w)[line, place] if w[HAS_LINKS] else 0
         _dispatch(w, th, base + (w0 >> OFFSET), w0, w1, link)
     while near_count[NEAR]:
         late0, late1, late_link = pop_near(w, th)

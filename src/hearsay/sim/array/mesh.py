@@ -199,7 +199,7 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
 
 @kernel
 def send_mesh_again(w: World, th: int, now: int, node: int, to_all: bool) -> None:
-    """GRAFT or PRUNE, whichever is true now, where one of them did not leave: for all, or whoever gets mail anyway."""
+    """GRAFT or PRUNE, whichever is true now, where one did not leave: to all, or to whoever gets mail anyway."""
     table = flags(w)
     left = False
     for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -291,10 +291,10 @@ def _graft_random(
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         flag = table[slot, topic]
-        if flag & SUBSCRIBED and not flag & IN_MESH and states(w)[slot] & NATIVE:
-            if not _forbids_graft(w, now, node, topic, peers(w)[slot]):
-                known[size] = slot
-                size += 1
+        able = flag & SUBSCRIBED and not flag & IN_MESH and states(w)[slot] & NATIVE
+        if able and not _forbids_graft(w, now, node, topic, peers(w)[slot]):
+            known[size] = slot
+            size += 1
     chosen = marks(w)[th]
     choose(draw_topic(w, purpose, node, topic, tick), size, count, chosen)
     for place in range(size):

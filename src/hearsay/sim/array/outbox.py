@@ -80,7 +80,7 @@ def column(w: World, message: int) -> int:
 
 
 @kernel
-def hops_from(w: World, node: int, message: int) -> int:
+def hops_from(w: World, node: int, message: int) -> Any:
     """How far a copy will have come that the node sends."""
     return np.int64(cells(w)[node, column(w, message)] >> np.uint64(HOPS)) + 1
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind: the trace's hash, its rows if they are wanted, counters, and latencies by the microsecond.
+"""What a run leaves behind: the trace's hash, its rows if wanted, counters, and latencies by the microsecond.
 
 Layout: `sums` holds the two halves of the hash (`trace.digest`), the lower one in two parts so that carries are not
 lost; `counts` the counters below and the parts sent by kind; `rows` the rows since Python last took them. All have a

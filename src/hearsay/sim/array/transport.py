@@ -154,7 +154,7 @@ def send_copy(
     info = messages(w)[message]
     size = info[ALONE_BYTES]
     link = link_to(w, slot)
-    peer = np.int64(peers(w)[slot])
+    peer = peers(w)[slot]
     arrival = arrival_time(w, node, slot, link, size, now)
     if arrival < 0:
         row(w, th, now, _DROP, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, -1, _REFUSED)
@@ -164,7 +164,7 @@ def send_copy(
         w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, arrival - now, upper, lower
     )  # fmt: skip
     if w[HAS_LINKS]:
-        sequence = np.int64(links32(w)[link, SEQUENCE])
+        sequence = links32(w)[link, SEQUENCE]
         links32(w)[link, SEQUENCE] = sequence + 1
         if w[HAS_LOSS] and _is_lost(w, node, peer, sequence, 0):
             row(w, th, arrival, _DROP, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, -1, _LOST)
@@ -199,7 +199,7 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
     """A copy of an RPC in the arena."""
     parts = arena(w)[rpc]
     link = link_to(w, slot)
-    peer = np.int64(peers(w)[slot])
+    peer = peers(w)[slot]
     size = 0
     for index in range(parts):
         size += words_at(w, part_place(rpc, index), PART)[PART_BYTES]
@@ -221,7 +221,7 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
             part[PART_BYTES], part[PART_COUNT], part[PART_VIA], arrival - now, upper, lower,
         )  # fmt: skip
     if w[HAS_LINKS]:
-        sequence = np.int64(links32(w)[link, SEQUENCE])
+        sequence = links32(w)[link, SEQUENCE]
         links32(w)[link, SEQUENCE] = sequence + 1
         if w[HAS_LOSS]:
             rpc = _lose(w, th, node, peer, sequence, rpc, arrival)
@@ -296,9 +296,10 @@ def unreachable(
     if payload & INLINE:
         message = payload & (INLINE - 1)
         info = messages(w)[message]
+        size = info[ALONE_BYTES]
+        topic = info[TOPIC]
         row(
-            w, th, now, _DROP, PUBLISH, source, destination, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via, -1,
-            _UNREACHABLE,
+            w, th, now, _DROP, PUBLISH, source, destination, topic, message, hops, size, 1, via, -1, _UNREACHABLE
         )  # fmt: skip
         return
     for index in range(arena(w)[payload]):
