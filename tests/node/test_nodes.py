@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hearsay.core.events import Verdict
-from hearsay.libp2p.host import DialError
+from hearsay.libp2p.errors import DialError
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node

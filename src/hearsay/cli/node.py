@@ -45,9 +45,8 @@ def command(**options: Any) -> None:
     A chat between two terminals: `hearsay node --subscribe chat`, and in the other one the same with --connect and
     the address the first one prints.
     """
-    from hearsay.libp2p.errors import EncodingError
+    from hearsay.libp2p.errors import EncodingError, MissingExtra
     from hearsay.libp2p.multiaddr import Multiaddr
-    from hearsay.node.local_network import MissingExtra
 
     for flag in ("listen", "connect", "rendezvous"):
         for address in options[flag]:

@@ -14,9 +14,9 @@ from collections.abc import Coroutine
 from logging import getLogger
 from random import random
 
-from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.host import DialError, Host
+from hearsay.libp2p.errors import DialError, EncodingError
 from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.peer_record import open_record
 
@@ -27,7 +27,7 @@ _log = getLogger(__name__)
 
 
 class Discovery:
-    def __init__(self, host: Host, first_retry_s: float = FIRST_RETRY_S) -> None:
+    def __init__(self, host: NodeHost, first_retry_s: float = FIRST_RETRY_S) -> None:
         self._host = host
         self._first_retry_s = first_retry_s
         self._tasks: set[asyncio.Task[object]] = set()
@@ -112,7 +112,7 @@ class Discovery:
         self._dials += 1
         try:
             for address in addresses:
-                if address.tcp_endpoint is None:
+                if not self._host.can_dial(address):
                     continue
                 try:
                     await self._host.dial(address.with_peer(peer))

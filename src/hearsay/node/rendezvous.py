@@ -12,9 +12,9 @@ from contextlib import suppress
 from logging import getLogger
 from random import random
 
-from hearsay.libp2p.errors import EncodingError, ProtocolError
-from hearsay.libp2p.host import DialError, Host
+from hearsay.libp2p.errors import DialError, EncodingError, ProtocolError
 from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.peer_record import open_record
 from hearsay.libp2p.rendezvous import MessageType, RendezvousMessage, Status
@@ -30,7 +30,7 @@ _log = getLogger(__name__)
 class RendezvousSearch:
     def __init__(
         self,
-        host: Host,
+        host: NodeHost,
         points: Iterable[Multiaddr],
         *,
         topics: Callable[[], Iterable[str]],
@@ -67,7 +67,7 @@ class RendezvousSearch:
         while True:
             joined.clear()
             try:
-                if point not in self._host.connections:
+                if point is None or point not in self._host.connections:
                     registered.clear()  # a point that was restarted has forgotten
                     cookies.clear()
                     point = await self._host.dial(address)
