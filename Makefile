@@ -39,11 +39,12 @@ bench: setup
 	$(BIN)/python bench/pipeline_speed.py
 	$(BIN)/python bench/ingest_speed.py
 
-# For maintainers: refresh the pinned versions (needs `uv`). PySpark comes as a source archive only, so it has a lock
+# For maintainers: refresh the pinned versions (needs `uv`). The extra `libp2p` is left out: it brings 65 packages, and
+# some are compiled. Its versions are pinned in interop/py/requirements.txt. PySpark comes as a source archive only, so it has a lock
 # of its own and is built with the pinned setuptools.
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
-	$(LOCK) --all-extras --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
+	$(LOCK) --extra fast --extra mdns --extra spark --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
 	$(LOCK) --no-deps requirements-source.in -o requirements-source.lock
 
 clean:

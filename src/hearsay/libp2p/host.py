@@ -80,7 +80,8 @@ class Host:
         self._servers.append(await loop.create_server(self._inbound, *endpoint))
         return self.addresses
 
-    def can_dial(self, address: Multiaddr) -> bool:
+    @staticmethod
+    def can_dial(address: Multiaddr) -> bool:
         """Whether it is an address of the only kind this host dials: TCP."""
         return address.tcp_endpoint is not None
 
