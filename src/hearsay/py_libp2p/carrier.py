@@ -41,12 +41,11 @@ class StreamCarrier:
     async def run(self) -> None:
         """Carry bytes both ways until both have ended or the stream is reset (trio)."""
         orderly = False
-        with self._scope:
-            with suppress(Exception):  # py-libp2p has many: reset by the peer, connection gone, timed out
-                async with self._trio.open_nursery() as nursery:
-                    nursery.start_soon(self._read)
-                    nursery.start_soon(self._write)
-                orderly = True
+        with self._scope, suppress(Exception):  # py-libp2p has many: reset by the peer, connection gone, timed out
+            async with self._trio.open_nursery() as nursery:
+                nursery.start_soon(self._read)
+                nursery.start_soon(self._write)
+            orderly = True
         self._loop.call_soon(self._over, orderly)
         with suppress(Exception), self._trio.move_on_after(1, shield=True):
             await (self._under.close() if orderly else self._under.reset())
