@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.from-lock
 
-.PHONY: setup demo test lint interop bench lock clean
+.PHONY: setup demo test lint interop fuzz bench lock clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,13 @@ lint: setup
 interop: setup
 	$(BIN)/python -m pytest interop -n 2 -rs
 
+# Looks for inputs on which a parser breaks its word, some seconds for each; `make fuzz SECONDS=600` looks longer.
+SECONDS ?= 10
+fuzz: setup
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --require-hashes --only-binary :all: -r tests/fuzz/requirements.lock
+	$(BIN)/python tests/fuzz/run_fuzzers.py --seconds $(SECONDS)
+
 bench: setup
 	$(BIN)/python bench/simsub_tables.py
 	$(BIN)/python bench/compare_routers.py
@@ -45,6 +52,7 @@ bench: setup
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
 	$(LOCK) --extra fast --extra mdns --extra spark --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
+	$(LOCK) --only-group fuzz pyproject.toml -o tests/fuzz/requirements.lock
 	$(LOCK) --no-deps requirements-source.in -o requirements-source.lock
 
 clean:
