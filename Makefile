@@ -52,7 +52,7 @@ bench: setup
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
 	$(LOCK) --extra fast --extra mdns --extra spark --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
-	$(LOCK) --only-group fuzz pyproject.toml -o tests/fuzz/requirements.lock
+	$(LOCK) --group fuzz -o tests/fuzz/requirements.lock
 	$(LOCK) --no-deps requirements-source.in -o requirements-source.lock
 
 clean:

@@ -62,7 +62,9 @@ class RunSeries:
         write_names(RunFolder(self.path), peers, topics, agent)
 
     def seal(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
-        """Make the whole a run folder."""
+        """Make the whole a run folder. It is the last thing to do with a series."""
+        if (self.path / MANIFEST).exists():
+            raise ValueError(f"{self.path} is sealed already")
         self._write_seal(peers, topics, agent, self._trace_of_pieces())
         pieces = numbered_folders(self.path)
         if len(pieces) > 1:
