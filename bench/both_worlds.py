@@ -107,11 +107,17 @@ def simulate(plan: Plan, directory: Path) -> Path:
 
 
 async def run_networks(plan: Plan, directory: Path) -> list[Path]:
-    """Some real networks of the same plan at the same time; a run folder of each."""
-    return await asyncio.gather(*(real(plan, directory / f"real-{number}") for number in range(1, NETWORKS + 1)))
+    """Some real networks of the same plan at the same time; a run folder of each.
+
+    They begin at different parts of the interval between messages, so that they do not all publish at once.
+    """
+    apart_s = float(plan.scenario.workload.interval_s) / NETWORKS
+    works = [real(plan, directory / f"real-{number}", number * apart_s) for number in range(NETWORKS)]
+    return await asyncio.gather(*works)
 
 
-async def real(plan: Plan, directory: Path) -> Path:
+async def real(plan: Plan, directory: Path, wait_s: float) -> Path:
+    await asyncio.sleep(wait_s)
     scenario = plan.scenario
     latency = make_latency(scenario, Randomness(scenario.seed))
     kind, parameters = plan.routers[0]
