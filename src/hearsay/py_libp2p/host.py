@@ -291,4 +291,7 @@ def _concrete(address: Multiaddr) -> list[Multiaddr]:
 def _reason(error: BaseException) -> str:
     """The innermost of py-libp2p's wrapped errors says what happened."""
     inner: BaseException | None = getattr(error, "exceptions", (error.__cause__,))[0]
-    return _reason(inner) if inner is not None else str(error) or type(error).__name__
+    if inner is not None:
+        return _reason(inner)
+    line, _, _ = str(error).partition("\n")
+    return line.removeprefix("Error 1: ") or type(error).__name__

@@ -7,6 +7,8 @@ known when ours are checked: what comes from it is `Any`, and only this room tou
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -15,10 +17,12 @@ from hearsay.libp2p.errors import MissingExtra
 
 def library(name: str) -> Any:
     """A module of py-libp2p, or of what comes with it."""
+    loaded = "libp2p" in sys.modules
     try:
-        # py-libp2p logs every failed dial and negotiation as an error of its own; who uses it here hears of them as
-        # exceptions. Whoever wants its log sets a level for it.
-        logging.getLogger("libp2p").setLevel(logging.getLogger("libp2p").level or logging.CRITICAL)
-        return import_module(name)
+        module = import_module(name)
     except ImportError:
         raise MissingExtra("a py-libp2p host needs py-libp2p 0.8: pip install hearsay[libp2p]") from None
+    if not loaded and "LIBP2P_DEBUG" not in os.environ:
+        # It logs every failed dial and negotiation as an error; who uses it here hears of them as exceptions.
+        logging.getLogger("libp2p").setLevel(logging.CRITICAL)
+    return module
