@@ -2,7 +2,7 @@
 
 The key is go-libp2p-pubsub's: a multihash (SHA-256) of `floodsub:` and the topic. The DHT is py-libp2p's, in server
 mode, so that nodes with nobody else around are a DHT to each other. It knows whom the node is connected to and is
-asked every `interval_s` and whenever a topic is joined.
+asked whenever a topic is joined or a peer comes, then after 1, 2, 4 … `interval_s` seconds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.py_libp2p.library import library
 
 INTERVAL_S = 30.0
-FIRST_INTERVAL_S = 0.5
-"""While nobody is known who could be asked."""
+FIRST_INTERVAL_S = 1.0
 MAX_PROVIDERS = 20
 _log = getLogger(__name__)
 
@@ -71,34 +70,40 @@ class ProviderSearch:
         service = await self._host.run_beside(serve)
         try:
             await asyncio.wait([ready, service], return_when=asyncio.FIRST_COMPLETED)
+            wait_s = FIRST_INTERVAL_S
             while not service.done():
                 self._news.clear()
-                wait_s = INTERVAL_S
                 try:
-                    wait_s = await self._host.call(self._round, list(self._topics()))
+                    await self._host.call(self._round, list(self._topics()))
                 except Exception as error:  # whatever py-libp2p's lookups may raise: the next round is another try
                     _log.info("a search in the DHT failed: %s", error)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(min(wait_s, self._interval_s) * (1 + random() / 2)):
+                try:
+                    async with asyncio.timeout(wait_s * (1 + random() / 2)):
                         await self._news.wait()
+                    wait_s = FIRST_INTERVAL_S
+                except TimeoutError:
+                    wait_s = min(2 * wait_s, self._interval_s)
         finally:
             service.cancel()
             await asyncio.gather(service, return_exceptions=True)
 
-    async def _round(self, topics: list[str]) -> float:
-        """Ask and provide once, in trio; how long to wait before the next time."""
-        known = 0
+    async def _round(self, topics: list[str]) -> None:
+        """Provide and ask once, in trio."""
         for peer in list(self._host.connections):
-            known += await self._dht.add_peer(library("libp2p.peer.id").ID(peer))
-        for topic in topics:
-            # py-libp2p answers from its own store if that holds anybody, and there it holds ourselves.
-            self._dht.provider_store.providers.pop(key_of(topic), None)
-            for provider in await self._dht.provider_store.find_providers(key_of(topic), MAX_PROVIDERS):
+            await self._dht.add_peer(library("libp2p.peer.id").ID(peer))
+        store = self._dht.provider_store
+        for key in map(key_of, topics):
+            await store.provide(key)
+            # py-libp2p answers from its own store if that holds anybody, and now it holds ourselves.
+            own = store.providers.pop(key, {})
+            try:
+                providers = await store.find_providers(key, MAX_PROVIDERS)
+            finally:
+                store.providers[key] = {**own, **store.providers.get(key, {})}
+            for provider in providers:
                 peer = provider.peer_id.to_bytes()
                 if peer != self._host.peer:
                     asyncio.get_running_loop().call_soon(self._found, peer, _addresses(provider))
-            await self._dht.provider_store.provide(key_of(topic))
-        return self._interval_s if known else FIRST_INTERVAL_S
 
 
 def _addresses(provider: Any) -> tuple[Multiaddr, ...]:
