@@ -109,6 +109,7 @@ class PeerProcess:
         self.count = 0
         self.topics: dict[str, int] = {}
         self.mesh: dict[str, int] = {}
+        self.refusals: list[str] = []
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> PeerProcess:
@@ -156,6 +157,8 @@ class PeerProcess:
                     self.messages.append(event)
                 case "count":
                     self.count = event["count"]
+                case "refused":
+                    self.refusals.append(event["reason"])
                 case "peers":
                     self.topics, self.mesh = event["topics"], event.get("mesh", {})
             self._news.set()

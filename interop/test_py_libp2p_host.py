@@ -13,6 +13,8 @@ from contextlib import AsyncExitStack
 import pytest
 from foreign_peers import Missing, PeerProcess, command_of
 
+from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.peer_id import peer_id_of, to_text
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 
@@ -76,6 +78,21 @@ def test_large_messages_and_many_small_ones_over(transport):
             await receiver.until(lambda receiver=receiver: len(receiver.messages) == 203)
             assert Counter(message["size"] for message in receiver.messages) == {MEBIBYTE: 3, 100: 200}
             assert len({message["sha256"] for message in receiver.messages}) == 203
+
+    run(work)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_who_answers_under_another_name_is_refused_over(transport):
+    async def work(stack):
+        one = await started(stack, "--listen", TRANSPORTS[transport])
+        two = await started(stack, "--listen", TRANSPORTS[transport])
+        somebody = to_text(peer_id_of(PrivateKey.generate().public))
+        two.order(f"connect {one.address.rpartition('/')[0]}/{somebody}")
+        await two.until(lambda: len(two.refusals) == 1)
+        assert somebody in two.refusals[0]
+        two.order(f"connect {one.address}")
+        await found_each_other(one, two)
 
     run(work)
 

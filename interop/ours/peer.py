@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from hearsay.libp2p.errors import DialError
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.wire.limits import RpcLimits
@@ -111,7 +112,10 @@ class Peer:
         elif verb == "join":
             await self.join(topic)
         elif verb == "connect":
-            await self.node.connect(topic)
+            try:
+                await self.node.connect(topic)
+            except DialError as error:
+                say({"event": "refused", "reason": str(error)})
 
 
 def main():
