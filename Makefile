@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.from-lock
 
-.PHONY: setup demo test lint interop bench lock clean
+.PHONY: setup demo test lint interop fuzz bench lock clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,13 @@ lint: setup
 interop: setup
 	$(BIN)/python -m pytest interop -n 2 -rs
 
+# Looks for inputs on which a parser breaks its word, some seconds for each; `make fuzz SECONDS=600` looks longer.
+SECONDS ?= 10
+fuzz: setup
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --require-hashes --only-binary :all: -r tests/fuzz/requirements.lock
+	$(BIN)/python tests/fuzz/run_fuzzers.py --seconds $(SECONDS)
+
 bench: setup
 	$(BIN)/python bench/simsub_tables.py
 	$(BIN)/python bench/compare_routers.py
@@ -39,11 +46,13 @@ bench: setup
 	$(BIN)/python bench/pipeline_speed.py
 	$(BIN)/python bench/ingest_speed.py
 
-# For maintainers: refresh the pinned versions (needs `uv`). PySpark comes as a source archive only, so it has a lock
+# For maintainers: refresh the pinned versions (needs `uv`). The extra `libp2p` is left out: it brings 65 packages, and
+# some are compiled. Its versions are pinned in interop/py/requirements.txt. PySpark comes as a source archive only, so it has a lock
 # of its own and is built with the pinned setuptools.
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
-	$(LOCK) --all-extras --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
+	$(LOCK) --extra fast --extra mdns --extra spark --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
+	$(LOCK) --group fuzz -o tests/fuzz/requirements.lock
 	$(LOCK) --no-deps requirements-source.in -o requirements-source.lock
 
 clean:

@@ -26,7 +26,14 @@ from foreign_peers import FOREIGN, Missing, PeerProcess, command_of
 TICKS = os.sysconf("SC_CLK_TCK")
 STEP = 100
 AHEAD_BYTES = 16 << 20
-NAMES = {"ours": "hearsay", "go": "go-libp2p-pubsub", "rust": "rust-libp2p", "js": "js-libp2p", "py": "py-libp2p"}
+NAMES = {
+    "ours": "hearsay",
+    "ours-on-py": "hearsay on py-libp2p's host",
+    "go": "go-libp2p-pubsub",
+    "rust": "rust-libp2p",
+    "js": "js-libp2p",
+    "py": "py-libp2p",
+}
 
 
 class Measured(NamedTuple):
@@ -81,7 +88,7 @@ def main() -> None:
     flags = parser.parse_args()
     languages: list[str] = []
     for language in flags.only.split(","):
-        assert language in ("ours", *FOREIGN), language
+        assert language in ("ours", "ours-on-py", *FOREIGN), language
         try:
             command_of(language)
             languages.append(language)

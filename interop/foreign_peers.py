@@ -20,6 +20,8 @@ HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hearsay" / "interop"
 FOREIGN = ("go", "rust", "js", "py")
 MAX_LINE = 1 << 20
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}
+"""Our sources, for the interpreter of another environment."""
 
 
 class Missing(Exception):
@@ -27,9 +29,17 @@ class Missing(Exception):
 
 
 def command_of(language: str) -> list[str]:
-    """The command that runs a language's peer; builds it when its sources have changed."""
+    """The command that runs a language's peer; builds it when its sources have changed.
+
+    `ours` is our node on its own host; `ours-on-py` the same on py-libp2p's, and `py-point` a host that only lets
+    others find each other, both in the environment of the Python peer.
+    """
     if language == "ours":
         return [sys.executable, str(HERE / "ours" / "peer.py")]
+    if language == "ours-on-py":
+        return [command_of("py")[0], str(HERE / "ours" / "peer.py"), "--host", "libp2p"]
+    if language == "py-point":
+        return [command_of("py")[0], str(HERE / "py" / "point.py")]
     tool, build, command = _RECIPES[language]
     if shutil.which(tool) is None:
         raise Missing(f"{language}: no `{tool}` on the path")
@@ -99,12 +109,13 @@ class PeerProcess:
         self.count = 0
         self.topics: dict[str, int] = {}
         self.mesh: dict[str, int] = {}
+        self.refusals: list[str] = []
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> PeerProcess:
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=pipe, stdout=pipe, stderr=pipe, limit=MAX_LINE
+            *self._command, stdin=pipe, stdout=pipe, stderr=pipe, limit=MAX_LINE, env=_ENVIRONMENT
         )
         self._errors: list[bytes] = []
         self._readers = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._read_errors())]
@@ -146,6 +157,8 @@ class PeerProcess:
                     self.messages.append(event)
                 case "count":
                     self.count = event["count"]
+                case "refused":
+                    self.refusals.append(event["reason"])
                 case "peers":
                     self.topics, self.mesh = event["topics"], event.get("mesh", {})
             self._news.set()

@@ -17,9 +17,10 @@ MAY_IMPORT = {
     "pipeline": {"pipeline", "trace", "core"},
     "report": {"report", "pipeline", "trace", "core"},
     "libp2p": {"libp2p"},
+    "py_libp2p": {"py_libp2p", "libp2p"},
     "wire": {"wire", "libp2p", "core"},
-    "node": {"node", "wire", "libp2p", "trace", "core"},
-    "cli": {"cli", "report", "pipeline", "ingest", "node", "wire", "libp2p", "sim", "trace", "core"},
+    "node": {"node", "wire", "py_libp2p", "libp2p", "trace", "core"},
+    "cli": {"cli", "report", "pipeline", "ingest", "node", "wire", "py_libp2p", "libp2p", "sim", "trace", "core"},
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))
 

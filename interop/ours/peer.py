@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from hearsay.libp2p.errors import DialError
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.wire.limits import RpcLimits
@@ -32,6 +33,11 @@ class Peer:
         self.received = 0
         limits = NodeLimits(rpc=RpcLimits(max_rpc_bytes=4 << 20), peer_queue_bytes=64 << 20, topic_queue=20_000)
         config = NodeConfig(
+            host=flags.host,
+            listen=(flags.listen,),
+            rendezvous=tuple(filter(None, flags.rendezvous.split(","))),
+            bootstrap=tuple(filter(None, flags.bootstrap.split(","))),
+            dht=flags.dht,
             router=flags.router,
             signatures=SignaturePolicy.STRICT_NO_SIGN if flags.unsigned else SignaturePolicy.STRICT_SIGN,
             message_id=by_content if flags.unsigned else by_author,
@@ -106,7 +112,10 @@ class Peer:
         elif verb == "join":
             await self.join(topic)
         elif verb == "connect":
-            await self.node.connect(topic)
+            try:
+                await self.node.connect(topic)
+            except DialError as error:
+                say({"event": "refused", "reason": str(error)})
 
 
 def main():
@@ -114,11 +123,16 @@ def main():
     parser.add_argument("--connect", default="")
     parser.add_argument("--topics", default="")
     parser.add_argument("--router", default="gossipsub")
+    parser.add_argument("--host", default="own")
+    parser.add_argument("--listen", default="/ip4/127.0.0.1/tcp/0")
+    parser.add_argument("--bootstrap", default="")
+    parser.add_argument("--rendezvous", default="")
+    parser.add_argument("--dht", action="store_true")
     parser.add_argument("--trace", type=Path)
     parser.add_argument("--unsigned", action="store_true")
     parser.add_argument("--count", action="store_true")
     work = Peer(parser.parse_args()).run()
-    (uvloop or asyncio).run(work)
+    (uvloop or asyncio).run(work)  # py-libp2p's environment has no uvloop
 
 
 main()

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -139,7 +140,9 @@ def test_the_file_sharing_example(tmp_path):
     ("arguments", "complaint"),
     [
         (("--listen", "nonsense"), "--listen: 'nonsense' is not a multiaddr"),
-        (("--connect", "/ip4/1.2.3.4/udp/1/quic-v1"), "only TCP"),
+        (("--connect", "/ip4/1.2.3.4/udp/1/quic-v1"), "host own supports only TCP"),
+        (("--host", "libp2p", "--listen", "/ip4/1.2.3.4/udp/1"), "supports only TCP, WebSocket and QUIC"),
+        (("--dht",), "--dht needs --host libp2p"),
         (("--router", "episumb"), "no router 'episumb'"),
         (("--preset", "v9"), "no preset 'v9'"),
         (("--set", "degree=-1"), "degree = -1: must be in 0…"),
@@ -153,6 +156,16 @@ def test_wrong_input_is_one_line(arguments, complaint):
     )
     assert done.returncode == 2
     assert complaint in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(find_spec("libp2p") is not None, reason="py-libp2p is installed")
+def test_a_host_whose_extra_is_missing_says_what_to_install():
+    done = subprocess.run(
+        [str(HEARSAY), "node", "--host", "libp2p"], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("pip install hearsay[libp2p]\n")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from hearsay.libp2p import identify, ping
 from hearsay.libp2p.connection import ConnectionLimits
-from hearsay.libp2p.errors import MultistreamError
-from hearsay.libp2p.host import DialError, Host, HostLimits
+from hearsay.libp2p.errors import DialError, MultistreamError
+from hearsay.libp2p.host import Host, HostLimits
 from hearsay.libp2p.identification import Identification
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr

@@ -8,7 +8,8 @@ import tracemalloc
 import pytest
 
 from hearsay.libp2p.connection import ConnectionLimits
-from hearsay.libp2p.host import DialError, Host, HostLimits
+from hearsay.libp2p.errors import DialError
+from hearsay.libp2p.host import Host, HostLimits
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import tcp_multiaddr
 from hearsay.libp2p.multistream import HEADER as MULTISTREAM

@@ -22,6 +22,8 @@ from hearsay.libp2p.rendezvous import (
     Status,
     decode_message,
     encode_message,
+    open_registration,
+    unsigned_record,
 )
 
 KEYS = [PrivateKey.generate() for _ in range(3)]
@@ -121,6 +123,24 @@ def test_room_is_made_by_what_is_over():
     assert registry.answer(PEERS[1], register(1)).status == Status.UNAVAILABLE
     clock.now = 11
     assert registry.answer(PEERS[1], register(1)).status == Status.OK
+
+
+def test_a_registration_is_read_signed_or_not():
+    """py-libp2p's points hand out `{id = 1, addrs = 2}`; these bytes are of its generated protobuf classes."""
+    addresses = (Multiaddr.parse("/ip4/127.0.0.1/tcp/4001"), Multiaddr.parse("/ip4/10.0.0.1/tcp/2"))
+    older = b"\x0a\x26" + PEERS[0] + b"".join(b"\x12\x08" + address.encode() for address in addresses)
+    assert open_registration(older) == (PEERS[0], addresses)
+    assert unsigned_record(PEERS[0], addresses) == older
+    assert open_registration(RECORDS[0]) == (PEERS[0], addresses[:1])
+
+
+@given(st.binary(max_size=100) | st.binary(max_size=60).map(lambda tail: RECORDS[0][:-8] + tail))
+def test_any_registration_is_read_or_refused(record):
+    try:
+        peer, _ = open_registration(record)
+    except EncodingError:
+        return
+    assert peer
 
 
 def test_answers_are_bounded():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
 
 from hearsay.core.events import Verdict
-from hearsay.libp2p.host import DialError
+from hearsay.libp2p.errors import DialError
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
@@ -336,3 +337,28 @@ async def test_a_rendezvous_point_brings_the_peers_of_a_topic_together():
             await two.publish("news", b"found", wait_for_peers=True)
             assert (await topic.next()).data == b"found"
             assert other.peers == (point.peer,)
+
+
+@run
+async def test_some_of_a_list_of_rendezvous_points_may_be_dead():
+    """One refuses connections, one takes them and stays silent: the third serves, and one that comes back is used."""
+    silent = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    mute = f"/ip4/127.0.0.1/tcp/{silent.sockets[0].getsockname()[1]}"
+    identity = PrivateKey.generate()
+    async with Node(config(rendezvous_point=True), identity=identity) as soon_dead:
+        back = soon_dead.addresses[0]
+    async with AsyncExitStack() as stack:
+        point = await stack.enter_async_context(Node(config(rendezvous_point=True)))
+        told = {"rendezvous": (back, mute, point.addresses[0])}
+        one, two = [await stack.enter_async_context(Node(config(**told))) for _ in range(2)]
+        for node in (one, two):
+            await node.join("news")
+        await until(lambda: one.topic_peers("news") == two.topic_peers("news") == 1)
+        await point.close()
+        listen = (back.partition("/p2p/")[0],)
+        again = Node(config(rendezvous_point=True, listen=listen), identity=identity)
+        await stack.enter_async_context(again)
+        newcomer = await stack.enter_async_context(Node(config(**told)))
+        await newcomer.join("news")
+        await until(lambda: newcomer.topic_peers("news") == 2)
+    silent.close()

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 @click.option("--connect", multiple=True, metavar="MULTIADDR", help="Stay connected to the peer at this address.")
 @click.option("--rendezvous", multiple=True, metavar="MULTIADDR", help="Find peers of one's topics at this point.")
 @click.option("--rendezvous-point", is_flag=True, help="Let others find each other here.")
+@click.option("--host", type=click.Choice(["own", "libp2p"]), default="own", show_default=True,
+              help="Our own host (TCP), or py-libp2p's (QUIC, WebSocket; needs the extra `libp2p`).")  # fmt: skip
+@click.option("--dht", is_flag=True, help="Find peers of one's topics in the DHT (with --host libp2p).")
 @click.option("--mdns", is_flag=True, help="Find peers on the local network (needs the extra `mdns`).")
 @click.option("--subscribe", multiple=True, metavar="TOPIC", help="Join a topic and print its messages.")
 @click.option("--publish", metavar="TOPIC", help="Publish lines of the input here [default: the first --subscribe].")
@@ -45,26 +48,37 @@ def command(**options: Any) -> None:
     A chat between two terminals: `hearsay node --subscribe chat`, and in the other one the same with --connect and
     the address the first one prints.
     """
-    from hearsay.libp2p.errors import EncodingError
-    from hearsay.libp2p.multiaddr import Multiaddr
-    from hearsay.node.local_network import MissingExtra
+    from hearsay.libp2p.errors import MissingExtra
 
-    for flag in ("listen", "connect", "rendezvous"):
-        for address in options[flag]:
-            try:
-                if Multiaddr.parse(address).tcp_endpoint is None:
-                    raise WrongInput(f"--{flag} {address}: only TCP, such as /ip4/127.0.0.1/tcp/4001, is supported")
-            except EncodingError as error:
-                raise WrongInput(f"--{flag}: {error}") from None
+    _check_addresses(options)
     config, identity = _config(options), _identity(options["key"])
     try:
         interrupted = asyncio.run(_Terminal(options).run(config, identity))
     except OSError as error:
         raise CommandFailed(f"cannot start the node: {error}") from None
     except MissingExtra as error:
-        raise CommandFailed(f"--mdns: {error}") from None
+        raise CommandFailed(str(error)) from None
     if interrupted:
         raise KeyboardInterrupt
+
+
+def _check_addresses(options: dict[str, Any]) -> None:
+    """Every address is of a kind that the chosen host knows."""
+    from hearsay.libp2p.errors import EncodingError
+    from hearsay.libp2p.host import Host
+    from hearsay.libp2p.multiaddr import Multiaddr
+    from hearsay.py_libp2p.host import PyLibp2pHost
+
+    can_dial, kinds = Host.can_dial, "TCP, such as /ip4/127.0.0.1/tcp/4001"
+    if options["host"] == "libp2p":
+        can_dial, kinds = PyLibp2pHost.can_dial, "TCP, WebSocket and QUIC, such as /ip4/127.0.0.1/udp/4001/quic-v1"
+    for flag in ("listen", "connect", "rendezvous"):
+        for address in options[flag]:
+            try:
+                if not can_dial(Multiaddr.parse(address)):
+                    raise WrongInput(f"--{flag} {address}: host {options['host']} supports only {kinds}")
+            except EncodingError as error:
+                raise WrongInput(f"--{flag}: {error}") from None
 
 
 def _config(options: dict[str, Any]) -> NodeConfig:
@@ -80,7 +94,11 @@ def _config(options: dict[str, Any]) -> NodeConfig:
         if not equals or not key:
             raise WrongInput(f"--set {setting}: write it as key=value")
         parameters[key] = _plain(value)
+    if options["dht"] and options["host"] != "libp2p":
+        raise WrongInput("--dht needs --host libp2p")
     config = NodeConfig(
+        host=options["host"],
+        dht=options["dht"],
         router=options["router"],
         preset=options["preset"],
         parameters=parameters,

@@ -11,6 +11,14 @@ class ProtocolError(Exception):
     """The peer broke a protocol; the connection or stream it happened on is of no more use."""
 
 
+class DialError(Exception):
+    """A peer could not be reached, or is not who it should be."""
+
+
+class MissingExtra(Exception):
+    """An optional library is not installed."""
+
+
 class EncodingError(ProtocolError):
     """Bytes or text that are not what they should encode: a varint, protobuf, key, peer id or multiaddr."""
 

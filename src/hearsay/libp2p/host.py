@@ -15,17 +15,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from hearsay.libp2p.connection import Connection, ConnectionLimits
-from hearsay.libp2p.errors import ProtocolError
+from hearsay.libp2p.errors import DialError, ProtocolError
+from hearsay.libp2p.interfaces import concrete_addresses
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr, tcp_multiaddr
 from hearsay.libp2p.peer_id import PeerId, peer_id_of, to_text
 from hearsay.libp2p.stream import Stream, StreamClosed
 
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
-
-
-class DialError(Exception):
-    """A peer could not be reached, or is not who it should be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +58,12 @@ class Host:
 
     @property
     def addresses(self) -> tuple[Multiaddr, ...]:
-        """Where this host listens, with its peer id."""
+        """Where others reach this host, with its peer id; if it listens everywhere, at each of its interfaces."""
         return tuple(
-            tcp_multiaddr(*listening.getsockname()[:2]).with_peer(self.peer)
+            tcp_multiaddr(host, port).with_peer(self.peer)
             for server in self._servers
             for listening in server.sockets
+            for host, port in concrete_addresses(*listening.getsockname()[:2])
         )
 
     def handle(self, protocol: str, handler: Callable[[Stream], None]) -> None:
@@ -81,6 +79,11 @@ class Host:
         loop = asyncio.get_running_loop()
         self._servers.append(await loop.create_server(self._inbound, *endpoint))
         return self.addresses
+
+    @staticmethod
+    def can_dial(address: Multiaddr) -> bool:
+        """Whether it is an address of the only kind this host dials: TCP."""
+        return address.tcp_endpoint is not None
 
     async def dial(self, address: Multiaddr | str) -> PeerId:
         """Connect to a peer; who it is. Without /p2p in the address anybody may answer."""
@@ -109,6 +112,12 @@ class Host:
         if connection is None:
             raise StreamClosed(f"{to_text(peer)} is not connected")
         return await connection.open_stream(protocols)
+
+    def remote_address(self, peer: PeerId) -> Multiaddr | None:
+        """The other end of the connection to a peer."""
+        connection = self.connections.get(peer)
+        remote = connection.remote_address if connection is not None else None
+        return tcp_multiaddr(*remote) if remote is not None else None
 
     def disconnect(self, peer: PeerId) -> None:
         connection = self.connections.get(peer)

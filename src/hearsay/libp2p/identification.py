@@ -13,7 +13,6 @@ from time import time_ns
 
 from hearsay.libp2p.errors import ProtocolError
 from hearsay.libp2p.frames import FrameReader, frame
-from hearsay.libp2p.host import Host
 from hearsay.libp2p.identify import (
     MAX_IDENTIFY_BYTES,
     MAX_MESSAGES,
@@ -24,7 +23,7 @@ from hearsay.libp2p.identify import (
     decode_identity,
     encode_identity,
 )
-from hearsay.libp2p.multiaddr import tcp_multiaddr
+from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.peer_record import PeerRecord, seal_record
 from hearsay.libp2p.stream import Stream, StreamClosed
@@ -33,7 +32,7 @@ ANSWER_SECONDS = 15.0
 
 
 class Identification:
-    def __init__(self, host: Host, agent: str) -> None:
+    def __init__(self, host: NodeHost, agent: str) -> None:
         self._host = host
         self._agent = agent
         self._tasks: set[asyncio.Task[None]] = set()
@@ -59,14 +58,12 @@ class Identification:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _identity(self, peer: PeerId) -> bytes:
-        connection = self._host.connections.get(peer)
-        remote = connection.remote_address if connection is not None else None
         return encode_identity(
             Identity(
                 public_key=self._host.identity.public.encoded,
                 listen_addresses=self._host.addresses,
                 protocols=tuple(self._host.protocols),
-                observed_address=tcp_multiaddr(*remote) if remote is not None else None,
+                observed_address=self._host.remote_address(peer),
                 protocol_version=PROTOCOL_VERSION,
                 agent=self._agent,
                 signed_record=self.record(),

@@ -117,7 +117,12 @@ class PrivateKey:
         return own
 
     def encode(self) -> bytes:
-        return _encode(KeyType.ED25519, self._key.private_bytes_raw() + self.public.data)
+        return _encode(KeyType.ED25519, self.seed + self.public.data)
+
+    @property
+    def seed(self) -> bytes:
+        """The 32 bytes of RFC 8032's private key."""
+        return self._key.private_bytes_raw()
 
     @cached_property
     def public(self) -> PublicKey:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from os import urandom
 
-from hearsay.libp2p.host import Host
+from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.ping import PAYLOAD_BYTES, PROTOCOL, Echo, Ping
 from hearsay.libp2p.stream import Stream, StreamClosed
@@ -15,7 +15,7 @@ MAX_UNSENT_BYTES = 4096
 
 
 class Pinging:
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: NodeHost) -> None:
         self._host = host
         host.handle(PROTOCOL, lambda stream: stream.receive_with(_Echoing(stream)))
 

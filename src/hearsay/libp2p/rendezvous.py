@@ -5,20 +5,22 @@ Rules:
 * A stream carries length-prefixed messages `{type = 1, register = 2, registerResponse = 3, unregister = 4,
   discover = 5, discoverResponse = 6}`; every REGISTER and DISCOVER is answered.
 * What is registered is a signed peer record of the asking peer, for `ttl` seconds: two hours if it does not say.
+  Points that know the older form of the protocol only, py-libp2p's for one, want `{id = 1, addrs = 2}` in its place.
 * A DISCOVER is answered with registrations and a cookie; with that cookie, the next answer has only newer ones.
 * Bounds: namespaces of 255 bytes, registrations per peer and in all, registrations per answer, bytes per message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
 
 from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.peer_id import PeerId
-from hearsay.libp2p.peer_record import open_record
+from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.peer_id import PeerId, check_peer_id
+from hearsay.libp2p.peer_record import open_record, read_addresses
 from hearsay.libp2p.protobuf import DELIMITED, VARINT, bytes_field, varint_field, walk
 
 PROTOCOL = "/rendezvous/1.0.0"
@@ -208,6 +210,28 @@ class Registry:
         ]
         for name, peer in over:
             self._remove(name, peer)
+
+
+def unsigned_record(peer: PeerId, addresses: Iterable[Multiaddr]) -> bytes:
+    """What older points take for a peer record."""
+    return bytes_field(1, peer) + b"".join(bytes_field(2, address.encode()) for address in addresses)
+
+
+def open_registration(record: bytes) -> tuple[PeerId, tuple[Multiaddr, ...]]:
+    """Who is registered, signed or not: a claim in either case, until that peer is dialled and proves it."""
+    try:
+        signed = open_record(record)
+    except EncodingError:
+        return _open_unsigned(record)
+    return signed.peer, signed.addresses
+
+
+def _open_unsigned(record: bytes) -> tuple[PeerId, tuple[Multiaddr, ...]]:
+    peer = b""
+    for number, wire_type, start, stop in walk(record, 0, len(record)):
+        if number == 1 and wire_type == DELIMITED:
+            peer = record[start:stop]
+    return check_peer_id(peer), tuple(read_addresses(record, 0, len(record), 2))
 
 
 def _record_of(data: bytes, start: int, stop: int) -> bytes:

@@ -6,7 +6,7 @@ import asyncio
 
 from hearsay.libp2p.errors import EncodingError, FrameError, ProtocolError
 from hearsay.libp2p.frames import FrameReader, frame
-from hearsay.libp2p.host import Host
+from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.rendezvous import (
     MAX_MESSAGE_BYTES,
@@ -25,12 +25,12 @@ ANSWER_SECONDS = 15.0
 class RendezvousPoint:
     """Lets the peers of a host find each other."""
 
-    def __init__(self, host: Host, limits: RegistryLimits | None = None) -> None:
+    def __init__(self, host: NodeHost, limits: RegistryLimits | None = None) -> None:
         self.registry = Registry(asyncio.get_running_loop().time, limits)
         host.handle(PROTOCOL, lambda stream: stream.receive_with(_Questions(stream, self.registry)))
 
 
-async def ask(host: Host, point: PeerId, question: RendezvousMessage) -> RendezvousMessage:
+async def ask(host: NodeHost, point: PeerId, question: RendezvousMessage) -> RendezvousMessage:
     """A connected point's answer; `StreamClosed`, `TimeoutError` or `ProtocolError` when there is none."""
     async with asyncio.timeout(ANSWER_SECONDS):
         stream = await host.open_stream(point, [PROTOCOL])

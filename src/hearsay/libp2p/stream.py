@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from hearsay.libp2p.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from hearsay.libp2p.connection import Connection
-    from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.peer_id import PeerId
 
 
 class StreamClosed(Exception):
@@ -30,11 +27,37 @@ class Receiver(Protocol):
     def stream_ended(self, reset: bool) -> None: ...
 
 
+class Carrier(Protocol):
+    """What moves a stream's bytes: our own connection, or one stream of py-libp2p. Streams are told by number."""
+
+    @property
+    def peer(self) -> PeerId: ...
+
+    @property
+    def congested(self) -> bool:
+        """Nothing leaves for now, whichever stream it belongs to."""
+        ...
+
+    def send(self, number: int, data: bytes) -> None: ...
+
+    def unsent(self, number: int) -> int: ...
+
+    def read(self, number: int, count: int) -> None:
+        """So many bytes were taken by the application; the peer may send as many more."""
+        ...
+
+    def finish(self, number: int) -> None: ...
+
+    def reset(self, number: int) -> None: ...
+
+    def call_when_writable(self, stream: Stream, callback: Callable[[], None]) -> None: ...
+
+
 class Stream:
     """`protocol` is what was negotiated for it."""
 
     __slots__ = (
-        "_connection",
+        "_carrier",
         "_end_told",
         "_paused",
         "_read_waiter",
@@ -46,8 +69,8 @@ class Stream:
         "was_reset",
     )
 
-    def __init__(self, connection: Connection, number: int) -> None:
-        self._connection = connection
+    def __init__(self, carrier: Carrier, number: int) -> None:
+        self._carrier = carrier
         self.id = number
         self.protocol = ""
         self.ended = False
@@ -61,21 +84,21 @@ class Stream:
 
     @property
     def peer(self) -> PeerId:
-        return self._connection.peer
+        return self._carrier.peer
 
     @property
     def unsent(self) -> int:
         """Bytes written that have not left."""
-        return self._connection.unsent(self.id)
+        return self._carrier.unsent(self.id)
 
     @property
     def writable(self) -> bool:
         """Whether what is written now leaves at once, as far as one can know."""
-        return not self.was_reset and not self._connection.congested and not self.unsent
+        return not self.was_reset and not self._carrier.congested and not self.unsent
 
     def write(self, data: bytes) -> None:
         """Send data. On a stream that is gone it is dropped; `drain` tells."""
-        self._connection.send(self.id, data)
+        self._carrier.send(self.id, data)
 
     async def drain(self) -> None:
         """Wait until what was written has left."""
@@ -88,7 +111,7 @@ class Stream:
 
     def call_when_writable(self, callback: Callable[[], None]) -> None:
         """Call once when the stream can be written to again, or is gone."""
-        self._connection.call_when_writable(self, callback)
+        self._carrier.call_when_writable(self, callback)
 
     async def read(self) -> bytes:
         """The next piece of data; empty at the end of the stream."""
@@ -102,7 +125,7 @@ class Stream:
             await self._more()
         data = bytes(self._unread)
         self._unread.clear()
-        self._connection.read(self.id, len(data))
+        self._carrier.read(self.id, len(data))
         return data
 
     async def read_exactly(self, count: int) -> bytes:
@@ -116,7 +139,7 @@ class Stream:
                 continue
             piece = self._unread[: count - len(taken)]
             del self._unread[: len(piece)]
-            self._connection.read(self.id, len(piece))
+            self._carrier.read(self.id, len(piece))
             taken += piece
         return bytes(taken)
 
@@ -135,18 +158,18 @@ class Stream:
 
     def finish(self) -> None:
         """Send no more, after what was written."""
-        self._connection.finish(self.id)
+        self._carrier.finish(self.id)
 
     def reset(self) -> None:
         """End both directions at once."""
         if not self.was_reset:
-            self._connection.reset(self.id)
+            self._carrier.reset(self.id)
             self.on_reset()
 
     def on_data(self, data: bytes) -> None:
         """Data of the peer came in."""
         if self._receiver is not None and not self._paused and not self._unread:
-            self._connection.read(self.id, len(data))
+            self._carrier.read(self.id, len(data))
             self._deliver(self._receiver, data)
             return
         self._unread += data
@@ -176,7 +199,7 @@ class Stream:
         if self._unread:
             data = bytes(self._unread)
             self._unread.clear()
-            self._connection.read(self.id, len(data))
+            self._carrier.read(self.id, len(data))
             self._deliver(self._receiver, data)
         if (self.ended and not self._unread) or self.was_reset:
             self._tell_end()

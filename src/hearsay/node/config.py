@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from hearsay.core.parameters import RouterParameters
 from hearsay.core.registry import RouterKind, find_router
@@ -12,6 +13,8 @@ from hearsay.wire.decode import MessageIdFunction
 from hearsay.wire.limits import RpcLimits
 from hearsay.wire.message_ids import by_author
 from hearsay.wire.signing import SignaturePolicy
+
+HostName = Literal["own", "libp2p"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,8 @@ class NodeConfig:
     Without a preset it is v1.1 where the router has that, else the router's first one.
     """
 
+    host: HostName = "own"
+    """Who moves the bytes: our own small host, or py-libp2p's with the extra `libp2p`."""
     router: str = "gossipsub"
     preset: str | None = None
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -50,6 +55,8 @@ class NodeConfig:
     """Addresses of rendezvous points, where the peers of the joined topics are looked for."""
     rendezvous_point: bool = False
     """Be such a point for others."""
+    dht: bool = False
+    """Look for the peers of the joined topics in the DHT; with py-libp2p's host only."""
     local_network: bool = False
     """Announce oneself by mDNS and dial who does; needs the extra `mdns`."""
     local_interfaces: tuple[str, ...] = ()
@@ -58,6 +65,12 @@ class NodeConfig:
     message_id: MessageIdFunction = by_author
     agent: str = "hearsay"
     limits: NodeLimits = field(default_factory=NodeLimits)
+
+    def __post_init__(self) -> None:
+        if self.host not in get_args(HostName):
+            raise ValueError(f"host {self.host!r} is not one of {', '.join(get_args(HostName))}")
+        if self.dht and self.host != "libp2p":
+            raise ValueError("only the host libp2p has a DHT")
 
     def router_parameters(self) -> tuple[RouterKind, RouterParameters]:
         """The router and its parameters; `ParameterError` or `UnknownRouter` says what cannot be."""

@@ -3,8 +3,7 @@
 Peer exchange brings signed ones, which are dialled when the router asks; the local network brings claims, which are
 dialled at once.
 
-A dial that fails is repeated after 1, 2, 4 … 60 seconds, each with up to half of it more at random, so that a crowd
-that lost the same peer does not come back at once.
+A bootstrap address that fails is dialled again with back-off (`hearsay.node.retries`).
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from collections.abc import Coroutine
 from logging import getLogger
 from random import random
 
-from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.host import DialError, Host
+from hearsay.libp2p.errors import DialError, EncodingError
 from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.peer_record import open_record
+from hearsay.node.retries import FIRST_RETRY_S, Retries
 
-FIRST_RETRY_S, LAST_RETRY_S = 1.0, 60.0
 MAX_KNOWN_PEERS = 1024
 MAX_DIALS = 32
 _log = getLogger(__name__)
 
 
 class Discovery:
-    def __init__(self, host: Host, first_retry_s: float = FIRST_RETRY_S) -> None:
+    def __init__(self, host: NodeHost, first_retry_s: float = FIRST_RETRY_S) -> None:
         self._host = host
         self._first_retry_s = first_retry_s
         self._tasks: set[asyncio.Task[object]] = set()
@@ -91,28 +90,28 @@ class Discovery:
             self._records.pop(oldest, None)
 
     async def _keep(self, address: Multiaddr) -> None:
-        wait_s = self._first_retry_s
+        retries = Retries(self._first_retry_s)
         while True:
             try:
                 peer = await self._host.dial(address)
             except DialError as error:
+                wait_s = retries.wait_s()
                 _log.info("%s; next try in %.0f s", error, wait_s)
-                await asyncio.sleep(wait_s * (1 + random() / 2))
-                wait_s = min(2 * wait_s, LAST_RETRY_S)
+                await asyncio.sleep(wait_s)
                 continue
-            wait_s = self._first_retry_s
+            retries.succeeded()
             self._kept.add(peer)
             gone = self._changed.setdefault(peer, asyncio.Event())
             while peer in self._host.connections:
                 gone.clear()
                 await gone.wait()
-            await asyncio.sleep(wait_s * random())
+            await asyncio.sleep(self._first_retry_s * random())
 
     async def _try(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> None:
         self._dials += 1
         try:
             for address in addresses:
-                if address.tcp_endpoint is None:
+                if not self._host.can_dial(address):
                     continue
                 try:
                     await self._host.dial(address.with_peer(peer))

@@ -3,7 +3,8 @@
 Rows gather in memory and are written every few seconds, or when they are many, as a run folder of their own below
 the trace's directory: `00000`, `00001`, … Each is whole and readable when its manifest is there, so a node that is
 killed loses the rows of the last interval and nothing else (and says no `node_down`). A node that closes seals the
-directory, which then is one run (`hearsay.trace.run_series`). Writing happens in a thread.
+directory, which then is one run, with all rows of a message in one file (`hearsay.trace.run_series`). Writing
+happens in a thread.
 
 Times are Unix microseconds. Peers and topics are numbered as they appear, with dictionaries in every folder; a
 message's number is made of its id alone, so that the traces of several nodes fit together. What an RPC's
@@ -88,6 +89,7 @@ class LiveTrace:
         self._own = self._peers.of(node)
         self._writing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
         self._row(TraceEvent.NODE_UP)
         self._arm()
 
@@ -145,7 +147,10 @@ class LiveTrace:
                 self._row(TraceEvent.REJECT, kind=kind, remote=remote, count=count, reason=reason)
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write what is left and seal the whole; once, however often it is called."""
+        if self._closed:
+            return
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from secrets import token_hex
 from typing import Any
 
-from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.multiaddr import Multiaddr, tcp_multiaddr
+from hearsay.libp2p.errors import EncodingError, MissingExtra
+from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.peer_id import PeerId
 
 SERVICE = "_p2p._udp.local."
@@ -23,11 +23,6 @@ MAX_QUERIES = 32
 """Names asked for at the same time; more are left to their next announcement."""
 MAX_ADDRESSES = 16
 _PREFIX = b"dnsaddr="
-_ANYWHERE = ("0.0.0.0", "::")
-
-
-class MissingExtra(Exception):
-    """An optional library is not installed."""
 
 
 class LocalNetwork:
@@ -51,7 +46,7 @@ class LocalNetwork:
     async def start(self, addresses: Sequence[Multiaddr]) -> None:
         every = self._library.InterfaceChoice.All
         self._zeroconf = self._for_asyncio.AsyncZeroconf(interfaces=self._interfaces or every)
-        reachable = [address for listening in addresses for address in self._reachable(listening)][:MAX_ADDRESSES]
+        reachable = addresses[:MAX_ADDRESSES]
         hosts = {endpoint[0] for address in reachable if (endpoint := address.tcp_endpoint) is not None}
         service = self._library.ServiceInfo(
             SERVICE,
@@ -72,21 +67,6 @@ class LocalNetwork:
             await self._browser.async_cancel()
         if self._zeroconf is not None:
             await self._zeroconf.async_close()
-
-    def _reachable(self, address: Multiaddr) -> Iterator[Multiaddr]:
-        """An address that listens everywhere, as one for each interface."""
-        endpoint, peer = address.tcp_endpoint, address.peer
-        if endpoint is None or peer is None or endpoint[0] not in _ANYWHERE:
-            yield address
-            return
-        for host in self._interfaces or self._own_addresses():
-            yield tcp_multiaddr(host, endpoint[1]).with_peer(peer)
-
-    @staticmethod
-    def _own_addresses() -> list[str]:
-        """This machine's, as `ifaddr` knows them, which zeroconf brings along."""
-        adapters: Any = import_module("ifaddr").get_adapters()
-        return [known.ip for adapter in adapters for known in adapter.ips if known.is_IPv4]
 
     def _seen(self, zeroconf: Any, service_type: str, name: str, state_change: Any) -> None:
         removed = self._library.ServiceStateChange.Removed

@@ -30,6 +30,7 @@ from hearsay.libp2p.identification import Identification
 from hearsay.libp2p.identify import Identity
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.pinging import Pinging
 from hearsay.libp2p.rendezvous_streams import RendezvousPoint
@@ -46,6 +47,8 @@ from hearsay.node.rendezvous import RendezvousSearch
 from hearsay.node.statistics import Statistics
 from hearsay.node.topic import Published, Received, Topic
 from hearsay.node.validation import Validator
+from hearsay.py_libp2p.host import PyLibp2pHost
+from hearsay.py_libp2p.provider_search import ProviderSearch
 from hearsay.wire.decode import MessageIdFunction
 from hearsay.wire.signing import Author, SignaturePolicy
 from hearsay.wire.splitting import check_fits
@@ -65,7 +68,9 @@ class Node:
     ) -> None:
         self.config = config or NodeConfig()
         self._trace_directory = trace
-        self._host = Host(identity, self.config.limits.host)
+        self._host: NodeHost = (
+            PyLibp2pHost(identity) if self.config.host == "libp2p" else Host(identity, self.config.limits.host)
+        )
         self.peer: PeerId = self._host.peer
         self._author = Author(self._host.identity, time_ns())
         self._topics: dict[str, Topic] = {}
@@ -78,7 +83,7 @@ class Node:
         self._connecting = Connecting(
             self._discovery, self._pinging, lambda: self.peers, lambda event: self._running.feed(event)
         )
-        self._rendezvous: RendezvousSearch | None = None
+        self._searches: list[RendezvousSearch | ProviderSearch] = []
         self._local_network = (
             LocalNetwork(self._discovery.found, self.config.local_interfaces) if self.config.local_network else None
         )
@@ -106,18 +111,12 @@ class Node:
             self._host.on_peer_up.append(self._peer_up)
             self._host.on_peer_down.append(driver.peer_down)
             for address in self.config.listen:
-                await self._host.listen(address)
+                await self._host.listen(Multiaddr.parse(address))
             for address in self.config.bootstrap:
                 self._discovery.keep(Multiaddr.parse(address))
             if self.config.rendezvous_point:
                 RendezvousPoint(self._host)
-            self._rendezvous = RendezvousSearch(
-                self._host,
-                [Multiaddr.parse(address) for address in self.config.rendezvous],
-                topics=lambda: self._topics,
-                record=self._identification.record,
-                found=self._discovery.found,
-            )
+            self._search()
             if self._local_network is not None:
                 await self._local_network.start(self._host.addresses)
         except BaseException:
@@ -191,8 +190,8 @@ class Node:
             driver.message_ids.set(topic, message_id)
         joined = self._topics[topic] = Topic(self, topic, self.config.limits.topic_queue)
         driver.feed(Join(topic))
-        if self._rendezvous is not None:
-            self._rendezvous.topic_joined()
+        for search in self._searches:
+            search.topic_joined()
         return joined
 
     async def leave(self, topic: str) -> None:
@@ -237,8 +236,8 @@ class Node:
         """Leave all topics, say goodbye to all peers, finish the trace."""
         if self._local_network is not None:
             await self._local_network.close()
-        if self._rendezvous is not None:
-            await self._rendezvous.close()
+        for search in self._searches:
+            await search.close()
         await self._discovery.close()
         await self._connecting.close()
         if self._driver is not None:
@@ -299,6 +298,22 @@ class Node:
         """The router needs a connection no more; those to bootstrap peers stay, as they would come back anyway."""
         if not self._discovery.keeps(peer):
             self._host.disconnect(peer)
+
+    def _search(self) -> None:
+        """Begin to look for the peers of topics where the configuration says."""
+        if self.config.rendezvous:
+            search = RendezvousSearch(
+                self._host,
+                [Multiaddr.parse(address) for address in self.config.rendezvous],
+                topics=lambda: self._topics,
+                record=self._identification.record,
+                found=self._discovery.found,
+            )
+            self._searches.append(search)
+        if self.config.dht:
+            assert isinstance(self._host, PyLibp2pHost)
+            search = ProviderSearch(self._host, topics=lambda: self._topics, found=self._discovery.found)
+            self._searches.append(search)
 
     def _peer_up(self, peer: PeerId) -> None:
         driver = self._running

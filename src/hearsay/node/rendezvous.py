@@ -1,7 +1,7 @@
 """Finding a topic's peers at rendezvous points: register there under the topic's name, ask who else did, dial them.
 
 Every point of the list is asked by itself, every `interval_s` and whenever a topic is joined; one that cannot be
-reached is tried again with back-off.
+reached, or does not answer, is tried again with back-off (`hearsay.node.retries`) while the others serve.
 """
 
 from __future__ import annotations
@@ -12,25 +12,31 @@ from contextlib import suppress
 from logging import getLogger
 from random import random
 
-from hearsay.libp2p.errors import EncodingError, ProtocolError
-from hearsay.libp2p.host import DialError, Host
+from hearsay.libp2p.errors import DialError, EncodingError, ProtocolError
 from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
-from hearsay.libp2p.peer_record import open_record
-from hearsay.libp2p.rendezvous import MessageType, RendezvousMessage, Status
+from hearsay.libp2p.rendezvous import (
+    DEFAULT_TTL_S,
+    MessageType,
+    RendezvousMessage,
+    Status,
+    open_registration,
+    unsigned_record,
+)
 from hearsay.libp2p.rendezvous_streams import ask
 from hearsay.libp2p.stream import StreamClosed
+from hearsay.node.retries import Retries
 
 INTERVAL_S = 30.0
 REGISTER_AGAIN_S = 3600.0
-FIRST_RETRY_S, LAST_RETRY_S = 1.0, 60.0
 _log = getLogger(__name__)
 
 
 class RendezvousSearch:
     def __init__(
         self,
-        host: Host,
+        host: NodeHost,
         points: Iterable[Multiaddr],
         *,
         topics: Callable[[], Iterable[str]],
@@ -62,12 +68,12 @@ class RendezvousSearch:
     async def _search(self, address: Multiaddr, joined: asyncio.Event) -> None:
         registered: dict[str, float] = {}
         cookies: dict[str, bytes] = {}
-        retry_s = FIRST_RETRY_S
+        retries = Retries()
         point: PeerId | None = None
         while True:
             joined.clear()
             try:
-                if point not in self._host.connections:
+                if point is None or point not in self._host.connections:
                     registered.clear()  # a point that was restarted has forgotten
                     cookies.clear()
                     point = await self._host.dial(address)
@@ -75,12 +81,12 @@ class RendezvousSearch:
                     await self._register(point, topic, registered)
                     await self._discover(point, topic, cookies)
             except (DialError, ProtocolError, StreamClosed, TimeoutError) as error:
-                _log.info("rendezvous at %s: %s; next try in %.0f s", address, error, retry_s)
+                wait_s = retries.wait_s()
+                _log.info("rendezvous at %s: %s; next try in %.0f s", address, error, wait_s)
                 point = None
-                await asyncio.sleep(retry_s * (1 + random() / 2))
-                retry_s = min(2 * retry_s, LAST_RETRY_S)
+                await asyncio.sleep(wait_s)
                 continue
-            retry_s = FIRST_RETRY_S
+            retries.succeeded()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval_s * (1 + random() / 2)):
                     await joined.wait()
@@ -89,10 +95,16 @@ class RendezvousSearch:
         now_s = asyncio.get_running_loop().time()
         if now_s - registered.get(topic, -REGISTER_AGAIN_S) < REGISTER_AGAIN_S:
             return
-        question = RendezvousMessage(type=MessageType.REGISTER, namespace=topic, record=self._record())
-        answer = await ask(self._host, point, question)
-        if answer.status != Status.OK:
-            _log.warning("a rendezvous point refuses topic %r with status %d", topic, answer.status)
+        status = 0
+        for record in (self._record(), unsigned_record(self._host.peer, self._host.addresses)):
+            question = RendezvousMessage(
+                type=MessageType.REGISTER, namespace=topic, record=record, ttl_s=DEFAULT_TTL_S
+            )
+            status = (await ask(self._host, point, question)).status
+            if status == Status.OK:
+                break
+        else:
+            _log.warning("a rendezvous point refuses topic %r with status %d", topic, status)
         registered[topic] = now_s
 
     async def _discover(self, point: PeerId, topic: str, cookies: dict[str, bytes]) -> None:
@@ -101,7 +113,6 @@ class RendezvousSearch:
             self._host, point, RendezvousMessage(type=MessageType.DISCOVER, namespace=topic, cookie=cookie)
         )
         cookies[topic] = answer.cookie if answer.status == Status.OK else b""
-        for envelope in answer.records:
+        for record in answer.records:
             with suppress(EncodingError):
-                record = open_record(envelope)
-                self._found(record.peer, record.addresses)
+                self._found(*open_registration(record))

@@ -6,7 +6,12 @@ Rules:
   the writer is what it had not written.
 * `seal` makes the whole a run folder like any other, by a manifest that names the files of all. Messages that lie in
   several are declared as spanning.
-* A writer that comes back goes on: it takes the seal away, and what its predecessor left unsealed.
+* Then the whole is written once more into the folder `whole`, with all rows of a message in one file, as in a run
+  that was never in pieces; memory is bounded, whatever the size. One rename puts the new manifest, which names these
+  files, in the place of the old one, and the pieces go. Whoever is killed on the way leaves one manifest or the
+  other, and all files that it names.
+* A writer that comes back goes on: `whole` becomes the first piece, the seal is taken away, and so is what its
+  predecessor left unfinished.
 """
 
 from __future__ import annotations
@@ -17,13 +22,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hearsay.trace.arrow import message_column, open_trace_file
+from hearsay.trace.arrow import message_column, open_trace_file, read_table
 from hearsay.trace.digest import hash_of_parts
-from hearsay.trace.manifest import MANIFEST, WrittenTrace, load_manifest
+from hearsay.trace.errors import RunFolderError
+from hearsay.trace.manifest import MANIFEST, Manifest, TraceFile, WrittenTrace, load_manifest
 from hearsay.trace.names import Names, load_names
-from hearsay.trace.run_folder import MARKER, RunFolder
+from hearsay.trace.reader import read_groups
+from hearsay.trace.run_folder import DICTIONARIES, MARKER, RunFolder
 from hearsay.trace.schema import NONE
+from hearsay.trace.writer import TraceWriter
+
+WHOLE = "whole"
+_MAX_ROWS_IN_MEMORY = 1_000_000
+_OF_MESSAGES = ("message", "topic", "publisher", "bytes", "published_us")
 
 
 class RunSeries:
@@ -32,10 +45,7 @@ class RunSeries:
     def __init__(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
-        (path / MANIFEST).unlink(missing_ok=True)
-        for folder in numbered_folders(path):
-            if (folder / MARKER).exists() and not (folder / MANIFEST).exists():
-                shutil.rmtree(folder)
+        self._reopen()
         self._next = max((int(folder.name) for folder in numbered_folders(path)), default=-1) + 1
 
     def names(self) -> Names:
@@ -52,11 +62,40 @@ class RunSeries:
         write_names(RunFolder(self.path), peers, topics, agent)
 
     def seal(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
-        """Make the whole a run folder."""
-        whole = RunFolder(self.path)
-        write_names(whole, peers, topics, agent)
+        """Make the whole a run folder. It is the last thing to do with a series."""
+        if (self.path / MANIFEST).exists():
+            raise ValueError(f"{self.path} is sealed already")
+        self._write_seal(peers, topics, agent, self._trace_of_pieces())
+        pieces = numbered_folders(self.path)
+        if len(pieces) > 1:
+            written = self._compact(pieces, peers, topics, agent)
+            self._write_seal(peers, topics, agent, replace(written, files=_inside(WHOLE, written.files)))
+            for folder in pieces:
+                shutil.rmtree(folder)
+
+    def _reopen(self) -> None:
+        """Take a predecessor's seal away, and what it left unfinished."""
+        whole = self.path / WHOLE
+        if whole.exists() and speaks_of_whole(self.path):
+            for folder in numbered_folders(self.path):
+                shutil.rmtree(folder)
+        (self.path / MANIFEST).unlink(missing_ok=True)
+        if (whole / MANIFEST).exists() and not numbered_folders(self.path):
+            whole.rename(self.path / f"{0:05d}")
+        elif whole.exists():
+            shutil.rmtree(whole)
+        for folder in numbered_folders(self.path):
+            if (folder / MARKER).exists() and not (folder / MANIFEST).exists():
+                shutil.rmtree(folder)
+
+    def _write_seal(self, peers: Sequence[str], topics: Sequence[str], agent: str, trace: WrittenTrace) -> Manifest:
+        folder = RunFolder(self.path)
+        write_names(folder, peers, topics, agent)
+        return folder.write_manifest(trace, seed=None, complete=True)
+
+    def _trace_of_pieces(self) -> WrittenTrace:
         parts = [(folder.name, load_manifest(folder).trace) for folder in numbered_folders(self.path)]
-        files = [replace(file, name=f"{name}/{file.name}") for name, part in parts for file in part.files]
+        files = [file for name, part in parts for file in _inside(name, part.files)]
         messages = [
             np.unique(message_column(open_trace_file(self.path / file.name)))
             for file in files
@@ -66,10 +105,24 @@ class RunSeries:
         spanning = present[(times > 1) & (present != NONE)].tolist()
         rows = sum(part.rows for _, part in parts)
         most = max((part.max_rows_per_file for _, part in parts), default=0)
-        trace_hash = hash_of_parts([part.hash for _, part in parts])
-        whole.write_manifest(
-            WrittenTrace(tuple(files), rows, trace_hash, tuple(spanning), most), seed=None, complete=True
+        return WrittenTrace(
+            tuple(files), rows, hash_of_parts([part.hash for _, part in parts]), tuple(spanning), most
         )
+
+    def _compact(self, pieces: list[Path], peers: Sequence[str], topics: Sequence[str], agent: str) -> WrittenTrace:
+        """The rows of all pieces in a run folder of their own."""
+        folder = RunFolder.create(self.path / WHOLE)
+        rows = sum(load_manifest(piece).trace.rows for piece in pieces)
+        at_once = min(max(rows, 1), _MAX_ROWS_IN_MEMORY)
+        with TraceWriter(folder.path, spill_rows=at_once, row_group_rows=at_once) as writer:
+            for piece in pieces:
+                for group in read_groups(piece):
+                    writer.add(group)
+            written = writer.close()
+        write_names(folder, peers, topics, agent)
+        _write_messages(folder, pieces)
+        folder.write_manifest(written, seed=None, complete=True)
+        return written
 
 
 def numbered_folders(path: Path) -> list[Path]:
@@ -83,3 +136,29 @@ def write_names(folder: RunFolder, peers: Sequence[str], topics: Sequence[str], 
     nothing: list[str | None] = [None] * len(peers)
     folder.write_peers(range(len(peers)), peers, nothing, nothing, [agent, *nothing[1:]])
     folder.write_topics(range(len(topics)), topics)
+
+
+def _inside(folder: str, files: Sequence[TraceFile]) -> tuple[TraceFile, ...]:
+    return tuple(replace(file, name=f"{folder}/{file.name}") for file in files)
+
+
+def speaks_of_whole(path: Path) -> bool:
+    """Whether the manifest of a series names the files of the whole."""
+    try:
+        files = load_manifest(path).trace.files
+    except RunFolderError:
+        return False
+    return any(file.name.startswith(f"{WHOLE}/") for file in files)
+
+
+def _write_messages(folder: RunFolder, pieces: list[Path]) -> None:
+    """What the dictionaries of the pieces say of each message first."""
+    tables = [read_table(path) for piece in pieces if (path := piece / DICTIONARIES / "messages.parquet").exists()]
+    columns = [np.concatenate([_codes(table[name]) for table in tables] or [_codes([])]) for name in _OF_MESSAGES]
+    _, first = np.unique(columns[0], return_index=True)
+    message, topic, publisher, size, published_us = (column[first] for column in columns)
+    folder.write_messages(message, topic, publisher, size, published_us)
+
+
+def _codes(values: Sequence[int | None]) -> NDArray[np.int64]:
+    return np.array([NONE if value is None else value for value in values], dtype=np.int64)

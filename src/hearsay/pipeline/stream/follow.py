@@ -4,7 +4,8 @@ Rules:
 
 * The follower reads the trace and writes two folders: `metrics`, always whole, and `metrics-stream`, which is its
   own memory and can be removed at any time: it is made again from the trace.
-* A live node writes a series of run folders, which are followed as the one run they are.
+* A live node writes a series of run folders, which are followed as the one run they are. Once it has sealed and
+  rewritten them as a whole, the whole is followed, anew.
 * Nothing is created before a `trace` folder is there, so a follower may wait for a run that has not begun.
 * A manifest ends the run. It is looked for before the files are, so that none can appear in between; then the folder
   is verified as a batch analysis would, and the tables are those of a batch analysis.
@@ -29,6 +30,7 @@ from hearsay.pipeline.stream.new_files import take_new_files
 from hearsay.pipeline.stream.partials import PartialStore
 from hearsay.trace.errors import RunFolderError
 from hearsay.trace.manifest import MANIFEST
+from hearsay.trace.run_series import WHOLE, speaks_of_whole
 from hearsay.trace.schema import CLASSES, TRACE_FOLDER, class_folder
 from hearsay.trace.verify import verify
 
@@ -56,21 +58,22 @@ class Follower:
 
     def tick(self) -> RunFacts | None:
         """Take what is new and refresh the tables; the facts of the run once it is over and its tables are final."""
-        sealed = (self._path / MANIFEST).exists()
-        if sealed:
+        seal = _seal(self._path)
+        if seal is not None:
             load_runs([self._path])  # a manifest that cannot be used is said to be so before anything else is done
         if not _roots(self._path):
             return None
         ledger = self._take_new()
-        if sealed:
-            facts = self._sealed_facts(ledger)
+        facts: RunFacts | None = None
+        if seal is not None:
+            facts = self._sealed_facts(ledger, seal)
         elif ledger.files:
             facts = live_facts(self._path, ledger, self._window_us)
-        else:
+        if facts is None:
             return None
         if facts != self._shown:
             self._refresh(facts, ledger)
-        return facts if sealed else None
+        return facts if seal is not None else None
 
     def _take_new(self) -> Ledger:
         just_started = self._ledger is None
@@ -78,14 +81,13 @@ class Follower:
         if not just_started and _names_in(self._path) <= {notes.name for notes in ledger.files}:
             return ledger
         before = len(ledger.files)
-
-        in_series = not (self._path / TRACE_FOLDER).is_dir()
+        pattern = _pattern(self._path)
 
         def take(number: int, paths: list[str]) -> None:
-            names = [name for path in paths if (name := name_of(path, in_series)) is not None]
+            names = [name for path in paths if (name := name_of(path, bool(pattern))) is not None]
             ledger.take(number, self._path, names, window_of(self._path, self._window_us))
 
-        where = f"{literal(self._path)}/{SERIES_PATTERN if in_series else ''}{TRACE_FOLDER}"
+        where = f"{literal(self._path)}/{pattern}{TRACE_FOLDER}"
         take_new_files(self._spark, where, self._memory / "checkpoint", take)
         if len(ledger.files) > before:
             self._say(f"{len(ledger.files) - before} new files, {len(ledger.files)} in all")
@@ -117,9 +119,15 @@ class Follower:
                 raise LedgerBroken(f"{self._path / notes.name} is gone, this is another run") from None
             if (stat.st_size, stat.st_mtime_ns) != (notes.bytes, notes.modified_ns):
                 raise LedgerBroken(f"{self._path / notes.name} has changed, this is another run")
+        if not {notes.name for notes in ledger.files} <= _names_in(self._path):
+            raise LedgerBroken(f"{self._path} was a series and has become a whole")
 
-    def _sealed_facts(self, ledger: Ledger) -> RunFacts:
+    def _sealed_facts(self, ledger: Ledger, seal: bytes) -> RunFacts | None:
+        """The facts of a run whose manifest is there; none if another one took its place meanwhile, as happens when a
+        series becomes a whole."""
         problems = verify(self._path)
+        if _seal(self._path) != seal:
+            return None
         if problems:
             raise RunFolderError(
                 f"{self._path}: {problems[0]}" + (f" (and {len(problems) - 1} more)" * (len(problems) > 1))
@@ -143,11 +151,23 @@ class Follower:
         )
 
 
-def _roots(path: Path) -> list[Path]:
-    """The run folders to look into: this one, or the numbered ones of a live node's series."""
+def _seal(path: Path) -> bytes | None:
+    """The manifest as it is now."""
+    manifest = path / MANIFEST
+    return manifest.read_bytes() if manifest.exists() else None
+
+
+def _pattern(path: Path) -> str:
+    """Where the run folders are: here, or the numbered ones of a live node's series, or these made a whole."""
     if (path / TRACE_FOLDER).is_dir():
-        return [path]
-    return [folder for folder in path.glob(SERIES_PATTERN) if (folder / TRACE_FOLDER).is_dir()]
+        return ""
+    return f"{WHOLE}/" if speaks_of_whole(path) else SERIES_PATTERN
+
+
+def _roots(path: Path) -> list[Path]:
+    pattern = _pattern(path)
+    folders = path.glob(pattern) if pattern else [path]
+    return [folder for folder in folders if (folder / TRACE_FOLDER).is_dir()]
 
 
 def _names_in(path: Path) -> set[str]:

@@ -1,0 +1,169 @@
+"""Our node on a py-libp2p host (the extra `libp2p`): its transports, and the ways to find peers that it adds.
+
+Nodes run as processes in the environment of the Python peer, where py-libp2p is installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from contextlib import AsyncExitStack
+
+import pytest
+from foreign_peers import Missing, PeerProcess, command_of
+
+from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.peer_id import peer_id_of, to_text
+from hearsay.node.config import NodeConfig
+from hearsay.node.node import Node
+
+MEBIBYTE = 1 << 20
+QUIC = "/ip4/127.0.0.1/udp/0/quic-v1"
+TRANSPORTS = {"tcp": "/ip4/127.0.0.1/tcp/0", "websocket": "/ip4/127.0.0.1/tcp/0/ws", "quic": QUIC}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _built():
+    try:
+        command_of("ours-on-py")
+    except Missing as missing:
+        pytest.skip(f"NOT TESTED: {missing}")
+
+
+def run(work):
+    async def bounded():
+        async with asyncio.timeout(60), AsyncExitStack() as stack:
+            await work(stack)
+
+    asyncio.run(bounded())
+
+
+async def started(stack, *flags, kind="ours-on-py"):
+    return await stack.enter_async_context(PeerProcess(kind, "--topics", "news", *flags))
+
+
+async def found_each_other(one, two):
+    """Both know the other as subscribed, and a message goes each way."""
+    await one.until(lambda: one.topics.get("news") == 1)
+    await two.until(lambda: two.topics.get("news") == 1)
+    for sender, receiver in ((one, two), (two, one)):
+        await sender.until(lambda sender=sender: sender.mesh.get("news") == 1)
+        sender.order("say news žluťoučký kůň 🐎")
+        await receiver.until(lambda receiver=receiver: len(receiver.messages) == 1)
+        assert receiver.messages[0]["sha256"] == hashlib.sha256("žluťoučký kůň 🐎".encode()).hexdigest()
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_two_nodes_talk_over(transport):
+    async def work(stack):
+        one = await started(stack, "--listen", TRANSPORTS[transport])
+        assert TRANSPORTS[transport].rpartition("/0")[0] in one.address
+        two = await started(stack, "--listen", TRANSPORTS[transport], "--connect", one.address)
+        await found_each_other(one, two)
+
+    run(work)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_large_messages_and_many_small_ones_over(transport):
+    async def work(stack):
+        one = await started(stack, "--listen", TRANSPORTS[transport])
+        two = await started(stack, "--listen", TRANSPORTS[transport], "--connect", one.address)
+        await one.until(lambda: one.mesh.get("news") == 1)
+        await two.until(lambda: two.mesh.get("news") == 1)
+        for sender, receiver in ((one, two), (two, one)):
+            sender.order(f"publish news {MEBIBYTE} 3")
+            sender.order("publish news 100 200")
+            await receiver.until(lambda receiver=receiver: len(receiver.messages) == 203)
+            assert Counter(message["size"] for message in receiver.messages) == {MEBIBYTE: 3, 100: 200}
+            assert len({message["sha256"] for message in receiver.messages}) == 203
+
+    run(work)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_who_answers_under_another_name_is_refused_over(transport):
+    async def work(stack):
+        one = await started(stack, "--listen", TRANSPORTS[transport])
+        two = await started(stack, "--listen", TRANSPORTS[transport])
+        somebody = to_text(peer_id_of(PrivateKey.generate().public))
+        two.order(f"connect {one.address.rpartition('/')[0]}/{somebody}")
+        await two.until(lambda: len(two.refusals) == 1)
+        assert somebody in two.refusals[0]
+        two.order(f"connect {one.address}")
+        await found_each_other(one, two)
+
+    run(work)
+
+
+@pytest.mark.parametrize("we_dial", [True, False], ids=["own_dials", "py_dials"])
+def test_both_hosts_talk_to_each_other(we_dial):
+    """A node on our own host and one on py-libp2p's, over TCP; nothing is left when one says goodbye."""
+
+    async def work(stack):
+        async with Node(NodeConfig()) as node:
+            topic = await node.join("news")
+            peer = await started(stack, *(() if we_dial else ("--connect", node.addresses[0])))
+            if we_dial:
+                await node.connect(peer.address)
+            await peer.until(lambda: peer.mesh.get("news") == 1)
+            while not node.mesh("news"):
+                await asyncio.sleep(0.01)
+            await topic.publish(b"x" * 900_000)
+            await peer.until(lambda: len(peer.messages) == 1)
+            peer.order("say news back")
+            while (message := await topic.next()).received_from is None:
+                pass
+            assert message.data == b"back"
+            await node.leave("news")
+            await peer.until(lambda: peer.topics.get("news") == 0)
+
+    run(work)
+
+
+def test_two_nodes_find_each_other_in_the_dht_through_a_third_that_runs_nothing_else():
+    async def work(stack):
+        third = await stack.enter_async_context(PeerProcess("py-point", "--as-a", "dht"))
+        flags = ("--dht", "--bootstrap", third.address)
+        one, two = await started(stack, *flags), await started(stack, *flags)
+        await found_each_other(one, two)
+
+    run(work)
+
+
+def test_nodes_that_know_only_each_other_s_neighbour_are_a_dht_of_their_own():
+    """Three nodes; the second and third know the first only, over QUIC, and find each other."""
+
+    async def work(stack):
+        first = await started(stack, "--dht", "--listen", QUIC)
+        flags = ("--dht", "--listen", QUIC, "--bootstrap", first.address)
+        others = [await started(stack, *flags) for _ in range(2)]
+        for node in (first, *others):
+            await node.until(lambda node=node: node.topics.get("news") == 2)
+
+    run(work)
+
+
+@pytest.mark.parametrize("host", ["ours-on-py", "ours"])
+def test_two_nodes_find_each_other_at_py_libp2p_s_rendezvous_point(host):
+    """py-libp2p's point takes the protocol's older, unsigned form only, from our own host as from its own."""
+
+    async def work(stack):
+        point = await stack.enter_async_context(PeerProcess("py-point", "--as-a", "rendezvous"))
+        flags = ("--rendezvous", point.address)
+        one, two = await started(stack, *flags, kind=host), await started(stack, *flags, kind=host)
+        await found_each_other(one, two)
+
+    run(work)
+
+
+def test_two_nodes_on_py_libp2p_find_each_other_at_our_rendezvous_point():
+    async def work(stack):
+        async with Node(NodeConfig(rendezvous_point=True)) as point:
+            flags = ("--rendezvous", point.addresses[0])
+            one, two = await started(stack, *flags), await started(stack, *flags)
+            await found_each_other(one, two)
+            assert point.topic_peers("news") == 2
+
+    run(work)

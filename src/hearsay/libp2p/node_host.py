@@ -1,0 +1,72 @@
+"""The seam between a node and the host it runs on: what the node, identify, ping and rendezvous ask of a host.
+
+`hearsay.libp2p.host.Host` is our own; `hearsay.py_libp2p.host.PyLibp2pHost` is py-libp2p's. Streams are the same on
+both (`hearsay.libp2p.stream`); what carries them is the host's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.stream import Stream
+
+
+class NodeHost(Protocol):
+    identity: PrivateKey
+    peer: PeerId
+    on_peer_up: list[Callable[[PeerId], None]]
+    """Called when the first connection to a peer is there."""
+    on_peer_down: list[Callable[[PeerId], None]]
+    """Called when the last one is gone; the peer's streams have ended before."""
+
+    @property
+    def connections(self) -> Collection[PeerId]:
+        """Who is connected."""
+        ...
+
+    @property
+    def addresses(self) -> tuple[Multiaddr, ...]:
+        """Where others reach this host, with its peer id."""
+        ...
+
+    @property
+    def protocols(self) -> Collection[str]:
+        """What peers may open streams for."""
+        ...
+
+    def handle(self, protocol: str, handler: Callable[[Stream], None]) -> None:
+        """Call `handler` with each stream that a peer opens for `protocol`."""
+        ...
+
+    async def listen(self, address: Multiaddr) -> tuple[Multiaddr, ...]:
+        """Accept connections; all addresses then. `OSError` or `ValueError` says why that cannot be."""
+        ...
+
+    def can_dial(self, address: Multiaddr) -> bool:
+        """Whether addresses of this kind can be dialled at all."""
+        ...
+
+    async def dial(self, address: Multiaddr) -> PeerId:
+        """Connect to a peer; `DialError` when it cannot be reached or is another than it should be."""
+        ...
+
+    async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
+        """A stream to a connected peer for the first of `protocols` it speaks.
+
+        `MultistreamError` when it speaks none, `StreamClosed` when it is not there.
+        """
+        ...
+
+    def remote_address(self, peer: PeerId) -> Multiaddr | None:
+        """Where a connected peer's packets come from."""
+        ...
+
+    def disconnect(self, peer: PeerId) -> None: ...
+
+    async def close(self) -> None:
+        """Stop listening, end all connections and wait until they are gone."""
+        ...

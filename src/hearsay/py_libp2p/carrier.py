@@ -1,0 +1,128 @@
+"""One stream of py-libp2p under one of our streams: a trio task reads, another one writes.
+
+What our side has not read is bounded by `WINDOW`: then py-libp2p's own window stays shut and slows the peer down.
+What our side wrote waits here until py-libp2p took it; writers see that in `unsent`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.stream import Stream
+from hearsay.py_libp2p.library import library
+
+WINDOW = 256 * 1024
+_READ_BYTES = _WRITE_BYTES = 64 * 1024
+
+
+class StreamCarrier:
+    congested = False
+
+    def __init__(self, number: int, under: Any, gone: Callable[[StreamCarrier], None]) -> None:
+        self._trio = library("trio")
+        self._under = under
+        self._gone = gone
+        self._loop = asyncio.get_running_loop()
+        self._unread = 0
+        self._unsent = bytearray()
+        self._finished = self._ended = False
+        self._taken = self._trio.Event()
+        self._written = self._trio.Event()
+        self._scope = self._trio.CancelScope()
+        self._waiting: list[Callable[[], None]] = []
+        self.peer: PeerId = under.muxed_conn.peer_id.to_bytes()
+        self.stream = Stream(self, number)
+        self.stream.protocol = str(under.get_protocol())
+
+    async def run(self) -> None:
+        """Carry bytes both ways until both have ended or the stream is reset (trio)."""
+        orderly = False
+        with self._scope, suppress(Exception):  # py-libp2p has many: reset by the peer, connection gone, timed out
+            async with self._trio.open_nursery() as nursery:
+                nursery.start_soon(self._read)
+                nursery.start_soon(self._write)
+            orderly = True
+        self._loop.call_soon(self._over, orderly)
+        with suppress(Exception), self._trio.move_on_after(1, shield=True):
+            await (self._under.close() if orderly else self._under.reset())
+
+    def send(self, number: int, data: bytes) -> None:
+        if not self._finished and not self.stream.was_reset:
+            self._unsent += data
+            self._written.set()
+
+    def unsent(self, number: int) -> int:
+        return len(self._unsent)
+
+    def read(self, number: int, count: int) -> None:
+        self._unread -= count
+        self._taken.set()
+
+    def finish(self, number: int) -> None:
+        self._finished = True
+        self._written.set()
+
+    def reset(self, number: int) -> None:
+        self._scope.cancel()
+        self._unsent.clear()
+        self._loop.call_soon(self._call_writers)
+
+    def call_when_writable(self, stream: Stream, callback: Callable[[], None]) -> None:
+        self._waiting.append(callback)
+        if stream.writable or stream.was_reset:
+            self._loop.call_soon(self._call_writers)
+
+    def end(self) -> None:
+        """The connection is gone."""
+        self._scope.cancel()
+        self._over(False)
+
+    async def _read(self) -> None:
+        ends = library("libp2p.network.stream.exceptions").StreamEOF
+        while True:
+            while self._unread >= WINDOW:
+                self._taken = self._trio.Event()
+                await self._taken.wait()
+            try:
+                data = await self._under.read(_READ_BYTES)
+            except ends:
+                data = b""
+            if not data:
+                self._loop.call_soon(self.stream.on_end)
+                return
+            self._unread += len(data)
+            self._loop.call_soon(self.stream.on_data, data)
+
+    async def _write(self) -> None:
+        while True:
+            while self._unsent:
+                piece = bytes(self._unsent[:_WRITE_BYTES])
+                await self._under.write(piece)
+                del self._unsent[: len(piece)]
+            self._loop.call_soon(self._call_writers)
+            if self._finished:
+                await self._under.close_write()
+                return
+            self._written = self._trio.Event()
+            await self._written.wait()
+
+    def _over(self, orderly: bool) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        if not orderly:
+            self.stream.on_reset()
+        self._unsent.clear()
+        self._call_writers()
+        self._gone(self)
+
+    def _call_writers(self) -> None:
+        if self._unsent and not self.stream.was_reset:
+            return
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()

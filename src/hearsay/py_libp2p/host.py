@@ -1,0 +1,297 @@
+"""A py-libp2p host behind the seam of `hearsay.libp2p.node_host`: TCP, QUIC and WebSocket.
+
+Noise is the only way to secure TCP and WebSocket here; QUIC brings TLS 1.3 with libp2p's certificates. py-libp2p's
+other offers, plaintext among them, are left out. Identify is answered by our own code on both kinds of host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from itertools import count
+from typing import Any
+
+from hearsay.libp2p.errors import DialError, EncodingError, MultistreamError
+from hearsay.libp2p.interfaces import concrete_addresses
+from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.peer_id import PeerId, peer_id_of, to_text
+from hearsay.libp2p.stream import Stream, StreamClosed
+from hearsay.py_libp2p.carrier import StreamCarrier
+from hearsay.py_libp2p.guest import Guest
+from hearsay.py_libp2p.library import library
+
+DIAL_SECONDS = 15.0
+_KINDS = (("tcp",), ("tcp", "ws"), ("udp", "quic-v1"))
+"""What follows the machine's name in addresses that can be dialled and listened at."""
+_EXAMPLES = ("/ip4/0.0.0.0/tcp/1", "/ip4/0.0.0.0/tcp/2/ws", "/ip4/0.0.0.0/udp/3/quic-v1")
+"""py-libp2p chooses its transports by what it is told to listen at; these name one of each and are never used."""
+
+
+class PyLibp2pHost:
+    """Starts when it first listens or dials; `close` it then."""
+
+    def __init__(self, identity: PrivateKey | None = None) -> None:
+        library("libp2p")  # rather here than when it starts
+        self.identity = identity or PrivateKey.generate()
+        self.peer = peer_id_of(self.identity.public)
+        self.on_peer_up: list[Callable[[PeerId], None]] = []
+        self.on_peer_down: list[Callable[[PeerId], None]] = []
+        self._handlers: dict[str, Callable[[Stream], None]] = {}
+        self._connections: dict[PeerId, list[Any]] = {}
+        self._carriers: dict[PeerId, set[StreamCarrier]] = {}
+        self._numbers = count()
+        self._starting: asyncio.Future[None] | None = None
+        self._guest: Guest | None = None
+        self._serving: asyncio.Future[None] | None = None
+        self._under: Any = None
+        self._closed = False
+
+    @property
+    def connections(self) -> Collection[PeerId]:
+        return self._connections.keys()
+
+    @property
+    def protocols(self) -> Collection[str]:
+        if self._under is None:
+            return self._handlers.keys()
+        return [str(name) for name in self._under.get_mux().get_protocols() if name]
+
+    @property
+    def addresses(self) -> tuple[Multiaddr, ...]:
+        if self._under is None:
+            return ()
+        listening = [Multiaddr.decode(address.to_bytes()) for address in self._under.get_transport_addrs()]
+        return tuple(concrete.with_peer(self.peer) for address in listening for concrete in _concrete(address))
+
+    def handle(self, protocol: str, handler: Callable[[Stream], None]) -> None:
+        self._handlers[protocol] = handler
+        if self._under is not None:
+            self._offer(protocol)
+
+    async def listen(self, address: Multiaddr) -> tuple[Multiaddr, ...]:
+        if not self.can_dial(address):
+            raise ValueError(f"{address}: this host listens on TCP, WebSocket and QUIC, such as {_EXAMPLES[2]}")
+        guest = await self._started()
+        network = self._under.get_network()
+        if not await guest.call(network.listen, _theirs(address)):
+            raise OSError(f"cannot listen at {address}")
+        return self.addresses
+
+    @staticmethod
+    def can_dial(address: Multiaddr) -> bool:
+        return tuple(name for name, _ in address.parts[1:] if name != "p2p") in _KINDS
+
+    async def dial(self, address: Multiaddr) -> PeerId:
+        expected = address.peer
+        if not self.can_dial(address):
+            raise DialError(f"{address}: this host dials TCP, WebSocket and QUIC, such as {_EXAMPLES[2]}")
+        if expected is None:
+            raise DialError(f"{address}: py-libp2p dials peers by name: the address must end with /p2p/…")
+        if expected == self.peer:
+            raise DialError(f"{address}: that is this host itself")
+        if self._closed:
+            raise DialError("this host is closed")
+        guest = await self._started()
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                await guest.call(self._connect, expected, address)
+        except TimeoutError:
+            raise DialError(f"{address}: no answer within {DIAL_SECONDS:g} s") from None
+        except Exception as error:  # py-libp2p's own, and those of trio, sockets and certificates
+            raise DialError(f"{address}: {_reason(error)}") from None
+        if expected not in self._connections:
+            raise DialError(f"{address}: the connection was closed at once")
+        return expected
+
+    async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
+        guest = self._guest
+        if guest is None or peer not in self._connections:
+            raise StreamClosed(f"{to_text(peer)} is not connected")
+        try:
+            under = await guest.call(self._under.new_stream, _their_id(peer), list(protocols))
+        except Exception as error:
+            reason = _reason(error)
+            if "not supported" in reason:
+                raise MultistreamError(reason) from None
+            raise StreamClosed(reason) from None
+        carrier = StreamCarrier(next(self._numbers), under, self._forget)
+        self._carriers.setdefault(peer, set()).add(carrier)
+        guest.call(carrier.run)
+        if peer not in self._connections:
+            carrier.end()
+            raise StreamClosed(f"{to_text(peer)} is gone")
+        return carrier.stream
+
+    def remote_address(self, peer: PeerId) -> Multiaddr | None:
+        for connection in self._connections.get(peer, ()):
+            for address in connection.get_transport_addresses():
+                try:
+                    return _without_peer(Multiaddr.decode(address.to_bytes()))
+                except EncodingError:
+                    continue
+        return None
+
+    def disconnect(self, peer: PeerId) -> None:
+        if self._guest is not None and peer in self._connections:
+            self._guest.call(self._under.disconnect, _their_id(peer))
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+        guest, self._guest = self._guest, None
+        if guest is None or self._serving is None:
+            return
+        for peer in list(self._connections):
+            self._gone(peer)
+        self._serving.cancel()
+        await guest.leave()
+
+    async def run_beside(self, work: Callable[[Any], Awaitable[None]]) -> asyncio.Future[None]:
+        """Start trio work with py-libp2p's host, such as a service of it; cancel it before the host is closed."""
+        guest = await self._started()
+        return guest.call(work, self._under)
+
+    async def call(self, work: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
+        """Let trio do something and wait for it."""
+        guest = await self._started()
+        return await guest.call(work, *arguments)
+
+    async def _started(self) -> Guest:
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self._start())
+        await asyncio.shield(self._starting)
+        if self._guest is None:
+            raise OSError("this host is closed")
+        return self._guest
+
+    async def _start(self) -> None:
+        guest = self._guest = await Guest.join()
+        libp2p, noise = library("libp2p"), library("libp2p.security.noise.transport")
+        keys = library("libp2p.crypto.ed25519").create_new_key_pair(self.identity.seed)
+        noise_key = library("libp2p.crypto.x25519").create_new_key_pair().private_key
+        self._under = libp2p.new_host(
+            key_pair=keys,
+            sec_opt={noise.PROTOCOL_ID: noise.Transport(libp2p_keypair=keys, noise_privkey=noise_key)},
+            muxer_preference="YAMUX",
+            listen_addrs=[_theirs(Multiaddr.parse(address)) for address in _EXAMPLES],
+        )
+        self._under.get_network().register_notifee(_Notifee(self._up, self._down))
+        for protocol in self._handlers:
+            self._offer(protocol)
+        running: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._serving = guest.call(self._serve, running)
+        await asyncio.wait([running, self._serving], return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            self._serving.result()
+
+    async def _serve(self, running: asyncio.Future[None]) -> None:
+        async with self._under.run(listen_addrs=[]):
+            running.set_result(None)
+            try:
+                await library("trio").sleep_forever()
+            finally:
+                with library("trio").move_on_after(2, shield=True):
+                    await self._under.close()
+
+    async def _connect(self, peer: PeerId, address: Multiaddr) -> None:
+        """Dial this address and no other that py-libp2p may remember."""
+        theirs = _their_id(peer)
+        if peer not in self._connections:
+            network = self._under.get_network()
+            network.unblock_peer(theirs)  # it refuses for a minute whoever could not be reached; we have our own wait
+            self._under.get_peerstore().clear_addrs(theirs)
+        info = library("libp2p.peer.peerinfo").PeerInfo(theirs, [_theirs(_without_peer(address))])
+        await self._under.connect(info)
+
+    def _offer(self, protocol: str) -> None:
+        async def handler(under: Any) -> None:
+            peer = under.muxed_conn.peer_id.to_bytes()
+            if peer not in self._connections:
+                await under.reset()
+                return
+            carrier = StreamCarrier(next(self._numbers), under, self._forget)
+            self._carriers.setdefault(peer, set()).add(carrier)
+            asyncio.get_running_loop().call_soon(self._handlers[protocol], carrier.stream)
+            await carrier.run()
+
+        self._under.set_stream_handler(protocol, handler)
+
+    def _up(self, connection: Any) -> None:
+        peer = connection.muxed_conn.peer_id.to_bytes()
+        known = self._connections.setdefault(peer, [])
+        known.append(connection)
+        if len(known) == 1 and not self._closed:
+            for callback in self.on_peer_up:
+                asyncio.get_running_loop().call_soon(callback, peer)
+
+    def _down(self, connection: Any) -> None:
+        peer = connection.muxed_conn.peer_id.to_bytes()
+        known = self._connections.get(peer, [])
+        if connection in known:
+            known.remove(connection)
+            if not known:
+                self._gone(peer)
+
+    def _gone(self, peer: PeerId) -> None:
+        del self._connections[peer]
+        for carrier in self._carriers.pop(peer, set()):
+            carrier.end()
+        for callback in self.on_peer_down:
+            asyncio.get_running_loop().call_soon(callback, peer)
+
+    def _forget(self, carrier: StreamCarrier) -> None:
+        self._carriers.get(carrier.peer, set()).discard(carrier)
+
+
+class _Notifee:
+    """py-libp2p's way to tell of connections."""
+
+    def __init__(self, up: Callable[[Any], None], down: Callable[[Any], None]) -> None:
+        self._up = up
+        self._down = down
+
+    async def connected(self, network: Any, connection: Any) -> None:
+        self._up(connection)
+
+    async def disconnected(self, network: Any, connection: Any) -> None:
+        self._down(connection)
+
+    async def opened_stream(self, network: Any, stream: Any) -> None: ...
+
+    async def closed_stream(self, network: Any, stream: Any) -> None: ...
+
+    async def listen(self, network: Any, address: Any) -> None: ...
+
+    async def listen_close(self, network: Any, address: Any) -> None: ...
+
+
+def _their_id(peer: PeerId) -> Any:
+    return library("libp2p.peer.id").ID(peer)
+
+
+def _theirs(address: Multiaddr) -> Any:
+    return library("multiaddr").Multiaddr(str(address))
+
+
+def _without_peer(address: Multiaddr) -> Multiaddr:
+    return Multiaddr(address.parts[:-1]) if address.peer is not None else address
+
+
+def _concrete(address: Multiaddr) -> list[Multiaddr]:
+    """An address that listens everywhere, as one for each interface."""
+    (_, host), (_, port) = address.parts[:2]
+    return [
+        Multiaddr((("ip6" if ":" in found else "ip4", found), *address.parts[1:]))
+        for found, _ in concrete_addresses(host, int(port))
+    ]
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost of py-libp2p's wrapped errors says what happened."""
+    inner: BaseException | None = getattr(error, "exceptions", (error.__cause__,))[0]
+    if inner is not None:
+        return _reason(inner)
+    line, _, _ = str(error).partition("\n")
+    return line.removeprefix("Error 1: ") or type(error).__name__

@@ -1,0 +1,114 @@
+"""Finding a topic's peers in the DHT: provide a key made of the topic's name, ask who else does, dial them.
+
+The key is go-libp2p-pubsub's: a multihash (SHA-256) of `floodsub:` and the topic. The DHT is py-libp2p's, in server
+mode, so that nodes with nobody else around are a DHT to each other. It knows whom the node is connected to and is
+asked whenever a topic is joined or a peer comes, then after 1, 2, 4 … `interval_s` seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from hashlib import sha256
+from logging import getLogger
+from random import random
+from typing import Any
+
+from hearsay.libp2p.errors import EncodingError
+from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.peer_id import PeerId
+from hearsay.py_libp2p.host import PyLibp2pHost
+from hearsay.py_libp2p.library import library
+
+INTERVAL_S = 30.0
+FIRST_INTERVAL_S = 1.0
+MAX_PROVIDERS = 20
+_log = getLogger(__name__)
+
+
+def key_of(topic: str) -> bytes:
+    return bytes((0x12, 0x20)) + sha256(b"floodsub:" + topic.encode()).digest()
+
+
+class ProviderSearch:
+    def __init__(
+        self,
+        host: PyLibp2pHost,
+        *,
+        topics: Callable[[], Iterable[str]],
+        found: Callable[[PeerId, tuple[Multiaddr, ...]], None],
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        self._host = host
+        self._topics = topics
+        self._found = found
+        self._interval_s = interval_s
+        self._news = asyncio.Event()
+        self._dht: Any = None
+        self._task = asyncio.ensure_future(self._search())
+        host.on_peer_up.append(lambda _: self._news.set())
+
+    def topic_joined(self) -> None:
+        """Do not wait for the next round."""
+        self._news.set()
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _search(self) -> None:
+        kademlia = library("libp2p.kad_dht.kad_dht")
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def serve(under: Any) -> None:
+            self._dht = kademlia.KadDHT(under, kademlia.DHTMode.SERVER)
+            async with library("libp2p.tools.anyio_service").background_trio_service(self._dht):
+                ready.set_result(None)
+                await library("trio").sleep_forever()
+
+        service = await self._host.run_beside(serve)
+        try:
+            await asyncio.wait([ready, service], return_when=asyncio.FIRST_COMPLETED)
+            wait_s = FIRST_INTERVAL_S
+            while not service.done():
+                self._news.clear()
+                try:
+                    await self._host.call(self._round, list(self._topics()))
+                except Exception as error:  # whatever py-libp2p's lookups may raise: the next round is another try
+                    _log.info("a search in the DHT failed: %s", error)
+                try:
+                    async with asyncio.timeout(wait_s * (1 + random() / 2)):
+                        await self._news.wait()
+                    wait_s = FIRST_INTERVAL_S
+                except TimeoutError:
+                    wait_s = min(2 * wait_s, self._interval_s)
+        finally:
+            service.cancel()
+            await asyncio.gather(service, return_exceptions=True)
+
+    async def _round(self, topics: list[str]) -> None:
+        """Provide and ask once, in trio."""
+        for peer in list(self._host.connections):
+            await self._dht.add_peer(library("libp2p.peer.id").ID(peer))
+        store = self._dht.provider_store
+        for key in map(key_of, topics):
+            await store.provide(key)
+            # py-libp2p answers from its own store if that holds anybody, and now it holds ourselves.
+            own = store.providers.pop(key, {})
+            try:
+                providers = await store.find_providers(key, MAX_PROVIDERS)
+            finally:
+                store.providers[key] = {**own, **store.providers.get(key, {})}
+            for provider in providers:
+                peer = provider.peer_id.to_bytes()
+                if peer != self._host.peer:
+                    asyncio.get_running_loop().call_soon(self._found, peer, _addresses(provider))
+
+
+def _addresses(provider: Any) -> tuple[Multiaddr, ...]:
+    addresses: list[Multiaddr] = []
+    for address in provider.addrs:
+        with suppress(EncodingError):
+            addresses.append(Multiaddr.decode(address.to_bytes()))
+    return tuple(addresses)

@@ -1,0 +1,304 @@
+"""One function per parser: it takes any bytes and fails only where the parser breaks its word.
+
+The word of a parser is in its module: a value or its own error, nothing else. Where a value can be written again, the
+target also checks that reading it back gives the same value. `test_corpus.py` feeds them the kept corpus,
+`run_fuzzers.py` lets atheris look for more.
+"""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from hearsay.core.rpc import EPISUB
+from hearsay.ingest.errors import BadSource
+from hearsay.ingest.hermes import decode_hermes
+from hearsay.ingest.identifiers import Identifiers
+from hearsay.ingest.json_events import protobuf_of_lines
+from hearsay.ingest.parts import PartWriter
+from hearsay.ingest.protobuf import decode_pieces
+from hearsay.ingest.sources import Unit, recognise
+from hearsay.ingest.units import decode_unit
+from hearsay.libp2p import protobuf, varint
+from hearsay.libp2p.errors import EncodingError, FrameError, MultistreamError, NoiseError, YamuxError
+from hearsay.libp2p.frames import FrameReader
+from hearsay.libp2p.identify import decode_identity, encode_identity
+from hearsay.libp2p.keys import PrivateKey, PublicKey
+from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.multistream import Dialer, Listener
+from hearsay.libp2p.noise import Channel, Handshake
+from hearsay.libp2p.noise_xx import XX
+from hearsay.libp2p.peer_id import check_peer_id, from_text, peer_id_of, to_text
+from hearsay.libp2p.peer_record import open_record
+from hearsay.libp2p.rendezvous import (
+    Registry,
+    decode_message,
+    encode_message,
+    open_registration,
+    unsigned_record,
+)
+from hearsay.libp2p.yamux import Yamux
+from hearsay.node.local_network import from_text_record, to_text_record
+from hearsay.wire.decode import decode_rpc
+from hearsay.wire.encode import encode_rpc
+from hearsay.wire.episub_parts import decode_part, encode_part
+from hearsay.wire.limits import RpcLimits, WireError
+from hearsay.wire.message_ids import by_author
+from hearsay.wire.signing import SignaturePolicy, fault_of
+
+Target = Callable[[bytes], None]
+TARGETS: dict[str, Target] = {}
+
+OURS, THEIRS = PrivateKey.from_seed(b"o" * 32), PrivateKey.from_seed(b"t" * 32)
+STATIC = X25519PrivateKey.from_private_bytes(b"s" * 32)
+PEER = peer_id_of(THEIRS.public)
+LIMITS = RpcLimits()
+
+
+def target(function: Target) -> Target:
+    TARGETS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+def pieces_of(data: bytes) -> list[bytes]:
+    """The bytes behind the first, cut into pieces of as many bytes as it says; 0 for one piece."""
+    step = data[0] if data else 0
+    rest = data[1:]
+    return [rest[start : start + step] for start in range(0, len(rest), step)] if step else [rest]
+
+
+@target
+def protobuf_fields(data: bytes) -> None:
+    with suppress(EncodingError):
+        for _, wire_type, start, stop in protobuf.walk(data, 0, len(data)):
+            assert wire_type != protobuf.DELIMITED or 0 <= start <= stop <= len(data)
+    with suppress(EncodingError):
+        value, end = varint.decode(data, 0, len(data))
+        assert value >= 0
+        assert end <= len(data)
+        assert varint.decode(varint.encode(value), 0, 10)[0] == value
+
+
+@target
+def frames(data: bytes) -> None:
+    """However the bytes are cut, the frames are the same."""
+    whole, cut = FrameReader(1000), FrameReader(1000)
+    found = []
+    with suppress(FrameError):
+        found = whole.receive(data[1:])
+    taken = []
+    with suppress(FrameError):
+        for piece in pieces_of(data):
+            taken += cut.receive(piece)
+    assert taken[: len(found)] == found
+
+
+@target
+def multistream(data: bytes) -> None:
+    for negotiation in (Listener({"/a", "/b"}), Dialer(["/a", "/b"])):
+        negotiation.start()
+        with suppress(MultistreamError):
+            for piece in pieces_of(data):
+                negotiation.receive(piece)
+                if negotiation.protocol is not None:
+                    break
+
+
+@target
+def noise_bytes(data: bytes) -> None:
+    for initiator in (True, False):
+        handshake = Handshake(OURS, initiator)
+        handshake.start()
+        with suppress(NoiseError):
+            for piece in pieces_of(data):
+                handshake.receive(piece)
+                if handshake.channel is not None:
+                    break
+
+
+@target
+def noise_payload(data: bytes) -> None:
+    """What a peer that knows Noise may put where its identity belongs."""
+    handshake, peer = Handshake(OURS, True), XX(False, STATIC)
+    peer.read(handshake.start()[2:])
+    message = peer.write(data[:8000])
+    with suppress(NoiseError):
+        handshake.receive(len(message).to_bytes(2, "big") + message)
+        assert handshake.channel is not None
+
+
+@target
+def noise_channel(data: bytes) -> None:
+    one, other = XX(True, X25519PrivateKey.generate()), XX(False, STATIC)
+    for writer, reader in ((one, other), (other, one), (one, other)):
+        reader.read(writer.write(b""))
+    channel = Channel(PEER, *one.split())
+    with suppress(NoiseError):
+        for piece in pieces_of(data):
+            channel.open(piece)
+
+
+@target
+def yamux(data: bytes) -> None:
+    for dialer in (True, False):
+        mux = Yamux(dialer)
+        mux.send(mux.open(), b"question")
+        with suppress(YamuxError):
+            for piece in pieces_of(data):
+                for event in mux.receive(piece):
+                    assert event is not None
+                mux.take()
+
+
+@target
+def identify(data: bytes) -> None:
+    with suppress(EncodingError):
+        identity = decode_identity(data)
+        assert decode_identity(encode_identity(identity)) == identity
+
+
+@target
+def peer_record(data: bytes) -> None:
+    with suppress(EncodingError):
+        open_record(data)
+
+
+@target
+def keys(data: bytes) -> None:
+    with suppress(EncodingError):
+        key = PublicKey.decode(data)
+        key.verify(data[-64:], b"anything")
+        assert check_peer_id(peer_id_of(key)) == peer_id_of(key)
+    with suppress(EncodingError):
+        own = PrivateKey.decode(data)
+        assert PrivateKey.decode(own.encode()).public == own.public
+
+
+@target
+def peer_ids(data: bytes) -> None:
+    with suppress(EncodingError):
+        peer = check_peer_id(data)
+        assert from_text(to_text(peer)) == peer
+    with suppress(EncodingError):
+        check_peer_id(from_text(data.decode("latin-1")))
+
+
+@target
+def multiaddr(data: bytes) -> None:
+    with suppress(EncodingError):
+        address = Multiaddr.decode(data)
+        assert Multiaddr.parse(str(address)) == address
+        assert Multiaddr.decode(address.encode()) == address
+    with suppress(EncodingError):
+        address = Multiaddr.parse(data.decode("utf-8", "replace"))
+        assert Multiaddr.decode(address.encode()) == address
+        _ = address.tcp_endpoint, address.peer
+
+
+@target
+def rpc(data: bytes) -> None:
+    for episub in (False, True):
+        with suppress(WireError):
+            decoded = decode_rpc(data, by_author, LIMITS, episub)
+            again = decode_rpc(encode_rpc(decoded.rpc), by_author, LIMITS, episub)
+            assert again.rpc == decoded.rpc, EPISUB if episub else "gossipsub"
+            assert again.left_out == 0
+            for message in decoded.rpc.messages:
+                for policy in SignaturePolicy:
+                    fault_of(message, policy)
+
+
+@target
+def episub(data: bytes) -> None:
+    with suppress(EncodingError):
+        part = decode_part(data, 0, len(data))
+        if part is not None:
+            encoded = encode_part(part)
+            assert decode_part(encoded, 0, len(encoded)) == part
+
+
+@target
+def rendezvous(data: bytes) -> None:
+    registry = Registry(lambda: 0.0)
+    with suppress(EncodingError):
+        message = decode_message(data)
+        assert decode_message(encode_message(message)) == message
+        answer = registry.answer(PEER, message)
+        if answer is not None:
+            assert decode_message(encode_message(answer)) == answer
+    with suppress(EncodingError):
+        peer, addresses = open_registration(data)
+        assert open_registration(unsigned_record(peer, addresses)) == (peer, addresses)
+
+
+@target
+def mdns(data: bytes) -> None:
+    for peer, addresses in from_text_record(data).items():
+        assert from_text_record(to_text_record(addresses)) in ({peer: addresses}, {})
+
+
+@target
+def trace_go_json(data: bytes) -> None:
+    with suppress(BadSource):
+        decode_pieces(protobuf_of_lines(data.splitlines(keepends=True)), Identifiers(), _rows, False)
+
+
+@target
+def trace_go_pb(data: bytes) -> None:
+    with suppress(BadSource):
+        decode_pieces(pieces_of(data), Identifiers(), _rows, False)
+
+
+@target
+def trace_traced(data: bytes) -> None:
+    """Batches of events; the bytes are what gzip holds, and gzip itself in the second go."""
+    with suppress(BadSource):
+        decode_pieces(pieces_of(data), Identifiers(), _rows, True)
+    for content in (gzip.compress(data, 1, mtime=0), b"\x1f\x8b" + data):
+        _read_file(content)
+
+
+@target
+def trace_file(data: bytes) -> None:
+    """Any file at all: what it is, is told from its bytes."""
+    _read_file(data)
+
+
+@target
+def trace_hermes(data: bytes) -> None:
+    """A Parquet file whose columns the bytes tell: lines `name=value,value…`, numbers where all are digits."""
+    columns: dict[str, list[str | None] | list[int | None]] = {}
+    lines = data.decode("utf-8", "replace").split("\n")[:20]
+    size = max([line.count(",") + 1 for line in lines], default=1)
+    for line in lines:
+        name, _, values = line.partition("=")
+        cells = (values.split(",") * size)[:size]
+        plain: list[str | None] = [None if cell == "-" else cell for cell in cells]
+        if all(cell is None or (cell.isascii() and cell.isdigit() and len(cell) < 19) for cell in plain):
+            columns[name] = [None if cell is None else int(cell) for cell in plain]
+        else:
+            columns[name] = plain
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "family.parquet"
+        pq.write_table(pa.table(columns), path)
+        with suppress(BadSource), PartWriter(Path(folder) / "part") as part:
+            decode_hermes(path, part)
+
+
+def _rows(rows: object) -> None:
+    """Rows go nowhere."""
+
+
+def _read_file(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace"
+        path.write_bytes(content)
+        with suppress(BadSource):
+            decode_unit(Unit(recognise(path)), Path(folder) / "part")

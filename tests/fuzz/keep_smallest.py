@@ -1,0 +1,62 @@
+"""`keep_smallest.py TARGET FOLDER`: of the inputs in a folder keep the few that matter, smallest first.
+
+An input matters if it leads from one line of ours to another as none before did. This is counted with Python's own
+tracing, since libFuzzer's merge cannot start atheris again.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from fuzz_targets import TARGETS, Target
+from kept_corpus import keep, kept
+
+OURS = f"{Path('hearsay')}/"
+MAX_BYTES, MAX_INPUTS = 600, 100
+
+Step = tuple[str, int, int]
+
+
+def steps_of(target: Target, data: bytes) -> set[Step]:
+    """From which line to which, in which file."""
+    steps: set[Step] = set()
+
+    def entered(frame: FrameType, event: str, argument: Any) -> Any:
+        file = frame.f_code.co_filename
+        if OURS not in file:
+            return None
+        before = 0
+
+        def moved(frame: FrameType, event: str, argument: Any) -> Any:
+            nonlocal before
+            steps.add((file, before, frame.f_lineno))
+            before = frame.f_lineno
+            return moved
+
+        return moved
+
+    sys.settrace(entered)
+    try:
+        target(data)
+    finally:
+        sys.settrace(None)
+    return steps
+
+
+def main() -> None:
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    target = TARGETS[name]
+    found = {path.read_bytes() for path in folder.iterdir()}
+    reached: set[Step] = set()
+    chosen: list[bytes] = []
+    for data in sorted({*kept(name), *found}, key=lambda data: (len(data), data)):
+        if len(data) <= MAX_BYTES and not (steps := steps_of(target, data)) <= reached:
+            reached |= steps
+            chosen.append(data)
+    keep(name, chosen[:MAX_INPUTS])
+
+
+main()

@@ -1,0 +1,77 @@
+"""`make fuzz`: atheris looks for inputs on which a parser breaks its word.
+
+    python tests/fuzz/run_fuzzers.py [--seconds N] [--keep] [TARGET …]
+
+Each target runs in a process of its own, one after the other, from the kept corpus and from what earlier runs found
+(`~/.cache/hearsay/fuzz`). The first failure ends it with 1 and says where the input is. With `--keep` the smallest
+inputs that together reach everything reached so far become the kept corpus.
+
+Compiled decoders run uncompiled here, so that atheris sees their branches and a read outside an array is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from fuzz_targets import TARGETS
+from kept_corpus import kept
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hearsay" / "fuzz"
+MAX_BYTES = 4096
+ONE, SMALLEST = (Path(__file__).with_name(name) for name in ("fuzz_one.py", "keep_smallest.py"))
+ENVIRONMENT = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Look for inputs on which a parser breaks its word.")
+    parser.add_argument("--seconds", type=int, default=10, help="for each target [10]")
+    parser.add_argument("--keep", action="store_true", help="renew the kept corpus")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)} [all]")
+    flags = parser.parse_args()
+    unknown = set(flags.targets) - set(TARGETS)
+    if unknown:
+        parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+    for name in flags.targets or TARGETS:
+        if not fuzz(name, flags.seconds):
+            return 1
+        if flags.keep:
+            keep_smallest(name)
+    return 0
+
+
+def fuzz(name: str, seconds: int) -> bool:
+    """Whether the target withstood so many seconds."""
+    folder = CACHE / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for data in kept(name):
+        (folder / hashlib.sha1(data).hexdigest()).write_bytes(data)
+    crashes = CACHE / f"failed-{name}-"
+    done = run(name, f"-max_total_time={seconds}", f"-artifact_prefix={crashes}", str(folder))
+    lines = done.stderr.splitlines()
+    progress = [line for line in lines if line.startswith("#") and "cov:" in line]
+    print(f"{name:16} {progress[-1] if progress else 'nothing done'}", flush=True)
+    if done.returncode:
+        print(done.stdout + "\n".join(lines[-60:]), file=sys.stderr)
+        print(f"\n{name} failed; the input is the file named above", file=sys.stderr)
+    return not done.returncode
+
+
+def keep_smallest(name: str) -> None:
+    """Let the kept corpus be the smallest inputs that reach each line in each of the ways it was reached."""
+    subprocess.run([sys.executable, str(SMALLEST), name, str(CACHE / name)], check=True, env=ENVIRONMENT)
+    shutil.rmtree(CACHE / name)
+
+
+def run(name: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ONE), name, f"-max_len={MAX_BYTES}", "-timeout=20", "-rss_limit_mb=2048", *flags]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", env=ENVIRONMENT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""A host that listens everywhere is known by the addresses of its interfaces."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hearsay.libp2p.host import Host
+from hearsay.libp2p.identification import Identification
+from hearsay.libp2p.interfaces import concrete_addresses
+
+
+def test_an_address_of_its_own_stays_as_it_is():
+    assert list(concrete_addresses("127.0.0.1", 7)) == [("127.0.0.1", 7)]
+    assert list(concrete_addresses("::1", 7)) == [("::1", 7)]
+
+
+def test_everywhere_is_every_interface_with_loopback_last():
+    found = [host for host, port in concrete_addresses("0.0.0.0", 7) if port == 7]
+    assert "0.0.0.0" not in found
+    assert all(":" not in host for host in found)
+    assert found[-1].startswith("127.")
+
+
+def test_identify_of_a_host_that_listens_everywhere_can_be_dialled():
+    async def work():
+        host, asking, third = Host(), Host(), Host()
+        try:
+            for each in (host, asking):
+                await each.listen("/ip4/0.0.0.0/tcp/0")
+            Identification(host, "agent")
+            asked = Identification(asking, "agent")
+            told = asyncio.get_running_loop().create_future()
+            asked.on_identified.append(lambda peer, identity: told.set_result(identity))
+            await asking.dial(host.addresses[-1])
+            addresses = (await told).listen_addresses
+            assert all(address.tcp_endpoint[0] != "0.0.0.0" for address in addresses)
+            assert {address.tcp_endpoint[1] for address in addresses} == {host.addresses[0].tcp_endpoint[1]}
+            assert await third.dial(addresses[-1]) == host.peer
+        finally:
+            for each in (host, asking, third):
+                await each.close()
+
+    asyncio.run(asyncio.wait_for(work(), 20))

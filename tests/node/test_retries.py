@@ -1,0 +1,13 @@
+"""Waits before the next try."""
+
+from __future__ import annotations
+
+from hearsay.node.retries import LAST_RETRY_S, Retries
+
+
+def test_waits_double_up_to_a_minute_with_half_of_it_at_random_and_begin_anew():
+    retries = Retries(1.0)
+    for wanted in (1, 2, 4, 8, 16, 32, LAST_RETRY_S, LAST_RETRY_S):
+        assert wanted <= retries.wait_s() < 1.5 * wanted
+    retries.succeeded()
+    assert 1 <= retries.wait_s() < 1.5

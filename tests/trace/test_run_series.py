@@ -1,0 +1,138 @@
+"""A series of run folders, sealed and made a whole; killed at any of its steps, and continued."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from hearsay.trace.arrow import message_column, open_trace_file, read_table
+from hearsay.trace.manifest import MANIFEST, load_manifest
+from hearsay.trace.reader import read_rows
+from hearsay.trace.run_series import RunSeries, numbered_folders
+from hearsay.trace.schema import NONE, WIDTH, Column, PartKind, TraceEvent
+from hearsay.trace.verify import verify
+from hearsay.trace.writer import TraceWriter
+
+PEERS, TOPICS = ["a", "b"], ["news"]
+
+
+def piece_of(number):
+    """Rows of a few seconds: messages go on from one piece to the next; and one row of each other class."""
+    rows = np.full((13, WIDTH), NONE, dtype=np.int64)
+    rows[:, Column.TIME_US] = 1_000_000 * number + np.arange(13)
+    rows[:, Column.PEER] = 0
+    rows[:10, Column.EVENT] = TraceEvent.DELIVER
+    rows[:10, Column.MESSAGE] = np.arange(10) % 4 + 2 * number
+    rows[10, [Column.EVENT, Column.KIND]] = TraceEvent.SEND_RPC, PartKind.IHAVE
+    rows[11, Column.EVENT] = TraceEvent.GRAFT
+    rows[12, Column.EVENT] = TraceEvent.NODE_UP
+    return rows
+
+
+def write_pieces(path, *numbers):
+    series = RunSeries(path)
+    for number in numbers:
+        folder = series.next_folder()
+        with TraceWriter(folder.path) as writer:
+            writer.add(piece_of(number))
+            written = writer.close()
+        known = [2 * number, 2 * number + 1]
+        folder.write_messages(known, [0, 0], [1, NONE], [10, 20], [number, number])
+        folder.write_manifest(written, seed=None, complete=True)
+    return series
+
+
+def rows_of(path):
+    return sorted(map(tuple, read_rows(path).tolist()))
+
+
+def expected(*numbers):
+    return sorted(tuple(row) for number in numbers for row in piece_of(number).tolist())
+
+
+def test_the_whole_has_every_row_once_and_every_message_in_one_file(tmp_path):
+    write_pieces(tmp_path, 0, 1, 2).seal(PEERS, TOPICS, "agent")
+    assert verify(tmp_path) == []
+    assert rows_of(tmp_path) == expected(0, 1, 2)
+    trace = load_manifest(tmp_path).trace
+    assert trace.spanning_messages == ()
+    assert numbered_folders(tmp_path) == []
+    messages = [file for file in trace.files if file.trace_class == "message"]
+    assert len(messages) == 1
+    column = message_column(open_trace_file(tmp_path / messages[0].name))
+    assert column.tolist() == sorted(column.tolist())
+    assert {file.trace_class for file in trace.files} == {"message", "rpc", "mesh", "node"}
+    known = read_table(tmp_path / "whole" / "dictionary" / "messages.parquet")
+    assert known["message"] == [0, 1, 2, 3, 4, 5]
+    assert known["publisher"] == [1, None] * 3
+
+
+def test_the_hash_is_that_of_the_pieces(tmp_path):
+    write_pieces(tmp_path / "one", 0).seal(PEERS, TOPICS, "agent")
+    write_pieces(tmp_path / "two", 1).seal(PEERS, TOPICS, "agent")
+    write_pieces(tmp_path / "both", 0, 1).seal(PEERS, TOPICS, "agent")
+    one, two, both = (int(load_manifest(tmp_path / name).trace.hash, 16) for name in ("one", "two", "both"))
+    assert both == (one + two) % (1 << 128)
+
+
+def test_a_writer_that_comes_back_goes_on_with_the_whole(tmp_path):
+    write_pieces(tmp_path, 0, 1).seal(PEERS, TOPICS, "agent")
+    write_pieces(tmp_path, 2).seal(PEERS, TOPICS, "agent")
+    write_pieces(tmp_path, 3).seal(PEERS, TOPICS, "agent")
+    assert verify(tmp_path) == []
+    assert rows_of(tmp_path) == expected(0, 1, 2, 3)
+    assert load_manifest(tmp_path).trace.spanning_messages == ()
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import test_run_series as here
+
+CHANGES = ("os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "os.mkdir")
+
+def seal_and_open_again(path, steps):
+    series = here.write_pieces(path, 0, 1)
+    def die(event, arguments):
+        nonlocal steps
+        if event in CHANGES and str(path) in str(arguments[0]):
+            steps -= 1
+            if steps < 0:
+                os._exit(9)
+    sys.addaudithook(die)
+    series.seal(here.PEERS, here.TOPICS, "agent")
+    here.RunSeries(path)
+    os._exit(0)
+
+steps, code = 0, 9
+while code:
+    child = os.fork()
+    if not child:
+        seal_and_open_again(Path(sys.argv[2]) / str(steps), steps)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, 9), code
+    steps += 1
+"""
+
+
+def test_killed_at_any_step_of_the_sealing_nothing_is_lost_and_nothing_twice(tmp_path):
+    """Processes end before the first, second, … change of a name, while they seal or open the folder again.
+
+    Whatever manifest is there is true, and who comes next has every row once.
+    """
+    command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    folders = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
+    assert len(folders) > 20
+    for path in folders:
+        if (path / MANIFEST).exists():
+            assert verify(path) == []
+            assert rows_of(path) == expected(0, 1)
+        write_pieces(path, 2).seal(PEERS, TOPICS, "agent")
+        assert verify(path) == []
+        assert rows_of(path) == expected(0, 1, 2)
