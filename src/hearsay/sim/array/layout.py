@@ -71,9 +71,9 @@ SEEN_EXPIRES, TRACING, THREADS, FIRST_MESSAGE, NEWEST, GLOBALS_DONE, GLOBALS, ST
     PLANNED_DONE,
     CLOSED_UP_TO,
 ) = _scalar.take(9)
-RECYCLES, DEAD_UP_TO, DEAD_SURE, LOOKED = _scalar.take(4)
+RECYCLES, DEAD_UP_TO, DEAD_SURE, LOOKED, GATHERED = _scalar.take(5)
 """LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it. CLOSED_UP_TO: messages.
-For the last four see `columns.py`."""
+For RECYCLES and what follows it see `columns.py`. GATHERED: events of the open part."""
 SCALARS = 80
 
 # Router parameters.

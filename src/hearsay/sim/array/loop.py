@@ -41,6 +41,7 @@ from hearsay.sim.array.layout import (
     DATA_BYTES,
     DELIVERED,
     END,
+    GATHERED,
     GLOBALS,
     GLOBALS_DONE,
     HAS_LINKS,
@@ -156,29 +157,69 @@ _INLINE_RPC = _RPC
 def advance(w: World, until: int) -> None:
     """Run until that time, or until something has to be seen to first; STATUS says why it returned."""
     w[STATUS] = OK
+    while w[NOW] < until:
+        if not _begin_part(w):
+            return
+        if w[GATHERED]:
+            for th in range(w[THREADS]):
+                _run_share(w, th)
+        if not _end_part(w):
+            return
+
+
+# The same with several threads, which meet after every part.
+
+
+@entry
+def begin_part(w: World) -> bool:
+    """Lay out the next part: `GATHERED` says how many events it has. False when something has to be seen to first."""
+    w[STATUS] = OK
+    return _begin_part(w)
+
+
+@entry
+def run_share(w: World, th: int) -> None:
+    """One thread's nodes."""
+    _run_share(w, th)
+
+
+@entry
+def end_part(w: World) -> bool:
+    """Once all threads are done. False when something has to be seen to first."""
+    return _end_part(w)
+
+
+@kernel
+def _begin_part(w: World) -> bool:
     if w[BUCKET] < 0:
         _open_next(w)
-    while w[NOW] < until:
-        bucket_end = (w[BUCKET] + 1) << w[WIDTH_BITS]
-        if not admit(w, bucket_end):
-            return
-        w[PART_END] = min(bucket_end, _next_global(w), _next_close(w), w[END])
-        if w[PART_END] > w[NOW]:
-            _run_part(w)
-            w[NOW] = w[PART_END]
-        if w[STATUS] != OK:
-            return
-        if w[NOW] >= w[END]:
-            w[STATUS] = FINISHED
-            return
-        if w[NOW] == bucket_end:
-            _open_next(w)
-        if not _run_globals(w):
-            return
-        for th in range(w[THREADS]):
-            if counts(w)[th, ROWS] >= ROWS_AT_ONCE:
-                w[STATUS] = ROWS_WAIT
-                return
+    bucket_end = (w[BUCKET] + 1) << w[WIDTH_BITS]
+    if not admit(w, bucket_end):
+        return False
+    w[PART_END] = min(bucket_end, _next_global(w), _next_close(w), w[END])
+    w[GATHERED] = 0
+    if w[PART_END] > w[NOW] and has_events(w):
+        gather(w)
+        w[GATHERED] = block_starts(w)[0, w[BLOCKS]]
+    return w[STATUS] == OK
+
+
+@kernel
+def _end_part(w: World) -> bool:
+    if w[STATUS] != OK:
+        return False
+    w[NOW] = w[PART_END]
+    if w[NOW] >= w[END]:
+        w[STATUS] = FINISHED
+        return False
+    if w[NOW] == (w[BUCKET] + 1) << w[WIDTH_BITS]:
+        _open_next(w)
+    if not _run_globals(w):
+        return False
+    for th in range(w[THREADS]):
+        if counts(w)[th, ROWS] >= ROWS_AT_ONCE:
+            w[STATUS] = ROWS_WAIT
+    return w[STATUS] == OK
 
 
 @kernel
@@ -333,16 +374,12 @@ def close_windows(w: World, ends: bool) -> None:
 
 
 @kernel
-def _run_part(w: World) -> None:
-    if not has_events(w):
-        return
-    gather(w)
-    if w[STATUS] != OK:
-        return
+def _run_share(w: World, th: int) -> None:
+    """The blocks of nodes that a thread owns; all of them, by the first one, when nodes are not apart."""
     if w[LOOKAHEAD]:
-        for block in range(w[BLOCKS]):
-            _run_block(w, block % w[THREADS], block)
-    else:
+        for block in range(th, w[BLOCKS], w[THREADS]):
+            _run_block(w, th, block)
+    elif th == 0:
         _run_in_order(w)
 
 

@@ -1,0 +1,105 @@
+"""Random scenarios on both engines: equal traces, row for row, and equal summaries.
+
+    python bench/engines_agree.py [--examples 400]
+
+On a difference hypothesis shrinks the scenario, which is printed with the first rows that differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, assume, given, settings
+
+from hearsay.sim.array.engine import ArrayEngine
+from hearsay.sim.plan import Plan, make_plan
+from hearsay.sim.recorder import Recorder
+from hearsay.sim.reference import ReferenceEngine
+from hearsay.sim.scenario import ScenarioError
+from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.summary import summarise
+from hearsay.trace.order import canonical
+from hearsay.trace.rows import Rows, no_rows
+from hearsay.trace.schema import TraceRow
+from random_scenarios import scenario_texts
+
+SHOWN = 5
+
+
+def plan_of(text: str) -> Plan:
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "scenario.toml")
+        file.write_text(text, encoding="utf-8")
+        return make_plan(load_scenario(file, None, ()))
+
+
+def run_array(plan: Plan, threads: int = 1) -> tuple[Rows, dict[str, object]]:
+    batches: list[Rows] = []
+    engine = ArrayEngine(plan, lambda rows: batches.append(rows.copy()), threads)
+    complete = engine.run()
+    rows = np.concatenate(batches) if batches else no_rows()
+    return canonical(rows), summarise(plan, engine.figures(), "", engine.now, complete).to_json()
+
+
+def run_reference(plan: Plan) -> tuple[Rows, dict[str, object]]:
+    listened: list[tuple[int, ...]] = []
+    engine = ReferenceEngine(plan, Recorder(listener=lambda row: listened.append(row.to_codes())))
+    complete = engine.run()
+    rows = np.array(listened, dtype=np.int64).reshape(-1, 13)
+    return canonical(rows), summarise(plan, engine.figures(), "", engine.now, complete).to_json()
+
+
+def first_difference(array: Rows, reference: Rows) -> str:
+    """The first rows that differ, in canonical order, each side with what follows."""
+    same = 0
+    shortest = min(len(array), len(reference))
+    unequal = np.flatnonzero((array[:shortest] != reference[:shortest]).any(axis=1))
+    same = int(unequal[0]) if len(unequal) else shortest
+    lines = [f"{same} rows are equal, then:"]
+    for name, rows in (("array", array), ("reference", reference)):
+        lines += [f"  {name}: {TraceRow.from_codes(codes)}" for codes in rows[same : same + SHOWN].tolist()]
+    return "\n".join(lines)
+
+
+def check(text: str, threads: int = 1) -> None:
+    """Raises AssertionError when the engines differ on a scenario."""
+    try:
+        plan = plan_of(text)
+    except ScenarioError:
+        assume(False)
+        raise
+    array, array_summary = run_array(plan, threads)
+    reference, reference_summary = run_reference(plan)
+    assert np.array_equal(array, reference), first_difference(array, reference)
+    assert array_summary == reference_summary
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--examples", type=int, default=400)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    compared = 0
+
+    @settings(
+        max_examples=options.examples,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )
+    @given(scenario_texts())
+    def agree(text: str) -> None:
+        nonlocal compared
+        check(text, options.threads)
+        compared += 1
+
+    agree()
+    print(f"{compared} random scenarios: equal traces and summaries")
+
+
+if __name__ == "__main__":
+    main()

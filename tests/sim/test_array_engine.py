@@ -1,0 +1,167 @@
+"""The array engine gives the reference engine's trace, row for row, and its summary."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from engines_agree import check, first_difference, plan_of, run_array, run_reference
+from hearsay.core import randomness
+from hearsay.sim.array import building, draws, layout
+from hearsay.sim.array import engine as engine_module
+from hearsay.sim.array.compiling import entry
+from hearsay.sim.array.engine import ArrayEngine
+from hearsay.sim.array.layout import World
+from hearsay.sim.engines import choose_engine, unsupported
+from hearsay.sim.plan import make_plan
+from hearsay.sim.scenario_file import load_scenario
+from random_scenarios import scenario_texts
+
+pytestmark = pytest.mark.xdist_group("array")
+
+LIVELY = """
+linger_s = 2
+[network]
+nodes = 60
+[router]
+kind = "gossipsub"
+preset = "r1"
+seen_ttl_ms = 6000
+[workload]
+messages = 240
+interval_s = 0.1
+publishers = "any"
+[loss]
+rate = 0.1
+"""
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(scenario_texts())
+def test_engines_agree_on_random_scenarios(text):
+    check(text)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(scenario_texts())
+def test_two_threads_give_the_same_trace(text):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine_module, "_WORTH_SHARING", 0)
+        patched.setattr(building, "_BLOCK_BITS", 3)
+        check(text, threads=2)
+
+
+def test_columns_of_dead_messages_are_used_again(monkeypatch):
+    monkeypatch.setattr(building, "_LEAST_COLUMNS", 8)
+    monkeypatch.setattr(building, "_CELLS_AT_FIRST", 8)
+    plan = plan_of(LIVELY)
+    rows, summary = run_array(plan)
+    assert np.array_equal(rows, run_reference(plan)[0])
+    assert summary == run_reference(plan)[1]
+    engine = ArrayEngine(plan, None)
+    engine.run()
+    world = engine.arrays.world
+    assert world[layout.COLUMNS] < len(plan.publications)
+    assert world[layout.FIRST_MESSAGE] > 0
+
+
+def test_a_difference_is_shown_with_its_rows():
+    plan = plan_of(LIVELY)
+    rows, _ = run_array(plan)
+    other = rows.copy()
+    other[1000, 4] += 1
+    told = first_difference(rows, other)
+    assert told.startswith("1000 rows are equal, then:")
+    assert "reference: TraceRow(" in told
+
+
+def test_one_change_of_a_rule_is_noticed(monkeypatch):
+    """A D_lazy that is one too large, as a slip in a kernel would make it."""
+    plan = plan_of(LIVELY)
+    before = building._parameters
+
+    def slipped(kind, given):
+        row = before(kind, given)
+        row[layout.LAZY] += 1
+        return row
+
+    monkeypatch.setattr(building, "_parameters", slipped)
+    assert not np.array_equal(run_array(plan)[0], run_reference(plan)[0])
+
+
+@entry
+def _choose(w: World, state: int, size: int, count: int) -> None:
+    draws.choose(np.uint64(state), size, count, layout.marks(w)[0])
+
+
+@entry
+def _below(draw: int, bound: int) -> int:
+    return draws.below(np.uint64(draw), bound)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 30, 200])
+def test_choice_and_bounds_are_the_cores(size):
+    arrays = layout.Arrays()
+    for number in range(200):
+        state = randomness.mix(number)
+        arrays["marks"] = np.zeros((1, size + 1), dtype=np.uint8)
+        count = number % (size + 2)
+        _choose(arrays.world, np.uint64(state), size, count)
+        chosen = np.flatnonzero(arrays["marks"][0]).tolist()
+        assert chosen == randomness.sample(state, range(size), count)
+        bound = 1 + (state >> (number % 60 + 2))
+        assert _below(np.uint64(randomness.mix(state)), bound) == randomness.below(randomness.mix(state), bound)
+
+
+def test_latencies_are_the_reference_engines():
+    for links in ('latency = "log_normal"', "min_ms = 0\nmax_ms = 3000000"):
+        plan = plan_of(f"[links]\n{links}\n[network]\nnodes = 30")
+        assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
+
+
+def test_what_it_cannot_do_is_named():
+    for router, key in (("episub", "router.kind"), ("hearsay.core.registry:ROUTERS", None)):
+        if key is None:
+            continue
+        problems = unsupported(load_scenario(None, "r1", (), router=router))
+        assert problems == [f"{key} = 'episub': only floodsub, randomsub, meshsub, gossipsub"]
+    assert choose_engine(load_scenario(None, "simsub", ()))[0] == "reference"
+    assert choose_engine(load_scenario(None, "simsub", [("network.nodes", "100000")]))[0] == "array"
+
+
+def test_the_command_says_the_same_on_both_engines(tmp_path):
+    summaries = []
+    for engine in ("reference", "array"):
+        done = subprocess.run(
+            [sys.executable, "-m", "hearsay", "simulate", "--preset", "churn-30", "--nodes", "120", "--messages", "9",
+             "--engine", engine, "--json", "--out", str(tmp_path / engine)],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        summaries.append(json.loads(done.stdout))
+    assert summaries[0].pop("engine") == "reference"
+    assert summaries[1].pop("engine") == "array"
+    assert summaries[0] == summaries[1]
+    compared = subprocess.run(
+        [sys.executable, "-m", "hearsay", "trace", "diff", str(tmp_path / "reference"), str(tmp_path / "array")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert compared.stdout == "the traces are equal\n"
+    refused = subprocess.run(
+        [sys.executable, "-m", "hearsay", "simulate", "--router", "episub", "--engine", "array"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 2
+    assert "router.kind = 'episub'" in refused.stderr
+
+
+def test_a_plan_of_regions_with_jitter(tmp_path):
+    table = tmp_path / "regions.csv"
+    table.write_text("from,to,latency_ms,jitter_ms\neu,eu,5,1\neu,us,40,8\nus,us,6,2\n", encoding="utf-8")
+    keys = [("links.latency", "regions"), ("links.regions_file", str(table)), ("network.nodes", "50")]
+    plan = make_plan(load_scenario(None, "r1", keys))
+    assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
