@@ -19,7 +19,8 @@ MAY_IMPORT = {
     "libp2p": {"libp2p"},
     "wire": {"wire", "libp2p", "core"},
     "node": {"node", "wire", "libp2p", "trace", "core"},
-    "cli": {"cli", "report", "pipeline", "ingest", "node", "wire", "libp2p", "sim", "trace", "core"},
+    "studies": {"studies", "pipeline", "sim", "trace", "core"},
+    "cli": {"cli", "studies", "report", "pipeline", "ingest", "node", "wire", "libp2p", "sim", "trace", "core"},
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))
 

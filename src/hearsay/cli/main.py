@@ -18,6 +18,7 @@ COMMANDS = {
     "report": "write a report of analysed runs: one HTML file",
     "simulate": "simulate a scenario",
     "spark": "look after Spark: doctor",
+    "sweep": "run a study: many runs over the axes of a scenario, on Spark",
     "trace": "look at traces: show, diff; import those of real networks",
 }
 

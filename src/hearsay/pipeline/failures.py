@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_PYTHON_CAUSE = re.compile(r"^(?:[\w.]*\.)?(Unreadable|MemoryError|OSError): (.+)$", re.MULTILINE)
+_PYTHON_CAUSE = re.compile(r"^(?:[\w.]*\.)?(Unreadable|MemoryError|OSError|ModuleNotFoundError): (.+)$", re.MULTILINE)
 _JAVA_CAUSE = re.compile(r"Caused by: [\w.$]+(?:Exception|Error): (.+)")
 _LONGEST = 300
 

@@ -1,4 +1,4 @@
-"""What can be said from the figures of runs with different seeds: intervals, differences, and how small one could see.
+"""What the figures of runs with different seeds say: intervals, differences, and how small a one could be seen.
 
 Rules:
 
@@ -8,8 +8,8 @@ Rules:
   is the difference seed by seed. Unpaired: different seeds, Welch's interval.
 * Each interval by itself holds in 95 of 100 cases. Verdicts over several figures go by Holm's method, so that of 100
   comparisons of equals at most 5 call any figure different.
-* The least detectable difference is what would be called different in 80 of 100 cases, at the level that Holm's method
-  asks of the first of all figures.
+* The least detectable difference is what would be called different in 80 of 100 cases, at the level that Holm's
+  method asks of the first of all figures.
 * Sums are exact (`fsum`), so the order of runs never matters.
 """
 
@@ -116,10 +116,8 @@ def _difference(
 ) -> Difference:
     estimate = mean_b - mean_a
     reach = half_width(error, freedom, level)
-    if error > 0:
-        p = two_sided_p(estimate / error, freedom)
-    else:
-        p = 0.0 if estimate else 1.0
+    certain = 0.0 if estimate else 1.0
+    p = two_sided_p(estimate / error, freedom) if error > 0 else certain
     low, high = estimate - reach, estimate + reach
     return Difference(seeds, is_paired, mean_a, mean_b, low, high, p, error, freedom, error <= 0)
 

@@ -1,4 +1,4 @@
-"""Student's t distribution: tail and quantile, from the incomplete beta function (Abramowitz and Stegun, 26.5.8, 26.7)."""
+"""Student's t distribution, from the incomplete beta function (Abramowitz and Stegun, 26.5.8 and 26.7)."""
 
 from __future__ import annotations
 
