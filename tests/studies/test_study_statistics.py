@@ -107,7 +107,9 @@ def test_of_100_comparisons_of_equals_at_most_5_call_any_figure_different():
 
 def test_the_detectable_difference_is_detected_in_80_of_100_cases():
     chance = np.random.default_rng(7)
-    sizes = [paired(chance.normal(0, 1, 20).tolist(), chance.normal(0, 1, 20).tolist()).detectable() for _ in range(400)]
+    sizes = [
+        paired(chance.normal(0, 1, 20).tolist(), chance.normal(0, 1, 20).tolist()).detectable() for _ in range(400)
+    ]
     size = float(np.mean(sizes))
     seen = sum(
         paired(chance.normal(0, 1, 20).tolist(), chance.normal(size, 1, 20).tolist()).p < 0.05 for _ in range(2000)

@@ -93,8 +93,8 @@ def tell_failures(swept: Swept) -> None:
 
 
 def _kept(sweep: Sweep) -> str:
-    swept = sweep.swept()
-    return f"{len(swept.results)} of {sweep.runs} runs are kept in {sweep.folder.path}; the same command goes on from there"
+    kept = len(sweep.swept().results)
+    return f"{kept} of {sweep.runs} runs are kept in {sweep.folder.path}; the same command goes on from there"
 
 
 @contextmanager

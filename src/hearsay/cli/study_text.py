@@ -18,10 +18,10 @@ def points_text(swept: Swept) -> str:
     header = [*(axis.name for axis in study.axes), "runs", *(BY_NAME[name].title for name in COMPARED)]
     lines: list[list[str]] = []
     for point in swept.points[:MOST_LINES]:
-        runs = sum(point.run(seed) in swept.results for seed in study.seeds)
+        runs = sum(run in swept.results for run in point.runs)
         cells = [axis.labels[step] for axis, step in zip(study.axes, point.steps, strict=True)]
         for name in COMPARED:
-            mean = mean_of(values_at(study, point, swept.results, name))
+            mean = mean_of(values_at(point, swept.results, name))
             cells.append("–" if mean is None else shown(mean.mean, BY_NAME[name].form))
         lines.append([*cells[: len(study.axes)], str(runs), *cells[len(study.axes) :]])
     text = columns([header, *lines])
@@ -29,12 +29,18 @@ def points_text(swept: Swept) -> str:
     return f"{text}\n… and {left_out} points more" if left_out else text
 
 
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Right-aligned columns."""
+def columns(rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
+    """Columns in line: right-aligned, but those named in `left`."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+
+    def line(row: Sequence[str]) -> str:
+        cells = (
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(map(line, rows))
 
 
 def shown(value: float, form: Form) -> str:

@@ -38,14 +38,16 @@ def command(**options: Any) -> None:
     """Run every combination of a study's axes with every seed; go on from what is there."""
     from hearsay.studies.errors import StudyError, StudyFolderError
     from hearsay.studies.folder import StudyFolder
+    from hearsay.studies.points import points_of
     from hearsay.studies.sweep import Sweep
 
     where = chosen_place(options)
     path: Path = options["study"]
     try:
         study = _study(path, options)
+        points = points_of(study)
         folder = StudyFolder.open(options["out"] or Path(FOLDER) / study.name)
-        sweep = Sweep(study, folder, again=options["retry"])
+        sweep = Sweep(study, points, folder, again=options["retry"])
         folder.write_text("study.toml", path.read_text(encoding="utf-8"))
     except StudyError as error:
         raise WrongInput(*error.problems) from None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from hearsay.sim.scenario import Scenario, ScenarioError
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.scenario_file import load_scenario, preset_names
 from hearsay.sim.toml_text import Document
 from hearsay.studies.checked_toml import Table
 from hearsay.studies.errors import StudyError
@@ -37,7 +37,10 @@ class Base:
     @classmethod
     def read(cls, table: Table, folder: Path) -> Base:
         """From a table of a file in `folder`; paths are relative to that."""
-        preset, file = table.text("preset"), table.text("file")
+        preset = table.text("preset", "", preset_names())
+        file = table.text("file")
+        if file and not (folder / file).is_file():
+            table.wrong("no such file", "file")
         if preset and file:
             table.wrong('not together with preset (the file may say preset = "…")', "file")
         router = table.text("router") if isinstance(table.values.get("router"), str) else ""

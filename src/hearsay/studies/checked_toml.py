@@ -64,7 +64,7 @@ class Table:
 
     def text(self, key: str, default: str = "", words: Sequence[str] = ()) -> str:
         value = self._typed(key, str, default, "must be a string")
-        if words and value not in words:
+        if words and self.has(key) and value not in words:
             self.wrong(f"must be one of {', '.join(words)}", key)
             return default
         return value

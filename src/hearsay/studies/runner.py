@@ -43,7 +43,7 @@ def tasks_of(study: Study, points: Iterable[Point]) -> list[Task]:
     """The runs of a study, each once, however many points share it."""
     found: dict[str, Task] = {}
     for point in points:
-        for seed in study.seeds:
+        for seed in point.seeds:
             run = point.run(seed)
             found[run] = Task(run, point.name, seed, point.scenario, point.files, study.engine, study.traces)
     return list(found.values())

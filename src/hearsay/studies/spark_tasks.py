@@ -61,11 +61,14 @@ class SparkTasks:
         """Make the runs of a pack; blocks until a slot is free and the runs are made."""
         tasks = tuple(pack)
 
-        def work(_batches: Iterable[Any]) -> Iterator[Any]:
+        def work(batches: Iterable[Any]) -> Iterator[Any]:
+            _read_out(batches)
             yield from _performed(tasks)
 
         one: Any = self._session.range(0, 1, 1, 1)
-        for line in one.mapInArrow(work, _RESULT).toLocalIterator():
+        made: Any = one.mapInArrow(work, _RESULT)
+        # Traces may be large and come piece by piece; rows come at once, which is quicker.
+        for line in made.toLocalIterator() if any(task.trace for task in tasks) else made.collect():
             yield Made(line.run, line.file, line.place, bytes(line.data))
 
     def alive(self) -> bool:
@@ -98,9 +101,14 @@ class SparkTasks:
 
 
 def _one_line(batches: Iterable[Any]) -> Iterator[Any]:
+    _read_out(batches)
+    yield pa.RecordBatch.from_pydict({"part": pa.array([0], pa.int32())})
+
+
+def _read_out(batches: Iterable[Any]) -> None:
+    """Spark keeps a worker for the next task, and all it has loaded, only if it read its input to the end."""
     for _ in batches:
         pass
-    yield pa.RecordBatch.from_pydict({"part": pa.array([0], pa.int32())})
 
 
 def _performed(tasks: Sequence[Task]) -> Iterator[Any]:

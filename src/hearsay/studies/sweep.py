@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from hearsay.pipeline.session import Where
-from hearsay.studies.carried_modules import carried_modules
+from hearsay.studies.code import carried_modules
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.one_run import Row, Task
-from hearsay.studies.points import Point, points_of
+from hearsay.studies.points import Point
 from hearsay.studies.runner import Progress, Runner, missing, tasks_of
 from hearsay.studies.spark_tasks import SparkTasks
 from hearsay.studies.study_file import Study
@@ -40,14 +40,14 @@ class Swept:
 
 
 class Sweep:
-    """A study in its folder, ready to go on from where it is."""
+    """A study's points in its folder, ready to go on from where it is."""
 
-    def __init__(self, study: Study, folder: StudyFolder, *, again: bool = False) -> None:
+    def __init__(self, study: Study, points: Sequence[Point], folder: StudyFolder, *, again: bool = False) -> None:
         """`again` makes the runs once more that have failed."""
         self.study = study
         self.folder = folder
-        self.points = points_of(study)
-        self._tasks = tasks_of(study, self.points)
+        self.points = points
+        self._tasks = tasks_of(study, points)
         self.missing: list[Task] = missing(self._tasks, folder.results(), again=again)
 
     @property
@@ -62,7 +62,7 @@ class Sweep:
             if self.missing:
                 with (
                     TemporaryDirectory(prefix="hearsay-routers-") as work,
-                    session(carried_modules(self.points, Path(work))) as spark,
+                    session(carried_modules((point.scenario for point in self.points), Path(work))) as spark,
                 ):
                     tasks = SparkTasks(spark, where, self.study.cores_per_task)
                     Runner(self.missing, self.points, tasks, self.folder, listen).run()

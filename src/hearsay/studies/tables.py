@@ -19,7 +19,6 @@ from decimal import Decimal
 from typing import Any
 
 from hearsay.sim.toml_text import shown_value
-from hearsay.studies.axes import Axis
 from hearsay.studies.figures import FIGURES
 from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point
@@ -69,11 +68,11 @@ def tables_of(study: Study, points: Sequence[Point], results: Mapping[str, Row])
             for (key, number, place), (_, kind) in zip(axes, keys, strict=True)
         }
 
-    found = [(point, results[run]) for point, run in runs_in_order(study, points) if run in results]
+    found = [(point, results[run]) for point, run in runs_in_order(points) if run in results]
     runs = [{**row, **at(point)} for point, row in found]
     lines = {
         "runs": runs,
-        "points": [{**at(point), **line} for point in points for line in _figures_at(study, point, results)],
+        "points": [{**at(point), **line} for point in points for line in _figures_at(point, results)],
         "sent": [{**row, **part} for _, row in found for part in row.get("sent_by_kind") or ()],
         "latency": [{**row, **part} for _, row in found for part in row.get("latencies") or ()],
         "resources": [row for _, row in found],
@@ -94,26 +93,22 @@ def tables_of(study: Study, points: Sequence[Point], results: Mapping[str, Row])
     return {name: pa.Table.from_pylist(lines[name], schema=pa.schema(schemas[name])) for name in TABLES}
 
 
-def runs_in_order(study: Study, points: Iterable[Point]) -> Iterator[tuple[Point, str]]:
+def runs_in_order(points: Iterable[Point]) -> Iterator[tuple[Point, str]]:
     """The runs of a study: point by point, seed by seed."""
     for point in points:
-        for seed in study.seeds:
-            yield point, point.run(seed)
+        for run in point.runs:
+            yield point, run
 
 
-def values_at(study: Study, point: Point, results: Mapping[str, Row], figure: str) -> list[float]:
+def values_at(point: Point, results: Mapping[str, Row], figure: str) -> list[float]:
     """A figure of the finished runs of a point, seed by seed."""
-    rows = [results[run] for run in map(point.run, study.seeds) if run in results]
+    rows = [results[run] for run in point.runs if run in results]
     return [float(row[figure]) for row in rows if row["error"] is None and row.get(figure) is not None]
 
 
-def step_label(axis: Axis, step: int) -> str:
-    return axis.labels[step]
-
-
-def _figures_at(study: Study, point: Point, results: Mapping[str, Row]) -> Iterator[Row]:
+def _figures_at(point: Point, results: Mapping[str, Row]) -> Iterator[Row]:
     for figure in FIGURES:
-        mean = mean_of(values_at(study, point, results, figure.name))
+        mean = mean_of(values_at(point, results, figure.name))
         if mean is not None:
             yield {
                 "point": point.name, "figure": figure.name, "seeds": mean.seeds,
