@@ -15,6 +15,8 @@ def in_one_line(error: BaseException) -> str:
     told = _PYTHON_CAUSE.search(text)
     if told is not None:
         return told.group(2)[:_LONGEST]
+    if "Python worker exited unexpectedly" in text:
+        return "its process was killed (out of memory?)"
     if "No space left on device" in text:
         return "no space left on the device"
     causes = _JAVA_CAUSE.findall(text)

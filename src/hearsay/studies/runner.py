@@ -124,7 +124,7 @@ class Runner:
         if self._deaths[pack[0].run] < ATTEMPTS:
             self._queue.put_back_alone(pack)
         else:
-            self._keep([failed(pack[0], f"its task died {ATTEMPTS} times: {in_one_line(error)}")])
+            self._keep([failed(pack[0], f"{in_one_line(error)}, {ATTEMPTS} times")])
 
     def _keep(self, rows: Sequence[Row]) -> None:
         self._folder.add(rows)
