@@ -2,9 +2,9 @@
 
     python bench/kill_sweeps.py [--points 30] [--seed 1] [--chain 5] [--cluster-points 0]
 
-A chain is some kills one after the other on the same folder (SIGKILL of the driver, of the JVM, of a Python worker), and
-then a sweep that nobody kills. Its tables must equal those of an undisturbed one, and no run that was kept may have been
-made again. With `--cluster-points`, workers of a standalone cluster are killed while a sweep runs there.
+A chain is some kills one after the other on the same folder (SIGKILL of the driver, of the JVM, of a Python worker),
+and then a sweep that nobody kills. Its tables must equal those of an undisturbed one, and no run that was kept may
+have been made again. With `--cluster-points`, workers of a standalone cluster are killed while a sweep runs there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from time import monotonic
 
 import pyarrow.parquet
 
-for folder in ("tests/pipeline", "tests/studies"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/pipeline"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/studies"))
 
 from kills import environment
 from small_study import assert_equal_tables, write_study

@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "sim": {"sim", "trace", "core"},
     "ingest": {"ingest", "libp2p", "trace", "core"},
     "pipeline": {"pipeline", "trace", "core"},
-    "report": {"report", "pipeline", "trace", "core"},
+    "report": {"report", "studies", "pipeline", "trace", "core"},
     "libp2p": {"libp2p"},
     "wire": {"wire", "libp2p", "core"},
     "node": {"node", "wire", "libp2p", "trace", "core"},

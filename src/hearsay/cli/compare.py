@@ -36,6 +36,8 @@ FOLDER = "sweeps"
 @click.option("--json", "as_json", is_flag=True, help="The comparison as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Compare scenario A with B, each a file or a preset; without B, A with A changed by --set."""
+    from hearsay.report.errors import ReportError
+    from hearsay.report.study.comparison_page import write_comparison_report
     from hearsay.studies.comparison import compare
     from hearsay.studies.errors import StudyError, StudyFolderError
     from hearsay.studies.folder import StudyFolder
@@ -53,7 +55,12 @@ def command(**options: Any) -> None:
         raise CommandFailed(str(error)) from None
     swept = make_runs(sweep, where)
     lines = compare(points, swept.results)
-    _tell(lines, names, options, folder.path)
+    report = folder.path / "report.html"
+    try:
+        write_comparison_report(lines, names, points, swept.results, report)
+    except ReportError as error:
+        raise CommandFailed(str(error)) from None
+    _tell(lines, names, options, report)
     tell_failures(swept)
     if swept.failures:
         raise CommandFailed(f"{len(swept.failures)} of {sweep.runs} runs failed and count on neither side")
@@ -82,7 +89,7 @@ def _sides(options: dict[str, Any], names: tuple[str, str]) -> tuple[Study, list
     return sides(a, b, names, options["seeds"], same_seeds=same_seeds, engine=options["engine"])
 
 
-def _tell(lines: list[Compared], names: tuple[str, str], options: dict[str, Any], folder: Path) -> None:
+def _tell(lines: list[Compared], names: tuple[str, str], options: dict[str, Any], report: Path) -> None:
     from hearsay.cli.study_text import columns
     from hearsay.studies.comparison_words import interval_words, overall_words, value_words, verdict_words
 
@@ -93,6 +100,7 @@ def _tell(lines: list[Compared], names: tuple[str, str], options: dict[str, Any]
             "seeds": options["seeds"],
             "paired": not options["unpaired"],
             "words": overall_words(lines, names),
+            "report": str(report),
             "figures": [
                 {
                     "figure": line.figure.name,
@@ -116,4 +124,4 @@ def _tell(lines: list[Compared], names: tuple[str, str], options: dict[str, Any]
         rows.append([line.figure.title, *shown, interval_words(line), verdict_words(line)])
     click.echo(columns(rows, left=(0, 4)))
     click.echo(f"\n{overall_words(lines, names)}")
-    click.echo(f"tables: {folder / 'tables'}")
+    click.echo(f"tables: {report.parent / 'tables'}\nreport: {report}")

@@ -88,16 +88,24 @@ def _tell_plan(sweep: Sweep) -> None:
     click.echo(f"to make: {len(sweep.missing)}, about {queue.seconds_left():.0f} s of one core")
 
 
-def _write_report(swept: Swept, folder: Path) -> Path | None:
-    return None
+def _write_report(swept: Swept, folder: Path) -> Path:
+    from hearsay.report.errors import ReportError
+    from hearsay.report.study.study_page import write_study_report
+
+    report = folder / "report.html"
+    try:
+        write_study_report(swept, report, folder / "pictures")
+    except ReportError as error:
+        raise CommandFailed(str(error)) from None
+    return report
 
 
-def _tell(swept: Swept, folder: Path, report: Path | None, as_json: bool) -> None:
+def _tell(swept: Swept, folder: Path, report: Path, as_json: bool) -> None:
     if as_json:
         told = {
             "study": swept.study.name,
             "folder": str(folder),
-            "report": None if report is None else str(report),
+            "report": str(report),
             "runs": len(swept.results),
             "made": swept.made,
             "failed": len(swept.failures),
@@ -109,5 +117,4 @@ def _tell(swept: Swept, folder: Path, report: Path | None, as_json: bool) -> Non
 
     click.echo(points_text(swept))
     click.echo(f"tables: {folder / 'tables'}")
-    if report is not None:
-        click.echo(f"report: {report}")
+    click.echo(f"report: {report}")

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
+from math import isfinite
 from typing import cast
 
 from hearsay.sim.toml_text import Document, shown_value
@@ -41,13 +43,13 @@ class Axis:
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
-        """The steps as places on a scale, where they are ascending numbers and have no names of their own."""
-        firsts = [step[0] for step in self.steps]
-        if any(isinstance(value, bool) or not isinstance(value, int | Decimal) for value in firsts):
+        """The steps as places on a scale, where their labels are ascending numbers."""
+        try:
+            numbers = [float(label) for label in self.labels]
+        except ValueError:
             return None
-        numbers = [float(cast("int | Decimal", value)) for value in firsts]
-        plain = self.labels == tuple(shown_value(value) for value in firsts)
-        return tuple(numbers) if plain and sorted(set(numbers)) == numbers else None
+        ascending = all(before < after for before, after in pairwise(numbers))
+        return tuple(numbers) if ascending and all(map(isfinite, numbers)) else None
 
     def settings(self, step: int) -> list[Setting]:
         found: list[Setting] = []

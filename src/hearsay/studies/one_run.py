@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, time
 from typing import Any, TypeAlias
 
+from hearsay.sim.estimate import MEMORY_SHARE, estimate
 from hearsay.sim.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
@@ -57,6 +58,7 @@ def perform(task: Task, traces: Path | None = None) -> Row:
         with TemporaryDirectory(prefix="hearsay-run-") as folder:
             scenario = _scenario(Path(folder), task)
             require_engine(task.engine)
+            require_memory(scenario)
             run_folder = RunFolder.create(traces / task.run) if traces is not None else None
             summary = Simulation(scenario, folder=run_folder).run().summary
         row |= headline(summary)
@@ -90,6 +92,16 @@ def require_engine(engine: str) -> None:
     """Raise when this version has no such engine; `auto` takes what there is."""
     if engine == "array":
         raise ScenarioError(["the array engine is not part of this version; use reference or auto"])
+
+
+def require_memory(scenario: Scenario) -> None:
+    """Raise before a run takes the memory of all others with it."""
+    needs = estimate(scenario)
+    if needs.memory_bytes > MEMORY_SHARE * needs.available_bytes:
+        wanted, free = needs.memory_bytes / 2**30, needs.available_bytes / 2**30
+        raise ScenarioError(
+            [f"too large here: needs about {wanted:.1f} GiB on the reference engine, {free:.1f} are free"]
+        )
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
