@@ -4,7 +4,7 @@
 
 The sweep is `hearsay sweep` as a command, from its start to its end: Python, the JVM, dispatch, tables, the report.
 The pool is `multiprocessing.Pool` with as many processes as cores, which maps the same runs and keeps nothing. The
-share is the seconds of all runs over cores × wall time, once by the runs' own clocks and once by their CPU time, which
+share is the seconds of all runs over cores × wall time, once by the runs' clocks and once by their CPU time, which
 other work on the machine does not lengthen. With `--short N` there are N runs of about 20 ms besides, which have to
 be packed.
 """

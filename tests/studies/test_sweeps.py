@@ -74,8 +74,11 @@ def test_a_run_that_fails_is_a_row_and_stops_no_other(spark, tmp_path):
 
 
 def test_traces_come_back_whole(spark, once, tmp_path):
-    text = STUDY.replace("[base]", "traces = true\n[base]").replace("seeds = 3", "seeds = [2]")
-    swept(spark, write_study(tmp_path, text), tmp_path / "out")
+    text = STUDY.replace("seeds = 3", "seeds = [2]").replace("[0, 0.3]", "[0.3]")
+    assert swept(spark, write_study(tmp_path, text), tmp_path / "out").made == 2
+    text = text.replace("[base]", "traces = true\n[base]")
+    assert swept(spark, write_study(tmp_path, text), tmp_path / "out").made == 2
+    assert swept(spark, write_study(tmp_path, text), tmp_path / "out").made == 0
     rows = table(tmp_path / "out", "runs").to_pylist()
     folders = sorted(path.name for path in (tmp_path / "out" / "traces").iterdir() if path.name[0] != ".")
     assert folders == sorted(row["run"] for row in rows)

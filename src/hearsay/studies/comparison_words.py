@@ -73,6 +73,7 @@ def _change(line: Compared, difference: Difference) -> str:
     bounds = sorted((abs(difference.low), abs(difference.high)))
     more = "more" if difference.estimate > 0 else "less"
     low, high = (_amount(line, bound) for bound in bounds)
+    low = low.removesuffix(f" {_POINTS}")
     return f"{_amount(line, abs(difference.estimate))} {more} (between {low} and {high})"
 
 

@@ -99,6 +99,9 @@ class StudyFolder:
         if arrived.exists() and not final.exists():
             arrived.rename(final)
 
+    def has_trace(self, run: str) -> bool:
+        return (self.path / "traces" / run).is_dir()
+
     def write_text(self, name: str, text: str) -> None:
         data = text.encode()
 

@@ -10,7 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -49,9 +49,18 @@ def tasks_of(study: Study, points: Iterable[Point]) -> list[Task]:
     return list(found.values())
 
 
-def missing(tasks: Iterable[Task], results: Mapping[str, Row], *, again: bool) -> list[Task]:
+def missing(tasks: Iterable[Task], folder: StudyFolder, *, again: bool) -> list[Task]:
     """The runs to make; those that failed count as made unless they shall be tried `again`."""
-    return [task for task in tasks if task.run not in results or (again and results[task.run]["error"] is not None)]
+    results = folder.results()
+    return [task for task in tasks if not _made(task, results.get(task.run), folder, again)]
+
+
+def _made(task: Task, row: Row | None, folder: StudyFolder, again: bool) -> bool:
+    if row is None:
+        return False
+    if row["error"] is not None:
+        return not again
+    return not task.trace or folder.has_trace(task.run)
 
 
 class Runner:

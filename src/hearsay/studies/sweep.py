@@ -48,7 +48,7 @@ class Sweep:
         self.folder = folder
         self.points = points
         self._tasks = tasks_of(study, points)
-        self.missing: list[Task] = missing(self._tasks, folder.results(), again=again)
+        self.missing: list[Task] = missing(self._tasks, folder, again=again)
 
     @property
     def runs(self) -> int:

@@ -108,18 +108,22 @@ def _sections(swept: Swept, drawn: _Drawn) -> Iterator[Html]:
     yield tag(
         "section",
         tag("h2", "What it shows"),
-        tag("ul", *(tag("li", text) for text in findings(swept)), class_="card words"),
+        tag("ul", *(_finding(text, details) for text, details in findings(swept)), class_="card words"),
         id="findings",
     )
     if drawn.front_picture is not None:
         yield _front(swept, drawn)
     if drawn.roles is not None:
-        yield _pictures("Curves", "curves", drawn.curves, legend(swept, drawn.roles), _left_out(drawn.roles))
+        yield _pictures("Curves", "curves", drawn.curves, legend(swept, drawn.roles), _curve_note(swept, drawn.roles))
         if any(drawn.maps.values()):
             words = "In each cell the mean over seeds, and how far its 95 % interval reaches."
             yield _pictures("Maps", "maps", drawn.maps, [], words)
     yield _table(swept)
     yield _definitions()
+
+
+def _finding(text: str, details: Sequence[str]) -> Html:
+    return tag("li", text, tag("ul", *(tag("li", each) for each in details), class_="faint") if details else "")
 
 
 def _caveats(swept: Swept) -> Html:
@@ -185,8 +189,9 @@ def _legend(entries: Sequence[str]) -> Html:
     return tag("p", *keys, class_="tools") if keys else Html("")
 
 
-def _left_out(found: Roles) -> str:
-    bands = "Bands are 95 % confidence intervals of the mean over seeds."
+def _curve_note(swept: Swept, found: Roles) -> str:
+    lines = "" if found.lines is None else f"A line for each step of {swept.study.axes[found.lines].name}. "
+    bands = f"{lines}Bands are 95 % confidence intervals of the mean over seeds."
     return f"{bands} {found.left_out} more combinations are in the table only." if found.left_out else bands
 
 

@@ -14,16 +14,15 @@ from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
 
 
-def findings(swept: Swept) -> Iterator[str]:
+def findings(swept: Swept) -> Iterator[tuple[str, list[str]]]:
     """For each figure: its extremes, and how it goes along each axis."""
     for name in COMPARED:
         figure = BY_NAME[name]
         means = [(point, mean_of(values_at(point, swept.results, name))) for point in swept.points]
         known = [(point, mean) for point, mean in means if mean is not None]
         if known:
-            yield _extremes(swept, figure, known)
             told = [_along(swept, figure, number) for number in range(len(swept.study.axes))]
-            yield from (text for text in told if text)
+            yield _extremes(swept, figure, known), [text for text in told if text]
 
 
 def front_words(swept: Swept, fronts: Sequence[Front]) -> Iterator[str]:
