@@ -38,6 +38,7 @@ bench: setup
 	$(BIN)/python bench/engine_speed.py
 	$(BIN)/python bench/pipeline_speed.py
 	$(BIN)/python bench/ingest_speed.py
+	$(BIN)/python bench/sweep_share.py --runs 40 --seconds 3 --short 400
 
 # For maintainers: refresh the pinned versions (needs `uv`). PySpark comes as a source archive only, so it has a lock
 # of its own and is built with the pinned setuptools.

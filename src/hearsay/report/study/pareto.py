@@ -65,8 +65,15 @@ def fronts(swept: Swept) -> list[Front]:
     return [front for front in found if front.spots]
 
 
-def pareto_picture(swept: Swept, all_fronts: Sequence[Front]) -> Html:
-    drawn = all_fronts[:MOST_FRONTS]
+def drawn_fronts(all_fronts: Sequence[Front]) -> list[Front]:
+    """As many as can be told apart, spread over all conditions."""
+    if len(all_fronts) <= MOST_FRONTS:
+        return list(all_fronts)
+    last = len(all_fronts) - 1
+    return [all_fronts[number * last // (MOST_FRONTS - 1)] for number in range(MOST_FRONTS)]
+
+
+def pareto_picture(swept: Swept, drawn: Sequence[Front]) -> Html:
     spots = [spot for front in drawn for spot in front.spots]
     x = scale_of_values([bound for spot in spots for bound in _ends(spot.copies)], "number")
     y = scale_of_values([bound for spot in spots for bound in _ends(spot.speed)], "ms")

@@ -19,6 +19,8 @@ FORMS: dict[Form, Callable[[float], str]] = {
 }
 _LOG_FROM = 30
 _MOST_TICKS = 6
+_THREE_UP_TO = 300
+_MOST_LOG_TICKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,10 @@ def scale_of_axis(axis: Axis) -> tuple[Scale, list[float]]:
 
 
 def scale_of_values(values: Sequence[float], form: Form) -> Scale:
-    """A scale for figures: from 0 unless all are far from it; shares end at 1."""
+    """A scale for figures: from 0 unless all are far from it; shares end at 1. Over a wide range logarithmic."""
     low, high = min(values), max(values)
+    if form != "percent" and low > 0 and high / low >= _LOG_FROM:
+        return _logarithmic(low, high, form)
     if form == "percent":
         high = 1.0 if high > 0.5 else high
     if low >= 0 and low < 0.6 * high:
@@ -62,6 +66,19 @@ def scale_of_values(values: Sequence[float], form: Form) -> Scale:
     show = FORMS[form]
     amounts = [bottom + number * step for number in range(int((top - bottom) / step + 1e-6) + 1)]
     return Scale(at, tuple((at(amount), show(_clean(amount, step))) for amount in amounts))
+
+
+def _logarithmic(low: float, high: float, form: Form) -> Scale:
+    """Round numbers, three in a factor of ten where there is room, else one."""
+    digits = (1, 2, 5) if high / low <= _THREE_UP_TO else (1,)
+    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
+    rounds = [digit * 10.0**power for power in powers for digit in digits]
+    bottom = max(amount for amount in rounds if amount <= low)
+    top = min(amount for amount in rounds if amount >= high)
+    at = _log(bottom, top)
+    shown = [amount for amount in rounds if bottom <= amount <= top]
+    every = ceil(len(shown) / _MOST_LOG_TICKS)
+    return Scale(at, tuple((at(amount), FORMS[form](amount)) for amount in shown[::every]))
 
 
 def _linear(low: float, high: float) -> Callable[[float], float]:

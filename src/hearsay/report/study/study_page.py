@@ -13,7 +13,7 @@ from hearsay.report.numbers import plural
 from hearsay.report.study import drawing
 from hearsay.report.study.heat_maps import heat_maps
 from hearsay.report.study.multiples import legend, mean_words, multiples
-from hearsay.report.study.pareto import MOST_FRONTS, Front, fronts, pareto_picture
+from hearsay.report.study.pareto import Front, drawn_fronts, fronts, pareto_picture
 from hearsay.report.study.roles import Roles, roles, where
 from hearsay.report.study.scales import FORMS
 from hearsay.report.study.words import findings, front_words
@@ -77,7 +77,7 @@ def _draw(swept: Swept) -> _Drawn:
         curves = {name: multiples(swept, found, BY_NAME[name]) for name in COMPARED}
         maps = {name: heat_maps(swept, found, BY_NAME[name]) for name in MAPPED}
     all_fronts = fronts(swept)
-    picture = pareto_picture(swept, all_fronts) if all_fronts else None
+    picture = pareto_picture(swept, drawn_fronts(all_fronts)) if all_fronts else None
     return _Drawn(found, curves, maps, all_fronts, picture)
 
 
@@ -140,7 +140,7 @@ def _caveats(swept: Swept) -> Html:
 
 def _front(swept: Swept, drawn: _Drawn) -> Html:
     words = tag("ul", *(tag("li", text) for text in front_words(swept, drawn.fronts)), class_="words")
-    shown = min(MOST_FRONTS, len(drawn.fronts))
+    shown = len(drawn_fronts(drawn.fronts))
     note = "On a front: nothing else under that condition has fewer copies and is faster. Hollow: delivers less."
     if shown < len(drawn.fronts):
         note += f" {shown} of {len(drawn.fronts)} conditions are drawn."
@@ -154,7 +154,7 @@ def _front(swept: Swept, drawn: _Drawn) -> Html:
 
 
 def _front_legend(swept: Swept, all_fronts: Sequence[Front]) -> list[str]:
-    named = [where(swept.study, front.condition) for front in all_fronts[:MOST_FRONTS]]
+    named = [where(swept.study, front.condition) for front in drawn_fronts(all_fronts)]
     return named if any(named) else []
 
 
