@@ -8,7 +8,7 @@ from pathlib import Path
 from hearsay.report.document import asset, document, footer, scrolling
 from hearsay.report.markup import Html, tag
 from hearsay.report.study import drawing
-from hearsay.report.study.scales import Scale, scale_of_values
+from hearsay.report.study.scales import Scale, round_step, scale_of_values
 from hearsay.report.study.study_page import write_page
 from hearsay.studies.comparison import Compared, Verdict
 from hearsay.studies.comparison_words import interval_words, overall_words, value_words, verdict_words
@@ -61,9 +61,10 @@ def _forest(lines: Sequence[Compared]) -> Html:
         return _LEFT + (share / far + 1) / 2 * (WIDTH - _LEFT - 20)
 
     parts = [drawing.line(across(0), 20, across(0), height - 30, "axis")]
-    for share in (-far / 1.1, -far / 2.2, far / 2.2, far / 1.1):
+    step = round_step(far / 3)
+    for share in (-2 * step, -step, step, 2 * step):
         parts.append(drawing.line(across(share), 20, across(share), height - 30, "grid"))
-        parts.append(drawing.text(f"{share:+.2%}", across(share), height - 10, anchor="middle"))
+        parts.append(drawing.text(f"{share * 100:+.3g} %", across(share), height - 10, anchor="middle"))
     parts.append(drawing.text("no difference", across(0), height - 10, anchor="middle"))
     for number, (line, reach) in enumerate(zip(lines, reaches, strict=True)):
         y = 30 + ROW * (number + 0.4)
@@ -117,7 +118,7 @@ def _forest_note() -> Html:
     return tag(
         "p",
         "Bars are 95 % intervals, in shares of A's mean (delivered: in percentage points). "
-        "Grey: what could not be told from no difference with so many seeds.",
+        "Grey: differences so small that fewer than 80 of 100 such comparisons would see them.",
         class_="faint",
     )
 

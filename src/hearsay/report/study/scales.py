@@ -59,7 +59,7 @@ def scale_of_values(values: Sequence[float], form: Form) -> Scale:
     if high <= low:
         pad = abs(high) * 0.05 or 1.0
         low, high = (low - pad, high) if form == "percent" else (low - pad, high + pad)
-    step = _round_step((high - low) / 4)
+    step = round_step((high - low) / 4)
     bottom = floor(low / step + 1e-9) * step
     top = high if form == "percent" and high == 1 else ceil(high / step - 1e-9) * step
     at = _linear(bottom, top)
@@ -89,7 +89,8 @@ def _log(low: float, high: float) -> Callable[[float], float]:
     return lambda value: log10(value / low) / log10(high / low)
 
 
-def _round_step(rough: float) -> float:
+def round_step(rough: float) -> float:
+    """The round number that is at least so large."""
     power = 10.0 ** floor(log10(rough))
     return next(digit * power for digit in (1, 2, 2.5, 5, 10) if digit * power >= rough * 0.999)
 
