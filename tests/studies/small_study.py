@@ -55,10 +55,13 @@ def swept(spark, path: Path, out: Path, **options) -> Swept:
     return sweep.run(Where(), session, lambda _: None)
 
 
-def hearsay(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+def hearsay(
+    *arguments: object, cwd: Path | None = None, variables: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     command = [sys.executable, "-m", "hearsay", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=300, **options)  # type: ignore[call-overload]
+    variables = {**environment(), **(variables or {})}
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=cwd, timeout=300)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
