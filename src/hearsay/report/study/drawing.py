@@ -9,6 +9,8 @@ from hearsay.report.study.scales import Scale
 
 COLOURS = 8
 _GAP = 12
+_LETTER = 3.6
+"""Half the width of a letter, about."""
 MARKS = (
     "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0Z",
     "M-3.2-3.2h6.4v6.4h-6.4Z",
@@ -39,7 +41,8 @@ class Plot:
     def __init__(self, x: Scale, y: Scale, width: int, height: int, title: str, x_label: str = "") -> None:
         self.width, self.height = width, height
         self._x, self._y = x, y
-        self._left, self._right, self._top = 12 + 7 * max((len(words) for _, words in y.ticks), default=3), 14, 26
+        self._left, self._top = 12 + 7 * max((len(words) for _, words in y.ticks), default=3), 26
+        self._right = max(14.0, *(_LETTER * len(words) - (1 - share) * width for share, words in x.ticks))
         self._bottom = 40 if x_label else 24
         self._parts: list[Html] = [text(title, 2, 14, class_="title")]
         for share, words in y.ticks:
@@ -66,7 +69,7 @@ class Plot:
         """Words that would run into those before are left out."""
         end = -1.0
         for share, words in self._x.ticks:
-            at, half = self._across(share), 3.6 * len(words)
+            at, half = self._across(share), _LETTER * len(words)
             if at - half > end:
                 self._parts.append(text(words, at, bottom + 16, anchor="middle"))
                 end = at + half + 4

@@ -50,7 +50,10 @@ def multiples(swept: Swept, roles: Roles, figure: HeadlineFigure) -> list[Html]:
 
 def legend(swept: Swept, roles: Roles) -> list[str]:
     """The words for the lines, in the order of their colours."""
-    return [] if roles.lines is None else list(swept.study.axes[roles.lines].labels)
+    if roles.lines is None:
+        return []
+    axis = swept.study.axes[roles.lines]
+    return [label if axis.numbers is None else f"{axis.name} {label}" for label in axis.labels]
 
 
 def _lines(swept: Swept, roles: Roles, facet: dict[int, int], figure: HeadlineFigure) -> list[_Line]:
