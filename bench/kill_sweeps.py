@@ -27,7 +27,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/studies"))
 from kills import environment
 from small_study import assert_equal_tables, write_study
 from standalone import Cluster
-from sweep_kills import RUNS, STUDY, Kill, command, seeded_kills, sweep, sweep_and_kill
+from sweep_kills import Kill, command, seeded_kills, study, sweep, sweep_and_kill
+
+SEEDS = 40
 
 
 def kept(out: Path) -> list[str]:
@@ -35,27 +37,27 @@ def kept(out: Path) -> list[str]:
     return [run for file in files for run in pyarrow.parquet.read_table(file).column("run").to_pylist()]
 
 
-def run_chain(name: str, kills: list[Kill], study: Path, base: Path, reference: Path) -> Counter[str]:
+def run_chain(name: str, kills: list[Kill], file: Path, base: Path, reference: Path) -> Counter[str]:
     out = base / name
     started = monotonic()
     counted: Counter[str] = Counter()
     for kill in kills:
         before = len(kept(out))
-        outcome = sweep_and_kill(kill, study, out)
+        outcome = sweep_and_kill(kill, file, out)
         assert "Traceback" not in outcome.errors, outcome.errors
         told = f"{kill.victim} {'killed' if outcome.hit else 'not there any more'}"
         counted[told] += 1
         print(f"{name}: {told}: {before} runs kept before, {len(kept(out))} after", flush=True)
-    done = sweep(study, out)
+    done = sweep(file, out)
     assert done.returncode == 0, done.stderr
     assert_equal_tables(out, reference)
     runs = kept(out)
-    assert len(runs) == len(set(runs)) == RUNS, "a run was made twice"
+    assert len(runs) == len(set(runs)) == study(SEEDS)[1], "a run was made twice"
     print(f"{name}: complete, tables equal ({monotonic() - started:.0f} s)", flush=True)
     return counted
 
 
-def kill_workers_of_a_cluster(points: int, seed: int, study: Path, base: Path, reference: Path) -> None:
+def kill_workers_of_a_cluster(points: int, seed: int, file: Path, base: Path, reference: Path) -> None:
     """A worker and its executor die at a seeded time; the sweep completes on the other one."""
     chance = Random(f"sweep cluster {seed}")
     cluster = Cluster(base)
@@ -69,7 +71,7 @@ def kill_workers_of_a_cluster(points: int, seed: int, study: Path, base: Path, r
             alarm = Timer(delay, victim.kill)
             alarm.start()
             done = subprocess.run(
-                [*command(study, out), "--master", master],
+                [*command(file, out), "--master", master],
                 capture_output=True, text=True, env=environment(), timeout=400,
             )  # fmt: skip
             alarm.cancel()
@@ -92,15 +94,15 @@ def main() -> None:
     counted: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
-        study = write_study(base, STUDY)
-        done = sweep(study, base / "reference")
+        file = write_study(base, study(SEEDS)[0])
+        done = sweep(file, base / "reference")
         assert done.returncode == 0, done.stderr
         kills = seeded_kills(arguments.seed, arguments.points)
         for number, start in enumerate(range(0, len(kills), arguments.chain)):
             chain = kills[start : start + arguments.chain]
-            counted += run_chain(f"chain {number}", chain, study, base, base / "reference")
+            counted += run_chain(f"chain {number}", chain, file, base, base / "reference")
         if arguments.cluster_points:
-            kill_workers_of_a_cluster(arguments.cluster_points, arguments.seed, study, base, base / "reference")
+            kill_workers_of_a_cluster(arguments.cluster_points, arguments.seed, file, base, base / "reference")
     for what, count in sorted(counted.items()):
         print(f"{count:3} {what}")
 

@@ -17,7 +17,7 @@ _RUN_S = 300
 _POLL_S = 0.01
 
 STUDY = """
-seeds = 8
+seeds = {seeds}
 [base]
 preset = "r1"
 network.nodes = 80
@@ -27,7 +27,7 @@ workload.interval_s = 0.2
 key = "loss.rate"
 values = [0, 0.2, 0.4]
 """
-RUNS = 24
+LOSSES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,11 @@ def seeded_kills(seed: int, count: int) -> list[Kill]:
     return [
         Kill(VICTIMS[number % len(VICTIMS)], chance.randint(0, 2), chance.uniform(0, 1.5)) for number in range(count)
     ]
+
+
+def study(seeds: int) -> tuple[str, int]:
+    """A study, and how many runs it has."""
+    return STUDY.format(seeds=seeds), LOSSES * seeds
 
 
 def command(study: Path, out: Path) -> list[str]:
