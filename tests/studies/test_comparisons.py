@@ -13,6 +13,7 @@ from hearsay.studies.comparison import Compared, Verdict, compare, side, sides
 from hearsay.studies.comparison_words import overall_words, verdict_words
 from hearsay.studies.errors import StudyError
 from hearsay.studies.figures import BY_NAME
+from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import point_of
 from hearsay.studies.statistics import paired
 
@@ -78,12 +79,17 @@ def test_what_is_no_scenario_is_said():
         side("r2")
 
 
-@pytest.mark.xdist_group("spark")
-def test_the_command(tmp_path):
+def test_the_command_tells_what_is_kept(tmp_path):
+    """The runs are in the folder, so no Spark is needed."""
+    a = Base(preset="r1", settings=TINY)
+    b = a.with_settings([("router.degree", 9), ("router.degree_low", 8)])
+    study, points = sides(a, b, ("A", "B"), 5, same_seeds=True, engine="auto")
+    StudyFolder.open(tmp_path / "out").add(results_of(study, points).values())
     both = [f"--both={key}={value}" for key, value in TINY]
     changes = ("--set", "router.degree=9", "--set", "router.degree_low=8")
     done = hearsay("compare", "r1", *changes, *both, "--seeds", 5, "--out", tmp_path / "out", "--json")
     assert done.returncode == 0, done.stderr
+    assert done.stderr == "sweep: 10 of 10 runs are there already\n"
     told = json.loads(done.stdout)
     assert (told["a"], told["b"]) == ("r1", "r1 with router.degree=9, router.degree_low=8")
     assert (told["paired"], told["seeds"]) == (True, 5)
