@@ -5,7 +5,8 @@
 The sweep is `hearsay sweep` as a command, from its start to its end: Python, the JVM, dispatch, tables, the report.
 The pool is `multiprocessing.Pool` with as many processes as cores, which maps the same runs and keeps nothing. The
 share is the seconds of all runs over cores × wall time, once by the runs' clocks and once by their CPU time, which
-other work on the machine does not lengthen. With `--short N` there are N runs of about 20 ms besides, which have to
+other work on the machine does not lengthen. Where there is much of that, neither says much: then look at what the
+driver and the JVM took beside the engines. With `--short N` there are N runs of about 20 ms besides, which have to
 be packed.
 """
 
@@ -15,6 +16,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -75,9 +77,13 @@ def in_a_pool(work: Sequence[Task]) -> tuple[float, list[dict]]:
 def in_a_sweep(study: Path, out: Path) -> tuple[float, list[dict]]:
     start = perf_counter()
     command = [sys.executable, "-m", "hearsay", "sweep", str(study), "--out", str(out), "--json"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     seconds = perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert json.loads(done.stdout)["failed"] == 0
+    beside = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"driver and JVM: {beside:.1f} s of CPU", flush=True)
     return seconds, pyarrow.parquet.read_table(out / "tables" / "resources.parquet").to_pylist()
 
 
