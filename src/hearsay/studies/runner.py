@@ -21,7 +21,7 @@ from hearsay.studies.folder import StudyFolder
 from hearsay.studies.one_run import Row, Task, failed
 from hearsay.studies.packing import Queue
 from hearsay.studies.points import Point
-from hearsay.studies.spark_tasks import SparkTasks
+from hearsay.studies.spark_tasks import GONE, SparkTasks
 from hearsay.studies.study_file import Study
 
 ATTEMPTS = 3
@@ -125,7 +125,7 @@ class Runner:
         if isinstance(error, StudyFolderError) or not isinstance(error, Exception):
             raise error
         if not self._spark.alive():
-            raise SparkUnavailable("Spark has gone")
+            raise SparkUnavailable(GONE)
         if len(pack) > 1:
             self._queue.put_back_alone(pack)
             return

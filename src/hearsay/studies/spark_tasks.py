@@ -24,6 +24,7 @@ from hearsay.trace.arrow import pa
 
 _RESULT = "run string, file string, place bigint, data binary"
 _CHUNK = 4 << 20
+GONE = "Spark has gone (killed, out of memory?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,10 @@ class SparkTasks:
     def slots(self) -> int:
         """How many tasks run at a time. A cluster may grow, and says so as long as we have a driver there."""
         if not self._connect:
-            self._slots = int(self._session.sparkContext.defaultParallelism)
+            try:
+                self._slots = int(self._session.sparkContext.defaultParallelism)
+            except Exception:
+                raise SparkUnavailable(GONE) from None
         return max(1, self._slots // self._cores_per_task)
 
     def run(self, pack: Sequence[Task]) -> Iterator[Made]:
