@@ -45,6 +45,7 @@ bench: setup
 	$(BIN)/python bench/engine_speed.py
 	$(BIN)/python bench/pipeline_speed.py
 	$(BIN)/python bench/ingest_speed.py
+	$(BIN)/python bench/sweep_share.py --runs 40 --seconds 3 --short 400
 
 # For maintainers: refresh the pinned versions (needs `uv`). The extra `libp2p` is left out: it brings 65 packages, and
 # some are compiled. Its versions are pinned in interop/py/requirements.txt. PySpark comes as a source archive only, so it has a lock

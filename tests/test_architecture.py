@@ -15,12 +15,26 @@ MAY_IMPORT = {
     "sim": {"sim", "trace", "core"},
     "ingest": {"ingest", "libp2p", "trace", "core"},
     "pipeline": {"pipeline", "trace", "core"},
-    "report": {"report", "pipeline", "trace", "core"},
+    "report": {"report", "studies", "pipeline", "trace", "core"},
     "libp2p": {"libp2p"},
     "py_libp2p": {"py_libp2p", "libp2p"},
     "wire": {"wire", "libp2p", "core"},
     "node": {"node", "wire", "py_libp2p", "libp2p", "trace", "core"},
-    "cli": {"cli", "report", "pipeline", "ingest", "node", "wire", "py_libp2p", "libp2p", "sim", "trace", "core"},
+    "studies": {"studies", "pipeline", "sim", "trace", "core"},
+    "cli": {
+        "cli",
+        "studies",
+        "report",
+        "pipeline",
+        "ingest",
+        "node",
+        "wire",
+        "py_libp2p",
+        "libp2p",
+        "sim",
+        "trace",
+        "core",
+    },  # fmt: skip
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))
 

@@ -4,47 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
+from simulated_runs import GO_DATA, GO_TRACES, RUNS, rewritten, simulate_into
 
 from hearsay.ingest.importing import import_traces
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.run_facts import load_runs
-from hearsay.pipeline.session import Where, spark_session
-from hearsay.sim.scenario_file import load_scenario
-from hearsay.sim.simulate import Simulation
-from hearsay.trace.reader import read_rows
 from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.writer import TraceWriter
-
-SMALL = [("network.nodes", "60"), ("workload.messages", "12"), ("workload.interval_s", "0.5")]
-TOPICS = '[{name="news",subscribers_share=0.6},{name="<b>&\'",subscribers_share=0.4}]'
-RUNS = {
-    "floodsub": ("r1", "floodsub", SMALL),
-    "randomsub": ("r1", "randomsub", SMALL),
-    "meshsub": ("r1", "meshsub", [*SMALL, ("loss.rate", "0.1")]),
-    "gossipsub": ("simsub", "gossipsub", SMALL),
-    "lossy": ("r1", "gossipsub", [*SMALL, ("loss.rate", "0.2"), ("loss.control", "true")]),
-    "rejecting": ("r1", "gossipsub", [*SMALL, ("router.validate", "true"), ("validation.delay_ms", "30"),
-                                      ("validation.reject_share", "0.3")]),
-    "churning": ("churn-30", "gossipsub", [*SMALL, ("workload.messages", "30"), ("linger_s", "8")]),
-    "crashing": ("r1", "meshsub", [*SMALL, ("workload.messages", "24"), ("linger_s", "1.5"),
-                                   ("faults.crash", "[{at_s=14,share=0.5,rejoin_after_s=3}]")]),
-    "episub": ("r1", "episub", [*SMALL, ("warmup_s", "20"), ("faults.crash", "[{at_s=23,share=0.2}]")]),
-    "topics": ("r1", "gossipsub", [*SMALL, ("topics", TOPICS)]),
-    "narrow": ("r1", "gossipsub", [*SMALL, ("links.uplink_mbit", "0.05"), ("links.uplink_queue_bytes", "2000")]),
-}  # fmt: skip
-
-
-GO_DATA = Path(__file__).parents[1] / "ingest" / "data"
-GO_TRACES = ("go-0.15", "go-0.16")
-"""Recorded from go-libp2p-pubsub, ten hosts each."""
-
-
-@pytest.fixture(scope="session")
-def spark():
-    with spark_session(Where(), 0, lambda _: None) as session:
-        yield session
 
 
 @pytest.fixture(scope="session")
@@ -71,27 +37,3 @@ def analysed(spark, run_folders) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def facts(run_folders):
     return {run.name: run for run in load_runs(list(run_folders.values()))}
-
-
-def simulate_into(path: Path, preset: str, router: str, overrides: list[tuple[str, str]]) -> Path:
-    state = [("trace.state_interval_s", "3")]
-    scenario = load_scenario(None, preset, [*overrides, *state], router=router)
-    assert Simulation(scenario, folder=RunFolder.create(path)).run().summary.complete
-    return path
-
-
-def rewritten(source: Path, target: Path, max_rows_per_file: int) -> Path:
-    """The same trace in many small files, so that messages straddle them."""
-    folder = RunFolder.create(target)
-    for name in ("scenario.toml", "summary.json"):
-        folder.write_text_atomic(name, (source / name).read_text(encoding="utf-8"))
-    for dictionary in (source / "dictionary").iterdir():
-        (target / "dictionary").mkdir(exist_ok=True)
-        (target / "dictionary" / dictionary.name).write_bytes(dictionary.read_bytes())
-    rows = read_rows(source)
-    with TraceWriter(target, row_group_rows=100, max_rows_per_file=max_rows_per_file, spill_rows=1000) as writer:
-        writer.add(rows[np.random.default_rng(1).permutation(len(rows))])
-        written = writer.close()
-    assert len(written.spanning_messages) > 3
-    folder.write_manifest(written, seed=1, complete=True)
-    return target

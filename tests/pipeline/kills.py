@@ -93,7 +93,7 @@ def analyze_and_kill(kill: Kill, run: Path, out: Path) -> Outcome:
         _end_of(process, 20)
     code = _end_of(process, _RUN_S if victim is not None else 0)
     for pid in family:
-        _gone(pid)
+        gone(pid)
     listener.join(_RUN_S)
     process.stderr.close()
     return Outcome(victim is not None, code, "".join(lines))
@@ -112,14 +112,14 @@ def _wait_for(process: subprocess.Popen[str], victim: str) -> int | None:
     """The victim's pid as soon as it is there; none if the run ends or takes too long before."""
     end = monotonic() + 30
     while process.poll() is None and monotonic() < end:
-        found = _find(process.pid, victim)
+        found = find(process.pid, victim)
         if found is not None:
             return found
         sleep(_POLL_S)
     return None
 
 
-def _find(driver: int, victim: str) -> int | None:
+def find(driver: int, victim: str) -> int | None:
     if victim == DRIVER:
         return driver
     names = {pid: _command_line(pid) for pid in descendants(driver)}
@@ -155,7 +155,7 @@ def _command_line(pid: int) -> str:
         return ""
 
 
-def _gone(pid: int) -> None:
+def gone(pid: int) -> None:
     """Wait until a process has ended by itself; what outlives its driver would disturb the next run."""
     end = monotonic() + 30
     while Path(f"/proc/{pid}").exists() and "Z" not in _state(pid):

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 import duckdb
 import pytest
-from conftest import GO_TRACES, RUNS
+from simulated_runs import GO_TRACES, RUNS
 
 from hearsay.pipeline import tables
 from hearsay.pipeline.analyze import headlines

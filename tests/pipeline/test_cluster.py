@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from standalone import Cluster, free_port
+from standalone import free_port
 
 from hearsay.pipeline import tables
 from hearsay.pipeline.table_store import read_table
@@ -16,38 +16,6 @@ from hearsay.pipeline.table_store import read_table
 pytestmark = pytest.mark.xdist_group("spark")
 
 CHOSEN = ("topics", "spanning")
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    started = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        yield started
-    finally:
-        started.stop()
-
-
-@pytest.fixture(scope="module")
-def master(cluster) -> str:
-    """A standalone master with two workers of one core each."""
-    url = cluster.start_master()
-    for number in (1, 2):
-        cluster.start_worker(f"worker{number}", url)
-    return url
-
-
-@pytest.fixture(scope="module")
-def connect(cluster) -> str:
-    port = free_port()
-    output = cluster.start(
-        "connect", "org.apache.spark.deploy.SparkSubmit", "--class",
-        "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]",
-        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
-        "--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2",
-        "--conf", f"spark.sql.warehouse.dir={cluster.folder}/warehouse", "spark-internal", heap="1g",
-    )  # fmt: skip
-    cluster.wait_for(port, cluster.processes[-1], output)
-    return f"sc://127.0.0.1:{port}"
 
 
 def test_standalone_cluster(master, analysed, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import RUNS
+from simulated_runs import RUNS
 
 from hearsay.pipeline import tables
 from hearsay.pipeline.metrics.messages import messages_table

@@ -13,11 +13,14 @@ import click
 
 COMMANDS = {
     "analyze": "turn traces into metric tables on Spark",
+    "check": "hold figures against budgets; exit 1 if one is broken",
+    "compare": "compare two scenarios: better, worse, or no difference to be seen",
     "demo": "simulate the routers, analyse on Spark, write the report",
     "node": "run a real node that speaks libp2p pubsub",
     "report": "write a report of analysed runs: one HTML file",
     "simulate": "simulate a scenario",
     "spark": "look after Spark: doctor",
+    "sweep": "run a study: many runs over the axes of a scenario, on Spark",
     "trace": "look at traces: show, diff; import those of real networks",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_PYTHON_CAUSE = re.compile(r"^(?:[\w.]*\.)?(Unreadable|MemoryError|OSError): (.+)$", re.MULTILINE)
+_PYTHON_CAUSE = re.compile(r"^(?:[\w.]*\.)?(Unreadable|MemoryError|OSError|ModuleNotFoundError): (.+)$", re.MULTILINE)
 _JAVA_CAUSE = re.compile(r"Caused by: [\w.$]+(?:Exception|Error): (.+)")
 _LONGEST = 300
 
@@ -15,6 +15,8 @@ def in_one_line(error: BaseException) -> str:
     told = _PYTHON_CAUSE.search(text)
     if told is not None:
         return told.group(2)[:_LONGEST]
+    if "Python worker exited unexpectedly" in text:
+        return "its process was killed (out of memory?)"
     if "No space left on device" in text:
         return "no space left on the device"
     causes = _JAVA_CAUSE.findall(text)

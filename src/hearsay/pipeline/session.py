@@ -19,7 +19,7 @@ import socket
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -60,18 +60,29 @@ _jvm: Jvm | None = None
 
 
 @contextmanager
-def spark_session(where: Where, rows: int, say: Callable[[str], None]) -> Generator[SparkSession]:
-    """A session for work on about `rows` trace rows; `say` gets what there is to wait for."""
+def spark_session(
+    where: Where,
+    rows: int,
+    say: Callable[[str], None],
+    *,
+    cores_per_task: int = 1,
+    modules: Sequence[Path] = (),
+) -> Generator[SparkSession]:
+    """A session for work on about `rows` trace rows; `say` gets what there is to wait for.
+
+    `modules` are files of Python and zips of packages that the tasks need beside this package.
+    """
     for address in filter(None, (where.remote, where.master)):
         _require_listener(address)
     if where.remote is not None:
         session = _remote_session(where.remote, rows < SMALL_ROWS, say)
     else:
-        session = _session_here(where.master, rows, say)
+        session = _session_here(where.master, rows, say, cores_per_task)
     work = Path(tempfile.mkdtemp(prefix="hearsay-package-"))
     try:
-        if where.master is not None or where.remote is not None:
-            _ship(session, where, zip_package(work))
+        own = [] if where.master is None and where.remote is None else [zip_package(work)]
+        for file in (*own, *modules):
+            _ship(session, where, file)
         yield session
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -109,7 +120,7 @@ def _ship(session: SparkSession, where: Where, package: Path) -> None:
         session.sparkContext.addPyFile(str(package))
 
 
-def _session_here(master: str | None, rows: int, say: Callable[[str], None]) -> SparkSession:
+def _session_here(master: str | None, rows: int, say: Callable[[str], None], cores_per_task: int) -> SparkSession:
     global _jvm
     _require_pyspark()
     from pyspark.sql import SparkSession
@@ -133,6 +144,7 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None]) -> 
         "spark.driver.host": "127.0.0.1" if _is_local(master) else "",
         "spark.driver.bindAddress": "127.0.0.1" if _is_local(master) else "",
         "spark.python.worker.reuse": "true",
+        "spark.task.cpus": str(cores_per_task) if cores_per_task > 1 else "",
     }
     builder: Any = SparkSession.builder
     builder = builder.appName("hearsay").master(master or f"local[{slots}]")

@@ -9,16 +9,13 @@ Rules:
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
-from importlib.metadata import version
-from importlib.resources import files
 
 from hearsay.pipeline.tables import QUALITY, MetricTable
 from hearsay.report.answers import QUESTIONS, Question, caveats
 from hearsay.report.comparison import MEASURES, best, lines
 from hearsay.report.definitions import definitions
+from hearsay.report.document import asset, document, footer, scrolling
 from hearsay.report.figure import Figure
 from hearsay.report.markup import Html, join, json_for_script, tag, visible
 from hearsay.report.numbers import count, plural, seconds
@@ -32,43 +29,25 @@ _NOT_MEASURED = Html('<span class="faint" title="not measured">n/m</span>')
 
 
 def page(selection: Selection, figures: Sequence[Figure]) -> str:
-    style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
+    script = "\n".join(asset(name) for name in SCRIPTS)
+    body = [
+        _marks(),
+        _header(selection),
+        _toolbar(selection),
+        tag(
+            "main",
+            _caveats(selection),
+            _answers(selection),
+            _comparison(selection),
+            _figures(selection, figures),
+            _quality(selection),
+            _definitions(),
+        ),
+        footer(),
+        tag("script", _data(selection, figures), type="application/json", id="data"),
+    ]
     script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
-    policy = (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src '{_source_hash(style)}'; script-src '{_source_hash(script)}'"
-    )
-    head = join(
-        [
-            Html('<meta charset="utf-8">'),
-            Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-            Html('<meta name="color-scheme" content="light dark">'),
-            Html('<meta name="referrer" content="no-referrer">'),
-            tag("title", _title(selection)),
-            tag("style", Html(style)),
-        ]
-    )
-    body = join(
-        [
-            _marks(),
-            _header(selection),
-            _toolbar(selection),
-            tag(
-                "main",
-                _caveats(selection),
-                _answers(selection),
-                _comparison(selection),
-                _figures(selection, figures),
-                _quality(selection),
-                _definitions(),
-            ),
-            tag("footer", f"Written by hearsay {version('hearsay')}. This file is whole: it loads nothing."),
-            tag("script", _data(selection, figures), type="application/json", id="data"),
-            tag("script", Html(script)),
-        ]
-    )
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>{body}</body>\n</html>\n'
+    return document(_title(selection), body, style=asset("page.css"), script=script)
 
 
 def _title(selection: Selection) -> str:
@@ -220,7 +199,7 @@ def _comparison(selection: Selection) -> Html:
     return tag(
         "section",
         tag("h2", "The runs side by side" if len(selection.runs) > 1 else "The run in figures"),
-        _scrolling(tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body)), "Figures of all runs"),
+        scrolling(tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body)), "Figures of all runs"),
         tag("p", note, class_="faint"),
         id="compared",
     )
@@ -272,7 +251,7 @@ def _preview(selection: Selection, table: MetricTable, id_: str) -> Html:
             head = tag("tr", *(tag("th", name, scope="col") for name in columns))
             body = [tag("tr", *(_cell(row[name]) for name in columns)) for row in first.to_pylist()]
             parts.append(
-                _scrolling(tag("table", tag("thead", head), tag("tbody", *body)), f"First rows of {table.name}")
+                scrolling(tag("table", tag("thead", head), tag("tbody", *body)), f"First rows of {table.name}")
             )
     summary = tag("summary", f"Data: {table.name} ({plural(total, 'row')})")
     return tag(
@@ -352,20 +331,8 @@ def _marks() -> Html:
     return Html(f'<svg width="0" height="0" class="unseen" aria-hidden="true"><defs>{symbols}</defs></svg>')
 
 
-def _scrolling(table: Html, label: str) -> Html:
-    return tag("div", table, class_="scrolling", tabindex=0, role="region", aria_label=label)
-
-
 def _between(items: Iterable[Html], separator: str) -> list[object]:
     parts: list[object] = []
     for item in items:
         parts += [separator, item]
     return parts[1:]
-
-
-def _asset(name: str) -> str:
-    return files("hearsay.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _source_hash(text: str) -> str:
-    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

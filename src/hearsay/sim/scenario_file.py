@@ -14,19 +14,16 @@ Rules:
 
 from __future__ import annotations
 
-import json
-import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias, cast, get_args
+from typing import cast, get_args
 
 import tomli_w
 from pydantic import BaseModel, ValidationError
@@ -35,14 +32,11 @@ from hearsay.core.parameters import Violation
 from hearsay.core.registry import find_router
 from hearsay.sim.latency import read_regions
 from hearsay.sim.scenario import RouterChoice, Scenario, ScenarioError, unknown_key
-from hearsay.sim.toml_lines import BARE_KEY, KeyPath, locate_lines
-from hearsay.sim.topology import read_edges, read_text
-
-Document: TypeAlias = dict[str, object]
+from hearsay.sim.toml_lines import KeyPath
+from hearsay.sim.toml_text import Document, dotted, parse, parse_file, parse_value, shown_value
+from hearsay.sim.topology import read_edges
 
 _FILE_KEYS = (("network", "edges_file"), ("links", "regions_file"))
-_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
-_MAX_SHOWN = 60
 
 
 def preset_names() -> tuple[str, ...]:
@@ -70,16 +64,16 @@ def load_scenario(
     """The scenario of a file, a preset, both or neither; `preset` wins over the file's own."""
     problems: list[str] = []
     layers = _Layers()
-    document, lines = _parse_file(path) if path is not None else ({}, {})
+    document, lines = parse_file(path) if path is not None else ({}, {})
     own_preset = document.pop("preset", None)
     if preset is None and own_preset is not None:
         if isinstance(own_preset, str) and own_preset in preset_names():
             preset = own_preset
         else:
-            shown = _shown_value(own_preset)
+            shown = shown_value(own_preset)
             problems.append(f"{path}:{lines['preset',]}: preset = {shown}: {_no_such_preset(own_preset)}")
     if preset is not None:
-        layers.add(_parse(preset_text(preset), f"preset {preset}"), _Origin(f"preset {preset}"), {})
+        layers.add(parse(preset_text(preset), f"preset {preset}"), _Origin(f"preset {preset}"), {})
     if path is not None:
         _resolve_paths(document, path.parent)
         layers.add(document, _Origin(str(path)), lines)
@@ -89,7 +83,7 @@ def load_scenario(
         except ScenarioError as error:
             problems += error.problems
     chosen = {key: value for key, value in overrides if key in ("router.kind", "router.preset")}
-    layers.change_router({key.removeprefix("router."): _parse_value(value) for key, value in chosen.items()})
+    layers.change_router({key.removeprefix("router."): parse_value(value) for key, value in chosen.items()})
     for key, value in overrides:
         try:
             layers.override(key, value)
@@ -152,12 +146,12 @@ class _Layers:
             self._origins[path] = _Origin(f"{origin.label}:{line}", None, line) if line else origin
 
     def override(self, key: str, value: object) -> None:
-        said = value if isinstance(value, str) else _shown_value(value)
+        said = value if isinstance(value, str) else shown_value(value)
         label = f"--set {key}={said}".replace("\n", "\\n")
         path = tuple(int(part) if part.isascii() and part.isdigit() else part for part in key.split("."))
         if "" in path or isinstance(path[0], int):
             raise ScenarioError([f"{label}: {key!r} is not the path of a key"])
-        parsed = _parse_value(value)
+        parsed = parse_value(value)
         if path in _FILE_KEYS and isinstance(parsed, str) and parsed:
             parsed = str(Path(parsed).absolute())
         self.document = deepcopy(self.document)
@@ -236,7 +230,7 @@ def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
         elif isinstance(here, list) and isinstance(part, int):
             array = cast("list[object]", here)
             if part > len(array):
-                raise ScenarioError([f"{label}: {_dotted(path[:place])} has {len(array)} elements, numbered from 0"])
+                raise ScenarioError([f"{label}: {dotted(path[:place])} has {len(array)} elements, numbered from 0"])
             if part == len(array):
                 array.append(fresh)
             elif last:
@@ -244,44 +238,7 @@ def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
             here = array[part]
         else:
             what = "an array: a number must follow" if isinstance(here, list) else "not a table"
-            raise ScenarioError([f"{label}: {_dotted(path[:place])} is {what}"])
-
-
-def _parse_value(text: object) -> object:
-    """An override's value: TOML when it is that, a plain string otherwise; what is no text is a value already."""
-    if not isinstance(text, str) or "\n" in text:
-        return text
-    try:
-        return _parse(f"value = {text}", "")["value"]
-    except ScenarioError:
-        return text
-
-
-def _decimal(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        return Decimal("Infinity")  # An exponent beyond what even a decimal can hold.
-
-
-def _parse(text: str, label: str) -> Document:
-    try:
-        return tomllib.loads(text, parse_float=cast(Any, _decimal))
-    except RecursionError:
-        raise ScenarioError([f"{label}: is nested too deeply"]) from None
-    except ValueError as error:
-        message = str(error)
-        place = _PLACE.search(message)
-        if place is None:
-            raise ScenarioError([f"{label}: {message}"]) from None
-        line = place.group(1) or str(text.rstrip().count("\n") + 1)
-        raise ScenarioError([f"{label}:{line}: {message[: place.start()]}"]) from None
-
-
-def _parse_file(path: Path) -> tuple[Document, dict[KeyPath, int]]:
-    text = read_text(path)
-    document = _parse(text, str(path))
-    return document, locate_lines(text)
+            raise ScenarioError([f"{label}: {dotted(path[:place])} is {what}"])
 
 
 def _resolve_paths(document: Document, folder: Path) -> None:
@@ -327,7 +284,7 @@ def _violations(error: ValidationError) -> Iterator[tuple[KeyPath, Violation]]:
                     inner = (*path, *(int(part) if part.isdigit() else part for part in violation.field.split(".")))
                     yield inner, _named(inner, violation.value, violation.rule)
             case "missing":
-                yield path, Violation(f"{_dotted(path)}: ", None, "is required")
+                yield path, Violation(f"{dotted(path)}: ", None, "is required")
             case "extra_forbidden":
                 yield path, _named(path, value, unknown_key(str(path[-1]), _known_keys(path[:-1])))
             case "tuple_type":
@@ -339,7 +296,7 @@ def _violations(error: ValidationError) -> Iterator[tuple[KeyPath, Violation]]:
 
 
 def _named(path: KeyPath, value: object, rule: str) -> Violation:
-    return Violation(f"{_dotted(path)} = {_shown_value(value)}: ", value, rule)
+    return Violation(f"{dotted(path)} = {shown_value(value)}: ", value, rule)
 
 
 def _known_keys(path: KeyPath) -> list[str]:
@@ -356,30 +313,6 @@ def _section_in(annotation: object) -> type[BaseModel] | None:
     if isinstance(annotation, type) and not get_args(annotation):
         return annotation if issubclass(annotation, BaseModel) else None
     return next((found for inner in get_args(annotation) if (found := _section_in(inner))), None)
-
-
-def _dotted(path: KeyPath) -> str:
-    return ".".join(
-        part if isinstance(part, str) and BARE_KEY.fullmatch(part) else json.dumps(part, ensure_ascii=False)
-        for part in path
-    )
-
-
-def _shown_value(value: object) -> str:
-    """A value much as TOML writes it, on one line and not too long."""
-    match value:
-        case bool():
-            text = "true" if value else "false"
-        case str():
-            text = json.dumps(value, ensure_ascii=False)
-        case list() | tuple():
-            text = f"[{', '.join(_shown_value(inner) for inner in cast('Sequence[object]', value))}]"
-        case dict():
-            pairs = cast(Document, value).items()
-            text = "{" + ", ".join(f"{key} = {_shown_value(inner)}" for key, inner in pairs) + "}"
-        case _:
-            text = str(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
 def _plain(section: BaseModel) -> Document:

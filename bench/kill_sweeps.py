@@ -1,0 +1,111 @@
+"""`hearsay sweep` killed at seeded points, again and again, until it is through.
+
+    python bench/kill_sweeps.py [--points 30] [--seed 1] [--chain 5] [--cluster-points 0]
+
+A chain is some kills one after the other on the same folder (SIGKILL of the driver, of the JVM, of a Python worker),
+and then a sweep that nobody kills. Its tables must equal those of an undisturbed one, and no run that was kept may
+have been made again. With `--cluster-points`, workers of a standalone cluster are killed while a sweep runs there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from random import Random
+from threading import Timer
+from time import monotonic
+
+import pyarrow.parquet
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/pipeline"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/studies"))
+
+from kills import environment
+from small_study import assert_equal_tables, write_study
+from standalone import Cluster
+from sweep_kills import Kill, command, seeded_kills, study, sweep, sweep_and_kill
+
+SEEDS = 40
+
+
+def kept(out: Path) -> list[str]:
+    files = (out / "results").glob("*.parquet")
+    return [run for file in files for run in pyarrow.parquet.read_table(file).column("run").to_pylist()]
+
+
+def run_chain(name: str, kills: list[Kill], file: Path, base: Path, reference: Path) -> Counter[str]:
+    out = base / name
+    started = monotonic()
+    counted: Counter[str] = Counter()
+    for kill in kills:
+        before = len(kept(out))
+        outcome = sweep_and_kill(kill, file, out)
+        assert "Traceback" not in outcome.errors, outcome.errors
+        told = f"{kill.victim} {'killed' if outcome.hit else 'not there any more'}"
+        counted[told] += 1
+        print(f"{name}: {told}: {before} runs kept before, {len(kept(out))} after", flush=True)
+    done = sweep(file, out)
+    assert done.returncode == 0, done.stderr
+    assert_equal_tables(out, reference)
+    runs = kept(out)
+    assert len(runs) == len(set(runs)) == study(SEEDS)[1], "a run was made twice"
+    print(f"{name}: complete, tables equal ({monotonic() - started:.0f} s)", flush=True)
+    return counted
+
+
+def kill_workers_of_a_cluster(points: int, seed: int, file: Path, base: Path, reference: Path) -> None:
+    """A worker and its executor die at a seeded time; the sweep completes on the other one."""
+    chance = Random(f"sweep cluster {seed}")
+    cluster = Cluster(base)
+    try:
+        master = cluster.start_master()
+        workers = [cluster.start_worker(f"worker{number}", master) for number in range(2)]
+        for point in range(points):
+            out = base / f"cluster-{point}"
+            delay = chance.uniform(6, 25)
+            victim = workers.pop(0)
+            alarm = Timer(delay, victim.kill)
+            alarm.start()
+            done = subprocess.run(
+                [*command(file, out), "--master", master],
+                capture_output=True, text=True, env=environment(), timeout=400,
+            )  # fmt: skip
+            alarm.cancel()
+            victim.kill()
+            workers.append(cluster.start_worker(f"worker{point + 2}", master))
+            assert done.returncode == 0, done.stderr
+            assert_equal_tables(out, reference)
+            print(f"cluster: worker killed after {delay:.0f} s; complete, tables equal", flush=True)
+    finally:
+        cluster.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="hearsay sweep killed at seeded points")
+    parser.add_argument("--points", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--chain", type=int, default=5)
+    parser.add_argument("--cluster-points", type=int, default=0)
+    arguments = parser.parse_args()
+    counted: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        file = write_study(base, study(SEEDS)[0])
+        done = sweep(file, base / "reference")
+        assert done.returncode == 0, done.stderr
+        kills = seeded_kills(arguments.seed, arguments.points)
+        for number, start in enumerate(range(0, len(kills), arguments.chain)):
+            chain = kills[start : start + arguments.chain]
+            counted += run_chain(f"chain {number}", chain, file, base, base / "reference")
+        if arguments.cluster_points:
+            kill_workers_of_a_cluster(arguments.cluster_points, arguments.seed, file, base, base / "reference")
+    for what, count in sorted(counted.items()):
+        print(f"{count:3} {what}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""`hearsay check`: do the figures stay within their budgets? For CI: exit 1 names what broke and by how much."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hearsay.cli.main import CommandFailed, WrongInput
+from hearsay.cli.study_session import chosen_place, make_runs, spark_options, tell_failures
+
+FOLDER = "sweeps"
+
+
+@click.command("check")
+@click.argument("budget", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
+              help=f"Where runs and tables go, {FOLDER}/check-BUDGET without.")  # fmt: skip
+@spark_options
+@click.option("--json", "as_json", is_flag=True, help="What was measured as JSON on stdout, and nothing else there.")
+def command(**options: Any) -> None:
+    """Run the cases of a file of budgets; exit 1 if one of them is broken."""
+    from hearsay.studies.budget_words import judged_words
+    from hearsay.studies.budgets import judge, load_budgets
+    from hearsay.studies.errors import StudyError, StudyFolderError
+    from hearsay.studies.folder import StudyFolder
+    from hearsay.studies.sweep import Sweep
+
+    where = chosen_place(options)
+    path: Path = options["budget"]
+    try:
+        study, points, cases = load_budgets(path)
+        folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"check-{path.stem}")
+        sweep = Sweep(study, points, folder, again=True)
+    except StudyError as error:
+        raise WrongInput(*error.problems) from None
+    except StudyFolderError as error:
+        raise CommandFailed(str(error)) from None
+    swept = make_runs(sweep, where)
+    found = judge(cases, points, swept.results)
+    if options["as_json"]:
+        told = [
+            {
+                "case": each.budget.case,
+                "figure": each.budget.figure.name,
+                "held": each.held,
+                "value": each.value,
+                "at_least": each.budget.at_least,
+                "at_most": each.budget.at_most,
+                "excess": each.excess,
+                "words": judged_words(each),
+            }
+            for each in found
+        ]
+        json.dump(told, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        for each in found:
+            click.echo(judged_words(each))
+    tell_failures(swept)
+    broken = [judged_words(each) for each in found if not each.held]
+    if broken:
+        summary = f"{len(broken)} of {len(found)} budgets are broken"
+        raise CommandFailed("\n".join([summary, *broken]) if options["as_json"] else summary)

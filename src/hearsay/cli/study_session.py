@@ -1,0 +1,148 @@
+"""What the commands that make many runs share: Spark for them, progress in runs, and how they end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hearsay.cli.main import CommandFailed, WrongInput
+
+if TYPE_CHECKING:
+    from hearsay.pipeline.session import Where
+    from hearsay.studies.runner import Progress
+    from hearsay.studies.sweep import Sweep, Swept
+
+PLAIN_EVERY_S = 5.0
+MOST_ERRORS = 5
+
+
+def spark_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say where Spark runs."""
+    remote = click.option("--remote", metavar="URL", help="A Spark Connect server: sc://…")
+    master = click.option(
+        "--master", metavar="URL", help="A Spark cluster: spark://…, yarn, k8s://…; embedded without."
+    )
+    return master(remote(command))
+
+
+def chosen_place(options: dict[str, Any]) -> Where:
+    from hearsay.pipeline.session import Where
+
+    if options["master"] and options["remote"]:
+        raise WrongInput("give --master or --remote, not both")
+    return Where(options["master"], options["remote"])
+
+
+def settings_of(given: Sequence[str], option: str = "--set") -> list[tuple[str, str]]:
+    """KEY=VALUE as pairs."""
+    pairs: list[tuple[str, str]] = []
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise WrongInput(f"{option} {text}: write it as section.key=value")
+        pairs.append((key, value))
+    return pairs
+
+
+def make_runs(sweep: Sweep, where: Where) -> Swept:
+    """Make the missing runs, with progress; what is kept survives all that may happen."""
+    from hearsay.pipeline.session import SparkUnavailable, cores, spark_session
+    from hearsay.studies.errors import StudyFolderError
+
+    wanted = sweep.study.cores_per_task
+    if where.master is None and where.remote is None and wanted > cores():
+        raise WrongInput(f"{sweep.study.name}: cores_per_task = {wanted}: there are {cores()} cores here")
+
+    @contextmanager
+    def session(modules: Sequence[Path]) -> Generator[Any]:
+        with spark_session(where, 0, say, cores_per_task=wanted, modules=modules) as spark:
+            yield spark
+
+    try:
+        with _progress(sweep) as listen:
+            return sweep.run(where, session, listen)
+    except StudyFolderError as error:
+        raise CommandFailed(str(error)) from None
+    except SparkUnavailable as error:
+        raise CommandFailed(f"{error}; {_kept(sweep)}") from None
+    except KeyboardInterrupt:
+        say(_kept(sweep))
+        raise
+
+
+def say(text: str) -> None:
+    print(f"sweep: {text}", file=sys.stderr, flush=True)
+
+
+def tell_failures(swept: Swept) -> None:
+    """Name the errors of runs that failed."""
+    told: dict[str, list[str]] = {}
+    for row in swept.failures:
+        told.setdefault(row["error"], []).append(row["run"])
+    for error, runs in list(told.items())[:MOST_ERRORS]:
+        more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+        click.echo(f"hearsay: run {runs[0]}{more} failed: {error}", err=True)
+    if len(told) > MOST_ERRORS:
+        click.echo(f"hearsay: and {len(told) - MOST_ERRORS} other errors; see the column error of runs", err=True)
+
+
+def _kept(sweep: Sweep) -> str:
+    kept = len(sweep.swept().results)
+    return f"{kept} of {sweep.runs} runs are kept in {sweep.folder.path}; the same command goes on from there"
+
+
+@contextmanager
+def _progress(sweep: Sweep) -> Generator[Callable[[Progress], None]]:
+    before = sweep.runs - len(sweep.missing)
+    if before:
+        say(f"{before} of {sweep.runs} runs are there already")
+    if sweep.missing and sys.stderr.isatty():
+        with _bar() as listen:
+            yield listen
+    else:
+        yield _plain()
+
+
+def _told(progress: Progress) -> str:
+    left = "" if progress.seconds_left is None else f", about {_span(progress.seconds_left)} left"
+    return f"{progress.running} running, {progress.failed} failed{left}"
+
+
+def _plain() -> Callable[[Progress], None]:
+    last = 0.0
+
+    def listen(progress: Progress) -> None:
+        nonlocal last
+        if monotonic() - last >= PLAIN_EVERY_S or progress.done == progress.total:
+            last = monotonic()
+            say(f"{progress.done} of {progress.total} runs done, {_told(progress)}")
+
+    return listen
+
+
+@contextmanager
+def _bar() -> Generator[Callable[[Progress], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("runs"),
+        BarColumn(),
+        TextColumn("{task.completed} of {task.total} done, {task.fields[text]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None, text="starting Spark")
+        yield lambda progress: bar.update(task, total=progress.total, completed=progress.done, text=_told(progress))
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

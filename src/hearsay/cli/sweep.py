@@ -1,0 +1,120 @@
+"""`hearsay sweep`: all runs of a study, as Spark tasks; tables and a report of what they show."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hearsay.cli.main import CommandFailed, WrongInput
+from hearsay.cli.study_session import chosen_place, make_runs, settings_of, spark_options, tell_failures
+
+if TYPE_CHECKING:
+    from hearsay.studies.study_file import Study
+    from hearsay.studies.sweep import Sweep, Swept
+
+FOLDER = "sweeps"
+
+
+@click.command("sweep")
+@click.argument("study", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
+              help=f"The study's folder, {FOLDER}/STUDY without; what it holds is not run again.")  # fmt: skip
+@click.option("--seeds", type=click.IntRange(1, 100_000), metavar="N", help="Seeds 1…N instead of the study's.")
+@click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE",
+              help="Change any key of the base scenario.")  # fmt: skip
+@click.option("--axis", "axes", multiple=True, metavar="SECTION.KEY=[VALUES]",
+              help="Other values for an axis of the study.")  # fmt: skip
+@click.option("--engine", type=click.Choice(["auto", "reference", "array"]), help="Instead of the study's.")
+@click.option("--retry", is_flag=True, help="Make the runs again that failed.")
+@click.option("--dry-run", is_flag=True, help="Say what would be run, and run nothing.")
+@spark_options
+@click.option("--json", "as_json", is_flag=True, help="What came of it as JSON on stdout, and nothing else there.")
+def command(**options: Any) -> None:
+    """Run every combination of a study's axes with every seed; go on from what is there."""
+    from hearsay.studies.errors import StudyError, StudyFolderError
+    from hearsay.studies.folder import StudyFolder
+    from hearsay.studies.points import points_of
+    from hearsay.studies.sweep import Sweep
+
+    where = chosen_place(options)
+    path: Path = options["study"]
+    try:
+        study = _study(path, options)
+        points = points_of(study)
+        folder = StudyFolder.open(options["out"] or Path(FOLDER) / study.name)
+        sweep = Sweep(study, points, folder, again=options["retry"])
+        folder.write_text("study.toml", path.read_text(encoding="utf-8"))
+    except StudyError as error:
+        raise WrongInput(*error.problems) from None
+    except StudyFolderError as error:
+        raise CommandFailed(str(error)) from None
+    for file in folder.damaged:
+        click.echo(f"hearsay: {file}: cannot be read; its runs are made again", err=True)
+    if options["dry_run"]:
+        _tell_plan(sweep)
+        return
+    swept = make_runs(sweep, where)
+    report = _write_report(swept, folder.path)
+    _tell(swept, folder.path, report, options["as_json"])
+    tell_failures(swept)
+    if swept.failures:
+        raise CommandFailed(f"{len(swept.failures)} of {sweep.runs} runs failed; --retry makes them again")
+
+
+def _study(path: Path, options: dict[str, Any]) -> Study:
+    from hearsay.studies.study_file import load_study
+
+    study = load_study(path)
+    for key, values in settings_of(options["axes"], "--axis"):
+        study = study.with_values(key, values)
+    study = study.with_settings(settings_of(options["settings"]))
+    if options["seeds"] is not None:
+        study = replace(study, seeds=tuple(range(1, options["seeds"] + 1)))
+    return replace(study, engine=options["engine"]) if options["engine"] is not None else study
+
+
+def _tell_plan(sweep: Sweep) -> None:
+    from hearsay.studies.packing import Queue
+
+    study = sweep.study
+    queue = Queue(sweep.missing, {point.name: point.estimated_s for point in sweep.points})
+    axes = " × ".join(f"{len(axis.steps)} {axis.name}" for axis in study.axes) or "one point"
+    click.echo(f"{study.title}: {axes} × {len(study.seeds)} seeds: {sweep.runs} runs")
+    click.echo(f"to make: {len(sweep.missing)}, about {queue.seconds_left():.0f} s of one core")
+
+
+def _write_report(swept: Swept, folder: Path) -> Path:
+    from hearsay.report.errors import ReportError
+    from hearsay.report.study.study_page import write_study_report
+
+    report = folder / "report.html"
+    try:
+        write_study_report(swept, report, folder / "pictures")
+    except ReportError as error:
+        raise CommandFailed(str(error)) from None
+    return report
+
+
+def _tell(swept: Swept, folder: Path, report: Path, as_json: bool) -> None:
+    if as_json:
+        told = {
+            "study": swept.study.name,
+            "folder": str(folder),
+            "report": str(report),
+            "runs": len(swept.results),
+            "made": swept.made,
+            "failed": len(swept.failures),
+        }
+        json.dump(told, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return
+    from hearsay.cli.study_text import points_text
+
+    click.echo(points_text(swept))
+    click.echo(f"tables: {folder / 'tables'}")
+    click.echo(f"report: {report}")

@@ -1,0 +1,48 @@
+"""An HTML file that is whole: one style, at most one script, and a policy that forbids every request."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable
+from hashlib import sha256
+from importlib.metadata import version
+from importlib.resources import files
+
+from hearsay.report.markup import Html, join, tag
+
+
+def document(title: str, body: Iterable[object], *, style: str, script: str = "") -> str:
+    allowed = f"'{_source_hash(script)}'" if script else "'none'"
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_source_hash(style)}'; script-src {allowed}"
+    )
+    head = join(
+        [
+            Html('<meta charset="utf-8">'),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Html('<meta name="color-scheme" content="light dark">'),
+            Html('<meta name="referrer" content="no-referrer">'),
+            tag("title", title),
+            tag("style", Html(style)),
+        ]
+    )
+    content = join([*body, tag("script", Html(script)) if script else ""])
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>{content}</body>\n</html>\n'
+
+
+def footer() -> Html:
+    return tag("footer", f"Written by hearsay {version('hearsay')}. This file is whole: it loads nothing.")
+
+
+def scrolling(table: Html, label: str) -> Html:
+    return tag("div", table, class_="scrolling", tabindex=0, role="region", aria_label=label)
+
+
+def asset(name: str) -> str:
+    return files("hearsay.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _source_hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,1 @@
+"""Reports of studies: pages that are drawn when they are written, and need no script."""

@@ -1,0 +1,1 @@
+"""Studies: many runs of a scenario that differ in known ways, and what follows from their figures."""

@@ -1,0 +1,85 @@
+"""The scenario that a study starts from: a preset, a file, and keys that are set beside it.
+
+In a study's file it is a table with `preset` or `file`, perhaps `router`, and beside them the sections of a scenario.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from hearsay.sim.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario_file import load_scenario, preset_names
+from hearsay.sim.toml_text import Document
+from hearsay.studies.checked_toml import Table
+from hearsay.studies.errors import StudyError
+
+Setting: TypeAlias = tuple[str, object]
+"""The path of a scenario's key, and its value."""
+
+_OVERRIDE = re.compile(r"--set ([^=]+)=(.*)", re.DOTALL)
+_PATHS = ("network.edges_file", "links.regions_file")
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A scenario before axes and seeds; `origins` says where the value of a key was written."""
+
+    file: Path | None = None
+    preset: str | None = None
+    router: str | None = None
+    settings: tuple[Setting, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def read(cls, table: Table, folder: Path) -> Base:
+        """From a table of a file in `folder`; paths are relative to that."""
+        preset = table.text("preset", "", preset_names())
+        file = table.text("file")
+        if file and not (folder / file).is_file():
+            table.wrong("no such file", "file")
+        if preset and file:
+            table.wrong('not together with preset (the file may say preset = "…")', "file")
+        router = table.text("router") if isinstance(table.values.get("router"), str) else ""
+        rest = {key: value for key, value in table.values.items() if key not in ("preset", "file")}
+        if router:
+            del rest["router"]
+        settings = tuple(_resolved(setting, folder) for setting in flattened(rest))
+        origins = {key: table.where(*key.split(".")) for key, _ in settings}
+        return cls(folder / file if file else None, preset or None, router or None, settings, origins)
+
+    def with_settings(self, settings: Sequence[Setting], origins: Mapping[str, str] | None = None) -> Base:
+        return replace(self, settings=(*self.settings, *settings), origins={**self.origins, **(origins or {})})
+
+    def scenario(self) -> Scenario:
+        """The scenario; raises `StudyError` that names the places where bad values were written."""
+        try:
+            return load_scenario(self.file, self.preset, self.settings, router=self.router)
+        except ScenarioError as error:
+            raise StudyError(self._explained(problem) for problem in error.problems) from None
+
+    def _explained(self, problem: str) -> str:
+        override = _OVERRIDE.fullmatch(problem)
+        if override is None or override[1] not in self.origins:
+            return problem
+        return f"{self.origins[override[1]]}: {override[1]} = {override[2]}"
+
+
+def flattened(document: Mapping[str, object], above: str = "") -> list[Setting]:
+    """The keys of nested tables by their paths; arrays are values."""
+    found: list[Setting] = []
+    for key, value in document.items():
+        path = f"{above}{key}"
+        if isinstance(value, dict):
+            found += flattened(cast(Document, value), f"{path}.")
+        else:
+            found.append((path, value))
+    return found
+
+
+def _resolved(setting: Setting, folder: Path) -> Setting:
+    key, value = setting
+    return (key, str((folder / value).absolute())) if key in _PATHS and isinstance(value, str) else setting

@@ -1,0 +1,120 @@
+"""Two scenarios side by side: per figure how far they differ, and a verdict that holds for all figures together.
+
+Rules:
+
+* Paired by default: both sides run with the same seeds. A seed of which one side has no figure counts on neither.
+* The verdicts of all figures together call a difference where there is none in at most 5 of 100 comparisons.
+* "Would see" is the least difference that would be seen in 80 of 100 such comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from hearsay.sim.scenario_file import preset_names
+from hearsay.studies.axes import axis_of_values
+from hearsay.studies.base import Base
+from hearsay.studies.errors import StudyError
+from hearsay.studies.figures import BY_NAME, COMPARED, HeadlineFigure
+from hearsay.studies.one_run import Row
+from hearsay.studies.points import Point, point_of
+from hearsay.studies.statistics import Difference, holm, paired, unpaired
+from hearsay.studies.study_file import Study
+
+MOST_SEEDS = 10_000
+
+
+class Verdict(StrEnum):
+    BETTER = "better"
+    WORSE = "worse"
+    EQUAL = "equal"
+    """The same on every seed."""
+    UNDETECTED = "no difference detectable"
+    UNKNOWN = "not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A figure of both sides; B's against A's."""
+
+    figure: HeadlineFigure
+    difference: Difference | None
+    verdict: Verdict
+    detectable: float
+    """The least difference that would be seen, in the figure's own unit."""
+    by_itself: bool = False
+    """Undetected among all figures, but this one's own interval leaves 0 out."""
+
+
+def side(name: str) -> Base:
+    """A scenario by the path of its file, or by the name of a preset."""
+    path = Path(name)
+    if name in preset_names() and not path.is_file():
+        return Base(preset=name)
+    if not path.is_file():
+        raise StudyError([f"{name}: no such file, and no such preset; there are {', '.join(preset_names())}"])
+    return Base(file=path)
+
+
+def sides(
+    a: Base, b: Base, names: tuple[str, str], seeds: int, *, same_seeds: bool, engine: str
+) -> tuple[Study, list[Point]]:
+    """The runs of both sides, as a study of two points."""
+    first = tuple(range(1, seeds + 1))
+    second = first if same_seeds else tuple(range(seeds + 1, 2 * seeds + 1))
+    axis = axis_of_values("side", names if names[0] != names[1] else ("A", "B"), "")
+    study = Study(f"{names[0]} and {names[1]}", f"{names[0]} and {names[1]}", "", a, (axis,), first, engine)
+    return study, [point_of(a.scenario(), first, (0,)), point_of(b.scenario(), second, (1,))]
+
+
+def compare(points: Sequence[Point], results: Mapping[str, Row], figures: Sequence[str] = COMPARED) -> list[Compared]:
+    """Figure by figure, as they are named."""
+    a, b = points
+    differences = [_difference(a, b, results, name) for name in figures]
+    known = [difference for difference in differences if difference is not None]
+    calls = iter(holm([difference.p for difference in known]))
+    found: list[Compared] = []
+    for name, difference in zip(figures, differences, strict=True):
+        figure = BY_NAME[name]
+        if difference is None:
+            found.append(Compared(figure, None, Verdict.UNKNOWN, 0.0))
+            continue
+        called = next(calls)
+        least = difference.detectable(len(known))
+        verdict = _verdict(figure, difference, called)
+        alone = verdict is Verdict.UNDETECTED and not difference.low <= 0 <= difference.high
+        found.append(Compared(figure, difference, verdict, least, alone))
+    return found
+
+
+def _difference(a: Point, b: Point, results: Mapping[str, Row], name: str) -> Difference | None:
+    values_a, values_b = _by_seed(a, results, name), _by_seed(b, results, name)
+    if a.seeds == b.seeds:
+        both = [seed for seed in a.seeds if seed in values_a and seed in values_b]
+        values_a, values_b = {seed: values_a[seed] for seed in both}, {seed: values_b[seed] for seed in both}
+    if min(len(values_a), len(values_b)) < 2:
+        return None
+    method = paired if a.seeds == b.seeds else unpaired
+    return method(list(values_a.values()), list(values_b.values()))
+
+
+def _by_seed(point: Point, results: Mapping[str, Row], name: str) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for seed in point.seeds:
+        row: Mapping[str, Any] = results.get(point.run(seed), {"error": ""})
+        if row["error"] is None and row.get(name) is not None:
+            found[seed] = float(row[name])
+    return found
+
+
+def _verdict(figure: HeadlineFigure, difference: Difference, called: bool) -> Verdict:
+    if called:
+        more = difference.estimate > 0
+        return Verdict.BETTER if more == (figure.better == "more") else Verdict.WORSE
+    if difference.constant and not difference.estimate:
+        return Verdict.EQUAL
+    return Verdict.UNDETECTED

@@ -1,0 +1,17 @@
+"""What is wrong with a study, in lines a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class StudyError(ValueError):
+    """A study, budget or comparison that cannot be run as it is written: a line for each problem."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class StudyFolderError(Exception):
+    """A study's folder that cannot be written or read; one line that names the path."""

@@ -1,0 +1,149 @@
+"""One run, from a point and a seed to a row: the same wherever it is called, in a Spark task or in a plain process.
+
+Rules:
+
+* A run that fails is a row with its error; only what ends the process is the caller's business.
+* The row's figures follow from the scenario and the seed alone. What depends on the machine (time, memory, where it
+  ran) stands apart, as its resources.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time, time
+from typing import Any, TypeAlias
+
+from hearsay.sim.estimate import MEMORY_SHARE, estimate
+from hearsay.sim.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+from hearsay.studies.figures import headline
+from hearsay.trace.run_folder import RunFolder
+
+Row: TypeAlias = dict[str, Any]
+"""A run as a row of `tables.RESULTS`."""
+
+_LONGEST_ERROR = 300
+_STATUS, _RESET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a run needs, without anything of the machine it was planned on."""
+
+    run: str
+    point: str
+    seed: int
+    scenario: str
+    files: tuple[tuple[str, str], ...]
+    engine: str
+    trace: bool
+
+
+def perform(task: Task, traces: Path | None = None) -> Row:
+    """Run it; with `traces`, its run folder appears there under the name of the run."""
+    started, clock, cpu = time(), perf_counter(), process_time()
+    _forget_peak()
+    row: Row = {"run": task.run, "point": task.point, "seed": task.seed, "error": None}
+    try:
+        with TemporaryDirectory(prefix="hearsay-run-") as folder:
+            scenario = _scenario(Path(folder), task)
+            require_engine(task.engine)
+            require_memory(scenario)
+            run_folder = RunFolder.create(traces / task.run) if traces is not None else None
+            summary = Simulation(scenario, folder=run_folder).run().summary
+        row |= headline(summary)
+        row["trace_hash"] = summary.trace_hash
+        row["sent_by_kind"] = [{"kind": kind, "parts": count} for kind, count in sorted(summary.sent.items())]
+        row["latencies"] = [{"up_to_ms": edge, "deliveries": count} for edge, count in summary.histogram]
+        row |= {"engine": summary.engine, "events": summary.events}
+    except Exception as error:
+        row["error"] = told(error)
+    row["wall_s"], row["cpu_s"] = perf_counter() - clock, process_time() - cpu
+    row |= {"started": started, "peak_bytes": _peak_bytes(), "host": socket.gethostname(), "pid": os.getpid()}
+    return row
+
+
+def failed(task: Task, error: str) -> Row:
+    """The row of a run whose process never came back."""
+    return {"run": task.run, "point": task.point, "seed": task.seed, "error": error[:_LONGEST_ERROR]}
+
+
+def told(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, ScenarioError):
+        return "; ".join(error.problems)[:_LONGEST_ERROR]
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:_LONGEST_ERROR] if text else type(error).__name__
+
+
+def require_engine(engine: str) -> None:
+    """Raise when this version has no such engine; `auto` takes what there is."""
+    if engine == "array":
+        raise ScenarioError(["the array engine is not part of this version; use reference or auto"])
+
+
+def require_memory(scenario: Scenario) -> None:
+    """Raise before a run takes the memory of all others with it."""
+    needs = estimate(scenario)
+    if needs.memory_bytes > MEMORY_SHARE * needs.available_bytes:
+        wanted, free = needs.memory_bytes / 2**30, needs.available_bytes / 2**30
+        raise ScenarioError(
+            [f"too large here: needs about {wanted:.1f} GiB on the reference engine, {free:.1f} are free"]
+        )
+
+
+def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
+    """All files below a folder, with their paths in it."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield str(path.relative_to(folder)), path
+
+
+def _scenario(folder: Path, task: Task) -> Scenario:
+    # Files that it names must lie there as long as the run may read them.
+    scenario = _load(folder, task) if task.files else _parsed(task.scenario)
+    return scenario.model_copy(update={"seed": task.seed})
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str) -> Scenario:
+    """Runs of one point follow each other: read once what they share."""
+    with TemporaryDirectory(prefix="hearsay-run-") as folder:
+        file = Path(folder) / "scenario.toml"
+        file.write_text(text, encoding="utf-8")
+        return load_scenario(file)
+
+
+def _load(folder: Path, task: Task) -> Scenario:
+    for name, content in task.files:
+        (folder / name).write_text(content, encoding="utf-8")
+    file = folder / "scenario.toml"
+    file.write_text(task.scenario, encoding="utf-8")
+    return load_scenario(file)
+
+
+def _forget_peak() -> None:
+    """A worker's process runs many: where the kernel lets us, its peak of memory starts anew with each."""
+    with suppress(OSError):
+        _RESET_PEAK.write_text("5")
+
+
+def _peak_bytes() -> int:
+    with suppress(OSError):
+        for line in _STATUS.read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,139 @@
+"""Runs as Spark tasks: a pack of runs is a job of one task, and its rows come back to whoever asked.
+
+Rules:
+
+* Nothing needs a shared file system: what a task needs is in the job, what it made comes back in its result. So the
+  same works embedded, on a cluster and over Spark Connect.
+* Jobs are independent: they are asked for from several threads, Spark gives each the next free slot.
+* What a task raises that is not a run's failure (its process was killed, a module is missing) is the job's failure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hearsay.pipeline.failures import in_one_line
+from hearsay.pipeline.session import SparkUnavailable, Where
+from hearsay.studies.one_run import Row, Task, files_of, perform
+from hearsay.trace.arrow import pa
+
+_RESULT = "run string, file string, place bigint, data binary"
+_CHUNK = 4 << 20
+GONE = "Spark has gone (killed, out of memory?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came back: a run's row (no file), or a stretch of a file of its trace."""
+
+    run: str
+    file: str | None
+    place: int
+    data: bytes
+
+    @property
+    def row(self) -> Row:
+        return json.loads(self.data)
+
+
+class SparkTasks:
+    """An open session as a place where packs of runs are made."""
+
+    def __init__(self, session: Any, where: Where, cores_per_task: int) -> None:
+        self._session = session
+        self._connect = where.remote is not None
+        self._where = where
+        self._cores_per_task = cores_per_task
+        self._slots = self._ask_for_slots()
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at a time. A cluster may grow, and says so as long as we have a driver there."""
+        if not self._connect:
+            try:
+                self._slots = int(self._session.sparkContext.defaultParallelism)
+            except Exception:
+                raise SparkUnavailable(GONE) from None
+        return max(1, self._slots // self._cores_per_task)
+
+    def run(self, pack: Sequence[Task]) -> Iterator[Made]:
+        """Make the runs of a pack; blocks until a slot is free and the runs are made."""
+        tasks = tuple(pack)
+
+        def work(batches: Iterable[Any]) -> Iterator[Any]:
+            _read_out(batches)
+            yield from _performed(tasks)
+
+        one: Any = self._session.range(0, 1, 1, 1)
+        made: Any = one.mapInArrow(work, _RESULT)
+        # Traces may be large and come piece by piece; rows come at once, which is quicker.
+        for line in made.toLocalIterator() if any(task.trace for task in tasks) else made.collect():
+            yield Made(line.run, line.file, line.place, bytes(line.data))
+
+    def alive(self) -> bool:
+        """Whether Spark is still there after a job has failed."""
+        try:
+            if self._connect:
+                self._session.conf.get("spark.app.name")
+                return True
+            return not self._session.sparkContext._jsc.sc().isStopped()
+        except Exception:
+            return False
+
+    def cancel(self) -> None:
+        """End all jobs, as far as Spark still listens."""
+        try:
+            if self._connect:
+                self._session.interruptAll()
+            else:
+                self._session.sparkContext.cancelAllJobs()
+        except Exception:
+            return
+
+    def _ask_for_slots(self) -> int:
+        """How many parts Spark cuts work into, asked of the tasks themselves: so their Python is tried out too."""
+        try:
+            parts = self._session.range(1 << 16).mapInArrow(_one_line, "part int").count()
+        except Exception as error:
+            raise SparkUnavailable(f"tasks on {self._where} cannot run this program: {in_one_line(error)}") from None
+        return int(parts)
+
+
+def _one_line(batches: Iterable[Any]) -> Iterator[Any]:
+    _read_out(batches)
+    yield pa.RecordBatch.from_pydict({"part": pa.array([0], pa.int32())})
+
+
+def _read_out(batches: Iterable[Any]) -> None:
+    """Spark keeps a worker for the next task, and all it has loaded, only if it read its input to the end."""
+    for _ in batches:
+        pass
+
+
+def _performed(tasks: Sequence[Task]) -> Iterator[Any]:
+    for task in tasks:
+        with TemporaryDirectory(prefix="hearsay-traces-") as folder:
+            row = perform(task, Path(folder) if task.trace else None)
+            if row["error"] is None:
+                for name, path in files_of(Path(folder) / task.run):
+                    yield from _stretches(task.run, name, path)
+        yield _line(task.run, None, 0, json.dumps(row).encode())
+
+
+def _stretches(run: str, name: str, path: Path) -> Iterator[Any]:
+    with path.open("rb") as file:
+        place = 0
+        while data := file.read(_CHUNK):
+            yield _line(run, name, place, data)
+            place += len(data)
+
+
+def _line(run: str, file: str | None, place: int, data: bytes) -> Any:
+    types = {"run": pa.string(), "file": pa.string(), "place": pa.int64(), "data": pa.binary()}
+    values = {"run": run, "file": file, "place": place, "data": data}
+    return pa.RecordBatch.from_pydict({name: pa.array([value], types[name]) for name, value in values.items()})

@@ -1,0 +1,77 @@
+"""A sweep: what there is to run, the running of it, and the tables in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+from hearsay.pipeline.session import Where
+from hearsay.studies.code import carried_modules
+from hearsay.studies.folder import StudyFolder
+from hearsay.studies.one_run import Row, Task
+from hearsay.studies.points import Point
+from hearsay.studies.runner import Progress, Runner, missing, tasks_of
+from hearsay.studies.spark_tasks import SparkTasks
+from hearsay.studies.study_file import Study
+from hearsay.studies.tables import tables_of
+
+OpenSession: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[Any]]
+"""Opens a Spark session whose tasks have these modules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep came to."""
+
+    study: Study
+    points: Sequence[Point]
+    results: Mapping[str, Row]
+    """The rows of the study's runs, by run."""
+    made: int
+    """How many of them were made now."""
+
+    @property
+    def failures(self) -> list[Row]:
+        return [row for row in self.results.values() if row["error"] is not None]
+
+
+class Sweep:
+    """A study's points in its folder, ready to go on from where it is."""
+
+    def __init__(self, study: Study, points: Sequence[Point], folder: StudyFolder, *, again: bool = False) -> None:
+        """`again` makes the runs once more that have failed."""
+        self.study = study
+        self.folder = folder
+        self.points = points
+        self._tasks = tasks_of(study, points)
+        self.missing: list[Task] = missing(self._tasks, folder, again=again)
+
+    @property
+    def runs(self) -> int:
+        return len(self._tasks)
+
+    def run(self, where: Where, session: OpenSession, listen: Callable[[Progress], None]) -> Swept:
+        """Make the runs that are missing, and write the tables: of what there is, also when it ends early."""
+        for point in self.points:
+            self.folder.write_scenario(point)
+        try:
+            if self.missing:
+                with (
+                    TemporaryDirectory(prefix="hearsay-routers-") as work,
+                    session(carried_modules((point.scenario for point in self.points), Path(work))) as spark,
+                ):
+                    tasks = SparkTasks(spark, where, self.study.cores_per_task)
+                    Runner(self.missing, self.points, tasks, self.folder, listen).run()
+        finally:
+            swept = self.swept()
+            self.folder.write_tables(tables_of(self.study, self.points, swept.results))
+        return swept
+
+    def swept(self) -> Swept:
+        results = self.folder.results()
+        own = {task.run: results[task.run] for task in self._tasks if task.run in results}
+        return Swept(self.study, self.points, own, sum(task.run in results for task in self.missing))

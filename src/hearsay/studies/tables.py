@@ -1,0 +1,131 @@
+"""The tables of a study: what a run leaves, and what is written for people and programs when a sweep ends.
+
+| table | a row is |
+| --- | --- |
+| `runs` | a run: its axes, its seed, its headline figures or its error |
+| `points` | a figure at a point: the mean over its seeds with a 95 % interval |
+| `sent` | a kind of RPC part in a run: how many were sent |
+| `latency` | a bin of latencies in a run: how many deliveries fell into it |
+| `resources` | a run: engine, seconds, memory, where it ran |
+
+All but `resources` follow from scenarios and seeds alone and are the same to the last bit wherever the runs were
+made: rows stand in the order of points and seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from hearsay.sim.toml_text import shown_value
+from hearsay.studies.figures import FIGURES
+from hearsay.studies.one_run import Row
+from hearsay.studies.points import Point
+from hearsay.studies.statistics import mean_of
+from hearsay.studies.study_file import Study
+from hearsay.trace.arrow import pa
+
+_FIGURE_FIELDS = [(figure.name, pa.int64() if figure.whole else pa.float64()) for figure in FIGURES]
+_NAMES = [("run", pa.string()), ("point", pa.string()), ("seed", pa.int64())]
+_RESOURCE_FIELDS = [
+    ("engine", pa.string()),
+    ("events", pa.int64()),
+    ("wall_s", pa.float64()),
+    ("cpu_s", pa.float64()),
+    ("peak_bytes", pa.int64()),
+    ("started", pa.float64()),
+    ("host", pa.string()),
+    ("pid", pa.int64()),
+]
+_SENT = pa.list_(pa.struct([("kind", pa.string()), ("parts", pa.int64())]))
+_LATENCIES = pa.list_(pa.struct([("up_to_ms", pa.int64()), ("deliveries", pa.int64())]))
+
+RESULTS = pa.schema(
+    [
+        *_NAMES,
+        ("error", pa.string()),
+        *_FIGURE_FIELDS,
+        ("trace_hash", pa.string()),
+        ("sent_by_kind", _SENT),
+        ("latencies", _LATENCIES),
+        *_RESOURCE_FIELDS,
+    ]
+)
+"""What a run leaves, in the study folder's `results/`."""
+
+TABLES = ("runs", "points", "sent", "latency", "resources")
+
+
+def tables_of(study: Study, points: Sequence[Point], results: Mapping[str, Row]) -> dict[str, Any]:
+    """All tables by name, of the runs that there are results of."""
+    axes = [(key, number, place) for number, axis in enumerate(study.axes) for place, key in enumerate(axis.keys)]
+    keys = [(key, _column_type(step[place] for step in study.axes[number].steps)) for key, number, place in axes]
+
+    def at(point: Point) -> Row:
+        return {
+            key: _cell(study.axes[number].steps[point.steps[number]][place], kind)
+            for (key, number, place), (_, kind) in zip(axes, keys, strict=True)
+        }
+
+    found = [(point, results[run]) for point, run in runs_in_order(points) if run in results]
+    runs = [{**row, **at(point)} for point, row in found]
+    lines = {
+        "runs": runs,
+        "points": [{**at(point), **line} for point in points for line in _figures_at(point, results)],
+        "sent": [{**row, **part} for _, row in found for part in row.get("sent_by_kind") or ()],
+        "latency": [{**row, **part} for _, row in found for part in row.get("latencies") or ()],
+        "resources": [row for _, row in found],
+    }
+    schemas = {
+        "runs": [*_NAMES, *keys, ("error", pa.string()), *_FIGURE_FIELDS, ("trace_hash", pa.string())],
+        "points": [
+            ("point", pa.string()),
+            *keys,
+            ("figure", pa.string()),
+            ("seeds", pa.int64()),
+            *((name, pa.float64()) for name in ("mean", "low", "high")),
+        ],
+        "sent": [*_NAMES, ("kind", pa.string()), ("parts", pa.int64())],
+        "latency": [*_NAMES, ("up_to_ms", pa.int64()), ("deliveries", pa.int64())],
+        "resources": [*_NAMES, *_RESOURCE_FIELDS],
+    }
+    return {name: pa.Table.from_pylist(lines[name], schema=pa.schema(schemas[name])) for name in TABLES}
+
+
+def runs_in_order(points: Iterable[Point]) -> Iterator[tuple[Point, str]]:
+    """The runs of a study: point by point, seed by seed."""
+    for point in points:
+        for run in point.runs:
+            yield point, run
+
+
+def values_at(point: Point, results: Mapping[str, Row], figure: str) -> list[float]:
+    """A figure of the finished runs of a point, seed by seed."""
+    rows = [results[run] for run in point.runs if run in results]
+    return [float(row[figure]) for row in rows if row["error"] is None and row.get(figure) is not None]
+
+
+def _figures_at(point: Point, results: Mapping[str, Row]) -> Iterator[Row]:
+    for figure in FIGURES:
+        mean = mean_of(values_at(point, results, figure.name))
+        if mean is not None:
+            yield {
+                "point": point.name, "figure": figure.name, "seeds": mean.seeds,
+                "mean": mean.mean, "low": mean.low, "high": mean.high,
+            }  # fmt: skip
+
+
+def _column_type(values: Iterable[object]) -> Any:
+    kinds = {type(value) for value in values}
+    if kinds == {bool}:
+        return pa.bool_()
+    if kinds == {int}:
+        return pa.int64()
+    return pa.float64() if kinds <= {int, Decimal} else pa.string()
+
+
+def _cell(value: object, kind: Any) -> object:
+    if kind == pa.string():
+        return value if isinstance(value, str) else shown_value(value)
+    return float(value) if isinstance(value, Decimal) or kind == pa.float64() else value  # pyright: ignore[reportArgumentType]

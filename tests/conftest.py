@@ -1,0 +1,47 @@
+"""Spark for all tests that need one: a session of this process, and daemons on loopback, each started once."""
+
+from __future__ import annotations
+
+import pytest
+from standalone import Cluster, free_port
+
+from hearsay.pipeline.session import Where, spark_session
+
+
+@pytest.fixture(scope="session")
+def spark():
+    with spark_session(Where(), 0, lambda _: None) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    started = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="session")
+def master(cluster) -> str:
+    """A standalone master with two workers of one core each."""
+    url = cluster.start_master()
+    for number in (1, 2):
+        cluster.start_worker(f"worker{number}", url)
+    return url
+
+
+@pytest.fixture(scope="session")
+def connect(cluster) -> str:
+    """A Spark Connect server."""
+    port = free_port()
+    output = cluster.start(
+        "connect", "org.apache.spark.deploy.SparkSubmit", "--class",
+        "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]",
+        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
+        "--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2",
+        "--conf", f"spark.sql.warehouse.dir={cluster.folder}/warehouse", "spark-internal", heap="1g",
+    )  # fmt: skip
+    cluster.wait_for(port, cluster.processes[-1], output)
+    return f"sc://127.0.0.1:{port}"

@@ -1,0 +1,166 @@
+"""Reports of studies: they stand alone, say what the tables say, and draw all that was measured."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from made_here import results_of, swept_here
+
+from hearsay.report.study.comparison_page import write_comparison_report
+from hearsay.report.study.pareto import COPIES, SLACK, SPEED, fronts
+from hearsay.report.study.roles import roles
+from hearsay.report.study.scales import scale_of_axis, scale_of_values
+from hearsay.report.study.study_page import write_study_report
+from hearsay.studies.axes import axis_of_values
+from hearsay.studies.base import Base
+from hearsay.studies.comparison import compare, sides
+from hearsay.studies.statistics import mean_of
+from hearsay.studies.sweep import Swept
+from hearsay.studies.tables import values_at
+
+STUDY = """
+title = "Loss & <b>degree</b>"
+seeds = 3
+[base]
+preset = "r1"
+network.nodes = 30
+workload.messages = 3
+[[axes]]
+key = "loss.rate"
+values = [0, 0.2, 0.4]
+[[axes]]
+name = "D <i>"
+keys = ["router.degree", "router.degree_low"]
+values = [[2, 1], [4, 3], [6, 5]]
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory) -> Swept:
+    path = tmp_path_factory.mktemp("study") / "loss.toml"
+    path.write_text(STUDY)
+    return swept_here(path)
+
+
+@pytest.fixture(scope="module")
+def written(swept, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    write_study_report(swept, folder / "report.html", folder / "pictures")
+    return folder
+
+
+def test_the_page_loads_nothing_and_escapes_what_is_from_outside(written):
+    page = (written / "report.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in page
+    assert "script-src 'none'" in page
+    assert not re.search(r"https?://|<script|<img|<link", page)
+    assert "<b>degree" not in page
+    assert "D <i>" not in page
+
+
+def test_pictures_are_svg_files_of_their_own(written):
+    names = sorted(path.stem for path in (written / "pictures").iterdir())
+    assert names == [
+        "curves", "front", "map-control_per_delivery", "map-copies_per_delivery", "map-delivery_ratio",
+        "map-latency_p99_ms",
+    ]  # fmt: skip
+    for path in (written / "pictures").iterdir():
+        ElementTree.parse(path)
+
+
+def test_every_point_is_drawn_with_its_interval(swept, written):
+    page = (written / "report.html").read_text(encoding="utf-8")
+    curve = page.split('id="curves-copies_per_delivery"')[1].split("</figure>")[0]
+    assert curve.count('class="mark"') == 9
+    assert curve.count('class="band"') == 3
+    heat = page.split('id="maps-copies_per_delivery"')[1].split("</figure>")[0]
+    assert heat.count('class="cell"') == 9
+    mean = mean_of(values_at(swept.points[0], swept.results, COPIES))
+    assert f">{mean.mean:.2f}<" in heat
+    assert f"{mean.low:.2f} … {mean.high:.2f}, 3 seeds" in heat
+
+
+def test_words_follow_the_numbers(swept, written):
+    page = (written / "report.html").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    means = {point.steps: mean_of(values_at(point, swept.results, COPIES)).mean for point in swept.points}
+    low, high = min(means.values()), max(means.values())
+    assert f"Copies per delivery: from {low:.2f} (loss.rate" in page
+    assert f"to {high:.2f} (loss.rate 0, D &lt;i&gt; 6)." in page
+    at_none = sum(means[0, step] for step in range(3)) / 3
+    assert f"Along loss.rate, averaged over the other axes: {at_none:.2f} at 0," in page
+
+
+def test_nothing_beats_a_point_of_the_front(swept):
+    found = fronts(swept)
+    assert [front.condition for front in found] == [{0: 0}, {0: 1}, {0: 2}]
+    for step, front in enumerate(found):
+        values = {}
+        for point in swept.points:
+            if point.steps[0] == step:
+                values[point.name] = [
+                    mean_of(values_at(point, swept.results, name)).mean for name in (COPIES, SPEED, "delivery_ratio")
+                ]
+        best = max(value[2] for value in values.values())
+        fit = {name: value for name, value in values.items() if value[2] >= best - SLACK}
+        expected = {
+            name
+            for name, (copies, speed, _) in fit.items()
+            if not any(c <= copies and s <= speed and (c, s) != (copies, speed) for c, s, _ in fit.values())
+        }
+        assert {spot.point.name for spot in front.members} == expected
+
+
+def test_axes_find_their_places(swept):
+    found = roles(swept.study)
+    assert (found.x, found.lines, found.facets) == (0, 1, ({},))
+    scale, places = scale_of_axis(axis_of_values("network.nodes", [100, 1000, 10_000], ""))
+    assert [round(scale.at(place), 6) for place in places] == [0, 0.5, 1]
+    assert [words for _, words in scale.ticks] == ["100", "1,000", "10,000"]
+    scale, places = scale_of_axis(axis_of_values("router.kind", ["floodsub", "episub"], ""))
+    assert [scale.at(place) for place in places] == [0.25, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("values", "form"),
+    [
+        ([0.0, 1.0], "percent"),
+        ([0.993, 1.0], "percent"),
+        ([1.0, 1.0], "percent"),
+        ([5.0, 5.0], "ms"),
+        ([1e-9, 3e7], "ms"),
+        ([0.0, 0.0], "number"),
+    ],
+)
+def test_scales_hold_their_values(values, form):
+    scale = scale_of_values(values, form)
+    assert all(-1e-9 <= scale.at(value) <= 1 + 1e-9 for value in values)
+    assert len(scale.ticks) >= 2
+
+
+def test_failures_and_missing_runs_are_said_first(swept, tmp_path):
+    rows = dict(swept.results)
+    first, second = swept.points[0].runs[:2]
+    del rows[first]
+    rows[second] = {**rows[second], "error": "out of <memory>"}
+    write_study_report(Swept(swept.study, swept.points, rows, 0), tmp_path / "report.html", tmp_path / "pictures")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    assert "1 of 27 runs are still to be made." in page
+    assert "1 run failed: out of &lt;memory&gt;" in page
+
+
+def test_the_page_of_a_comparison(tmp_path):
+    a = Base(preset="r1", settings=(("network.nodes", 30), ("workload.messages", 3)))
+    names = ("A <a>", "B")
+    study, points = sides(a, a.with_settings([("loss.rate", "0.4")]), names, 5, same_seeds=True, engine="auto")
+    results = results_of(study, points)
+    lines = compare(points, results)
+    write_comparison_report(lines, names, points, results, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "script-src 'none'" in page
+    assert "A <a>" not in page
+    assert "better in copies per delivery" in page
+    strips = page.split('id="seeds"')[1]
+    assert strips.count('class="mark"') == 6 * 5 * 2

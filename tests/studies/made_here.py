@@ -1,0 +1,23 @@
+"""Runs made in this process, without Spark: what a sweep would have kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hearsay.studies.one_run import Row, perform
+from hearsay.studies.points import Point, points_of
+from hearsay.studies.runner import tasks_of
+from hearsay.studies.study_file import Study, load_study
+from hearsay.studies.sweep import Swept
+
+
+def results_of(study: Study, points: Sequence[Point]) -> dict[str, Row]:
+    return {task.run: perform(task) for task in tasks_of(study, points)}
+
+
+def swept_here(path: Path) -> Swept:
+    study = load_study(path)
+    points = points_of(study)
+    results = results_of(study, points)
+    return Swept(study, points, results, len(results))

@@ -1,0 +1,75 @@
+"""A study whose runs take hundredths of a second, as a file and as sweeps of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet
+from kills import environment
+
+from hearsay.pipeline.session import Where
+from hearsay.studies.folder import StudyFolder
+from hearsay.studies.points import points_of
+from hearsay.studies.study_file import load_study
+from hearsay.studies.sweep import Sweep, Swept
+
+STUDY = """
+title = "Loss and degree"
+seeds = 3
+
+[base]
+preset = "r1"
+network.nodes = 30
+workload.messages = 4
+
+[[axes]]
+key = "loss.rate"
+values = [0, 0.3]
+
+[[axes]]
+keys = ["router.degree", "router.degree_low"]
+values = [[2, 1], [6, 5]]
+labels = ["thin", "usual"]
+"""
+SAME_EVERYWHERE = ("runs", "points", "sent", "latency")
+
+
+def write_study(folder: Path, text: str = STUDY, name: str = "small") -> Path:
+    path = folder / f"{name}.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def swept(spark, path: Path, out: Path, **options) -> Swept:
+    """A sweep in the session of this process."""
+
+    @contextmanager
+    def session(_modules):
+        yield spark
+
+    study = load_study(path)
+    sweep = Sweep(study, points_of(study), StudyFolder.open(out), **options)
+    return sweep.run(Where(), session, lambda _: None)
+
+
+def hearsay(
+    *arguments: object, cwd: Path | None = None, variables: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "hearsay", *map(str, arguments)]
+    variables = {**environment(), **(variables or {})}
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=cwd, timeout=300)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def table(folder: Path, name: str):
+    return pyarrow.parquet.read_table(folder / "tables" / f"{name}.parquet")
+
+
+def assert_equal_tables(folder: Path, other: Path) -> None:
+    for name in SAME_EVERYWHERE:
+        assert table(folder, name).equals(table(other, name)), name

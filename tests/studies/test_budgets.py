@@ -1,0 +1,93 @@
+"""Budgets: what holds, what breaks and by how much, and what a file of them may say."""
+
+from __future__ import annotations
+
+import pytest
+from made_here import results_of
+from small_study import hearsay
+
+from hearsay.studies.budget_words import judged_words
+from hearsay.studies.budgets import judge, load_budgets
+from hearsay.studies.errors import StudyError
+from hearsay.studies.folder import StudyFolder
+from hearsay.studies.tables import values_at
+
+BUDGETS = """
+seeds = 3
+
+[[cases]]
+name = "small"
+base = { preset = "r1", network.nodes = 20, workload.messages = 2 }
+[cases.budgets]
+latency_p99_ms = { at_most = 100 }
+copies_per_delivery = { at_least = 1, at_most = 100 }
+delivery_ratio = { at_least = 1, judge = "worst" }
+
+[[cases]]
+name = "nothing is sent"
+base = { preset = "r1", network.nodes = 5, workload.messages = 0 }
+[cases.budgets]
+delivery_ratio = { at_least = 0.5 }
+"""
+
+
+def judged(tmp_path, text: str = BUDGETS):
+    path = tmp_path / "budget.toml"
+    path.write_text(text)
+    study, points, cases = load_budgets(path)
+    results = results_of(study, points)
+    return judge(cases, points, results), points, results
+
+
+def test_what_breaks_is_named_with_how_far(tmp_path):
+    found, points, results = judged(tmp_path)
+    assert [each.held for each in found] == [False, True, True, False]
+    slow = found[0]
+    values = values_at(points[0], results, "latency_p99_ms")
+    assert slow.value == pytest.approx(sum(values) / 3)
+    assert slow.excess == pytest.approx(sum(values) / 3 - 100)
+    words = judged_words(slow)
+    assert words.startswith("broken: small: p99 latency is ")
+    assert f"{slow.excess / 100:.1%} above the 100 ms allowed (mean of 3 seeds, 95 % interval " in words
+    assert judged_words(found[2]) == "held: small: delivered is 100 %, allowed at least 100 % (worst of 3 seeds)"
+    assert judged_words(found[3]) == "broken: nothing is sent: delivered: not measured, nothing was there to count"
+
+
+def test_a_case_whose_runs_fail_holds_nothing(tmp_path):
+    found, *_ = judged(tmp_path, BUDGETS.replace("seeds = 3", 'engine = "array"\nseeds = 3'))
+    assert not any(each.held for each in found)
+    assert judged_words(found[0]) == "broken: small: p99 latency: 3 of its runs failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("at_most = 100 }", "at_mots = 100 }", "cases.0.budgets.latency_p99_ms: needs at_least or at_most"),
+        ("latency_p99_ms", "latency", "budget.toml:8: cases.0.budgets.latency = {at_most = 100}: no such figure"),
+        ('"worst" }', '"median" }', 'cases.0.budgets.delivery_ratio.judge = "median": must be one of mean, worst'),
+        ("at_least = 1, at_most", "at_least = 101, at_most", "at_least = 101: must not be above at_most (100)"),
+        ("nothing is sent", "small", "budget.toml: two cases have the name 'small'"),
+        ("nodes = 20", "nodes = 0", "budget.toml:6: network.nodes = 0: must be in 1…100000000"),
+        (BUDGETS, "seeds = 3", "budget.toml: has no [[cases]]"),
+    ],
+)
+def test_mistakes(tmp_path, old, new, said):
+    path = tmp_path / "budget.toml"
+    path.write_text(BUDGETS.replace(old, new, 1))
+    with pytest.raises(StudyError) as caught:
+        load_budgets(path)
+    assert any(said in problem for problem in caught.value.problems), caught.value.problems
+
+
+def test_the_command_exits_1_and_names_the_budget(tmp_path):
+    """The runs are in the folder, so no Spark is needed."""
+    _, _, results = judged(tmp_path)
+    StudyFolder.open(tmp_path / "out").add(results.values())
+    path = tmp_path / "budget.toml"
+    done = hearsay("check", path, "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert "2 of 4 budgets are broken" in done.stderr
+    assert len([line for line in done.stdout.splitlines() if line.startswith("held: ")]) == 2
+    path.write_text(BUDGETS[: BUDGETS.rindex("[[cases]]")].replace("at_most = 100 }", "at_most = 1000 }"))
+    again = hearsay("check", path, "--out", tmp_path / "out")
+    assert again.returncode == 0, again.stderr

@@ -1,0 +1,28 @@
+"""SIGKILL of the JVM, the driver and a worker: the sweep that goes on has the table of one that nobody disturbed."""
+
+from __future__ import annotations
+
+import pytest
+from kills import DRIVER, JVM, WORKER
+from small_study import assert_equal_tables, swept, table, write_study
+from sweep_kills import Kill, study, sweep_and_kill
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def test_a_sweep_goes_on_where_it_was_killed(spark, tmp_path):
+    """One after the other on one folder, each as soon as something more is kept; a killed worker ends nothing.
+
+    `bench/kill_sweeps.py` does it at seeded points.
+    """
+    text, runs = study(seeds=14)
+    path = write_study(tmp_path, text)
+    out = tmp_path / "out"
+    for victim, codes in ((JVM, {1}), (DRIVER, {-9}), (WORKER, {0})):
+        outcome = sweep_and_kill(Kill(victim, 1, 0), path, out)
+        assert outcome.hit, victim
+        assert outcome.code in codes, outcome.errors
+        assert "Traceback" not in outcome.errors
+    swept(spark, path, tmp_path / "undisturbed")
+    assert len(table(out, "runs")) == runs
+    assert_equal_tables(out, tmp_path / "undisturbed")

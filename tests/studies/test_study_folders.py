@@ -1,0 +1,51 @@
+"""A study's folder: what is kept, however it came in."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearsay.studies.errors import StudyFolderError
+from hearsay.studies.folder import MANY_FILES, StudyFolder
+from hearsay.studies.one_run import Task, failed
+
+
+def row(number: int, error: str | None = None) -> dict:
+    made = failed(Task(f"p-{number}", "p", number, "", (), "auto", False), "it died")
+    return {**made, "error": error, "deliver": number, "latency_p50_ms": number / 3}
+
+
+def test_many_files_become_one(tmp_path):
+    folder = StudyFolder.open(tmp_path / "out")
+    for number in range(MANY_FILES + 1):
+        folder.add([row(number)])
+    first = folder.results()
+    assert len(list((tmp_path / "out" / "results").iterdir())) == 1
+    assert folder.results() == first
+    assert [first[f"p-{number}"]["latency_p50_ms"] for number in (1, 200)] == [1 / 3, 200 / 3]
+
+
+def test_a_run_that_succeeded_once_has_succeeded(tmp_path):
+    folder = StudyFolder.open(tmp_path / "out")
+    folder.add([row(1, "it died"), row(2)])
+    folder.add([row(1)])
+    folder.add([row(2, "it died")])
+    assert [each["error"] for each in folder.results().values()] == [None, None]
+
+
+def test_a_damaged_file_is_named_and_its_runs_are_not_there(tmp_path):
+    folder = StudyFolder.open(tmp_path / "out")
+    folder.add([row(1)])
+    (file,) = (tmp_path / "out" / "results").iterdir()
+    folder.add([row(2)])
+    file.write_bytes(file.read_bytes()[:-9])
+    assert set(folder.results()) == {"p-2"}
+    assert folder.damaged == [file]
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("Dear …")
+    with pytest.raises(StudyFolderError, match="is not the folder of a study; choose another --out"):
+        StudyFolder.open(tmp_path / "letters")
+    with pytest.raises(StudyFolderError, match="cannot be written"):
+        StudyFolder.open(tmp_path / "letters" / "dear.txt")

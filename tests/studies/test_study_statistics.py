@@ -1,0 +1,137 @@
+"""What 95 % means: how often intervals hold the truth, on cases whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hearsay.studies import students_t
+from hearsay.studies.statistics import holm, mean_of, paired, unpaired
+
+TIMES = 1500
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 4, 7.3, 19, 200, 5000])
+def test_students_t_is_scipys(freedom):
+    for share in (0.6, 0.8, 0.95, 0.975, 0.999, 0.99999):
+        assert students_t.quantile(share, freedom) == pytest.approx(stats.t.ppf(share, freedom), rel=1e-9)
+    for t in (0.01, 0.7, 2.1, 9.0, 60.0):
+        assert students_t.two_sided_p(-t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), rel=1e-8)
+
+
+def test_differences_are_scipys():
+    chance = np.random.default_rng(1)
+    a, b = chance.normal(5, 2, 12), chance.normal(6, 4, 12)
+    theirs = stats.ttest_rel(b, a)
+    ours = paired(a.tolist(), b.tolist())
+    assert ours.p == pytest.approx(theirs.pvalue)
+    assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval()))
+    theirs = stats.ttest_ind(b, a, equal_var=False)
+    ours = unpaired(a.tolist(), b.tolist())
+    assert ours.p == pytest.approx(theirs.pvalue)
+    assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval()))
+
+
+def percentiles(chance: np.random.Generator, seeds: int, shift: float) -> np.ndarray:
+    """A p99 of latencies per seed, as runs have them: seeds differ, and within a run many deliveries are counted."""
+    network = chance.normal(0, 0.1, (seeds, 1))
+    return np.percentile(np.exp(network + chance.normal(4 + shift, 0.4, (seeds, 200))), 99, axis=1)
+
+
+def ratios(chance: np.random.Generator, seeds: int, share: float) -> np.ndarray:
+    return chance.binomial(2000, np.clip(chance.normal(share, 0.02, seeds), 0, 1)) / 2000
+
+
+# A pair of samples and the difference of their means; n is the number of seeds.
+CASES = {
+    "normal": lambda chance, n: (chance.normal(10, 1, n), chance.normal(10.4, 1, n), 0.4),
+    "unequal scatter": lambda chance, n: (chance.normal(10, 0.5, n), chance.normal(10, 3, n), 0.0),
+    "delivery ratio": lambda chance, n: (ratios(chance, n, 0.90), ratios(chance, n, 0.85), -0.05),
+    "p99 of equals": lambda chance, n: (percentiles(chance, n, 0), percentiles(chance, n, 0), 0.0),
+}
+
+
+@pytest.mark.parametrize("seeds", [6, 20])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("method", [paired, unpaired])
+def test_intervals_hold_the_truth_in_95_of_100_cases(case, method, seeds):
+    chance = np.random.default_rng([*case.encode(), seeds])
+    held = 0
+    for _ in range(TIMES):
+        a, b, truth = CASES[case](chance, seeds)
+        found = method(a.tolist(), b.tolist())
+        held += found.low <= truth <= found.high
+    assert 0.93 <= held / TIMES <= 0.97
+
+
+@pytest.mark.parametrize("seeds", [3, 10])
+def test_intervals_of_a_mean_hold_it_in_95_of_100_cases(seeds):
+    chance = np.random.default_rng(seeds)
+    found = [mean_of(chance.normal(7, 2, seeds).tolist()) for _ in range(TIMES)]
+    held = sum(each.low <= 7 <= each.high for each in found if each is not None)
+    assert 0.93 <= held / TIMES <= 0.97
+
+
+def test_pairing_sees_what_unpaired_runs_cannot():
+    """Networks differ by far more than the change does: the same seeds on both sides take the networks out."""
+    chance = np.random.default_rng(5)
+    seen = {paired: 0, unpaired: 0}
+    width = {paired: 0.0, unpaired: 0.0}
+    for _ in range(500):
+        network = chance.normal(100, 20, 20)
+        a, b = network + chance.normal(0, 1, 20), network + 2 + chance.normal(0, 1, 20)
+        for method in seen:
+            found = method(a.tolist(), b.tolist())
+            seen[method] += found.p < 0.05
+            width[method] += found.high - found.low
+    assert seen[paired] > 490
+    assert seen[unpaired] < 50
+    assert width[unpaired] > 10 * width[paired]
+
+
+def test_of_100_comparisons_of_equals_at_most_5_call_any_figure_different():
+    """Six figures of the same runs, so they hang together; half of them copies of others in disguise."""
+    chance = np.random.default_rng(6)
+    wrong = 0
+    for _ in range(1000):
+        sides = []
+        for _ in range(2):
+            base = chance.normal(0, 1, (3, 20))
+            sides.append([*base, *(base + chance.normal(0, 0.5, (3, 20)))])
+        p_values = [unpaired(a.tolist(), b.tolist()).p for a, b in zip(*sides, strict=True)]
+        wrong += any(holm(p_values))
+    assert wrong / 1000 <= 0.05 + 0.015
+    assert wrong > 0
+
+
+def test_the_detectable_difference_is_detected_in_80_of_100_cases():
+    chance = np.random.default_rng(7)
+    sizes = [
+        paired(chance.normal(0, 1, 20).tolist(), chance.normal(0, 1, 20).tolist()).detectable() for _ in range(400)
+    ]
+    size = float(np.mean(sizes))
+    seen = sum(
+        paired(chance.normal(0, 1, 20).tolist(), chance.normal(size, 1, 20).tolist()).p < 0.05 for _ in range(2000)
+    )
+    assert 0.76 <= seen / 2000 <= 0.86
+
+
+def test_holm_asks_most_of_the_first():
+    assert holm([0.04, 0.001, 0.03]) == [False, True, False]
+    assert holm([0.02, 0.01, 0.03]) == [True, True, True]
+    assert holm([0.02, 0.03]) == [True, True]
+    assert holm([]) == []
+
+
+def test_without_scatter():
+    assert paired([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]).p == 1
+    same = paired([1.0, 2.0, 3.0], [1.5, 2.5, 3.5])
+    assert (same.p, same.low, same.high, same.constant) == (0, 0.5, 0.5, True)
+    assert unpaired([0.1] * 3, [0.1] * 3).constant
+    assert mean_of([]) is None
+    alone = mean_of([4.0])
+    assert alone is not None
+    assert (alone.mean, alone.low) == (4, None)
+    with pytest.raises(ValueError, match="two or more"):
+        paired([1.0], [2.0])

@@ -1,0 +1,164 @@
+"""Sweeps in a real Spark: what their tables say, what is run again and what never, and what becomes of failures."""
+
+from __future__ import annotations
+
+import pytest
+from small_study import STUDY, assert_equal_tables, hearsay, swept, table, write_study
+
+from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.simulate import simulate
+from hearsay.studies.one_run import Task, perform
+from hearsay.studies.packing import LEAST_S, Queue
+from hearsay.trace.verify import verify
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+@pytest.fixture(scope="module")
+def once(spark, tmp_path_factory):
+    """The small study, swept."""
+    folder = tmp_path_factory.mktemp("once")
+    done = swept(spark, write_study(folder), folder / "out")
+    assert (done.made, done.failures) == (12, [])
+    return folder / "out"
+
+
+def test_a_row_says_what_simulate_says(once):
+    row = table(once, "runs").to_pylist()[-1]
+    scenario = load_scenario(once / "scenarios" / f"{row['point']}.toml", None, [("seed", row["seed"])])
+    summary = simulate(scenario)
+    assert (row["loss.rate"], row["router.degree"], row["router.degree_low"], row["seed"]) == (0.3, 6, 5, 3)
+    assert row["trace_hash"] == summary.trace_hash
+    assert row["delivery_ratio"] == summary.delivery_ratio
+    assert row["latency_p99_ms"] == summary.latency_ms["p99"]
+    assert row["copies_per_delivery"] == (summary.deliver + summary.duplicates) / summary.deliver
+    sent = {part["kind"]: part["parts"] for part in table(once, "sent").to_pylist() if part["run"] == row["run"]}
+    assert sent == summary.sent
+    bins = [bin_["deliveries"] for bin_ in table(once, "latency").to_pylist() if bin_["run"] == row["run"]]
+    assert sum(bins) == sum(count for _, count in summary.histogram)
+
+
+def test_tables_of_points_and_resources(once):
+    runs, points, resources = (table(once, name).to_pylist() for name in ("runs", "points", "resources"))
+    first = next(row for row in points if row["figure"] == "copies_per_delivery")
+    values = [row["copies_per_delivery"] for row in runs[:3]]
+    assert (first["seeds"], first["loss.rate"], first["router.degree"]) == (3, 0.0, 2)
+    assert first["mean"] == pytest.approx(sum(values) / 3)
+    assert first["low"] < first["mean"] < first["high"]
+    assert [row["run"] for row in resources] == [row["run"] for row in runs]
+    assert all(row["engine"] == "reference" and row["wall_s"] > 0 and row["peak_bytes"] > 1e7 for row in resources)
+
+
+def test_finished_runs_are_never_run_again(spark, once, tmp_path):
+    path = write_study(tmp_path)
+    whole = tmp_path / "out"
+    assert swept(spark, path, whole).made == 12
+    assert swept(spark, path, whole).made == 0
+    (whole / "results" / "half.parquet").write_bytes(b"PAR1 and no more")
+    more = write_study(tmp_path, STUDY.replace("seeds = 3", "seeds = 4"), "more")
+    assert swept(spark, more, whole).made == 4
+    assert swept(spark, path, whole).made == 0
+    assert_equal_tables(whole, once)
+
+
+def test_a_run_that_fails_is_a_row_and_stops_no_other(spark, tmp_path):
+    text = STUDY.replace("[base]", 'engine = "array"\n[base]').replace("seeds = 3", "seeds = 1")
+    path = write_study(tmp_path, text)
+    done = swept(spark, path, tmp_path / "out")
+    assert len(done.failures) == 4
+    rows = table(tmp_path / "out", "runs").to_pylist()
+    assert {row["error"] for row in rows} == {"the array engine is not part of this version; use reference or auto"}
+    write_study(tmp_path, text.replace("array", "reference"))
+    assert swept(spark, path, tmp_path / "out").made == 0
+    assert swept(spark, path, tmp_path / "out", again=True).failures == []
+
+
+def test_traces_come_back_whole(spark, once, tmp_path):
+    text = STUDY.replace("seeds = 3", "seeds = [2]").replace("[0, 0.3]", "[0.3]")
+    assert swept(spark, write_study(tmp_path, text), tmp_path / "out").made == 2
+    text = text.replace("[base]", "traces = true\n[base]")
+    assert swept(spark, write_study(tmp_path, text), tmp_path / "out").made == 2
+    assert swept(spark, write_study(tmp_path, text), tmp_path / "out").made == 0
+    rows = table(tmp_path / "out", "runs").to_pylist()
+    folders = sorted(path.name for path in (tmp_path / "out" / "traces").iterdir() if path.name[0] != ".")
+    assert folders == sorted(row["run"] for row in rows)
+    assert verify(tmp_path / "out" / "traces" / folders[0]) == []
+    hashes = {row["run"]: row["trace_hash"] for row in table(once, "runs").to_pylist()}
+    assert all(row["trace_hash"] == hashes[row["run"]] for row in rows)
+
+
+ROUTER = """
+import os, signal
+from hearsay.core.meshsub import Meshsub, MeshsubParameters
+from hearsay.core.registry import RouterKind
+
+def deadly(parameters):
+    if parameters.degree == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if parameters.degree == 4:
+        raise RuntimeError("four is\\ntoo few")
+    return Meshsub(parameters)
+
+KIND = RouterKind("deadly", MeshsubParameters, deadly, {})
+"""
+DEADLY = """
+seeds = 1
+[base]
+network.nodes = 20
+workload.messages = 2
+router.kind = "deadly_router:KIND"
+[[axes]]
+keys = ["router.degree", "router.degree_low"]
+values = [[4, 3], [5, 3], [6, 3], [7, 3]]
+"""
+
+
+def test_a_router_from_outside_travels_and_what_kills_its_task_is_named(tmp_path):
+    """The module is found in the working directory, where the tasks' Python does not look."""
+    (tmp_path / "deadly_router.py").write_text(ROUTER)
+    path = write_study(tmp_path, DEADLY)
+    done = hearsay("sweep", path, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "2 of 4 runs failed" in done.stderr
+    rows = table(tmp_path / "out", "runs").to_pylist()
+    assert rows[0]["error"] == "RuntimeError: four is too few"
+    assert rows[1]["error"] == "its process was killed (out of memory?), 3 times"
+    assert [(row["error"], row["delivery_ratio"]) for row in rows[2:]] == [(None, 1)] * 2
+
+
+def tasks(count: int, point: str = "p") -> list[Task]:
+    return [Task(f"{point}-{seed}", point, seed, "", (), "auto", False) for seed in range(count)]
+
+
+def test_short_runs_are_packed_and_long_ones_go_first_and_alone():
+    queue = Queue([*tasks(100, "short"), *tasks(3, "long")], {"short": 0.01, "long": 5.0})
+    assert [len(queue.take(2)) for _ in range(3)] == [1, 1, 1]
+    pack = queue.take(2)
+    assert {task.point for task in pack} == {"short"}
+    assert sum(queue.seconds(task.point) for task in pack) >= LEAST_S / 2
+    while queue.take(2):
+        pass
+    assert (len(queue), queue.seconds_left()) == (0, 0)
+
+
+def test_packs_follow_what_was_measured():
+    queue = Queue(tasks(5000), {"p": 0.001})
+    assert len(queue.take(2)) > 500
+    queue.learn("p", 0.5)
+    assert 2 <= len(queue.take(2)) <= 8
+    assert queue.seconds_left() == pytest.approx(len(queue) * 0.5)
+
+
+def test_runs_whose_task_died_go_alone():
+    queue = Queue(tasks(3), {"p": 0.01})
+    queue.put_back_alone(queue.take(1))
+    assert [len(queue.take(1)) for _ in range(4)] == [1, 1, 1, 0]
+
+
+def test_a_run_in_this_process_is_the_run_of_a_task(once):
+    row = table(once, "runs").to_pylist()[0]
+    text = (once / "scenarios" / f"{row['point']}.toml").read_text(encoding="utf-8")
+    here = perform(Task(row["run"], row["point"], row["seed"], text, (), "auto", False))
+    assert {name: here[name] for name in ("trace_hash", "hops_mean", "deliver")} == {
+        name: row[name] for name in ("trace_hash", "hops_mean", "deliver")
+    }
