@@ -27,6 +27,7 @@ from hearsay.trace.schema import TraceRow
 from random_scenarios import scenario_texts
 
 SHOWN = 5
+MOST_EVENTS = 60_000
 
 
 def plan_of(text: str) -> Plan:
@@ -44,10 +45,15 @@ def run_array(plan: Plan, threads: int = 1) -> tuple[Rows, dict[str, object]]:
     return canonical(rows), summarise(plan, engine.figures(), "", engine.now, complete).to_json()
 
 
-def run_reference(plan: Plan) -> tuple[Rows, dict[str, object]]:
+def run_reference(plan: Plan, most_events: int = 1 << 62) -> tuple[Rows, dict[str, object]]:
+    """Stops after so many events: a seen cache that forgets too soon lets messages go round for ever."""
     listened: list[tuple[int, ...]] = []
     engine = ReferenceEngine(plan, Recorder(listener=lambda row: listened.append(row.to_codes())))
-    complete = engine.run()
+
+    def stop_storms(_now: int) -> None:
+        engine.stop_requested = engine.recorder.events > most_events
+
+    complete = engine.run(stop_storms)
     rows = np.array(listened, dtype=np.int64).reshape(-1, 13)
     return canonical(rows), summarise(plan, engine.figures(), "", engine.now, complete).to_json()
 
@@ -71,8 +77,9 @@ def check(text: str, threads: int = 1) -> None:
     except ScenarioError:
         assume(False)
         raise
+    reference, reference_summary = run_reference(plan, MOST_EVENTS)
+    assume(reference_summary["complete"])
     array, array_summary = run_array(plan, threads)
-    reference, reference_summary = run_reference(plan)
     assert np.array_equal(array, reference), first_difference(array, reference)
     assert array_summary == reference_summary
 

@@ -62,13 +62,15 @@ def test_finished_runs_are_never_run_again(spark, once, tmp_path):
 
 
 def test_a_run_that_fails_is_a_row_and_stops_no_other(spark, tmp_path):
-    text = STUDY.replace("[base]", 'engine = "array"\n[base]').replace("seeds = 3", "seeds = 1")
+    episub = '[base]\nrouter = { kind = "episub" }'
+    text = STUDY.replace("[base]", f'engine = "array"\n{episub}').replace("seeds = 3", "seeds = 1")
     path = write_study(tmp_path, text)
     done = swept(spark, path, tmp_path / "out")
     assert len(done.failures) == 4
     rows = table(tmp_path / "out", "runs").to_pylist()
-    assert {row["error"] for row in rows} == {"the array engine is not part of this version; use reference or auto"}
-    write_study(tmp_path, text.replace("array", "reference"))
+    (error,) = {row["error"] for row in rows}
+    assert error.startswith("engine array: router.kind = 'episub': only floodsub")
+    write_study(tmp_path, text.replace('engine = "array"', 'engine = "reference"'))
     assert swept(spark, path, tmp_path / "out").made == 0
     assert swept(spark, path, tmp_path / "out", again=True).failures == []
 

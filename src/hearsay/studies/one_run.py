@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, time
 from typing import Any, TypeAlias
 
+from hearsay.sim.engines import EngineName, choose_engine, unsupported
 from hearsay.sim.estimate import MEMORY_SHARE, estimate
 from hearsay.sim.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario_file import load_scenario
@@ -47,6 +48,7 @@ class Task:
     files: tuple[tuple[str, str], ...]
     engine: str
     trace: bool
+    threads: int = 1
 
 
 def perform(task: Task, traces: Path | None = None) -> Row:
@@ -57,10 +59,10 @@ def perform(task: Task, traces: Path | None = None) -> Row:
     try:
         with TemporaryDirectory(prefix="hearsay-run-") as folder:
             scenario = _scenario(Path(folder), task)
-            require_engine(task.engine)
-            require_memory(scenario)
+            engine = engine_for(scenario, task.engine)
+            require_memory(scenario, engine)
             run_folder = RunFolder.create(traces / task.run) if traces is not None else None
-            summary = Simulation(scenario, folder=run_folder).run().summary
+            summary = Simulation(scenario, folder=run_folder, engine=engine, threads=task.threads).run().summary
         row |= headline(summary)
         row["trace_hash"] = summary.trace_hash
         row["sent_by_kind"] = [{"kind": kind, "parts": count} for kind, count in sorted(summary.sent.items())]
@@ -88,19 +90,23 @@ def told(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"[:_LONGEST_ERROR] if text else type(error).__name__
 
 
-def require_engine(engine: str) -> None:
-    """Raise when this version has no such engine; `auto` takes what there is."""
-    if engine == "array":
-        raise ScenarioError(["the array engine is not part of this version; use reference or auto"])
+def engine_for(scenario: Scenario, wanted: str) -> EngineName:
+    """The engine that was asked for, if it can run this; `auto` takes what suits the run."""
+    if wanted == "array":
+        problems = unsupported(scenario)
+        if problems:
+            raise ScenarioError([f"engine array: {problem}" for problem in problems])
+        return "array"
+    return choose_engine(scenario)[0] if wanted == "auto" else "reference"
 
 
-def require_memory(scenario: Scenario) -> None:
+def require_memory(scenario: Scenario, engine: EngineName) -> None:
     """Raise before a run takes the memory of all others with it."""
-    needs = estimate(scenario)
+    needs = estimate(scenario, engine)
     if needs.memory_bytes > MEMORY_SHARE * needs.available_bytes:
         wanted, free = needs.memory_bytes / 2**30, needs.available_bytes / 2**30
         raise ScenarioError(
-            [f"too large here: needs about {wanted:.1f} GiB on the reference engine, {free:.1f} are free"]
+            [f"too large here: needs about {wanted:.1f} GiB on the {engine} engine, {free:.1f} are free"]
         )
 
 

@@ -45,7 +45,9 @@ def tasks_of(study: Study, points: Iterable[Point]) -> list[Task]:
     for point in points:
         for seed in point.seeds:
             run = point.run(seed)
-            found[run] = Task(run, point.name, seed, point.scenario, point.files, study.engine, study.traces)
+            found[run] = Task(
+                run, point.name, seed, point.scenario, point.files, study.engine, study.traces, study.cores_per_task
+            )
     return list(found.values())
 
 

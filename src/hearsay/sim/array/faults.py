@@ -170,10 +170,15 @@ def _is_cut(w: World, ranges: Any, node: int, peer: int) -> bool:
 
 @kernel
 def _cut_link(w: World, th: int, now: int, link: int) -> None:
-    while link >= 0:
-        links32(w)[link, LINK_FLAGS] |= CUT
-        notice_loss(w, th, link, now + w[DETECTION])
-        link = links32(w)[link, PREVIOUS]
+    """And those before it whose loss has not been noticed, the oldest first: that is the order of their numbers."""
+    done = -1
+    while done != link:
+        oldest = link
+        while links32(w)[oldest, PREVIOUS] >= 0 and links32(w)[oldest, PREVIOUS] != done:
+            oldest = links32(w)[oldest, PREVIOUS]
+        links32(w)[oldest, LINK_FLAGS] |= CUT
+        notice_loss(w, th, oldest, now + w[DETECTION])
+        done = oldest
 
 
 @kernel
