@@ -150,6 +150,6 @@ def test_lets_announcements_pile_up(monkeypatch):
 
 
 def test_remembers_who_left(monkeypatch):
-    monkeypatch.setattr(Tree, "neighbor_down", lambda self, peer: None)
+    monkeypatch.setattr(Tree, "neighbor_down", lambda self, peer, in_good_order: None)
     churn = {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 4}
     reported("left after its disconnect|not the active list in two", problems(**churn))

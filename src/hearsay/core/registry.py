@@ -45,6 +45,7 @@ _EPISUB: Mapping[str, Mapping[str, object]] = {
         "probe_count": 0,
         "contacts_interval_ms": 0,
         "leave_by": "disconnect",
+        "optimisation_threshold": 7,
         "repair": "lazy",
         "flush_ms": 1,
     },
