@@ -48,4 +48,6 @@ class Detours:
             del self._ahead[other]
 
     def mentions(self, peer: PeerId) -> bool:
-        return self._latest == peer or peer in self._ahead or any(parent == peer for parent, _ in self._ahead.values())
+        return (
+            self._latest == peer or peer in self._ahead or any(parent == peer for parent, _ in self._ahead.values())
+        )
