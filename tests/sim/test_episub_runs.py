@@ -95,6 +95,13 @@ def test_an_overlay_comes_to_be(preset):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
+def test_who_met_only_each_other_in_hyparview_get_in(seed):
+    made = simulation(router__preset="hyparview-plumtree-10k", network__nodes=300, workload__messages=0, seed=seed)
+    made.engine.run(lambda now: setattr(made.engine, "stop_requested", now > 12_000_000))
+    assert components(graph_of(made)) == 1
+
+
+@pytest.mark.parametrize("seed", [1, 2])
 def test_nodes_that_take_no_connection_join_and_stay(seed):
     made = sound(network__nat_share=0.3, warmup_s=30, seed=seed)
     assert len(made.plan.natted) == 30
@@ -226,11 +233,12 @@ IROH = {
 }
 
 
+@pytest.mark.parametrize("preset", ["hyparview-plumtree-10k", "episub"])
 @pytest.mark.parametrize("case", IROH)
-def test_iroh_bounds(case):
+def test_iroh_bounds(case, preset):
     keys, hops_bound, rmr_bound = IROH[case]
     copies = Copies()
-    made = sound(router__preset="hyparview-plumtree-10k", listener=copies, **{"workload__messages": 30, **keys})
+    made = sound(router__preset=preset, listener=copies, **{"workload__messages": 30, **keys})
     messages = len(made.plan.publications)
     assert all(len(receivers(made, number)) == 100 for number in range(messages))
     assert int(made.recorder.deliveries[:, Column.HOPS].max()) < hops_bound
