@@ -97,7 +97,7 @@ class Tree:
         self._spread(message, hops, sender)
         if missing is not None:
             for announcer, lazy_hops in missing.announcers:
-                self._detours.compare(sender, hops, announcer, lazy_hops)
+                self._compare(sender, hops, announcer, lazy_hops)
             nearest, lazy_hops = min(missing.announcers, key=lambda known: (known[1], known[0]))
             self._optimise(sender, hops, nearest, lazy_hops)
 
@@ -125,7 +125,7 @@ class Tree:
                 continue
             kept = self.kept.get(message_id, shell.now)
             if kept is not None:
-                self._detours.compare(kept.parent, kept.hops, sender, hops)
+                self._compare(kept.parent, kept.hops, sender, hops)
                 if kept.parent is not None:
                     self._optimise(kept.parent, kept.hops, sender, hops)
         if len(self.missing) and not self._agenda.is_set(Task.MISSING, None):
@@ -178,7 +178,7 @@ class Tree:
     def _spread(self, message: Message, hops: int, sender: PeerId | None) -> None:
         shell = self._shell
         self.kept.put(message, hops, sender, shell.now)
-        self._detours.came_from(sender)
+        self._detours.came_from(sender if sender in self.eager.members else None)
         onward = replace(message, hops=hops + 1)
         shell.outbox.forward(self.eager.ordered, onward, Via.EAGER, sender)
         if not self._floods:
@@ -198,6 +198,9 @@ class Tree:
         self._make_lazy(parent)
         self._shell.outbox.episub(announcer, Graft(self.topic))
         self._shell.outbox.episub(parent, Prune(self.topic))
+
+    def _compare(self, parent: PeerId | None, own_hops: int, announcer: PeerId, hops: int) -> None:
+        self._detours.compare(parent if parent in self.eager.members else None, own_hops, announcer, hops)
 
     def _stand_ins(self, lost: PeerId, in_good_order: bool) -> Iterable[PeerId]:
         """The lazy neighbours to graft for an eager one that is gone."""
