@@ -21,21 +21,22 @@ from hearsay.trace.schema import Column, TraceEvent
 
 
 class CountingRecorder(Recorder):
-    """Counts the copies of each message, and changes of the trees, as rows go by."""
+    """Counts the copies of each message, and what changes trees, as rows go by."""
 
     def __init__(self) -> None:
         super().__init__()
         self.copies: dict[int, int] = {}
-        self.link_changes: list[int] = []
+        self.tree_changes: list[int] = []
+        """When a GRAFT or a PRUNE was sent."""
 
     def _take_rows(self) -> Rows:
         rows = super()._take_rows()
-        events = rows[:, Column.EVENT]
-        sent = (events == TraceEvent.SEND_RPC) & (rows[:, Column.KIND] == PartKind.PUBLISH)
+        events, kinds = rows[:, Column.EVENT], rows[:, Column.KIND]
+        sent = (events == TraceEvent.SEND_RPC) & (kinds == PartKind.PUBLISH)
         for message, count in zip(*np.unique(rows[sent, Column.MESSAGE], return_counts=True), strict=True):
             self.copies[int(message)] = self.copies.get(int(message), 0) + int(count)
-        changed = (events == TraceEvent.EAGER) | (events == TraceEvent.LAZY)
-        self.link_changes += rows[changed, Column.TIME_US].tolist()
+        changing = (kinds == PartKind.GRAFT) | (kinds == PartKind.PRUNE)
+        self.tree_changes += rows[(events == TraceEvent.SEND_RPC) & changing, Column.TIME_US].tolist()
         return rows
 
 
