@@ -48,6 +48,7 @@ _EPISUB: Mapping[str, Mapping[str, object]] = {
         "optimisation_threshold": 7,
         "repair": "lazy",
         "flush_ms": 1,
+        "announce_recent_ms": 0,
     },
     "gocast": {
         "random_links": 1,

@@ -5,7 +5,8 @@ Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic 
 * Neighbours are eager or lazy; new ones are eager. A message goes at once to the eager ones but the sender, with one
   hop more; its id and hops wait for the next IHAVE to the lazy ones, and to those that were lazy or no neighbours
   when it was sent and became eager since: nobody may fall between the two. A node without neighbours keeps what it
-  has to announce for the next one.
+  has to announce for the next one, and a new neighbour is told of the messages of the last seconds: after a crash
+  they may have gone round a small island only.
 * A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
 * An IHAVE of an unknown message makes it missing. One persistent timer touches what is missing: at the first touch it
   is marked, from the second on an announcer gets a GRAFT for it and for all else it announced that is due; the next
@@ -45,8 +46,8 @@ MAX_HOPS = 10_000
 
 
 class Tree:
-    __slots__ = ("_agenda", "_detours", "_floods", "_newly_eager", "_parameters", "_shell", "_threshold", "eager",
-                 "kept", "lazy", "membership", "missing", "queue", "topic")  # fmt: skip
+    __slots__ = ("_agenda", "_detours", "_floods", "_newly_eager", "_newly_up", "_parameters", "_shell", "_threshold",
+                 "eager", "kept", "lazy", "membership", "missing", "queue", "topic")  # fmt: skip
 
     membership: Membership
     """Whose neighbours these are; set before the first event."""
@@ -63,6 +64,8 @@ class Tree:
         self._detours = Detours()
         self._newly_eager: set[PeerId] = set()
         """Since the last IHAVE."""
+        self._newly_up: set[PeerId] = set()
+        """Neighbours that are to be told of recent messages."""
         self.queue: dict[MessageId, int] = {}
         """Ids and hops that wait for the next IHAVE."""
         self.missing = MissingList(parameters.max_missing, parameters.max_announcers)
@@ -70,13 +73,16 @@ class Tree:
 
     def neighbor_up(self, peer: PeerId) -> None:
         self._make_eager(peer)
-        if self.queue:
+        if self._parameters.announce_recent_ms and len(self.kept) and not self._floods:
+            self._newly_up.add(peer)
+        if self.queue or self._newly_up:
             self._arm_flush()
 
     def neighbor_down(self, peer: PeerId, in_good_order: bool) -> None:
         was_eager = self.eager.discard(peer)
         self.lazy.discard(peer)
         self._newly_eager.discard(peer)
+        self._newly_up.discard(peer)
         self.missing.forget_peer(peer)
         self.kept.forget_peer(peer)
         if was_eager and self._parameters.repair is Repair.EAGER:
@@ -157,12 +163,20 @@ class Tree:
         if not self.eager.members and not self.lazy.members:
             return
         queue, self.queue = self.queue, {}
-        ids = sorted(queue)[-self._parameters.max_ids_per_part :]
-        if ids:
-            part = IHave(self.topic, tuple(ids), tuple(queue[message_id] for message_id in ids))
-            for peer in sorted(self._newly_eager.union(self.lazy.members)):
-                self._shell.outbox.episub(peer, part)
+        self._announce(queue, self._newly_eager.union(self.lazy.members) - self._newly_up)
+        if self._newly_up:
+            since_us = self._shell.now - self._parameters.announce_recent_ms * 1000
+            recent = self.kept.since(since_us, self._parameters.max_ids_per_part)
+            self._announce(queue | recent, self._newly_up)
         self._newly_eager.clear()
+        self._newly_up.clear()
+
+    def _announce(self, hops: dict[MessageId, int], peers: set[PeerId]) -> None:
+        ids = sorted(hops)[-self._parameters.max_ids_per_part :]
+        if ids:
+            part = IHave(self.topic, tuple(ids), tuple(hops[message_id] for message_id in ids))
+            for peer in sorted(peers):
+                self._shell.outbox.episub(peer, part)
 
     def touch_missing(self) -> None:
         """One tick of the persistent timer."""
