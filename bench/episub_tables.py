@@ -138,7 +138,7 @@ CLUSTERS_CSV = "from,to,latency_ms,jitter_ms\n" + "\n".join(
 
 
 def proximity(seeds: int) -> None:
-    print(f"\nProximity: {CLUSTERS} clusters, 5 ms inside, 55 to 100 ms between; 500 nodes\n")
+    print(f"\nProximity: {CLUSTERS} clusters, 5 ms inside, 55 to 100 ms between; 200 nodes\n")
     print("| links | mean latency ms | hops | components |")
     print("| --- | ---: | ---: | ---: |")
     kinds = {
@@ -162,7 +162,7 @@ def proximity(seeds: int) -> None:
                     **keys,
                 }
                 run = Run(
-                    500,
+                    200,
                     seed,
                     links__latency="regions",
                     links__regions_file=str(regions),
