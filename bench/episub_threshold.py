@@ -22,7 +22,7 @@ NODES = 500
 MESSAGES = 60
 MOVES_AT = 20
 WARMUP_S = 2
-THRESHOLDS = (0, 1, 2, 3, 4, 5, 6, 7, 8)
+THRESHOLDS = (1, 2, 3, 4, 5, 6, 7, 8, 0)
 SETTLED_S = WARMUP_S + MOVES_AT + 3
 CASES = {"moves": "the source moves", "turns": "two sources in turn"}
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "episub-threshold.svg"
@@ -91,9 +91,11 @@ def drawn(curves: dict[str, Sequence[Point]]) -> str:
         lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
         for threshold, (x, y) in zip(THRESHOLDS, places, strict=True):
             lines.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
-            shift = 16 if case == "turns" else -8
-            label = threshold or "none"
-            lines.append(f'<text x="{x:.1f}" y="{y + shift:.1f}" text-anchor="middle" fill="{colour}">{label}</text>')
+            across, down = (0, 16) if case == "turns" else (9, 4)
+            lines.append(
+                f'<text x="{x + across:.1f}" y="{y + down:.1f}" text-anchor="{"start" if across else "middle"}" '
+                f'fill="{colour}">{threshold or "none"}</text>'
+            )
         y = TOP + 16 + 18 * number
         lines.append(f'<circle cx="{LEFT + WIDTH - 150}" cy="{y - 4}" r="4" fill="{colour}"/>')
         lines.append(f'<text x="{LEFT + WIDTH - 140}" y="{y}">{CASES[case]}</text>')
