@@ -171,7 +171,7 @@ def print_tables(found: list[dict[str, Any]]) -> None:
 def print_crashes(preset: str, discovery: bool, crashed: list[dict[str, Any]]) -> None:
     how = "" if discovery else ", without discovery from then on"
     print(f"\n{preset}, messages after a crash{how}: % of the survivors reached\n")
-    print("| crashed | seeds | message 1 | 1 to 5 | all 30 | the last 5 | published: mean of 1000 "
+    print("| crashed | seeds | message 1 | 1 to 5 | all | the last 5 | published: mean of 1000 "
           "| one component after s | cycles until all reach all |")  # fmt: skip
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for share in SHARES:
