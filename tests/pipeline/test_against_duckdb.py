@@ -286,23 +286,34 @@ def test_control_share_of_topics_adds_up_to_that_of_the_run(name, analysed, fact
         assert sum(totals) == pytest.approx(whole)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_mesh_replayed_row_by_row(name, analysed, facts):
+LAYERS = {
+    "mesh": (TraceEvent.GRAFT, {TraceEvent.PRUNE}),
+    "neighbours": (TraceEvent.NEIGHBOR_UP, {TraceEvent.NEIGHBOR_DOWN}),
+    "tree": (TraceEvent.EAGER, {TraceEvent.LAZY, TraceEvent.NEIGHBOR_DOWN}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"), [*((name, "mesh") for name in ALL), ("episub", "neighbours"), ("episub", "tree")]
+)
+def test_mesh_replayed_row_by_row(name, layer, analysed, facts):
     rows = read_rows(analysed[name], {"mesh", "node"})
+    start, ends = LAYERS[layer]
     events = sorted(
-        (row[0], row[1] not in (TraceEvent.PRUNE, TraceEvent.NODE_DOWN), row)
+        (row[0], row[1] == start, row)
         for row in rows.tolist()
-        if row[1] in (TraceEvent.GRAFT, TraceEvent.PRUNE, TraceEvent.NODE_DOWN)
+        if row[1] in (start, TraceEvent.NODE_DOWN) or row[1] in ends
     )
     members = memberships_of(analysed[name], facts[name].end_us)
-    ours = stored(analysed[name], tables.MESH)
-    if name in ("floodsub", "randomsub", "episub"):
+    ours = [row for row in stored(analysed[name], tables.MESH) if row["layer"] == layer]
+    if name in ("floodsub", "randomsub") or (name == "episub" and layer == "mesh"):
         assert ours == []
         return
     assert len(ours) > 5
     degrees = defaultdict(dict)
     for row in stored(analysed[name], tables.DEGREES):
-        degrees[row["topic"], row["time_us"]][row["degree"]] = row["nodes"]
+        if row["layer"] == layer:
+            degrees[row["topic"], row["time_us"]][row["degree"]] = row["nodes"]
     for line in ours:
         links = set()
         for time, _, row in events:
@@ -312,7 +323,7 @@ def test_mesh_replayed_row_by_row(name, analysed, facts):
             if row[1] == TraceEvent.NODE_DOWN:
                 links = {link for link in links if link[0] != node}
             elif topic == line["topic"]:
-                (links.add if row[1] == TraceEvent.GRAFT else links.discard)((node, remote))
+                (links.add if row[1] == start else links.discard)((node, remote))
         inside = {
             node
             for topic, node, since, until in members

@@ -134,17 +134,20 @@ def _topic_rows(topic: int, topic_name: str, nodes: int, messages: int, slow: in
             {"nodes": nodes, "bytes_mean": 1234.0, "bytes_max": 3085, "max_over_mean": 2.5, "gini": 0.25}
         ],
         MESH.name: [
-            {"time_us": second * 10**6, "members": nodes, "links": 2 * nodes, "degree_mean": 2.0, "degree_min": 1,
-             "degree_max": 3, "symmetric_share": 1.0, "components": 1, "largest_share": 1.0, "diameter": nodes // 2}
+            {"layer": "mesh", "time_us": second * 10**6, "members": nodes, "links": 2 * nodes, "degree_mean": 2.0,
+             "degree_min": 1, "degree_max": 3, "symmetric_share": 1.0, "components": 1, "largest_share": 1.0,
+             "diameter": nodes // 2}
             for second in range(1, messages + 1)
         ],
         DEGREES.name: [
-            {"time_us": second * 10**6, "degree": degree, "nodes": count}
+            {"layer": "mesh", "time_us": second * 10**6, "degree": degree, "nodes": count}
             for second in (1, messages)
             for degree, count in ((1, 1), (2, nodes - 2), (3, 1))
         ],
         MESH_LINKS.name: [
-            {"node": node, "remote": (node + step) % nodes} for node in range(nodes) for step in (1, -1)
+            {"layer": "mesh", "node": node, "remote": (node + step) % nodes}
+            for node in range(nodes)
+            for step in (1, -1)
         ],
         CHURN.name: [
             {"second": second, "nodes_up": nodes, "came": 0, "went": 0, "messages": 1, "eligible": nodes,

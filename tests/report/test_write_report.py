@@ -15,7 +15,19 @@ import pyarrow.parquet
 import pytest
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
-from hearsay.pipeline.tables import CONTROL, HEADLINE, LATENCY, METRICS_FOLDER, QUALITY, RESILIENCE, TABLES, TRAFFIC
+from hearsay.pipeline.tables import (
+    CONTROL,
+    DEGREES,
+    HEADLINE,
+    LATENCY,
+    MESH,
+    MESH_LINKS,
+    METRICS_FOLDER,
+    QUALITY,
+    RESILIENCE,
+    TABLES,
+    TRAFFIC,
+)
 from hearsay.report.definitions import definitions
 from hearsay.report.errors import ReportError
 from hearsay.report.run import MOST_TOPICS
@@ -114,6 +126,33 @@ def test_charts_hold_the_figures_of_the_tables(tmp_path):
     assert spread["after"] == sorted(spread["after"])
     assert all(parent < node for node, parent in enumerate(spread["parents"]))
     assert spread["parents"].count(-1) == 1
+
+
+def test_neighbours_and_tree_are_shown_where_there_is_no_mesh(tmp_path):
+    run = write_run(tmp_path / "episub")
+    looks = [
+        {"run": run.name, "topic": 0, "layer": layer, "time_us": 10**6, "members": 20, "links": 20 * degree,
+         "degree_mean": degree, "degree_min": degree, "degree_max": degree, "components": 1, "largest_share": 1.0}
+        for layer, degree in (("neighbours", 7), ("tree", 2))
+    ]  # fmt: skip
+    write_table(run, MESH, looks)
+    counts = [{"layer": "neighbours", "degree": 7, "nodes": 20}, {"layer": "tree", "degree": 2, "nodes": 20}]
+    write_table(run, DEGREES, [{"run": run.name, "topic": 0, "time_us": 10**6, **row} for row in counts])
+    links = [("neighbours", 0, 1), ("neighbours", 1, 2), ("neighbours", 2, 0), ("tree", 0, 1), ("tree", 1, 2)]
+    rows = [{"run": run.name, "topic": 0, "layer": layer, "node": a, "remote": b} for layer, a, b in links]
+    write_table(run, MESH_LINKS, rows)
+    page = report(tmp_path, run)
+    mesh = page.figure("mesh")
+    assert [(line["panel"], line["y"]) for line in mesh["series"]] == [(0, [7]), (1, [2])]
+    assert [panel["y"]["label"].split(":")[0] for panel in mesh["panels"]] == [
+        "links per node",
+        "links of the tree per node",
+    ]
+    assert "the tree in the end all in one piece" in page.text
+    degrees = page.figure("degrees")["series"][0]
+    assert degrees["values"][degrees["categories"].index("7")] == 1
+    (picture,) = page.figure("picture")["series"]
+    assert len(picture["links"]) == 2 * 2
 
 
 def test_runs_of_two_sizes_answer_the_question_of_scale(tmp_path):

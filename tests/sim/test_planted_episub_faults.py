@@ -8,6 +8,7 @@ from hearsay.core.episub.caches import MissingList, PayloadCache
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.tree import Tree
 from hearsay.core.episub.views import Views
+from hearsay.sim import checker
 from hearsay.sim.scenario_file import load_scenario
 from hearsay.sim.simulate import InvariantViolation, Simulation
 
@@ -90,6 +91,23 @@ def test_takes_itself_for_another(monkeypatch):
     reported("hold the node itself", problems())
 
 
+def test_takes_itself_for_a_neighbour(monkeypatch):
+    sound = Views.add_active
+
+    def vain(self, peer, random):
+        sound(self, peer, random)
+        self.active[self._shell.node] = self.active[peer]
+
+    monkeypatch.setattr(Views, "add_active", vain)
+    reported("hold the node itself", problems(workload__messages=0))
+
+
+def test_keeps_neighbours_that_are_gone(monkeypatch):
+    monkeypatch.setattr(Neighbours, "lost", lambda self, peer: False)
+    crash = {"faults__crash__0__at_s": 16, "faults__crash__0__share": 0.3}
+    reported("a peer that is not connected", problems(**crash))
+
+
 def test_takes_in_everybody(monkeypatch):
     monkeypatch.setattr(Neighbours, "_make_room", lambda self: True)
     monkeypatch.setattr(Neighbours, "_judge", lambda self, sender, part: self._grant(sender, part.random))
@@ -100,6 +118,20 @@ def test_takes_in_everybody(monkeypatch):
 def test_never_prunes_the_tree(monkeypatch):
     monkeypatch.setattr(Tree, "duplicate", lambda self, sender: None)
     reported("are no tree", problems(**FIXED))
+
+
+def test_prunes_links_of_the_tree(monkeypatch):
+    sound = Tree.duplicate
+
+    def eager_to_prune(self, sender):
+        for peer in self.eager.ordered[1:]:
+            sound(self, peer)
+        sound(self, sender)
+
+    monkeypatch.setattr(Tree, "duplicate", eager_to_prune)
+    monkeypatch.setattr(checker, "MAX_REPORTED", 10_000)  # that much is missing, too
+    monkeypatch.setattr(MissingList, "touch", lambda self, attempts: {})
+    reported(r"are no tree: \d+ edges, ([2-9]|\d\d) parts", problems(**FIXED))
 
 
 def test_does_not_listen_to_prune(monkeypatch):
@@ -149,7 +181,44 @@ def test_lets_announcements_pile_up(monkeypatch):
     reported("announcements .* above 2", problems(**keys, **FIXED))
 
 
+def test_lets_missing_messages_pile_up(monkeypatch):
+    sound = MissingList.announce
+
+    def boundless(self, message_id, peer, hops):
+        self._limit = 1000
+        sound(self, message_id, peer, hops)
+
+    monkeypatch.setattr(MissingList, "announce", boundless)
+    monkeypatch.setattr(Tree, "_make_eager", Tree._make_lazy)
+    reported("missing messages .* above 2", problems(workload__interval_s=0.01, router__max_missing=2, **FIXED))
+
+
+def test_keeps_every_message(monkeypatch):
+    sound = PayloadCache.put
+
+    def boundless(self, message, hops, parent, now):
+        self._limit = 1000
+        sound(self, message, hops, parent, now)
+
+    monkeypatch.setattr(PayloadCache, "put", boundless)
+    reported("kept messages .* above 2", problems(router__max_cached_messages=2, **FIXED))
+
+
+def test_announces_what_it_has_not(monkeypatch):
+    sound = Tree.on_ihave
+
+    def parrot(self, sender, part):
+        sound(self, sender, part)
+        for message_id, hops in zip(part.ids, part.hops, strict=True):
+            self.queue.setdefault(message_id, hops)
+        self._arm_flush()
+
+    monkeypatch.setattr(Tree, "on_ihave", parrot)
+    monkeypatch.setattr(Tree, "_make_eager", Tree._make_lazy)
+    reported("IHAVE of message .* never accepted", problems(**FIXED))
+
+
 def test_remembers_who_left(monkeypatch):
-    monkeypatch.setattr(Tree, "neighbor_down", lambda self, peer: None)
+    monkeypatch.setattr(Tree, "neighbor_down", lambda self, peer, in_good_order: None)
     churn = {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 4}
     reported("left after its disconnect|not the active list in two", problems(**churn))

@@ -45,8 +45,10 @@ _EPISUB: Mapping[str, Mapping[str, object]] = {
         "probe_count": 0,
         "contacts_interval_ms": 0,
         "leave_by": "disconnect",
+        "optimisation_threshold": 7,
         "repair": "lazy",
         "flush_ms": 1,
+        "announce_recent_ms": 0,
     },
     "gocast": {
         "random_links": 1,

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 METRICS_FOLDER = "metrics"
 
+MESH_LAYER, NEIGHBOURS_LAYER, TREE_LAYER = "mesh", "neighbours", "tree"
+"""Which links a row of `mesh`, `degrees` and `mesh_links` is about: a router has a mesh, or neighbours and a tree."""
+
 
 @dataclass(frozen=True, slots=True)
 class MetricTable:
@@ -75,20 +78,20 @@ BALANCE = _table(
 )
 MESH = _table(
     "mesh",
-    "the mesh of a topic at sampled times",
-    """run string, topic int, time_us bigint, members bigint, links bigint,
+    "the mesh of a topic, or its active neighbours and its tree, at sampled times",
+    """run string, topic int, layer string, time_us bigint, members bigint, links bigint,
     degree_mean double, degree_min int, degree_max int, symmetric_share double,
     components bigint, largest_share double, diameter int""",
 )
 DEGREES = _table(
     "degrees",
-    "how many nodes have which mesh degree at sampled times",
-    "run string, topic int, time_us bigint, degree int, nodes bigint",
+    "how many nodes have which degree at sampled times",
+    "run string, topic int, layer string, time_us bigint, degree int, nodes bigint",
 )
 MESH_LINKS = _table(
     "mesh_links",
     "the links of the mesh at the last sampled time; of a large mesh those among a sample of its nodes",
-    "run string, topic int, node int, remote int",
+    "run string, topic int, layer string, node int, remote int",
 )
 CHURN = _table(
     "churn",

@@ -38,6 +38,11 @@ class Dialling:
         self._detection_us = engine.plan.scenario.faults.detection_us
         self._rendezvous_us = engine.plan.scenario.network.rendezvous_us
         self._sequence = 0
+        self._rendezvous_open = True
+
+    def close_rendezvous(self) -> None:
+        """From now on it finds nobody; for measurements of what the overlay can do alone."""
+        self._rendezvous_open = False
 
     def perform(self, node: SimNode, action: Dial | Disconnect | Ping | FindContacts) -> None:
         match action:
@@ -62,7 +67,7 @@ class Dialling:
             if link.open and link.up:
                 self._engine.feed(node, RoundTripMeasured(source, round_trip_us))
         else:
-            contacts = self._contacts(node, payload)
+            contacts = self._contacts(node, payload) if self._rendezvous_open else ()
             self._engine.feed(node, ContactsFound(payload.topic, contacts))
 
     def _dial(self, node: SimNode, target: int) -> None:

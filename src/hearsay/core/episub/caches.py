@@ -47,6 +47,15 @@ class PayloadCache:
         self._expire(now)
         return [kept.message for kept in self._kept.values()]
 
+    def since(self, since_us: Micros, most: int) -> dict[MessageId, int]:
+        """The newest messages, at most so many, that are not older; with their hops."""
+        recent: dict[MessageId, int] = {}
+        for message_id, kept in reversed(self._kept.items()):
+            if kept.since_us < since_us or len(recent) == most:
+                break
+            recent[message_id] = kept.hops
+        return recent
+
     def forget_peer(self, peer: PeerId) -> None:
         for kept in self._kept.values():
             kept.answers.pop(peer, None)

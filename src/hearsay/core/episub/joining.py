@@ -64,6 +64,11 @@ class Joining:
         return len(self._attempts)
 
     @property
+    def alone(self) -> bool:
+        """Whether this node must join: without a link, or with HyParView, which grants it no second one, with one."""
+        return len(self._views.active) < (2 if self._parameters.overlay is Overlay.HYPARVIEW else 1)
+
+    @property
     def under_way(self) -> bool:
         return bool(self._attempts or self._asked) or self._shell.now < self._looking_until
 
@@ -76,7 +81,7 @@ class Joining:
     def contacts_found(self, peers: tuple[PeerId, ...]) -> None:
         self._looking_until = 0
         others = sorted(set(peers[: self._parameters.max_peers_per_part]) - {self._shell.node})
-        if self._views.active:
+        if not self.alone:
             for peer in others:
                 self._views.add_passive(peer)
             return
@@ -112,7 +117,7 @@ class Joining:
         self._views.add_passive(sender)
         ttl = max(0, min(part.ttl, self._parameters.join_ttl))
         if self._parameters.overlay is Overlay.HYPARVIEW:
-            if not self._views.active and not self._attempts:
+            if self.alone and not self._attempts and sender not in self._views.active:
                 self._join_at(sender, ttl)
         else:
             wanted = self._parameters.random_links - len(self._views.active) - len(self._attempts)

@@ -92,7 +92,7 @@ class FixedOverlay:
         if peer in self._active:
             self._active.remove(peer)
             self._shell.actions.append(NeighborDown(self._topic, peer))
-            self._listener.neighbor_down(self._topic, peer)
+            self._listener.neighbor_down(self._topic, peer, in_good_order=False)
 
     def told_as_neighbour(self, peer: PeerId) -> None:
         """Both ends see the same connection; what comes early or late is no matter."""

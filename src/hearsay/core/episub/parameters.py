@@ -66,9 +66,10 @@ class EpisubParameters(RouterParameters):
     | leave_by, leave_ttl | LEAVE or DISCONNECT; how far LEAVE goes anyway | leave, 3 |
     | idle_ms | a connection nobody needs is closed after this | 3000 |
     | flush_ms | period of lazy announcements | 100 |
+    | announce_recent_ms | a new neighbour is told of messages not older than this; 0 is never | 3000 |
     | missing_tick_ms | the persistent timer that touches missing messages | 300 |
     | graft_attempts | ticks with a GRAFT before a message is given up | 5 |
-    | optimisation_threshold | hops by which a lazy path must be shorter; 0 turns it off | 7 |
+    | optimisation_threshold | hops by which a lazy path must be shorter; 0 turns it off | 5 |
     | repair | what the loss of an eager link causes | eager |
     | payload_ttl_ms | how long messages can be sent again; ids live for seen_ttl_ms | 30 000 |
     | max_* | bounds on what peers can grow | |
@@ -101,9 +102,10 @@ class EpisubParameters(RouterParameters):
     leave_ttl: int = integer(3, low=0, high=255)
     idle_ms: int = milliseconds(3_000, low=1)
     flush_ms: int = milliseconds(100, low=1)
+    announce_recent_ms: int = milliseconds(3_000)
     missing_tick_ms: int = milliseconds(300, low=1)
     graft_attempts: int = integer(5, low=1, high=1000)
-    optimisation_threshold: int = integer(7, low=0, high=255)
+    optimisation_threshold: int = integer(5, low=0, high=255)
     repair: Repair = choice(Repair.EAGER)
     payload_ttl_ms: int = milliseconds(30_000, low=1)
     max_cached_messages: int = integer(20_000, low=1)

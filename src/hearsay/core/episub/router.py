@@ -165,9 +165,9 @@ class Episub(Strategy):
     def neighbor_up(self, topic: TopicId, peer: PeerId) -> None:
         self.trees[topic].neighbor_up(peer)
 
-    def neighbor_down(self, topic: TopicId, peer: PeerId) -> None:
+    def neighbor_down(self, topic: TopicId, peer: PeerId, in_good_order: bool) -> None:
         if topic in self.trees:
-            self.trees[topic].neighbor_down(peer)
+            self.trees[topic].neighbor_down(peer, in_good_order)
 
     # Looking in.
 

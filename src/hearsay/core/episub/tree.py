@@ -4,7 +4,9 @@ Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic 
 
 * Neighbours are eager or lazy; new ones are eager. A message goes at once to the eager ones but the sender, with one
   hop more; its id and hops wait for the next IHAVE to the lazy ones, and to those that were lazy or no neighbours
-  when it was sent and became eager since: nobody may fall between the two.
+  when it was sent and became eager since: nobody may fall between the two. A node without neighbours keeps what it
+  has to announce for the next one, and a new neighbour is told of the messages of the last seconds: after a crash
+  they may have gone round a small island only.
 * A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
 * An IHAVE of an unknown message makes it missing. One persistent timer touches what is missing: at the first touch it
   is marked, from the second on an announcer gets a GRAFT for it and for all else it announced that is due; the next
@@ -13,7 +15,10 @@ Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic 
 * Optimisation: if a message came over an eager link with hops that exceed those over a lazy link by the threshold or
   more, the lazy link replaces the eager one: GRAFT there, PRUNE here. The lazy path has one hop more than its
   announcer said. It does not matter which of the two is heard of first.
-* The loss of an eager neighbour: wait for the next IHAVE, or graft all lazy neighbours at once.
+* The loss of an eager neighbour: wait for the next IHAVE, or repair at once. After a failure both ends graft all
+  their lazy neighbours. If the overlay was merely reorganised, one edge is missing and one is enough: the end that
+  got its newest message over it grafts the lazy neighbour that is nearest to the source and not below it (see
+  `detours`), or all if it knows none.
 
 With `broadcast = flood` all neighbours stay eager, and there is neither IHAVE nor PRUNE nor GRAFT: gossip flooding as
 in HyParView's evaluation.
@@ -21,11 +26,13 @@ in HyParView's evaluation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from hearsay.core.actions import LinkEager, LinkLazy, Reason, Via
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.caches import MissingList, PayloadCache
+from hearsay.core.episub.detours import Detours
 from hearsay.core.episub.membership import Membership
 from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Repair
 from hearsay.core.episub.parts import Graft, IHave, Prune
@@ -39,8 +46,8 @@ MAX_HOPS = 10_000
 
 
 class Tree:
-    __slots__ = ("_agenda", "_floods", "_newly_eager", "_parameters", "_shell", "_threshold", "eager", "kept", "lazy",
-                 "membership", "missing", "queue", "topic")  # fmt: skip
+    __slots__ = ("_agenda", "_detours", "_floods", "_newly_eager", "_newly_up", "_parameters", "_shell", "_threshold",
+                 "eager", "kept", "lazy", "membership", "missing", "queue", "topic")  # fmt: skip
 
     membership: Membership
     """Whose neighbours these are; set before the first event."""
@@ -54,8 +61,11 @@ class Tree:
         self.topic = topic
         self.eager = PeerGroup()
         self.lazy = PeerGroup()
+        self._detours = Detours()
         self._newly_eager: set[PeerId] = set()
         """Since the last IHAVE."""
+        self._newly_up: set[PeerId] = set()
+        """Neighbours that are to be told of recent messages."""
         self.queue: dict[MessageId, int] = {}
         """Ids and hops that wait for the next IHAVE."""
         self.missing = MissingList(parameters.max_missing, parameters.max_announcers)
@@ -63,17 +73,23 @@ class Tree:
 
     def neighbor_up(self, peer: PeerId) -> None:
         self._make_eager(peer)
+        if self._parameters.announce_recent_ms and len(self.kept) and not self._floods:
+            self._newly_up.add(peer)
+        if self.queue or self._newly_up:
+            self._arm_flush()
 
-    def neighbor_down(self, peer: PeerId) -> None:
+    def neighbor_down(self, peer: PeerId, in_good_order: bool) -> None:
         was_eager = self.eager.discard(peer)
         self.lazy.discard(peer)
         self._newly_eager.discard(peer)
+        self._newly_up.discard(peer)
         self.missing.forget_peer(peer)
         self.kept.forget_peer(peer)
         if was_eager and self._parameters.repair is Repair.EAGER:
-            for other in self.lazy.ordered:
+            for other in self._stand_ins(peer, in_good_order):
                 self._make_eager(other)
                 self._shell.outbox.episub(other, Graft(self.topic))
+        self._detours.forget(peer)
 
     def publish(self, message: Message) -> None:
         self._spread(replace(message, hops=None), 0, None)
@@ -85,7 +101,9 @@ class Tree:
         if sender in self.lazy.members:
             self._make_eager(sender)
         self._spread(message, hops, sender)
-        if missing is not None and self._threshold:
+        if missing is not None:
+            for announcer, lazy_hops in missing.announcers:
+                self._compare(sender, hops, announcer, lazy_hops)
             nearest, lazy_hops = min(missing.announcers, key=lambda known: (known[1], known[0]))
             self._optimise(sender, hops, nearest, lazy_hops)
 
@@ -110,9 +128,11 @@ class Tree:
             hops = max(0, min(said_hops, MAX_HOPS))
             if message_id not in shell.known:
                 self.missing.announce(message_id, sender, hops)
-            elif self._threshold:
-                kept = self.kept.get(message_id, shell.now)
-                if kept is not None and kept.parent is not None:
+                continue
+            kept = self.kept.get(message_id, shell.now)
+            if kept is not None:
+                self._compare(kept.parent, kept.hops, sender, hops)
+                if kept.parent is not None:
                     self._optimise(kept.parent, kept.hops, sender, hops)
         if len(self.missing) and not self._agenda.is_set(Task.MISSING, None):
             self._arm_missing()
@@ -140,13 +160,23 @@ class Tree:
 
     def flush(self) -> None:
         """Announce what was received since the last time to the lazy neighbours."""
+        if not self.eager.members and not self.lazy.members:
+            return
         queue, self.queue = self.queue, {}
-        ids = sorted(queue)[-self._parameters.max_ids_per_part :]
-        if ids:
-            part = IHave(self.topic, tuple(ids), tuple(queue[message_id] for message_id in ids))
-            for peer in sorted(self._newly_eager.union(self.lazy.members)):
-                self._shell.outbox.episub(peer, part)
+        self._announce(queue, self._newly_eager.union(self.lazy.members) - self._newly_up)
+        if self._newly_up:
+            since_us = self._shell.now - self._parameters.announce_recent_ms * 1000
+            recent = self.kept.since(since_us, self._parameters.max_ids_per_part)
+            self._announce(queue | recent, self._newly_up)
         self._newly_eager.clear()
+        self._newly_up.clear()
+
+    def _announce(self, hops: dict[MessageId, int], peers: set[PeerId]) -> None:
+        ids = sorted(hops)[-self._parameters.max_ids_per_part :]
+        if ids:
+            part = IHave(self.topic, tuple(ids), tuple(hops[message_id] for message_id in ids))
+            for peer in sorted(peers):
+                self._shell.outbox.episub(peer, part)
 
     def touch_missing(self) -> None:
         """One tick of the persistent timer."""
@@ -157,29 +187,43 @@ class Tree:
 
     def remembers(self, peer: PeerId) -> bool:
         listed = peer in self.eager or peer in self.lazy or self.kept.counts_for(peer)
-        return listed or self.missing.mentions(peer)
+        return listed or self.missing.mentions(peer) or self._detours.mentions(peer)
 
     def _spread(self, message: Message, hops: int, sender: PeerId | None) -> None:
         shell = self._shell
         self.kept.put(message, hops, sender, shell.now)
+        self._detours.came_from(sender if sender in self.eager.members else None)
         onward = replace(message, hops=hops + 1)
         shell.outbox.forward(self.eager.ordered, onward, Via.EAGER, sender)
         if not self._floods:
             self.queue[message.id] = hops
             if len(self.queue) > self._parameters.max_ids_per_part:
                 del self.queue[next(iter(self.queue))]
-            if not self._agenda.is_set(Task.FLUSH, None):
-                self._agenda.set(Task.FLUSH, None, shell.now + self._parameters.flush_ms * 1000)
+            self._arm_flush()
 
     def _optimise(self, parent: PeerId, hops: int, announcer: PeerId, lazy_hops: int) -> None:
         """The threshold rule; `hops` is what the eager path took."""
         shorter_by = hops - (lazy_hops + 1)
-        if shorter_by < self._threshold or announcer not in self.lazy.members or parent not in self.eager.members:
+        if not self._threshold or shorter_by < self._threshold:
+            return
+        if announcer not in self.lazy.members or parent not in self.eager.members:
             return
         self._make_eager(announcer)
         self._make_lazy(parent)
         self._shell.outbox.episub(announcer, Graft(self.topic))
         self._shell.outbox.episub(parent, Prune(self.topic))
+
+    def _compare(self, parent: PeerId | None, own_hops: int, announcer: PeerId, hops: int) -> None:
+        self._detours.compare(parent if parent in self.eager.members else None, own_hops, announcer, hops)
+
+    def _stand_ins(self, lost: PeerId, in_good_order: bool) -> Iterable[PeerId]:
+        """The lazy neighbours to graft for an eager one that is gone."""
+        if not in_good_order:
+            return self.lazy.ordered
+        if not self._detours.depends_on(lost):
+            return ()
+        detour = self._detours.around(lost, self.lazy.members)
+        return self.lazy.ordered if detour is None else (detour,)
 
     def _is_neighbour(self, sender: PeerId, kind: PartKind) -> bool:
         if sender in self.eager.members or sender in self.lazy.members:
@@ -199,6 +243,10 @@ class Tree:
         self.eager.discard(peer)
         if self.lazy.add(peer):
             self._shell.actions.append(LinkLazy(self.topic, peer))
+
+    def _arm_flush(self) -> None:
+        if not self._agenda.is_set(Task.FLUSH, None):
+            self._agenda.set(Task.FLUSH, None, self._shell.now + self._parameters.flush_ms * 1000)
 
     def _arm_missing(self) -> None:
         """The timer ticks on a fixed grid, so that it is one persistent timer whenever it runs."""

@@ -6,7 +6,9 @@ Rules (episub spec, "Active View Management"; HyParView 4.3):
   is refused or fails is followed by the next; each node is asked once per round, and a round without need asks at
   most twice as many as are wanted. HyParView asks random ones only.
 * Nobody left and no link, or nobody known but the neighbours: discovery again, lest a few early nodes that met only
-  each other stay apart. A thin passive list: ask a neighbour for nodes.
+  each other stay apart. With HyParView already when there is a single link: where all lists are full, a request of a
+  node that has a link is refused everywhere, and only a JOIN gets two such nodes in. A thin passive list: ask a
+  neighbour for nodes.
 * Too many links (the seed alone): ask the neighbours for their active lists. When all have answered, or at the next
   round, drop random links to those with more than C_rand random ones, the farthest first; then one of each two
   neighbours that are linked with each other; what is left stays.
@@ -108,7 +110,7 @@ class Upkeep:
             self._shrink()
 
     def _look_around(self) -> None:
-        if not self._views.active or not self._views.passive:
+        if self._joining.alone or not self._views.passive:
             self._joining.find_contacts()
         elif len(self._views.passive) < self._sizing.active_size:
             neighbours = self._views.neighbours()

@@ -30,7 +30,9 @@ class NeighborListener(Protocol):
 
     def neighbor_up(self, topic: TopicId, peer: PeerId) -> None: ...
 
-    def neighbor_down(self, topic: TopicId, peer: PeerId) -> None: ...
+    def neighbor_down(self, topic: TopicId, peer: PeerId, in_good_order: bool) -> None:
+        """In good order: by reorganisation of the overlay, the peer is still in it. Otherwise it failed or left."""
+        ...
 
 
 class Link:
@@ -83,10 +85,10 @@ class Views:
         self._listener.neighbor_up(self.topic, peer)
 
     def remove_active(self, peer: PeerId, remember: bool) -> None:
-        """A link is gone; `remember` puts the peer on the passive list."""
+        """A link is gone; `remember` puts the peer, who is still there, on the passive list."""
         link = self.active.pop(peer)
         self._shell.actions.append(NeighborDown(self.topic, peer))
-        self._listener.neighbor_down(self.topic, peer)
+        self._listener.neighbor_down(self.topic, peer, in_good_order=remember)
         if remember:
             self.add_passive(peer)
             if peer in self.passive:

@@ -1,4 +1,4 @@
-"""The mesh of one topic at sampled times, from the grafts and prunes of its nodes.
+"""The links of one topic at sampled times, from the grafts and prunes of its nodes or what else is like them.
 
 A link (node -> remote) exists from the node's graft until its prune, or until the node goes down. Snapshots are
 graphs over the members of the topic at that time; components and diameter are those of the undirected graph that
@@ -80,7 +80,7 @@ def links_of(times: Ints, changes: Ints, nodes: Ints, remotes: Ints) -> Links:
 
 
 def snapshot(links: Links, members: Ints, time_us: int, diameter: bool) -> Snapshot:
-    """The mesh at a time; `members` are the nodes in the topic then, ascending."""
+    """The links at a time; `members` are the nodes in the topic then, ascending."""
     node, remote = links_at(links, members, time_us)
     size = len(members)
     place = np.searchsorted(members, node)

@@ -1,6 +1,9 @@
-"""The mesh over time: degrees, symmetry, components, diameter, and a picture of it.
+"""Links over time: degrees, symmetry, components, diameter, and a picture of them.
 
-Spark brings the grafts and prunes of a topic together; numpy and scipy draw the snapshots (`kernels.mesh_snapshots`).
+A router has a mesh (GRAFT and PRUNE), or like episub active neighbours, and among their links those of a tree. Each
+of these is a *layer*; a link of the tree ends with the neighbour at the latest.
+
+Spark brings the changes of a topic together; numpy and scipy draw the snapshots (`kernels.mesh_snapshots`).
 One task holds one topic's changes of mesh: some tens of bytes for each.
 """
 
@@ -17,6 +20,7 @@ from hearsay.pipeline.kernels.mesh_snapshots import (
     DOWN,
     GRAFT,
     PRUNE,
+    Ints,
     Links,
     Snapshot,
     links_at,
@@ -25,7 +29,7 @@ from hearsay.pipeline.kernels.mesh_snapshots import (
     snapshot,
 )
 from hearsay.pipeline.run_facts import RunFacts
-from hearsay.pipeline.tables import DEGREES, MESH, MESH_LINKS
+from hearsay.pipeline.tables import DEGREES, MESH, MESH_LAYER, MESH_LINKS, NEIGHBOURS_LAYER, TREE_LAYER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,11 +37,20 @@ if TYPE_CHECKING:
 pa: Any = pyarrow
 
 SNAPSHOTS = 40
+_EVENTS = ("graft", "prune", "neighbor_up", "neighbor_down", "eager", "lazy")
+_NODE_DOWN = len(_EVENTS)
+_LAYERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    MESH_LAYER: ("graft", ("prune",)),
+    NEIGHBOURS_LAYER: ("neighbor_up", ("neighbor_down",)),
+    TREE_LAYER: ("eager", ("lazy", "neighbor_down")),
+}
+"""What starts a link of a layer, and what ends it."""
+_NO_CHANGE = -1
 SECOND = 1_000_000
 _PARTS_DDL = (
-    "what string, run string, topic int, time_us bigint, members bigint, links bigint, degree_mean double, "
-    "degree_min int, degree_max int, symmetric_share double, components bigint, largest_share double, diameter int, "
-    "degree int, nodes bigint, node int, remote int"
+    "what string, run string, topic int, layer string, time_us bigint, members bigint, links bigint, "
+    "degree_mean double, degree_min int, degree_max int, symmetric_share double, components bigint, "
+    "largest_share double, diameter int, degree int, nodes bigint, node int, remote int"
 )
 
 
@@ -46,8 +59,10 @@ def mesh_parts(
 ) -> DataFrame:
     """Snapshots, degrees and links of every topic of every run; `mesh_table` and its sisters take them apart."""
     times = {run.name: snapshot_times(run.end_us) for run in runs}
-    code = F.when(F.col("event") == "graft", GRAFT).when(F.col("event") == "prune", PRUNE).otherwise(DOWN)
-    changes = mesh_rows.where(F.col("event").isin("graft", "prune"))
+    changes = mesh_rows.where(F.col("event").isin(*_EVENTS))
+    code = F.lit(_NODE_DOWN)
+    for number, name in enumerate(_EVENTS):
+        code = F.when(F.col("event") == name, number).otherwise(code)
     owners = changes.select("run", "topic", "peer").distinct()
     downs = (
         node_rows.where(F.col("event") == "node_down")
@@ -57,7 +72,7 @@ def mesh_parts(
     rows = (
         changes.select("run", "topic", "peer", "remote", "time_us", "event")
         .unionByName(downs.withColumn("remote", F.lit(None).cast("int")))
-        .withColumn("change", code.cast("int"))
+        .withColumn("code", code.cast("int"))
         .drop("event")
     )
 
@@ -90,25 +105,42 @@ def mesh_links_table(parts: DataFrame) -> DataFrame:
 
 
 def _snapshots(run: str, topic: int, changed: Any, members: Any, times: list[int]) -> Any:
-    links = links_of(
-        _column(changed, "time_us"), _column(changed, "change"), _column(changed, "peer"), _column(changed, "remote")
-    )
-    node, since, until = (_column(members, name) for name in ("node", "since_us", "until_us"))
+    codes, *others = (_column(changed, name) for name in ("code", "time_us", "peer", "remote"))
     lines: list[dict[str, Any]] = []
-    last = times[-1]
-    for time in times:
-        inside = np.unique(node[(since <= time) & (until >= time)])
-        lines.extend(_lines(snapshot(links, inside, time, diameter=True)))
-        if time == last:
-            lines.extend(_picture(links, inside, time))
+    for layer in _LAYERS:
+        changes = _changes(layer, codes)
+        there = changes != _NO_CHANGE
+        if np.isin(changes, (GRAFT, PRUNE)).any():
+            time_us, peer, remote = (values[there] for values in others)
+            links = links_of(time_us, changes[there], peer, remote)
+            lines += [{"layer": layer, **line} for line in _layer(links, members, times)]
     table = pa.Table.from_pylist([{"run": run, "topic": topic, **line} for line in lines], schema=_arrow_schema())
     return table
+
+
+def _changes(layer: str, codes: Ints) -> Ints:
+    """What each row means to a layer."""
+    start, ends = _LAYERS[layer]
+    meaning = np.full(_NODE_DOWN + 1, _NO_CHANGE)
+    meaning[_NODE_DOWN] = DOWN
+    meaning[_EVENTS.index(start)] = GRAFT
+    meaning[[_EVENTS.index(end) for end in ends]] = PRUNE
+    return meaning[codes]
+
+
+def _layer(links: Links, members: Any, times: list[int]) -> Iterator[dict[str, Any]]:
+    node, since, until = (_column(members, name) for name in ("node", "since_us", "until_us"))
+    for time in times:
+        inside = np.unique(node[(since <= time) & (until >= time)])
+        yield from _lines(snapshot(links, inside, time, diameter=True))
+        if time == times[-1]:
+            yield from _picture(links, inside, time)
 
 
 def _lines(seen: Snapshot) -> Iterator[dict[str, Any]]:
     yield {
         "what": "mesh",
-        **{name: getattr(seen, name) for name in MESH.names if name not in ("run", "topic")},
+        **{name: getattr(seen, name) for name in MESH.names if name not in ("run", "topic", "layer")},
     }
     for degree in np.flatnonzero(seen.degrees).tolist():
         yield {"what": "degree", "time_us": seen.time_us, "degree": degree, "nodes": int(seen.degrees[degree])}

@@ -1,4 +1,4 @@
-"""The mesh: how many links nodes have, as the run goes on and in the end."""
+"""The mesh, or the neighbours and the tree: how many links nodes have, as the run goes on and in the end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
-from hearsay.pipeline.tables import DEGREES, MESH
+from hearsay.pipeline.tables import DEGREES, MESH, TREE_LAYER
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
 from hearsay.report.numbers import percent, plural
@@ -15,6 +15,11 @@ from hearsay.trace.arrow import compute
 
 MOST_BARS = 30
 NO_MESH = "no mesh: no node has a link."
+_LINKS, _TREE = 0, 1
+_PANELS = (
+    Panel(Axis("links per node: mean; band from least to most", "number")),
+    Panel(Axis("links of the tree per node: mean; band from least to most", "number")),
+)
 
 
 def degree_over_time(runs: Sequence[Run]) -> Figure:
@@ -24,33 +29,35 @@ def degree_over_time(runs: Sequence[Run]) -> Figure:
     for run in runs:
         table = run.read(MESH)
         for view in run.views:
-            rows = view.rows(table).sort_by("time_us")
-            if not len(rows):
-                continue
-            if not compute.max(rows.column("degree_max")).as_py():
-                absent.append((view, NO_MESH))
-                continue
-            notes.append((view, _last_look(rows.slice(len(rows) - 1).to_pylist()[0])))
-            rows = rows.take(thinning.evenly(len(rows), thinning.BUCKETS))
-            series.append(
-                {
-                    **place(view),
-                    "panel": 0,
-                    "x": numbers((column(rows, "time_us") - run.start_us) / US_PER_S),
-                    "y": numbers(column(rows, "degree_mean")),
-                    "low": numbers(column(rows, "degree_min")),
-                    "high": numbers(column(rows, "degree_max")),
-                }
-            )
+            for panel, rows in ((_LINKS, links_in(view.rows(table))), (_TREE, tree_in(view.rows(table)))):
+                if not len(rows):
+                    continue
+                rows = rows.sort_by("time_us")
+                if not compute.max(rows.column("degree_max")).as_py():
+                    absent.append((view, NO_MESH))
+                    continue
+                look = _last_look(rows.slice(len(rows) - 1).to_pylist()[0])
+                notes.append((view, f"the tree {look}" if panel == _TREE else look))
+                rows = rows.take(thinning.evenly(len(rows), thinning.BUCKETS))
+                series.append(
+                    {
+                        **place(view),
+                        "panel": panel,
+                        "x": numbers((column(rows, "time_us") - run.start_us) / US_PER_S),
+                        "y": numbers(column(rows, "degree_mean")),
+                        "low": numbers(column(rows, "degree_min")),
+                        "high": numbers(column(rows, "degree_max")),
+                    }
+                )
     return Figure(
         id="mesh",
         title="Mesh degree over time",
-        question="Does the mesh form, and does it hold?",
+        question="Does the mesh form, and does it hold? Episub has neighbours instead, and a tree among their links.",
         kind="lines",
         source=MESH,
         series=series,
         x=Axis("time", "s"),
-        panels=[Panel(Axis("links per node: mean; band from least to most", "number"))],
+        panels=_PANELS[: 1 + max((one["panel"] for one in series), default=_LINKS)],
         notes=notes,
         absent=absent,
     )
@@ -60,9 +67,9 @@ def degree_histogram(runs: Sequence[Run]) -> Figure:
     found: list[tuple[View, dict[int, float]]] = []
     absent: list[tuple[View, str]] = []
     for run in runs:
-        table = run.read(DEGREES, "topic", "time_us", "degree", "nodes")
+        table = run.read(DEGREES, "topic", "layer", "time_us", "degree", "nodes")
         for view in run.views:
-            rows = view.rows(table)
+            rows = links_in(view.rows(table))
             if not len(rows):
                 continue
             last = rows.filter(compute.equal(rows.column("time_us"), compute.max(rows.column("time_us"))))
@@ -97,6 +104,16 @@ def degree_histogram(runs: Sequence[Run]) -> Figure:
         panels=[Panel(Axis("share of the nodes", "percent"))],
         absent=absent,
     )
+
+
+def links_in(rows: Any) -> Any:
+    """The rows about all links: of the mesh, or between active neighbours."""
+    return rows.filter(compute.not_equal(rows.column("layer"), TREE_LAYER))
+
+
+def tree_in(rows: Any) -> Any:
+    """The rows about the links of a tree."""
+    return rows.filter(compute.equal(rows.column("layer"), TREE_LAYER))
 
 
 def _last_look(row: Row) -> str:

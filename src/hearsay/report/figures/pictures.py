@@ -10,7 +10,7 @@ import numpy as np
 from hearsay.pipeline.tables import MESH, MESH_LINKS, SPREAD
 from hearsay.report import thinning
 from hearsay.report.figure import Figure, column, numbers, place
-from hearsay.report.figures.mesh import NO_MESH
+from hearsay.report.figures.mesh import NO_MESH, links_in, tree_in
 from hearsay.report.layout import force_layout, radial_tree
 from hearsay.report.numbers import count, plural
 from hearsay.report.run import Run, View
@@ -25,11 +25,12 @@ def mesh_picture(runs: Sequence[Run]) -> Figure:
     notes: list[tuple[View, str]] = []
     absent: list[tuple[View, str]] = []
     for run in runs:
-        links = run.read(MESH_LINKS, "topic", "node", "remote")
-        members = run.read(MESH, "topic", "time_us", "members", "degree_max")
+        links = run.read(MESH_LINKS, "topic", "layer", "node", "remote")
+        members = run.read(MESH, "topic", "layer", "time_us", "members", "degree_max")
         for view in run.views:
-            drawn = _picture(view.rows(links))
-            last = view.rows(members).sort_by("time_us").to_pylist()[-1:]
+            tree = tree_in(view.rows(links))
+            drawn = _picture(tree if len(tree) else links_in(view.rows(links)))
+            last = links_in(view.rows(members)).sort_by("time_us").to_pylist()[-1:]
             if drawn is None:
                 if last and not last[0]["degree_max"]:
                     absent.append((view, NO_MESH))
@@ -44,7 +45,7 @@ def mesh_picture(runs: Sequence[Run]) -> Figure:
     return Figure(
         id="picture",
         title="The mesh in the end",
-        question="What does the mesh look like? Point at a node to see its links.",
+        question="What does the mesh, or episub's tree, look like? Point at a node to see its links.",
         kind="mesh",
         source=MESH_LINKS,
         series=series,
