@@ -34,7 +34,7 @@ MAY_IMPORT = {
         "sim",
         "trace",
         "core",
-    },  # fmt: skip
+    },
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))
 

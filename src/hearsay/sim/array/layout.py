@@ -251,6 +251,39 @@ def _words_at(_typing: Any, w: Any, at: Any, count: Any) -> Any:
 words_at: Any = _words_at
 
 
+def _toucher(name: str) -> Any:
+    """What asks the memory for the line of an array's element, so that it is there when it is needed."""
+    place, (_, dtype, _) = next((number, each) for number, each in enumerate(_ARRAYS) if each[0] == name)
+    at = SCALARS + 4 * place
+    size = np.dtype(dtype).itemsize
+
+    @intrinsic
+    def touch(_typing: Any, w: Any, index: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            world = context.make_array(signature.args[0])(context, builder, arguments[0])
+            address = builder.add(_read(builder, world, at), builder.mul(arguments[1], _intp(size)))
+            line = ir.IntType(8).as_pointer()
+            flag = ir.IntType(32)
+            prefetch = builder.module.declare_intrinsic(
+                "llvm.prefetch", [line], ir.FunctionType(ir.VoidType(), [line, flag, flag, flag])
+            )
+            builder.call(prefetch, [builder.inttoptr(address, line), flag(0), flag(3), flag(1)])
+            return context.get_dummy_value()
+
+        return types.void(w, types.int64), code
+
+    return touch
+
+
+touch_nodes32 = _toucher("nodes32")
+touch_nodes64 = _toucher("nodes64")
+touch_cells = _toucher("cells")
+touch_peers = _toucher("peers")
+touch_states = _toucher("states")
+touch_flags = _toucher("flags")
+touch_arena = _toucher("arena")
+
+
 class Arrays:
     """The arrays of a run by name, and the world that points to them."""
 

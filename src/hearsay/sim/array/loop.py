@@ -38,9 +38,11 @@ from hearsay.sim.array.layout import (
     BLOCKS,
     BUCKET,
     CLOSED_UP_TO,
+    COLUMNS,
     DATA_BYTES,
     DELIVERED,
     END,
+    FIRST_SLOT,
     GATHERED,
     GLOBALS,
     GLOBALS_DONE,
@@ -53,6 +55,8 @@ from hearsay.sim.array.layout import (
     LOOKAHEAD,
     MESSAGES,
     MISSED,
+    NODE32,
+    NODE64,
     NODES,
     NOW,
     PART_END,
@@ -69,6 +73,7 @@ from hearsay.sim.array.layout import (
     STATUS,
     THREADS,
     TOPIC,
+    TOPICS,
     TRACKS_SINCE,
     UP,
     WIDTH_BITS,
@@ -84,6 +89,7 @@ from hearsay.sim.array.layout import (
     messages,
     node_counts,
     nodes32,
+    nodes64,
     planned,
     pool,
     schedule,
@@ -91,6 +97,13 @@ from hearsay.sim.array.layout import (
     sorted0,
     sorted1,
     sorted2,
+    touch_arena,
+    touch_cells,
+    touch_flags,
+    touch_nodes32,
+    touch_nodes64,
+    touch_peers,
+    touch_states,
     words_at,
 )
 from hearsay.sim.array.links import dial, is_up, on_connected, on_disconnected
@@ -133,6 +146,9 @@ PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 
 ROWS_AT_ONCE = 1 << 17
 _FEW = 24
+_LARGE = 8192
+_SOON, _NEXT = 10, 4
+"""How many events ahead memory is asked for: first the node's own, then, by what stands there, its neighbours'."""
 _NEVER = 1 << 62
 
 _TIMER = int(EventKind.TIMER_FIRED)
@@ -411,7 +427,7 @@ def _run_block(w: World, th: int, block: int) -> None:
             following = start + 1
             while following < end and sorted1(w)[0, following] >> NODE == node:
                 following += 1
-            _run_node(w, th, node, 0, start, following)
+            _run_node(w, th, node, 0, start, following, end)
             start = following
         return
     ends = node_counts(w)[th]
@@ -438,8 +454,37 @@ def _run_block(w: World, th: int, block: int) -> None:
         following = start + ends[number]
         if following > at:
             _sort(sorted0(w)[1], sorted1(w)[1], sorted2(w)[1], at, following, has_links != 0)
-            _run_node(w, th, first + number, 1, at, following)
+            _run_node(w, th, first + number, 1, at, following, end)
             at = following
+
+
+@kernel
+def _look_ahead(w: World, line: int, place: int, end: int) -> None:
+    """Ask for the memory of events that come soon: nodes lie far apart, and waiting would be most of the time."""
+    soon = place + _SOON
+    if soon < end:
+        w1 = sorted1(w)[line, soon]
+        node = w1 >> NODE
+        touch_nodes32(w, node * NODE32)
+        touch_nodes64(w, node * NODE64)
+        if w1 & INLINE:
+            touch_cells(w, node * w[COLUMNS] + column(w, w1 & MESSAGE))
+        else:
+            touch_cells(w, node * w[COLUMNS])
+            if (sorted0(w)[line, soon] >> KIND) & 15 == _RPC:
+                touch_arena(w, w1 & PAYLOAD)
+                touch_arena(w, (w1 & PAYLOAD) + 8)
+    next_ = place + _NEXT
+    if next_ < end:
+        w1 = sorted1(w)[line, next_]
+        node = w1 >> NODE
+        if w1 & INLINE and bits(cells(w)[node, column(w, w1 & MESSAGE)], SEEN):
+            return
+        slot = nodes64(w)[node, FIRST_SLOT]
+        touch_peers(w, slot)
+        touch_peers(w, slot + 16)
+        touch_states(w, slot)
+        touch_flags(w, slot * w[TOPICS])
 
 
 @kernel
@@ -471,7 +516,7 @@ def _sort(words0: Any, words1: Any, links: Any, start: int, end: int, has_links:
 
 
 @kernel
-def _run_node(w: World, th: int, node: int, line: int, start: int, end: int) -> None:
+def _run_node(w: World, th: int, node: int, line: int, start: int, end: int, block_end: int) -> None:
     """Nearly all events are RPCs of one message, and nearly all of those are duplicates: no calls on that path."""
     base = w[BUCKET] << w[WIDTH_BITS]
     plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES])
@@ -480,7 +525,10 @@ def _run_node(w: World, th: int, node: int, line: int, start: int, end: int) -> 
     words1 = sorted1(w)[line]
     near_count = control(w)[th]
     duplicates = 0
+    look_ahead = w[NODES] >= _LARGE
     for place in range(start, end):
+        if look_ahead:
+            _look_ahead(w, line, place, block_end)
         w0 = words0[place]
         w1 = words1[place]
         while near_count[NEAR] and near_is_first(w, th, w0, w1):
