@@ -189,6 +189,8 @@ def test_trace_show_and_diff(tmp_path):
     assert all(
         ("graft" in line and line.split("graft")[0].strip().endswith("node 3")) or "↔ 3" in line for line in shown
     )
+    nobody = hearsay("trace", "show", tmp_path / "a", "--node", 999)
+    assert (nobody.stdout, nobody.stderr) == ("", "no row of this run is like that\n")
     equal = hearsay("trace", "diff", tmp_path / "a", tmp_path / "b")
     assert (equal.returncode, equal.stdout) == (0, "the traces are equal\n")
     different = hearsay("trace", "diff", tmp_path / "a", tmp_path / "c")

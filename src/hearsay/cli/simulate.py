@@ -141,6 +141,7 @@ def _run_folder(out: Path | None) -> RunFolder | None:
 
 def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, engine: EngineName) -> Result:
     from hearsay.cli.progress import simulated_time
+    from hearsay.sim.engines import OutOfRoom
     from hearsay.sim.simulate import Simulation
 
     if engine == "array":
@@ -159,6 +160,10 @@ def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, 
         )
         with _stop_on_interrupt(simulation), simulated_time(simulation) as progress:
             return simulation.run(progress)
+    except OutOfRoom as error:
+        raise CommandFailed(f"{error}; the reference engine may have it (--engine reference)") from None
+    except MemoryError:
+        raise CommandFailed("out of memory; a smaller network or fewer messages at a time will fit") from None
     except OSError as error:
         where = f"{folder.path}: " if folder is not None else ""
         raise CommandFailed(

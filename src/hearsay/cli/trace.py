@@ -71,6 +71,8 @@ def show_command(
         shown = list(islice(rows, limit + 1))
     for row in shown[:limit]:
         click.echo(show(row, names))
+    if not shown:
+        click.echo("no row of this run is like that", err=True)
     if len(shown) > limit:
         click.echo(f"… more rows; --limit shows more than {limit}", err=True)
 

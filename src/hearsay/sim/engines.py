@@ -17,6 +17,10 @@ WORTH_COMPILING = 2_000_000
 """Events from which the array engine is faster although it may have to be compiled first."""
 
 
+class OutOfRoom(Exception):
+    """Something in the array engine grew beyond what was set aside for it; says what."""
+
+
 def unsupported(scenario: Scenario) -> list[str]:
     """What the array engine cannot do, by key; nothing when it can do all."""
     choices = {"router.kind": scenario.router.kind}

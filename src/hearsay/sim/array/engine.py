@@ -14,6 +14,7 @@ from hearsay.sim.array import layout as at
 from hearsay.sim.array import queue, record
 from hearsay.sim.array.building import build
 from hearsay.sim.array.loop import advance, begin_part, close_now, end_part, run_share
+from hearsay.sim.engines import OutOfRoom
 from hearsay.sim.latency import make_latency
 from hearsay.sim.plan import Plan
 from hearsay.sim.summary import Figures, Latencies
@@ -22,10 +23,6 @@ from hearsay.trace.rows import Rows
 _STEPS = 200
 _WORTH_SHARING = 5_000
 """Events of a part; telling threads to start takes as long as a few hundred."""
-
-
-class OutOfRoom(Exception):
-    """Something grew beyond what was set aside for it; says what."""
 
 
 class ArrayEngine:
