@@ -105,7 +105,7 @@ def entry(function: Function) -> Function:
 
 
 def is_compiled() -> bool:
-    """Whether the engine is there in machine code, so that running it will not take half a minute first."""
+    """Whether the engine is there in machine code, so that running it will not take a minute first."""
     folder = _cache_folder()
     return folder.is_dir() and any(folder.rglob("*.nbc"))
 
