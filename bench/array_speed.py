@@ -5,7 +5,7 @@
 simsub's network and rules, trace hash on, no trace written. Every run is a process of its own, so that memory is its
 own too; compiling is done before. The random-access rate is that of 8-byte read-modify-writes all over an array of
 1 GiB, one after the other: an event needs a handful of such accesses, so events per access say how far the engine is
-from what the memory allows.
+from what the memory allows. With SimPy installed (`pip install simpy`) its processes run the same network beside.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import argparse
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -62,6 +64,15 @@ def run(engine: str, nodes: int, threads: int) -> dict[str, float]:
     return json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
 
 
+def simpy(nodes: int) -> dict[str, float]:
+    messages, interval = WORKLOADS.get(nodes, ("10", "1"))
+    model = Path(__file__).parent / "peers" / "simpy_gossip.py"
+    done = subprocess.run(
+        [sys.executable, model, str(nodes), messages, interval], check=True, capture_output=True, text=True
+    )
+    return json.loads(done.stdout) | {"build": 0.0, "peak": 0.0}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 100_000, 1_000_000])
@@ -83,6 +94,8 @@ def main() -> None:
             show("array", threads, nodes, got, rate, reference)
         if reference is not None:
             show("reference", 1, nodes, reference, rate, None)
+            if find_spec("simpy") is not None:
+                show("SimPy", 1, nodes, simpy(nodes), rate, None)
 
 
 def show(

@@ -404,7 +404,8 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     arrays["near"] = np.empty((threads, max(1 << 16, events // 8), 4), dtype=np.int64)
     arrays["block_starts"] = np.zeros((2, int(w[at.BLOCKS]) + 1), dtype=np.int64)
     arrays["node_counts"] = np.zeros((threads, (1 << _BLOCK_BITS) + 1), dtype=np.int64)
-    arena_chunks = (64 + (nodes * 64 >> 14)) * threads
+    words = nodes * 64 + slots_used * 12  # at the start every link carries a hello, of one part mostly
+    arena_chunks = (64 + (words >> 14)) * threads
     arrays["arena"] = np.empty(arena_chunks << 14, dtype=np.int64)
     arrays["pending"] = np.zeros((threads, arena_chunks), dtype=np.int32)
     arrays["pool"] = np.empty((threads, (1 << 20) + 16 * nodes, 4), dtype=np.int64)
