@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +32,9 @@ def _show_presets(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
         from hearsay.sim.scenario_file import preset_names, preset_text
 
         for name in preset_names():
-            first_line = preset_text(name).splitlines()[0].lstrip("# ")
-            click.echo(f"{name:<16} {first_line}")
+            comment = takewhile(lambda line: line.startswith("#"), preset_text(name).splitlines())
+            first_sentence = " ".join(line.lstrip("# ") for line in comment).partition(". ")[0]
+            click.echo(f"{name:<16} {first_sentence.rstrip('.')}")
         ctx.exit()
 
 
