@@ -54,7 +54,8 @@ def test_what_breaks_is_named_with_how_far(tmp_path):
 
 
 def test_a_case_whose_runs_fail_holds_nothing(tmp_path):
-    found, *_ = judged(tmp_path, BUDGETS.replace("seeds = 3", 'engine = "array"\nseeds = 3'))
+    episub = BUDGETS.replace('preset = "r1"', 'preset = "r1", router.kind = "episub"')
+    found, *_ = judged(tmp_path, episub.replace("seeds = 3", 'engine = "array"\nseeds = 3'))
     assert not any(each.held for each in found)
     assert judged_words(found[0]) == "broken: small: p99 latency: 3 of its runs failed"
 

@@ -62,8 +62,8 @@ def test_finished_runs_are_never_run_again(spark, once, tmp_path):
 
 
 def test_a_run_that_fails_is_a_row_and_stops_no_other(spark, tmp_path):
-    episub = '[base]\nrouter = { kind = "episub" }'
-    text = STUDY.replace("[base]", f'engine = "array"\n{episub}').replace("seeds = 3", "seeds = 1")
+    base = STUDY.replace('preset = "r1"', 'preset = "r1"\nrouter.kind = "episub"').partition("[[axes]]\nkeys")[0]
+    text = base.replace("[base]", 'engine = "array"\n[base]').replace("seeds = 3", "seeds = 2")
     path = write_study(tmp_path, text)
     done = swept(spark, path, tmp_path / "out")
     assert len(done.failures) == 4
