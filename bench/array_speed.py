@@ -49,7 +49,7 @@ def accesses_per_second() -> float:
 def run(engine: str, nodes: int, threads: int) -> dict[str, float]:
     messages, interval = WORKLOADS.get(nodes, ("10", "1"))
     code = (
-        "import json, resource, sys; from time import perf_counter, process_time\n"
+        "import json, re, sys; from pathlib import Path; from time import perf_counter, process_time\n"
         "from hearsay.sim.scenario_file import load_scenario; from hearsay.sim.simulate import Simulation\n"
         "engine, nodes, messages, interval, threads = sys.argv[1:]\n"
         "keys = [('network.nodes', nodes), ('workload.messages', messages), ('workload.interval_s', interval)]\n"
@@ -57,8 +57,9 @@ def run(engine: str, nodes: int, threads: int) -> dict[str, float]:
         " threads=int(threads))\n"
         "built = perf_counter(); cpu = process_time(); made.engine.run(); ran = perf_counter()\n"
         "figures = made.engine.figures()\n"
+        "peak = int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])\n"
         "print(json.dumps(dict(build=built - at, wall=ran - built, cpu=process_time() - cpu, events=figures.events,"
-        " hash=figures.trace_hash, peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)))\n"
+        " hash=figures.trace_hash, peak=peak * 1024)))\n"
     )
     arguments = [sys.executable, "-c", code, engine, str(nodes), messages, interval, str(threads)]
     return json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
