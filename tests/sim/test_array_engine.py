@@ -41,13 +41,13 @@ rate = 0.1
 """
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenario_texts())
 def test_engines_agree_on_random_scenarios(text):
     check(text)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenario_texts())
 def test_two_threads_give_the_same_trace(text):
     with pytest.MonkeyPatch.context() as patched:
