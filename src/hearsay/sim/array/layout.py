@@ -112,7 +112,7 @@ SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT = 1, 2, 4, 8, 16
 
 # Links.
 SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
-OPEN, CUT, DEAD, FREE = 1, 2, 4, 8
+OPEN, CUT, DEAD = 1, 2, 4
 LATENCY, LAST_ARRIVAL = range(2)
 
 # Cells: what a node knows of a message.

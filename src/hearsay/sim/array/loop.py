@@ -166,7 +166,6 @@ _PUBLISH_ROW = int(TraceEvent.PUBLISH)
 _DROP_ROW = int(TraceEvent.DROP_RPC)
 _INJECT_VIA = int(Via.INJECT)
 _UNREACHABLE = int(Reason.UNREACHABLE)
-_INLINE_RPC = _RPC
 
 
 @entry

@@ -56,10 +56,10 @@ _SOURCE_BITS = (1 << 28) - 1
 
 # Fields of `control`, one line per thread.
 (
-    CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, FOUND, POOL_FREE, POOL_FRESH, OUT_COUNT,
+    CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, POOL_FREE, POOL_FRESH, OUT_COUNT,
     OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
-    ARENA_CHUNK, ARENA_TAKEN, QUEUED,
-) = range(24)  # fmt: skip
+    ARENA_CHUNK, ARENA_TAKEN,
+) = range(22)  # fmt: skip
 CONTROL = 24
 """A line of three cache lines, so that threads do not write to each other's."""
 
@@ -138,7 +138,6 @@ def append(w: World, th: int, ring: int, w0: int, w1: int, link: int) -> None:
     if w[HAS_LINKS]:
         q2(w)[place] = link
     fills(w)[th, ring] = fill + 1
-    line[QUEUED] += 1
 
 
 @kernel
@@ -210,7 +209,6 @@ def gather(w: World) -> None:
         while chunk >= 0:
             following = chunk_next(w)[chunk]
             fill = last_fill if following < 0 else CHUNK
-            line[QUEUED] -= fill
             for place in range(chunk * CHUNK, chunk * CHUNK + fill):
                 w0 = q0(w)[place]
                 w1 = q1(w)[place]
