@@ -94,8 +94,7 @@ async def connected(stack, language, node, *flags, we_dial=True, topics=TOPICS):
 
 async def meshed(node, peer, topics=TOPICS):
     await until(lambda: all(len(node.mesh(topic)) == 1 for topic in topics))
-    if peer.mesh:
-        await peer.until(lambda: all(peer.mesh.get(topic) == 1 for topic in topics))
+    await peer.until(lambda: all(peer.mesh.get(topic) == 1 for topic in topics))
 
 
 @pytest.mark.parametrize("signed", [True, False], ids=["signed", "unsigned"])
@@ -172,8 +171,7 @@ def test_a_peer_serves_us_by_gossip_when_we_are_outside_its_mesh(language, tmp_p
                 await node.join("news")
             await until(lambda: all(len(node.mesh("news")) == 1 for node in meshed_with))
             await peer.until(lambda: peer.topics.get("news") == 6)
-            if peer.mesh:
-                await peer.until(lambda: peer.mesh.get("news") == 6)
+            await peer.until(lambda: peer.mesh.get("news") == 6)
             no_mesh = replace(config(degree=0, degree_low=0, degree_high=0), bootstrap=(peer.address,))
             if language == "py":  # it GRAFTs peers of 1.1 beyond its degree, and says no IHAVE in the backoff then
                 no_mesh = replace(no_mesh, preset="r1")

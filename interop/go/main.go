@@ -51,6 +51,43 @@ func must(err error) {
 func byAuthor(m *pb.Message) string  { return string(m.GetFrom()) + string(m.GetSeqno()) }
 func byContent(m *pb.Message) string { h := sha256.Sum256(m.GetData()); return string(h[:]) }
 
+// meshes is told of every event of the router, and knows who is in its meshes by that.
+type meshes struct {
+	sync.Mutex
+	peers map[string]map[string]bool
+}
+
+func (m *meshes) Trace(event *pb.TraceEvent) {
+	m.Lock()
+	defer m.Unlock()
+	switch event.GetType() {
+	case pb.TraceEvent_JOIN:
+		m.peers[event.GetJoin().GetTopic()] = map[string]bool{}
+	case pb.TraceEvent_LEAVE:
+		delete(m.peers, event.GetLeave().GetTopic())
+	case pb.TraceEvent_GRAFT:
+		if mesh, ok := m.peers[event.GetGraft().GetTopic()]; ok {
+			mesh[string(event.GetGraft().GetPeerID())] = true
+		}
+	case pb.TraceEvent_PRUNE:
+		delete(m.peers[event.GetPrune().GetTopic()], string(event.GetPrune().GetPeerID()))
+	case pb.TraceEvent_REMOVE_PEER:
+		for _, mesh := range m.peers {
+			delete(mesh, string(event.GetRemovePeer().GetPeerID()))
+		}
+	}
+}
+
+func (m *meshes) sizes() map[string]int {
+	m.Lock()
+	defer m.Unlock()
+	sizes := map[string]int{}
+	for topic, mesh := range m.peers {
+		sizes[topic] = len(mesh)
+	}
+	return sizes
+}
+
 func main() {
 	connect := flag.String("connect", "", "multiaddrs to dial, separated by commas")
 	count := flag.Bool("count", false, "say every hundredth message's number instead of each message")
@@ -69,7 +106,9 @@ func main() {
 		libp2p.ResourceManager(nil),
 	)
 	must(err)
+	mesh := &meshes{peers: map[string]map[string]bool{}}
 	options := []pubsub.Option{
+		pubsub.WithEventTracer(mesh),
 		pubsub.WithMaxMessageSize(4 << 20),
 		pubsub.WithPeerOutboundQueueSize(20000),
 		pubsub.WithValidateQueueSize(20000),
@@ -149,10 +188,11 @@ func main() {
 				counts[name] = len(topic.ListPeers())
 			}
 			names.Unlock()
-			now := fmt.Sprint(counts)
+			sizes := mesh.sizes()
+			now := fmt.Sprint(counts, sizes)
 			if now != before {
 				before = now
-				say(map[string]any{"event": "peers", "topics": counts})
+				say(map[string]any{"event": "peers", "topics": counts, "mesh": sizes})
 			}
 		}
 	}()
