@@ -19,7 +19,7 @@ from hearsay.core.sizes import framed_size, message_size, part_sizes
 from hearsay.sim.array import layout as at
 from hearsay.sim.array import loop, queue, slots
 from hearsay.sim.array.layout import Arrays
-from hearsay.sim.array.queue import CHUNK, CONTROL
+from hearsay.sim.array.queue import CHUNK
 from hearsay.sim.array.record import COUNTS
 from hearsay.sim.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan
@@ -244,7 +244,9 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     if w[at.TRACKS_SINCE]:
         arrays["since_us"] = np.full((nodes, topics), -1, dtype=np.int64)
     arrays["fanout_us"] = np.zeros((nodes, topics), dtype=np.int64)
-    columns = max(1, min(int(w[at.MESSAGES]), max(_LEAST_COLUMNS, _CELLS_AT_FIRST // nodes)))
+    columns = 1
+    while columns < min(int(w[at.MESSAGES]), max(_LEAST_COLUMNS, _CELLS_AT_FIRST // nodes)):
+        columns *= 2
     w[at.COLUMNS] = columns
     w[at.RECYCLES] = w[at.SERVICE] == 0
     arrays["cells"] = np.zeros((nodes, columns), dtype=np.uint64)
@@ -411,14 +413,14 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     arrays["pool"] = np.empty((threads, (1 << 20) + 16 * nodes, 4), dtype=np.int64)
     arrays["rows"] = np.empty((threads, (1 << 22) + 16 * nodes if w[at.TRACING] else 1, 13), dtype=np.int64)
     arrays["sums"] = np.zeros((threads, 8), dtype=np.uint64)
-    arrays["counts"] = np.zeros((threads, COUNTS + 8), dtype=np.int64)
+    arrays["counts"] = np.zeros((threads, at.COUNTERS), dtype=np.int64)
     arrays["latency_counts"] = np.zeros((threads, MEASURED_US), dtype=np.int64)
     arrays["long_latencies"] = np.empty((threads, 1 << 24), dtype=np.int64)
     arrays["control"] = _control(threads, chunks, arena_chunks)
 
 
 def _control(threads: int, chunks: int, arena_chunks: int) -> Ints:
-    table = np.zeros((threads, CONTROL), dtype=np.int64)
+    table = np.zeros((threads, at.CONTROL), dtype=np.int64)
     for thread in range(threads):
         line = table[thread]
         line[queue.CHUNK_FREE] = line[queue.POOL_FREE] = line[queue.ARENA_FREE] = -1

@@ -208,7 +208,7 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
 def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int) -> None:
     over = 0
     for index in range(parts):
-        part = words_at(w, part_place(rpc, index), PART)
+        part = words_at(w, part_place(rpc, index))
         kind = part[PART_KIND]
         about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
         if about and not on_subscription(w, th, now, node, slot, part[PART_TOPIC], kind == SUBSCRIBE):
@@ -224,7 +224,7 @@ def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: 
     if count > allowed:
         drop(w, th, now, node, sender, PUBLISH, count - allowed, _OVER_LIMIT)
     for index in range(parts):
-        part = words_at(w, part_place(rpc, index), PART)
+        part = words_at(w, part_place(rpc, index))
         if part[PART_KIND] == PUBLISH and allowed > 0:
             allowed -= 1
             receive(w, th, now, node, sender, part[PART_MESSAGE], part[PART_HOPS], part[PART_VIA])
@@ -234,7 +234,7 @@ def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: 
 def _count(w: World, rpc: int, parts: int, kind: int) -> int:
     count = 0
     for index in range(parts):
-        if words_at(w, part_place(rpc, index), PART)[PART_KIND] == kind:
+        if words_at(w, part_place(rpc, index))[PART_KIND] == kind:
             count += 1
     return count
 
@@ -250,7 +250,7 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
             room = max(0, room - count)
         room = parameter(w, node, MAX_CONTROL)
     for index in range(parts):
-        part = words_at(w, part_place(rpc, index), PART)
+        part = words_at(w, part_place(rpc, index))
         kind = part[PART_KIND]
         if kind < IHAVE or room == 0:
             continue
@@ -281,7 +281,7 @@ def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int)
     if payload & INLINE or slot < 0 or not states(w)[slot] & IS_CONNECTED:
         return
     for index in range(arena(w)[payload]):
-        part = words_at(w, part_place(payload, index), PART)
+        part = words_at(w, part_place(payload, index))
         kind = part[PART_KIND]
         if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
             flags(w)[slot, part[PART_TOPIC]] |= UNANNOUNCED

@@ -23,6 +23,7 @@ from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
 
 from hearsay.core import randomness
+from hearsay.sim.array.views import world_type
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -34,7 +35,7 @@ _KEPT = "hearsay/array-engine"
 
 
 _TYPES: dict[str, Any] = {
-    "World": types.int64[::1],
+    "World": world_type,
     "int": types.int64,
     "bool": types.boolean,
     "Word": types.uint64,

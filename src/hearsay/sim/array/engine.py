@@ -13,7 +13,7 @@ from hearsay.core.rpc import PartKind
 from hearsay.sim.array import layout as at
 from hearsay.sim.array import queue, record
 from hearsay.sim.array.building import build
-from hearsay.sim.array.loop import advance, begin_part, close_now, end_part, run_share
+from hearsay.sim.array.loop import ADVANCE, BEGIN, CLOSE, FINISH, SHARE, work
 from hearsay.sim.engines import OutOfRoom
 from hearsay.sim.latency import make_latency
 from hearsay.sim.plan import Plan
@@ -46,7 +46,7 @@ class ArrayEngine:
         step = max(1, self.plan.end_us // _STEPS)
         while not self.stop_requested:
             if self._threads is None:
-                advance(w, self.now + step)
+                work(w, ADVANCE, self.now + step)
             else:
                 self._advance_together(self._threads, self.now + step)
             self._hand_over_rows()
@@ -73,17 +73,17 @@ class ArrayEngine:
         w = self.arrays.world
         others = range(1, int(w[at.THREADS]))
         while w[at.NOW] < until:
-            if not begin_part(w):
+            if not work(w, BEGIN, 0):
                 return
             if w[at.GATHERED] > _WORTH_SHARING:
-                shares = [helpers.submit(run_share, w, thread) for thread in others]
-                run_share(w, 0)
+                shares = [helpers.submit(work, w, SHARE, thread) for thread in others]
+                work(w, SHARE, 0)
                 for share in shares:
                     share.result()
             elif w[at.GATHERED]:
                 for thread in (0, *others):
-                    run_share(w, thread)
-            if not end_part(w):
+                    work(w, SHARE, thread)
+            if not work(w, FINISH, 0):
                 return
 
     def _hand_over_rows(self) -> None:
@@ -134,7 +134,7 @@ class ArrayEngine:
         return self.count(record.DELIVERIES)
 
     def figures(self) -> Figures:
-        close_now(self.arrays.world)
+        work(self.arrays.world, CLOSE, 0)
         sent = self.arrays["counts"][:, record.SENT : record.SENT + len(PartKind)].sum(axis=0)
         return Figures(
             publishes=self.count(record.PUBLISHES),

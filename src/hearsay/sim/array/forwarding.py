@@ -279,7 +279,7 @@ def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, r
 def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
     """The application answers after its delay; what the answer is about waits in the arena."""
     place = allocate(w, th, HEADER + PART)
-    note = words_at(w, part_place(place, 0), PART)
+    note = words_at(w, part_place(place, 0))
     note[PART_KIND] = nodes32(w)[node, STARTS]
     note[PART_TOPIC] = sender
     note[PART_MESSAGE] = message
@@ -293,7 +293,7 @@ def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops
 @kernel
 def validated(w: World, th: int, now: int, node: int, place: int) -> None:
     """The application's answer. The caller has checked that the node did not restart meanwhile."""
-    note = words_at(w, part_place(place, 0), PART)
+    note = words_at(w, part_place(place, 0))
     message = note[PART_MESSAGE]
     nodes32(w)[node, PENDING] -= 1
     cells(w)[node, column(w, message)] &= ~np.uint64(ASKED)

@@ -28,12 +28,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
-code_for: Any = _cgutils
+from hearsay.sim.array.views import ViewType, WorldType, make_view, read, word, world_type
 
 World = NDArray[np.int64]
 Word: TypeAlias = np.uint64
@@ -52,28 +51,24 @@ class Numbers:
 
 
 _scalar = Numbers()
-NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, SLOTS_USED, LINKS, LINKS_USED = _scalar.take(8)
-WIDTH_BITS, BUCKETS, BUCKET, PART_END, NOW, END = _scalar.take(6)
-"""A bucket is 2 ** WIDTH_BITS microseconds wide; BUCKET is open, up to PART_END."""
+(
+    NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, GATHERED,
+    SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED,
+) = _scalar.take(15)  # fmt: skip
+"""What changes while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older ones
+are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. GATHERED: events of the open part.
+For DEAD_UP_TO and what follows it see `columns.py`."""
+WorldType.changing = _scalar.count
+NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
+"""A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
 HAS_LINKS, HAS_LOSS, LOSS, LOSS_CONTROL, HAS_JITTER, JITTER, UPLINK, UPLINK_BYTES = _scalar.take(8)
 LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = _scalar.take(4)
 SERVICE, VALIDATION, REJECT_SHARE, DETECTION, REDIAL, LINGER = _scalar.take(6)
-SEEN_EXPIRES, TRACING, THREADS, FIRST_MESSAGE, NEWEST, GLOBALS_DONE, GLOBALS, STATUS, SCRIPT = _scalar.take(9)
-"""FIRST_MESSAGE: older ones are forgotten by all. NEWEST: how many were published. STATUS: why a call returned."""
-(
-    TRACKS_SINCE,
-    BLOCK_BITS,
-    BLOCKS,
-    MEASURED,
-    MAX_SEEN_BINDS,
-    MAX_CACHED_BINDS,
-    LOOKAHEAD,
-    PLANNED_DONE,
-    CLOSED_UP_TO,
-) = _scalar.take(9)
-RECYCLES, DEAD_UP_TO, DEAD_SURE, LOOKED, GATHERED = _scalar.take(5)
-"""LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it. CLOSED_UP_TO: messages.
-For RECYCLES and what follows it see `columns.py`. GATHERED: events of the open part."""
+SEEN_EXPIRES, TRACING, THREADS, GLOBALS, SCRIPT, TRACKS_SINCE, MEASURED, MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = (
+    _scalar.take(10)
+)
+"""LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
+RECYCLES, = _scalar.take(1)
 SCALARS = 80
 
 # Router parameters.
@@ -104,6 +99,10 @@ NODE64 = 4
 APPLICATION, JOINED, FANOUT = 1, 2, 4
 """Bits of `members`."""
 
+# Lines of a thread; both are whole cache lines, so that threads do not write to each other's.
+CONTROL = 24
+COUNTERS = 40
+
 # Slots.
 CONNECTED, NATIVE = 1, 2
 """Bits of `states`."""
@@ -123,129 +122,115 @@ BEATS = (1 << 21) - 1
 MOST_HOPS = (1 << 17) - 1
 
 # Arrays.
-_ARRAYS: list[tuple[str, Any, int]] = []
+_ARRAYS: list[tuple[str, Any, tuple[int | None, ...]]] = []
+_LINE = 4
+"""Words of an array's place in the world: its address, its extents."""
 
 
-def _read(builder: Any, world: Any, place: int) -> Any:
-    """Code that loads an integer of the world."""
-    return builder.load(builder.gep(world.data, [_intp(place)]))
-
-
-def _intp(number: int) -> Any:
-    return ir.Constant(ir.IntType(64), number)
-
-
-def _make_array(context: Any, builder: Any, kind: Any, address: Any, shape: list[Any]) -> Any:
-    """Code that makes an array of memory which others own."""
-    array = context.make_array(kind)(context, builder)
-    size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-    strides = [_intp(size)]
-    for extent in reversed(shape[1:]):
-        strides.insert(0, builder.mul(strides[0], extent))
-    context.populate_array(
-        array,
-        data=builder.inttoptr(address, array.data.type),
-        shape=code_for.pack_array(builder, shape),
-        strides=code_for.pack_array(builder, strides),
-        itemsize=_intp(size),
-        meminfo=None,
-    )
-    return array._getvalue()
-
-
-def _view(name: str, dtype: Any, dimensions: int) -> Any:
+def _view(name: str, dtype: Any, *extents: int | None) -> Any:
     """What gives an array of the world to a kernel; its place is the order of these calls."""
-    at = SCALARS + 4 * len(_ARRAYS)
-    _ARRAYS.append((name, dtype, dimensions))
-    kind = types.Array(from_dtype(np.dtype(dtype)), dimensions, "C")
+    at = SCALARS + _LINE * len(_ARRAYS)
+    _ARRAYS.append((name, dtype, extents))
+    kind = ViewType(name, from_dtype(np.dtype(dtype)), extents)
 
     @intrinsic
     def view(_typing: Any, w: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            world = context.make_array(signature.args[0])(context, builder, arguments[0])
-            shape = [_read(builder, world, at + 1 + axis) for axis in range(dimensions)]
-            return _make_array(context, builder, kind, _read(builder, world, at), shape)
+        def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            address, *found = (read(builder, arguments[0], at + place) for place in range(1 + len(extents)))
+            return make_view(context, builder, kind, address, found)
 
         return kind(w), code
 
     return view
 
 
-parameters = _view("parameters", np.int64, 2)
-bases = _view("bases", np.uint64, 1)
-topics = _view("topics", np.int64, 2)
-topic_keys = _view("topic_keys", np.uint64, 1)
-messages = _view("messages", np.int64, 2)
-nodes32 = _view("nodes32", np.int32, 2)
-nodes64 = _view("nodes64", np.int64, 2)
-members = _view("members", np.uint8, 2)
-since_us = _view("since_us", np.int64, 2)
-fanout_us = _view("fanout_us", np.int64, 2)
-peers = _view("peers", np.int32, 1)
-states = _view("states", np.uint8, 1)
-flags = _view("flags", np.uint8, 2)
-links_of = _view("links_of", np.int32, 1)
-links32 = _view("links32", np.int32, 2)
-links64 = _view("links64", np.int64, 2)
-cells = _view("cells", np.uint64, 2)
-first_us = _view("first_us", np.int64, 2)
-seen_serials = _view("seen_serials", np.int64, 2)
-cache_serials = _view("cache_serials", np.int64, 2)
-latencies = _view("latencies", np.int64, 1)
-regions = _view("regions", np.int32, 1)
-region_jitters = _view("region_jitters", np.int64, 2)
-natives = _view("natives", np.uint8, 2)
-natted = _view("natted", np.uint8, 1)
-q0 = _view("q0", np.int64, 1)
-q1 = _view("q1", np.int64, 1)
-q2 = _view("q2", np.int32, 1)
-chunk_next = _view("chunk_next", np.int32, 1)
-heads = _view("heads", np.int32, 2)
-tails = _view("tails", np.int32, 2)
-fills = _view("fills", np.int32, 2)
-far = _view("far", np.int64, 3)
-sorted0 = _view("sorted0", np.int64, 2)
-sorted1 = _view("sorted1", np.int64, 2)
-sorted2 = _view("sorted2", np.int32, 2)
-block_starts = _view("block_starts", np.int64, 2)
-near = _view("near", np.int64, 3)
-arena = _view("arena", np.int64, 1)
-pending = _view("pending", np.int32, 2)
-node_counts = _view("node_counts", np.int64, 2)
-planned = _view("planned", np.int64, 2)
-pool = _view("pool", np.int64, 3)
-outbox = _view("outbox", np.int64, 3)
-scratch = _view("scratch", np.int64, 2)
-candidates = _view("candidates", np.int64, 2)
-marks = _view("marks", np.uint8, 2)
-rows = _view("rows", np.int64, 3)
-sums = _view("sums", np.uint64, 2)
-counts = _view("counts", np.int64, 2)
-latency_counts = _view("latency_counts", np.int64, 2)
-long_latencies = _view("long_latencies", np.int64, 2)
-control = _view("control", np.int64, 2)
-schedule = _view("schedule", np.int64, 2)
-inject_targets = _view("inject_targets", np.int64, 1)
-sides = _view("sides", np.uint8, 2)
-cut_pairs = _view("cut_pairs", np.int64, 1)
-cut_ranges = _view("cut_ranges", np.int64, 2)
-lost_links = _view("lost_links", np.int32, 2)
-dial_targets = _view("dial_targets", np.int32, 1)
-dial_starts = _view("dial_starts", np.int64, 1)
+parameters = _view("parameters", np.int64, None, PARAMETERS)
+bases = _view("bases", np.uint64, None)
+topics = _view("topics", np.int64, None, 2)
+topic_keys = _view("topic_keys", np.uint64, None)
+messages = _view("messages", np.int64, None, 8)
+nodes32 = _view("nodes32", np.int32, None, NODE32)
+nodes64 = _view("nodes64", np.int64, None, NODE64)
+members = _view("members", np.uint8, None, None)
+since_us = _view("since_us", np.int64, None, None)
+fanout_us = _view("fanout_us", np.int64, None, None)
+peers = _view("peers", np.int32, None)
+states = _view("states", np.uint8, None)
+flags = _view("flags", np.uint8, None, None)
+links_of = _view("links_of", np.int32, None)
+links32 = _view("links32", np.int32, None, 6)
+links64 = _view("links64", np.int64, None, 2)
+cells = _view("cells", np.uint64, None, None)
+first_us = _view("first_us", np.int64, None, None)
+seen_serials = _view("seen_serials", np.int64, None, None)
+cache_serials = _view("cache_serials", np.int64, None, None)
+latencies = _view("latencies", np.int64, None)
+regions = _view("regions", np.int32, None)
+region_jitters = _view("region_jitters", np.int64, None, None)
+natives = _view("natives", np.uint8, None, None)
+natted = _view("natted", np.uint8, None)
+q0 = _view("q0", np.int64, None)
+q1 = _view("q1", np.int64, None)
+q2 = _view("q2", np.int32, None)
+chunk_next = _view("chunk_next", np.int32, None)
+heads = _view("heads", np.int32, None, None)
+tails = _view("tails", np.int32, None, None)
+fills = _view("fills", np.int32, None, None)
+far = _view("far", np.int64, None, None, 4)
+sorted0 = _view("sorted0", np.int64, None, None)
+sorted1 = _view("sorted1", np.int64, None, None)
+sorted2 = _view("sorted2", np.int32, None, None)
+block_starts = _view("block_starts", np.int64, None, None)
+near = _view("near", np.int64, None, None, 4)
+arena = _view("arena", np.int64, None)
+pending = _view("pending", np.int32, None, None)
+node_counts = _view("node_counts", np.int64, None, None)
+planned = _view("planned", np.int64, None, 4)
+pool = _view("pool", np.int64, None, None, 4)
+outbox = _view("outbox", np.int64, None, None, 4)
+scratch = _view("scratch", np.int64, None, None)
+candidates = _view("candidates", np.int64, None, None)
+marks = _view("marks", np.uint8, None, None)
+rows = _view("rows", np.int64, None, None, 13)
+sums = _view("sums", np.uint64, None, 8)
+counts = _view("counts", np.int64, None, COUNTERS)
+latency_counts = _view("latency_counts", np.int64, None, None)
+long_latencies = _view("long_latencies", np.int64, None, None)
+control = _view("control", np.int64, None, CONTROL)
+schedule = _view("schedule", np.int64, None, 4)
+inject_targets = _view("inject_targets", np.int64, None)
+sides = _view("sides", np.uint8, None, None)
+cut_pairs = _view("cut_pairs", np.int64, None)
+cut_ranges = _view("cut_ranges", np.int64, None, 3)
+lost_links = _view("lost_links", np.int32, None, None)
+dial_targets = _view("dial_targets", np.int32, None)
+dial_starts = _view("dial_starts", np.int64, None)
 
 
 @intrinsic
-def _words_at(_typing: Any, w: Any, at: Any, count: Any) -> Any:
-    """A piece of the arena as an array of its own."""
-    kind = types.Array(types.int64, 1, "C")
-    place = SCALARS + 4 * [name for name, _, _ in _ARRAYS].index("arena")
+def _world(_typing: Any, table: Any) -> Any:
+    """What Python hands to an entry, as kernels have it."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        world = context.make_array(signature.args[0])(context, builder, arguments[0])
-        address = builder.add(_read(builder, world, place), builder.mul(arguments[1], _intp(8)))
-        return _make_array(context, builder, kind, address, [arguments[2]])
+        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
 
-    return kind(w, types.int64, types.int64), code
+    return world_type(table), code
+
+
+world: Any = _world
+
+
+@intrinsic
+def _words_at(_typing: Any, w: Any, at: Any) -> Any:
+    """A piece of the arena as an array of its own."""
+    kind = ViewType("arena", types.int64, (0,))
+    place = SCALARS + _LINE * [name for name, _, _ in _ARRAYS].index("arena")
+
+    def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        address = builder.add(read(builder, arguments[0], place), builder.mul(arguments[1], word(8)))
+        return make_view(context, builder, kind, address, [])
+
+    return kind(w, types.int64), code
 
 
 words_at: Any = _words_at
@@ -254,14 +239,13 @@ words_at: Any = _words_at
 def _toucher(name: str) -> Any:
     """What asks the memory for the line of an array's element, so that it is there when it is needed."""
     place, (_, dtype, _) = next((number, each) for number, each in enumerate(_ARRAYS) if each[0] == name)
-    at = SCALARS + 4 * place
+    at = SCALARS + _LINE * place
     size = np.dtype(dtype).itemsize
 
     @intrinsic
     def touch(_typing: Any, w: Any, index: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            world = context.make_array(signature.args[0])(context, builder, arguments[0])
-            address = builder.add(_read(builder, world, at), builder.mul(arguments[1], _intp(size)))
+        def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            address = builder.add(read(builder, arguments[0], at), builder.mul(arguments[1], word(size)))
             line = ir.IntType(8).as_pointer()
             flag = ir.IntType(32)
             prefetch = builder.module.declare_intrinsic(
@@ -288,20 +272,21 @@ class Arrays:
     """The arrays of a run by name, and the world that points to them."""
 
     def __init__(self) -> None:
-        self.world: World = np.zeros(SCALARS + 4 * len(_ARRAYS), dtype=np.int64)
-        self._places = {name: (place, dtype, ndim) for place, (name, dtype, ndim) in enumerate(_ARRAYS)}
+        self.world: World = np.zeros(SCALARS + _LINE * len(_ARRAYS), dtype=np.int64)
+        self._places = {name: (place, dtype, extents) for place, (name, dtype, extents) in enumerate(_ARRAYS)}
         self._held: dict[str, NDArray[Any]] = {}
-        for name, (_, dtype, dimensions) in self._places.items():
-            self[name] = np.zeros((1,) * dimensions, dtype)
+        for name, (_, dtype, extents) in self._places.items():
+            self[name] = np.zeros([extent or 1 for extent in extents], dtype)
 
     def __setitem__(self, name: str, array: NDArray[Any]) -> None:
-        place, dtype, dimensions = self._places[name]
-        if array.dtype != dtype or array.ndim != dimensions or not array.flags.c_contiguous:
-            raise TypeError(f"{name} must be a contiguous array of {dimensions} dimensions of {dtype}")
+        place, dtype, extents = self._places[name]
+        shape = tuple(extent or found for extent, found in zip(extents, array.shape, strict=True))
+        if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+            raise TypeError(f"{name} must be a contiguous array of {dtype} and of shape {extents}")
         self._held[name] = array
-        at = SCALARS + 4 * place
+        at = SCALARS + _LINE * place
         self.world[at] = array.ctypes.data
-        self.world[at + 1 : at + 1 + dimensions] = array.shape
+        self.world[at + 1 : at + 1 + len(shape)] = shape
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._held[name]

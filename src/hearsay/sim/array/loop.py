@@ -105,6 +105,7 @@ from hearsay.sim.array.layout import (
     touch_peers,
     touch_states,
     words_at,
+    world,
 )
 from hearsay.sim.array.links import dial, is_up, on_connected, on_disconnected
 from hearsay.sim.array.outbox import column
@@ -139,6 +140,8 @@ from hearsay.sim.array.state import sample_state
 from hearsay.sim.array.transport import on_the_way, unreachable
 from hearsay.trace.schema import TraceEvent
 
+ADVANCE, BEGIN, SHARE, FINISH, CLOSE = range(5)
+"""Tasks."""
 TIME, TYPE, FIRST, SECOND = range(4)
 """Columns of `schedule`; of `planned` they are time, node, kind and payload."""
 START, DOWN, RISE, CUT, HEAL, SAMPLE, INJECT = range(7)
@@ -169,39 +172,35 @@ _UNREACHABLE = int(Reason.UNREACHABLE)
 
 
 @entry
-def advance(w: World, until: int) -> None:
-    """Run until that time, or until something has to be seen to first; STATUS says why it returned."""
+def work(table: World, task: int, number: int) -> bool:
+    """All that Python asks for; one entry, because each is compiled with all that it calls.
+
+    ADVANCE runs until the time `number`, or until something has to be seen to first; STATUS says why it returned.
+    With several threads, which meet after every part, BEGIN lays out the next part (GATHERED says how many events it
+    has), SHARE runs the nodes of thread `number`, FINISH is called once all are done; False when something has to be
+    seen to first. CLOSE ends the windows of all messages published so far, when the run is over or was stopped.
+    """
+    w = world(table)
+    if task == SHARE:
+        _run_share(w, number)
+        return True
+    if task == CLOSE:
+        close_windows(w, True)
+        return True
+    if task == FINISH:
+        return _end_part(w)
     w[STATUS] = OK
-    while w[NOW] < until:
+    if task == BEGIN:
+        return _begin_part(w)
+    while w[NOW] < number:
         if not _begin_part(w):
-            return
+            return False
         if w[GATHERED]:
             for th in range(w[THREADS]):
                 _run_share(w, th)
         if not _end_part(w):
-            return
-
-
-# The same with several threads, which meet after every part.
-
-
-@entry
-def begin_part(w: World) -> bool:
-    """Lay out the next part: `GATHERED` says how many events it has. False when something has to be seen to first."""
-    w[STATUS] = OK
-    return _begin_part(w)
-
-
-@entry
-def run_share(w: World, th: int) -> None:
-    """One thread's nodes."""
-    _run_share(w, th)
-
-
-@entry
-def end_part(w: World) -> bool:
-    """Once all threads are done. False when something has to be seen to first."""
-    return _end_part(w)
+            return False
+    return True
 
 
 @kernel
@@ -350,12 +349,6 @@ def _inject(w: World, th: int, now: int, message: int) -> None:
         )  # fmt: skip
         on_the_way(w, th, now + delay)
         push(w, th, now + delay, target, _PUBLISH, script, message, 0, -1, 0)
-
-
-@entry
-def close_now(w: World) -> None:
-    """The run is over, or was stopped: so are the windows of all messages published so far."""
-    close_windows(w, True)
 
 
 @kernel
@@ -641,7 +634,7 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
     elif kind == _PUBLISH:
         call_publish(w, th, now, node, source_of(w0), payload)
     elif kind == _VALIDATED:
-        if words_at(w, part_place(payload, 0), PART)[PART_KIND] == nodes32(w)[node, STARTS]:
+        if words_at(w, part_place(payload, 0))[PART_KIND] == nodes32(w)[node, STARTS]:
             call_validated(w, th, now, node, payload)
         release(w, th, payload)
     elif kind == _CONNECTED:

@@ -75,8 +75,7 @@ _ID_FIELD = 1 + 1 + SIMULATED_MESSAGE_ID_BYTES
 @kernel
 def column(w: World, message: int) -> int:
     """Where a node keeps what it knows of a message."""
-    count = w[COLUMNS]
-    return message if message < count else message % count
+    return message & (w[COLUMNS] - 1)
 
 
 @kernel
@@ -447,7 +446,7 @@ def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, 
 
 @kernel
 def _write(w: World, rpc: int, index: int, kind: int, topic: int, size: int, count: int) -> None:
-    part = words_at(w, part_place(rpc, index), PART)
+    part = words_at(w, part_place(rpc, index))
     part[PART_KIND] = kind
     part[PART_TOPIC] = topic
     part[PART_MESSAGE] = -1
@@ -473,7 +472,7 @@ def _write_subscription(w: World, rpc: int, index: int, topic: int, subscribe: i
 def _write_message(w: World, node: int, rpc: int, index: int, message: int, via: int) -> None:
     info = messages(w)[message]
     _write(w, rpc, index, PUBLISH, info[TOPIC], info[MESSAGE_PART_BYTES], 1)
-    part = words_at(w, part_place(rpc, index), PART)
+    part = words_at(w, part_place(rpc, index))
     part[PART_MESSAGE] = message
     part[PART_HOPS] = hops_from(w, node, message)
     part[PART_VIA] = via
@@ -483,7 +482,7 @@ def _write_message(w: World, node: int, rpc: int, index: int, message: int, via:
 def _write_ihave(w: World, th: int, rpc: int, index: int, at: int, topic: int, ids: int, count: int) -> None:
     size = field_size(_topic_size(w, topic) + count * _ID_FIELD)
     _write(w, rpc, index, IHAVE, topic, size, count)
-    words_at(w, part_place(rpc, index), PART)[PART_IDS] = at
+    words_at(w, part_place(rpc, index))[PART_IDS] = at
     store = arena(w)
     known = scratch(w)[th]
     for place in range(count):
@@ -493,7 +492,7 @@ def _write_ihave(w: World, th: int, rpc: int, index: int, at: int, topic: int, i
 @kernel
 def _write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, count: int) -> None:
     _write(w, rpc, index, IWANT, -1, field_size(count * _ID_FIELD), count)
-    words_at(w, part_place(rpc, index), PART)[PART_IDS] = at
+    words_at(w, part_place(rpc, index))[PART_IDS] = at
     store = arena(w)
     entries = outbox(w)[th]
     for wanted in range(count):
@@ -511,11 +510,11 @@ def _frame(w: World, rpc: int) -> None:
     own = 0
     inside = 0
     for index in range(arena(w)[rpc]):
-        part = words_at(w, part_place(rpc, index), PART)
+        part = words_at(w, part_place(rpc, index))
         own += part[PART_BYTES]
         if part[PART_KIND] >= IHAVE:
             inside += part[PART_BYTES]
     size = own
     if inside:
         size = own - inside + field_size(inside)
-    words_at(w, part_place(rpc, 0), PART)[PART_BYTES] += size + varint_size(size) - own
+    words_at(w, part_place(rpc, 0))[PART_BYTES] += size + varint_size(size) - own

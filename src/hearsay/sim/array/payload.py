@@ -114,7 +114,7 @@ def release(w: World, th: int, rpc: int) -> None:
 
 @kernel
 def part_place(rpc: int, index: int) -> int:
-    """Where a part lies; `words_at(w, part_place(rpc, index), PART)` are its words."""
+    """Where a part lies; `words_at(w, part_place(rpc, index))` are its words."""
     return rpc + HEADER + index * PART
 
 

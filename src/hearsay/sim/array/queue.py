@@ -60,9 +60,6 @@ _SOURCE_BITS = (1 << 28) - 1
     OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
     ARENA_CHUNK, ARENA_TAKEN,
 ) = range(22)  # fmt: skip
-CONTROL = 24
-"""A line of three cache lines, so that threads do not write to each other's."""
-
 OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED = (
     range(10)
 )

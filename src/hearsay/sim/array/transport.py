@@ -175,7 +175,7 @@ def send_copy(
         return
     rpc = allocate(w, th, HEADER + PART)
     arena(w)[rpc] = 1
-    part = words_at(w, part_place(rpc, 0), PART)
+    part = words_at(w, part_place(rpc, 0))
     part[PART_KIND] = PUBLISH
     part[PART_TOPIC] = info[TOPIC]
     part[PART_MESSAGE] = message
@@ -202,7 +202,7 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
     peer = peers(w)[slot]
     size = 0
     for index in range(parts):
-        size += words_at(w, part_place(rpc, index), PART)[PART_BYTES]
+        size += words_at(w, part_place(rpc, index))[PART_BYTES]
     arrival = arrival_time(w, node, slot, link, size, now)
     if arrival < 0:
         for index in range(parts):
@@ -211,7 +211,7 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
         push(w, th, now, node, _FAILED, peer, rpc, link, -1, 0)
         return
     for index in range(parts):
-        part = words_at(w, part_place(rpc, index), PART)
+        part = words_at(w, part_place(rpc, index))
         upper, lower = sending(
             w, now, part[PART_KIND], node, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS], part[PART_BYTES],
             part[PART_COUNT], part[PART_VIA],
@@ -234,7 +234,7 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
 
 @kernel
 def _drop(w: World, th: int, time: int, source: int, destination: int, rpc: int, index: int, reason: int) -> None:
-    part = words_at(w, part_place(rpc, index), PART)
+    part = words_at(w, part_place(rpc, index))
     row(
         w, th, time, _DROP, part[PART_KIND], source, destination, part[PART_TOPIC], part[PART_MESSAGE],
         part[PART_HOPS], part[PART_BYTES], part[PART_COUNT], part[PART_VIA], -1, reason,
@@ -255,7 +255,7 @@ def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arri
     lost = 0
     words = HEADER
     for index in range(parts):
-        part = words_at(w, part_place(rpc, index), PART)
+        part = words_at(w, part_place(rpc, index))
         if _lossy(w, part[PART_KIND]) and _is_lost(w, node, peer, sequence, index):
             _drop(w, th, arrival, node, peer, rpc, index, _LOST)
             lost += 1
@@ -273,10 +273,10 @@ def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arri
     ids = HEADER + (parts - lost) * PART
     kept = 0
     for index in range(parts):
-        part = words_at(w, part_place(rpc, index), PART)
+        part = words_at(w, part_place(rpc, index))
         if _lossy(w, part[PART_KIND]) and _is_lost(w, node, peer, sequence, index):
             continue
-        goal = words_at(w, part_place(copy, kept), PART)
+        goal = words_at(w, part_place(copy, kept))
         for field in range(PART):
             goal[field] = part[field]
         if part[PART_IDS]:

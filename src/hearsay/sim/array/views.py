@@ -1,0 +1,220 @@
+"""What kernels hold instead of numpy's arrays: a pointer, and the extents that are not known before the run.
+
+An array of numba is seven words, each call hands over all of them, and each access allows for negative places. Here
+the world is one word and a view is its address and its extents. What LLVM may rely on is said with every access: arrays
+do not overlap, and addresses, extents and the settings of a run do not change while a kernel runs.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, cast
+
+import numba.extending as _extending
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils as _numba_cgutils
+from numba.core.datamodel import models as _models
+from numba.core.datamodel import register_default as _register_default
+from numba.core.imputils import lower_getattr as _lower_getattr
+from numba.core.typing import signature as _signature
+from numba.core.typing.templates import AbstractTemplate as _AbstractTemplate
+from numba.core.typing.templates import AttributeTemplate as _AttributeTemplate
+from numba.core.typing.templates import infer as _infer
+from numba.core.typing.templates import infer_getattr as _infer_getattr
+from numba.core.typing.templates import infer_global as _infer_global
+
+_any: Any = types
+_cgutils: Any = _numba_cgutils
+_lower: Any = cast("Any", _extending).lower_builtin
+_WORD = ir.IntType(64)
+
+
+def word(number: int) -> Any:
+    """An integer that is known while code is made."""
+    return ir.Constant(_WORD, number)
+
+
+class WorldType(_any.Type):
+    """The world of a run: scalars, then the address and the extents of every array."""
+
+    changing = 0
+    """Scalars before this place change while kernels run."""
+
+    def __init__(self) -> None:
+        super().__init__("World")
+
+
+class ViewType(_any.Type):
+    """An array of the world, or a line of one. `extents` are of all its axes, None where only the run knows them."""
+
+    def __init__(self, array: str, dtype: Any, extents: tuple[int | None, ...]) -> None:
+        super().__init__(f"View({array}, {dtype}, {extents})")
+        self.array = array
+        self.dtype = dtype
+        self.extents = extents
+
+    def at(self, index: Any) -> Any:
+        """The type of what lies at a place."""
+        places = index.types if isinstance(index, _any.BaseTuple) else (index,)
+        if len(places) > len(self.extents) or not all(isinstance(each, _any.Integer) for each in places):
+            return None
+        rest = self.extents[len(places) :]
+        return ViewType(self.array, self.dtype, rest) if rest else self.dtype
+
+
+world_type = WorldType()
+
+
+@_register_default(WorldType)
+class _WorldModel(_models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _WORD.as_pointer())
+
+
+@_register_default(ViewType)
+class _ViewModel(_models.StructModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        unknown = [(f"extent{axis}", _any.int64) for axis, extent in enumerate(kind.extents) if extent is None]
+        super().__init__(manager, kind, [("data", _any.CPointer(kind.dtype)), *unknown])
+
+
+# Typing.
+
+
+@_infer_global(operator.getitem)
+class _GetItem(_AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        holder, index = args
+        if isinstance(holder, WorldType):
+            return _signature(_any.int64, holder, _any.int64)
+        found = holder.at(index) if isinstance(holder, ViewType) else None
+        return None if found is None else _signature(found, holder, index)
+
+
+@_infer
+class _StaticGetItem(_AbstractTemplate):
+    key = "static_getitem"
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        holder, index = args
+        if isinstance(holder, WorldType):
+            return _signature(_any.int64, holder, index)
+        return None
+
+
+@_infer_global(operator.setitem)
+class _SetItem(_AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        holder, index, value = args
+        if isinstance(holder, WorldType):
+            return _signature(_any.none, holder, _any.int64, _any.int64)
+        if isinstance(holder, ViewType) and holder.at(index) == holder.dtype:
+            return _signature(_any.none, holder, index, value)
+        return None
+
+
+@_infer_getattr
+class _Attributes(_AttributeTemplate):
+    key = ViewType
+
+    def resolve_shape(self, view: ViewType) -> Any:
+        return _any.UniTuple(_any.int64, len(view.extents))
+
+
+# Code.
+
+
+def _tag(builder: Any, name: str) -> Any:
+    """What tells LLVM that accesses to different arrays have nothing to do with each other."""
+    module = builder.module
+    kind = module.add_metadata([name, module.add_metadata(["hearsay"]), word(0)])
+    return module.add_metadata([kind, kind, word(0)])
+
+
+def read(builder: Any, world: Any, place: int) -> Any:
+    """A word of the world."""
+    value = builder.load(builder.gep(world, [word(place)]))
+    value.set_metadata("tbaa", _tag(builder, "world"))
+    if place >= WorldType.changing:
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
+
+
+def make_view(context: Any, builder: Any, kind: ViewType, address: Any, extents: list[Any]) -> Any:
+    view = _struct(context, builder, kind)
+    view.data = builder.inttoptr(address, view.data.type)
+    for axis, extent in enumerate(kind.extents):
+        if extent is None:
+            setattr(view, f"extent{axis}", extents[axis])
+    return view._getvalue()
+
+
+def _struct(context: Any, builder: Any, kind: ViewType, value: Any = None) -> Any:
+    return _cgutils.create_struct_proxy(kind)(context, builder, value=value)
+
+
+def _extent(view: Any, kind: ViewType, axis: int) -> Any:
+    known = kind.extents[axis]
+    return getattr(view, f"extent{axis}") if known is None else word(known)
+
+
+def _place(context: Any, builder: Any, kind: ViewType, view: Any, index_type: Any, index: Any) -> Any:
+    """The address of what an index names."""
+    if isinstance(index_type, _any.BaseTuple):
+        names = list(zip(index_type.types, _cgutils.unpack_tuple(builder, index, len(index_type)), strict=True))
+    else:
+        names = [(index_type, index)]
+    numbers = [context.cast(builder, value, each, _any.int64) for each, value in names]
+    place = numbers[0]
+    for axis in range(1, len(kind.extents)):
+        place = builder.mul(place, _extent(view, kind, axis))
+        if axis < len(numbers):
+            place = builder.add(place, numbers[axis])
+    return builder.gep(view.data, [place])
+
+
+@_lower(operator.getitem, ViewType, _any.Any)
+def _get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    kind, index_type = sig.args
+    view = _struct(context, builder, kind, args[0])
+    address = _place(context, builder, kind, view, index_type, args[1])
+    if not isinstance(sig.return_type, ViewType):
+        value = builder.load(address)
+        value.set_metadata("tbaa", _tag(builder, kind.array))
+        return value
+    line = _struct(context, builder, sig.return_type)
+    line.data = address
+    skipped = len(kind.extents) - len(sig.return_type.extents)
+    for axis, extent in enumerate(sig.return_type.extents):
+        if extent is None:
+            setattr(line, f"extent{axis}", getattr(view, f"extent{axis + skipped}"))
+    return line._getvalue()
+
+
+@_lower(operator.setitem, ViewType, _any.Any, _any.Any)
+def _set(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    kind, index_type, value_type = sig.args
+    view = _struct(context, builder, kind, args[0])
+    address = _place(context, builder, kind, view, index_type, args[1])
+    stored = builder.store(context.cast(builder, args[2], value_type, kind.dtype), address)
+    stored.set_metadata("tbaa", _tag(builder, kind.array))
+    return context.get_dummy_value()
+
+
+@_lower_getattr(ViewType, "shape")
+def _shape(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    view = _struct(context, builder, kind, value)
+    return _cgutils.pack_array(builder, [_extent(view, kind, axis) for axis in range(len(kind.extents))])
+
+
+@_lower("static_getitem", WorldType, _any.Any)
+def _get_scalar(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+    return read(builder, args[0], args[1])
+
+
+@_lower(operator.setitem, WorldType, _any.Integer, _any.Any)
+def _set_scalar(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    stored = builder.store(args[2], builder.gep(args[0], [args[1]]))
+    stored.set_metadata("tbaa", _tag(builder, "world"))
+    return context.get_dummy_value()
