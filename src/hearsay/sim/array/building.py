@@ -37,7 +37,8 @@ _IN_ORDER_WIDTH_BITS = 12
 _BUCKETS = 1024
 _LEAST_COLUMNS = 64
 _CELLS_AT_FIRST = 1 << 26
-_BLOCK_BITS = 10
+_BLOCK_BITS = 8
+_MOST_BLOCKS = 4096
 
 
 def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing: bool, threads: int) -> Arrays:
@@ -70,8 +71,8 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     faulty = bool(plan.faults or plan.initially_down)
     w[at.HAS_LINKS] = faulty or w[at.HAS_LOSS] or w[at.HAS_JITTER] or w[at.UPLINK] > 0
     w[at.TRACKS_SINCE] = faulty or bool(plan.timed)
-    w[at.BLOCK_BITS] = _BLOCK_BITS
-    w[at.BLOCKS] = (nodes >> _BLOCK_BITS) + 1
+    w[at.BLOCK_BITS] = max(_BLOCK_BITS, (nodes // _MOST_BLOCKS).bit_length())
+    w[at.BLOCKS] = (nodes >> int(w[at.BLOCK_BITS])) + 1
     w[at.MEASURED] = MEASURED_US
     w[at.BUCKETS] = _BUCKETS
     w[at.BUCKET] = -1
@@ -233,7 +234,7 @@ def _message_sizes(topic: str, size_bytes: int) -> tuple[int, int, int]:
 def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     w = arrays.world
     nodes, topics = int(w[at.NODES]), int(w[at.TOPICS])
-    header = np.zeros((nodes, at.NODE32), dtype=np.int32)
+    header = _lines(nodes, at.NODE32)
     header[:, [at.ANSWERS, at.NEWS, at.BACKOFFS, at.BACKLOG, at.BACKLOG_END]] = -1
     header[:, at.ROUTER] = plan.router_of
     header[:, at.UP] = 1
@@ -249,6 +250,7 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         columns *= 2
     w[at.COLUMNS] = columns
     w[at.RECYCLES] = w[at.SERVICE] == 0
+    arrays["seen"] = np.zeros((nodes, -(-columns // 64)), dtype=np.uint64)
     arrays["cells"] = np.zeros((nodes, columns), dtype=np.uint64)
     if w[at.SEEN_EXPIRES]:
         arrays["first_us"] = np.zeros((nodes, columns), dtype=np.int64)
@@ -256,6 +258,13 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         arrays["seen_serials"] = np.zeros((nodes, columns), dtype=np.int64)
     if w[at.MAX_CACHED_BINDS]:
         arrays["cache_serials"] = np.zeros((nodes, columns), dtype=np.int64)
+
+
+def _lines(count: int, words: int) -> NDArray[np.int32]:
+    """Zeros that begin with a cache line, so that none of them lies in two."""
+    room = np.zeros(count * words + 16, dtype=np.int32)
+    skipped = -room.ctypes.data % 64 // 4
+    return room[skipped : skipped + count * words].reshape(count, words)
 
 
 def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.uint8]:
@@ -291,10 +300,10 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
     keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]  # a tenth of the time of np.unique
     degrees = np.bincount(keys // nodes, minlength=nodes)
     used = len(keys)
-    header, wide = arrays["nodes32"], arrays["nodes64"]
+    header = arrays["nodes32"]
     first = np.zeros(nodes, dtype=np.int64)
     np.cumsum(degrees[:-1], out=first[1:])
-    wide[:, at.FIRST_SLOT] = first
+    header[:, at.FIRST_SLOT] = first
     header[:, at.CAP] = degrees
     topics = int(w[at.TOPICS])
     faulty = bool(plan.faults or plan.initially_down)
@@ -391,13 +400,11 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     events = 1 << 20
     events += 8 * slots_used + 64 * nodes
     chunks = events // CHUNK // threads * threads
-    arrays["q0"] = np.empty(chunks * CHUNK, dtype=np.int64)
-    arrays["q1"] = np.empty(chunks * CHUNK, dtype=np.int64)
+    arrays["queued"] = np.empty((chunks * CHUNK, 2), dtype=np.int64)
+    arrays["sorted_events"] = np.empty((2, events // 2, 2), dtype=np.int64)
     if w[at.HAS_LINKS]:
-        arrays["q2"] = np.empty(chunks * CHUNK, dtype=np.int32)
-        arrays["sorted2"] = np.empty((2, events // 2), dtype=np.int32)
-    arrays["sorted0"] = np.empty((2, events // 2), dtype=np.int64)
-    arrays["sorted1"] = np.empty((2, events // 2), dtype=np.int64)
+        arrays["queued_links"] = np.empty(chunks * CHUNK, dtype=np.int32)
+        arrays["sorted_links"] = np.empty((2, events // 2), dtype=np.int32)
     arrays["chunk_next"] = np.empty(chunks, dtype=np.int32)
     arrays["heads"] = np.full((threads, _BUCKETS), -1, dtype=np.int32)
     arrays["tails"] = np.full((threads, _BUCKETS), -1, dtype=np.int32)
@@ -405,7 +412,7 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     arrays["far"] = np.empty((threads, events // 4, 4), dtype=np.int64)
     arrays["near"] = np.empty((threads, max(1 << 16, events // 8), 4), dtype=np.int64)
     arrays["block_starts"] = np.zeros((2, int(w[at.BLOCKS]) + 1), dtype=np.int64)
-    arrays["node_counts"] = np.zeros((threads, (1 << _BLOCK_BITS) + 1), dtype=np.int64)
+    arrays["node_counts"] = np.zeros((threads, (1 << int(w[at.BLOCK_BITS])) + 1), dtype=np.int64)
     words = nodes * 64 + slots_used * 12  # at the start every link carries a hello, of one part mostly
     arena_chunks = (64 + (words >> 14)) * threads
     arrays["arena"] = np.empty(arena_chunks << 14, dtype=np.int64)

@@ -25,12 +25,14 @@ from hearsay.sim.array.layout import (
     OWED,
     OWES_ANNOUNCEMENT,
     OWES_MESH,
+    SERVICE,
     STARTS,
     TICK,
     TOPICS,
     UNANNOUNCED,
     UNSENT,
     UP,
+    UPLINK,
     UPLINK_FREE,
     World,
     arena,
@@ -105,7 +107,8 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     header[UP] = 1
     header[STARTS] += 1
     header[TICK] = 0
-    nodes64(w)[node, UPLINK_FREE] = now
+    if w[UPLINK]:
+        nodes64(w)[node, UPLINK_FREE] = now
     row(w, th, now, _NODE_UP, -1, node, -1, -1, -1, -1, -1, -1, -1, -1, -1)
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & APPLICATION:
@@ -113,7 +116,8 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     if has_mesh(w, node):
         phase = below(draw1(w, _PHASE, node), parameter(w, node, BEAT_SPREAD) + 1)
         due = now + parameter(w, node, FIRST_BEAT) + phase
-        nodes64(w)[node, DUE] = due
+        if w[SERVICE]:
+            nodes64(w)[node, DUE] = due
         push(w, th, due, node, _TIMER, -1, header[STARTS], 0, -1, 0)
 
 
@@ -125,10 +129,12 @@ def call_timer(w: World, th: int, now: int, node: int) -> None:
     tick = header[TICK] + 1
     header[TICK] = tick
     interval = parameter(w, node, INTERVAL)
-    due = nodes64(w)[node, DUE] + interval
-    if due <= now:
-        due = now + interval
-    nodes64(w)[node, DUE] = due
+    due = now + interval
+    if w[SERVICE]:  # else a timer fires when it is due
+        planned = nodes64(w)[node, DUE] + interval
+        if planned > now:
+            due = planned
+        nodes64(w)[node, DUE] = due
     if header[OWED] & OWES_ANNOUNCEMENT:
         announce_again(w, th, node, True)
     keep_meshes(w, th, now, node, tick)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.sim.array.compiling import kernel
-from hearsay.sim.array.forwarding import bits, was_seen
+from hearsay.sim.array.forwarding import bits, unmark, was_seen
 from hearsay.sim.array.layout import (
     ASKED,
     CACHED,
@@ -56,6 +56,7 @@ def admit(w: World, end: int) -> bool:
             at = column(w, w[NEWEST])
             for node in range(w[NODES]):
                 cells(w)[node, at] = np.uint64(0)
+                unmark(w, node, at)
         w[NEWEST] += 1
     return True
 

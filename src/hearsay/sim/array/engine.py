@@ -107,6 +107,10 @@ class ArrayEngine:
                 after = np.zeros((len(before), 2 * columns), dtype=before.dtype)
                 after[:, known % (2 * columns)] = before[:, known % columns]
                 self.arrays[name] = after
+        before = np.unpackbits(self.arrays["seen"].view(np.uint8), axis=1, bitorder="little")
+        after = np.zeros((len(before), -(-2 * columns // 64) * 64), dtype=np.uint8)
+        after[:, known % (2 * columns)] = before[:, known % columns]
+        self.arrays["seen"] = np.packbits(after, axis=1, bitorder="little").view(np.uint64)
         w[at.COLUMNS] = 2 * columns
 
     def _grow_links(self) -> None:

@@ -47,6 +47,7 @@ from hearsay.sim.array.layout import (
     UP,
     World,
     cells,
+    seen,
     cut_pairs,
     cut_ranges,
     links32,
@@ -113,6 +114,8 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     header[PENDING] = 0
     header[OWED] = 0
     header[OLDEST] = w[NEWEST]
+    for place in range(seen(w).shape[1]):
+        seen(w)[node, place] = np.uint64(0)
     for place in range(cells(w).shape[1]):
         cells(w)[node, place] &= np.uint64(MISSED)  # who was eligible stays so
     for head in (ANSWERS, NEWS, BACKOFFS):

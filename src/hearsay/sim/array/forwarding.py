@@ -1,7 +1,7 @@
 """Messages: seen or new, delivered, forwarded, published (`core.shell`, and the routers' `accepted` and `publish`).
 
-Layout: what a node knows of a message is one word, `cells(w)[node, column]`: bits SEEN, CACHED, ASKED, DELIVERED and
-MISSED, the heartbeats in which it was seen and cached, and the hops it came. Columns are message numbers modulo their
+Layout: what a node has seen is a bit in `seen`, which is small and asked for most often. Whatever else it knows of a
+message is one word, `cells(w)[node, column]`: bits CACHED, ASKED, DELIVERED and MISSED, the heartbeats in which it was seen and cached, and the hops it came. Columns are message numbers modulo their
 count. `first_us` says when it was first seen, where a run is long enough for that to be forgotten.
 """
 
@@ -52,7 +52,6 @@ from hearsay.sim.array.layout import (
     REACH,
     REJECT_SHARE,
     SCRIPT,
-    SEEN,
     SEEN_BEAT,
     SEEN_EXPIRES,
     SEEN_TTL,
@@ -79,6 +78,7 @@ from hearsay.sim.array.layout import (
     nodes32,
     nodes64,
     peers,
+    seen,
     seen_serials,
     states,
     words_at,
@@ -123,7 +123,7 @@ _DRAW_RANDOM = int(Purpose.RANDOMSUB)
 _DRAW_TOP_UP = int(Purpose.PUBLISH_TOP_UP)
 _DRAW_REJECT = int(Purpose.REJECT)
 _BEATS = np.uint64(BEATS)
-_SEEN_CLEAR = ~(np.uint64(SEEN) | _BEATS << np.uint64(SEEN_BEAT))
+_SEEN_BEAT_CLEAR = ~(_BEATS << np.uint64(SEEN_BEAT))
 _CACHED_CLEAR = ~(np.uint64(CACHED) | _BEATS << np.uint64(CACHE_BEAT))
 _HOPS_CLEAR = ~(np.uint64(MOST_HOPS) << np.uint64(HOPS))
 
@@ -134,17 +134,28 @@ def bits(cell: Word, mask: int) -> bool:
 
 
 @kernel
+def is_marked(w: World, node: int, at: int) -> bool:
+    """The bit of a column, without looking at the time."""
+    return seen(w)[node, at >> 6] >> np.uint64(at & 63) & np.uint64(1) != np.uint64(0)
+
+
+@kernel
+def unmark(w: World, node: int, at: int) -> None:
+    seen(w)[node, at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
+
+
+@kernel
 def was_seen(w: World, now: int, node: int, message: int) -> bool:
     """Whether the router remembers a message."""
     if message < w[FIRST_MESSAGE]:
         return False
     at = column(w, message)
-    if not bits(cells(w)[node, at], SEEN):
+    if not is_marked(w, node, at):
         return False
     if w[SEEN_EXPIRES]:
         ttl = parameter(w, node, SEEN_TTL)
         if ttl and now >= first_us(w)[node, at] + ttl:
-            cells(w)[node, at] &= _SEEN_CLEAR
+            unmark(w, node, at)
             return False
     return True
 
@@ -154,7 +165,8 @@ def mark_seen(w: World, now: int, node: int, message: int) -> None:
     at = column(w, message)
     header = nodes32(w)[node]
     beat = np.uint64(header[TICK]) & _BEATS
-    cells(w)[node, at] = cells(w)[node, at] & _SEEN_CLEAR | np.uint64(SEEN) | beat << np.uint64(SEEN_BEAT)
+    cells(w)[node, at] = cells(w)[node, at] & _SEEN_BEAT_CLEAR | beat << np.uint64(SEEN_BEAT)
+    seen(w)[node, at >> 6] |= np.uint64(1) << np.uint64(at & 63)
     if w[SEEN_EXPIRES]:
         first_us(w)[node, at] = now
     header[OLDEST] = min(header[OLDEST], message)
@@ -190,7 +202,7 @@ def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
             if order[at] < order[oldest]:
                 oldest = at
     if count > parameter(w, node, MAX_SEEN):
-        cells(w)[node, oldest] &= _SEEN_CLEAR
+        unmark(w, node, oldest)
 
 
 @kernel
@@ -223,7 +235,7 @@ def forget_cached(w: World, node: int, message: int) -> None:
 
 @kernel
 def forget_seen(w: World, node: int, message: int) -> None:
-    cells(w)[node, column(w, message)] &= _SEEN_CLEAR
+    unmark(w, node, column(w, message))
 
 
 @kernel

@@ -11,7 +11,7 @@ from hearsay.core.randomness import Purpose
 from hearsay.sim.array import lists
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.draws import choose, draw_topic
-from hearsay.sim.array.forwarding import bits, forget_cached, forget_seen, top_up_fanout, was_seen
+from hearsay.sim.array.forwarding import bits, forget_cached, forget_seen, is_marked, top_up_fanout, was_seen
 from hearsay.sim.array.layout import (
     ANSWERS,
     ANSWERS_LIMIT,
@@ -37,7 +37,6 @@ from hearsay.sim.array.layout import (
     NEWEST,
     NEWS,
     OLDEST,
-    SEEN,
     SEEN_BEAT,
     SEEN_WINDOWS,
     STATUS,
@@ -261,7 +260,7 @@ def age(w: World, node: int, tick: int) -> None:
                 forget_cached(w, node, message)
             else:
                 kept = True
-        if seen_for and bits(cell, SEEN):
+        if seen_for and is_marked(w, node, column(w, message)):
             if (beat - (cell >> np.uint64(SEEN_BEAT))) & np.uint64(BEATS) >= seen_for:
                 forget_seen(w, node, message)
             else:

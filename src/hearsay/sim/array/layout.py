@@ -14,8 +14,8 @@ kernels do; and an array can grow between two calls without anybody noticing.
 | members, since_us, fanout_us | node, topic | what the application and the router take part in; since when |
 | peers, states, flags, links_of | slot (, topic) | neighbours of a node, ascending, in one piece of `CAP` slots |
 | links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
-| cells, first_us | node, column | what a node knows of a message, in one word |
-| q0, q1, q2, chunk_next, heads, tails, fills | chunk; thread, bucket | the calendar of events, see `queue.py` |
+| seen, cells, first_us | node, column | what a node knows of a message: a bit, and a word |
+| queued, queued_links, chunk_next, heads, tails, fills | chunk; thread, bucket | the calendar of events, see `queue.py` |
 | arena, pending | word; thread, chunk | RPCs that are more than one message, see `payload.py` |
 | pool | thread, entry, field | short lists: answers, news, backoffs, backlog, see `lists.py` |
 | rows, sums, counts | thread | what the run leaves behind, see `record.py` |
@@ -90,12 +90,16 @@ TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, PART_BYTES, MESSAGE_BYTES,
 INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
 
 # Nodes.
-COUNT, CAP, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, PENDING, OLDEST, OWED, BACKLOG, BACKLOG_END = range(14)
+(
+    COUNT, CAP, FIRST_SLOT, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, PENDING, OLDEST, OWED, BACKLOG, BACKLOG_END,
+) = range(15)  # fmt: skip
 """COUNT of CAP slots are in use. OLDEST: no older message is cached or remembered by beats. OWED: bits below."""
 OWES_ANNOUNCEMENT, OWES_MESH = 1, 2
 NODE32 = 16
-FIRST_SLOT, DUE, UPLINK_FREE, SERIAL = range(4)
-NODE64 = 4
+"""One cache line."""
+DUE, UPLINK_FREE, SERIAL = range(3)
+"""Of the next heartbeat, with a service time; with uplinks; of seen and cached messages that are counted."""
+NODE64 = 3
 APPLICATION, JOINED, FANOUT = 1, 2, 4
 """Bits of `members`."""
 
@@ -115,7 +119,7 @@ OPEN, CUT, DEAD = 1, 2, 4
 LATENCY, LAST_ARRIVAL = range(2)
 
 # Cells: what a node knows of a message.
-SEEN, CACHED, ASKED, DELIVERED, MISSED = 1, 2, 4, 8, 16
+CACHED, ASKED, DELIVERED, MISSED = 1, 2, 4, 8
 """ASKED: the application has not answered yet. MISSED: eligible, the window is over, and it was not delivered."""
 SEEN_BEAT, CACHE_BEAT, HOPS = 5, 26, 47
 BEATS = (1 << 21) - 1
@@ -160,6 +164,7 @@ flags = _view("flags", np.uint8, None, None)
 links_of = _view("links_of", np.int32, None)
 links32 = _view("links32", np.int32, None, 6)
 links64 = _view("links64", np.int64, None, 2)
+seen = _view("seen", np.uint64, None, None)
 cells = _view("cells", np.uint64, None, None)
 first_us = _view("first_us", np.int64, None, None)
 seen_serials = _view("seen_serials", np.int64, None, None)
@@ -169,17 +174,15 @@ regions = _view("regions", np.int32, None)
 region_jitters = _view("region_jitters", np.int64, None, None)
 natives = _view("natives", np.uint8, None, None)
 natted = _view("natted", np.uint8, None)
-q0 = _view("q0", np.int64, None)
-q1 = _view("q1", np.int64, None)
-q2 = _view("q2", np.int32, None)
+queued = _view("queued", np.int64, None, 2)
+queued_links = _view("queued_links", np.int32, None)
 chunk_next = _view("chunk_next", np.int32, None)
 heads = _view("heads", np.int32, None, None)
 tails = _view("tails", np.int32, None, None)
 fills = _view("fills", np.int32, None, None)
 far = _view("far", np.int64, None, None, 4)
-sorted0 = _view("sorted0", np.int64, None, None)
-sorted1 = _view("sorted1", np.int64, None, None)
-sorted2 = _view("sorted2", np.int32, None, None)
+sorted_events = _view("sorted_events", np.int64, None, None, 2)
+sorted_links = _view("sorted_links", np.int32, None, None)
 block_starts = _view("block_starts", np.int64, None, None)
 near = _view("near", np.int64, None, None, 4)
 arena = _view("arena", np.int64, None)
@@ -260,7 +263,7 @@ def _toucher(name: str) -> Any:
 
 
 touch_nodes32 = _toucher("nodes32")
-touch_nodes64 = _toucher("nodes64")
+touch_seen = _toucher("seen")
 touch_cells = _toucher("cells")
 touch_peers = _toucher("peers")
 touch_states = _toucher("states")

@@ -28,7 +28,7 @@ from hearsay.sim.array.calls import (
 from hearsay.sim.array.columns import admit
 from hearsay.sim.array.compiling import entry, kernel
 from hearsay.sim.array.faults import carries_payload, cut, heal, node_down, node_up
-from hearsay.sim.array.forwarding import bits
+from hearsay.sim.array.forwarding import bits, is_marked
 from hearsay.sim.array.layout import (
     ALONE_BYTES,
     APPLICATION,
@@ -56,7 +56,6 @@ from hearsay.sim.array.layout import (
     MESSAGES,
     MISSED,
     NODE32,
-    NODE64,
     NODES,
     NOW,
     PART_END,
@@ -64,7 +63,6 @@ from hearsay.sim.array.layout import (
     PUBLISHED,
     REDIAL,
     SCRIPT,
-    SEEN,
     SEEN_EXPIRES,
     SERVICE,
     SLOTS,
@@ -94,15 +92,15 @@ from hearsay.sim.array.layout import (
     pool,
     schedule,
     since_us,
-    sorted0,
-    sorted1,
-    sorted2,
+    seen,
+    sorted_events,
+    sorted_links,
     touch_arena,
     touch_cells,
     touch_flags,
     touch_nodes32,
-    touch_nodes64,
     touch_peers,
+    touch_seen,
     touch_states,
     words_at,
     world,
@@ -148,10 +146,10 @@ START, DOWN, RISE, CUT, HEAL, SAMPLE, INJECT = range(7)
 PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 
 ROWS_AT_ONCE = 1 << 17
-_FEW = 24
+_FEW = 48
 _LARGE = 8192
-_SOON, _NEXT = 10, 4
-"""How many events ahead memory is asked for: first the node's own, then, by what stands there, its neighbours'."""
+_AHEAD = 4
+"""How many events ahead the memory of a node's neighbours is asked for."""
 _NEVER = 1 << 62
 
 _TIMER = int(EventKind.TIMER_FIRED)
@@ -385,7 +383,11 @@ def close_windows(w: World, ends: bool) -> None:
 def _run_share(w: World, th: int) -> None:
     """The blocks of nodes that a thread owns; all of them, by the first one, when nodes are not apart."""
     if w[LOOKAHEAD]:
+        if w[NODES] >= _LARGE:
+            _ask_for_nodes(w, th)
         for block in range(th, w[BLOCKS], w[THREADS]):
+            if w[NODES] >= _LARGE:
+                _ask_for_nodes(w, block + w[THREADS])
             _run_block(w, th, block)
     elif th == 0:
         _run_in_order(w)
@@ -395,11 +397,10 @@ def _run_share(w: World, th: int) -> None:
 def _run_in_order(w: World) -> None:
     """All nodes together, by the heap."""
     base = w[BUCKET] << w[WIDTH_BITS]
+    events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, w[BLOCKS]]):
-        w0 = sorted0(w)[0, place]
-        w1 = sorted1(w)[0, place]
-        link = sorted2(w)[0, place] if w[HAS_LINKS] else 0
-        hold_near(w, 0, w0, w1, link)
+        link = sorted_links(w)[0, place] if w[HAS_LINKS] else 0
+        hold_near(w, 0, events[place, 0], events[place, 1], link)
     while control(w)[0, NEAR]:
         w0, w1, link = pop_near(w, 0)
         _dispatch(w, 0, base + (w0 >> OFFSET), w0, w1, link)
@@ -413,124 +414,126 @@ def _run_block(w: World, th: int, block: int) -> None:
     if start == end:
         return
     if end - start <= _FEW:
-        _sort(sorted0(w)[0], sorted1(w)[0], sorted2(w)[0], start, end, w[HAS_LINKS] != 0)
-        while start < end:
-            node = sorted1(w)[0, start] >> NODE
-            following = start + 1
-            while following < end and sorted1(w)[0, following] >> NODE == node:
-                following += 1
-            _run_node(w, th, node, 0, start, following, end)
-            start = following
+        _sort(sorted_events(w)[0], sorted_links(w)[0], start, end, w[HAS_LINKS] != 0)
+        _run_nodes(w, th, 0, start, end)
         return
     ends = node_counts(w)[th]
     size = 1 << w[BLOCK_BITS]
     first = block << w[BLOCK_BITS]
     for place in range(size + 1):
         ends[place] = 0
-    by_block = sorted1(w)[0]
+    by_block = sorted_events(w)[0]
+    by_node = sorted_events(w)[1]
     for place in range(start, end):
-        ends[(by_block[place] >> NODE) - first + 1] += 1
+        ends[(by_block[place, 1] >> NODE) - first + 1] += 1
     for place in range(size):
         ends[place + 1] += ends[place]
-    has_links = w[HAS_LINKS]
     for place in range(start, end):
-        number = (by_block[place] >> NODE) - first
+        w1 = by_block[place, 1]
+        number = (w1 >> NODE) - first
         goal = start + ends[number]
         ends[number] += 1
-        sorted0(w)[1, goal] = sorted0(w)[0, place]
-        sorted1(w)[1, goal] = by_block[place]
-        if has_links:
-            sorted2(w)[1, goal] = sorted2(w)[0, place]
-    at = start
-    for number in range(size):
-        following = start + ends[number]
-        if following > at:
-            _sort(sorted0(w)[1], sorted1(w)[1], sorted2(w)[1], at, following, has_links != 0)
-            _run_node(w, th, first + number, 1, at, following, end)
-            at = following
+        by_node[goal, 0] = by_block[place, 0]
+        by_node[goal, 1] = w1
+        if w[HAS_LINKS]:
+            sorted_links(w)[1, goal] = sorted_links(w)[0, place]
+    _sort(by_node, sorted_links(w)[1], start, end, w[HAS_LINKS] != 0)
+    _run_nodes(w, th, 1, start, end)
 
 
 @kernel
-def _look_ahead(w: World, line: int, place: int, end: int) -> None:
-    """Ask for the memory of events that come soon: nodes lie far apart, and waiting would be most of the time."""
-    soon = place + _SOON
-    if soon < end:
-        w1 = sorted1(w)[line, soon]
+def _ask_for_nodes(w: World, block: int) -> None:
+    """Ask for the memory of a block that is handled soon: nodes lie far apart, and waiting would be most of the time."""
+    if block >= w[BLOCKS]:
+        return
+    events = sorted_events(w)[0]
+    for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
+        w1 = events[place, 1]
         node = w1 >> NODE
         touch_nodes32(w, node * NODE32)
-        touch_nodes64(w, node * NODE64)
+        kind = (events[place, 0] >> KIND) & 15
         if w1 & INLINE:
-            touch_cells(w, node * w[COLUMNS] + column(w, w1 & MESSAGE))
-        else:
+            touch_seen(w, node * seen(w).shape[1] + (column(w, w1 & MESSAGE) >> 6))
+        elif kind == _RPC:
+            touch_arena(w, w1 & PAYLOAD)
+            touch_arena(w, (w1 & PAYLOAD) + 8)
+        elif kind == _TIMER:
             touch_cells(w, node * w[COLUMNS])
-            if (sorted0(w)[line, soon] >> KIND) & 15 == _RPC:
-                touch_arena(w, w1 & PAYLOAD)
-                touch_arena(w, (w1 & PAYLOAD) + 8)
-    next_ = place + _NEXT
-    if next_ < end:
-        w1 = sorted1(w)[line, next_]
-        node = w1 >> NODE
-        if w1 & INLINE and bits(cells(w)[node, column(w, w1 & MESSAGE)], SEEN):
-            return
-        slot = nodes64(w)[node, FIRST_SLOT]
-        touch_peers(w, slot)
-        touch_peers(w, slot + 16)
-        touch_states(w, slot)
-        touch_flags(w, slot * w[TOPICS])
 
 
 @kernel
-def _sort(words0: Any, words1: Any, links: Any, start: int, end: int, has_links: bool) -> None:
+def _ask_for_neighbours(w: World, w0: int, w1: int) -> None:
+    """The same for what a node's header leads to, a few events ahead."""
+    node = w1 >> NODE
+    if w1 & INLINE:
+        at = column(w, w1 & MESSAGE)
+        if is_marked(w, node, at):
+            return
+        touch_cells(w, node * w[COLUMNS] + at)
+    slot = nodes32(w)[node, FIRST_SLOT]
+    touch_peers(w, slot)
+    touch_peers(w, slot + 16)
+    touch_states(w, slot)
+    touch_flags(w, slot * w[TOPICS])
+
+
+@kernel
+def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> None:
     """By node, time, kind and source; what is equal stays as it came."""
     for place in range(start + 1, end):
-        w0 = words0[place]
-        w1 = words1[place]
+        w0 = events[place, 0]
+        w1 = events[place, 1]
         node = w1 >> NODE
         key = w0 >> SOURCE
         at = place - 1
-        other = words1[at] >> NODE
-        if other < node or (other == node and words0[at] >> SOURCE <= key):
+        other = events[at, 1] >> NODE
+        if other < node or (other == node and events[at, 0] >> SOURCE <= key):
             continue
         link = links[place] if has_links else 0
         while at >= start:
-            other = words1[at] >> NODE
-            if other < node or (other == node and words0[at] >> SOURCE <= key):
+            other = events[at, 1] >> NODE
+            if other < node or (other == node and events[at, 0] >> SOURCE <= key):
                 break
-            words0[at + 1] = words0[at]
-            words1[at + 1] = words1[at]
+            events[at + 1, 0] = events[at, 0]
+            events[at + 1, 1] = events[at, 1]
             if has_links:
                 links[at + 1] = links[at]
             at -= 1
-        words0[at + 1] = w0
-        words1[at + 1] = w1
+        events[at + 1, 0] = w0
+        events[at + 1, 1] = w1
         if has_links:
             links[at + 1] = link
 
 
 @kernel
-def _run_node(w: World, th: int, node: int, line: int, start: int, end: int, block_end: int) -> None:
+def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
     """Nearly all events are RPCs of one message, and nearly all of those are duplicates: no calls on that path."""
     base = w[BUCKET] << w[WIDTH_BITS]
     plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES])
-    of_node = cells(w)[node]
-    words0 = sorted0(w)[line]
-    words1 = sorted1(w)[line]
+    events = sorted_events(w)[line]
     near_count = control(w)[th]
     duplicates = 0
-    look_ahead = w[NODES] >= _LARGE
+    ahead = end
+    if w[NODES] >= _LARGE:
+        ahead = min(start + _AHEAD, end)
+        for place in range(start, ahead):
+            _ask_for_neighbours(w, events[place, 0], events[place, 1])
+    before = events[start, 1] >> NODE
     for place in range(start, end):
-        if look_ahead:
-            _look_ahead(w, line, place, block_end)
-        w0 = words0[place]
-        w1 = words1[place]
-        while near_count[NEAR] and near_is_first(w, th, w0, w1):
+        if ahead < end:
+            _ask_for_neighbours(w, events[ahead, 0], events[ahead, 1])
+            ahead += 1
+        w0 = events[place, 0]
+        w1 = events[place, 1]
+        while near_count[NEAR] and (w1 >> NODE != before or near_is_first(w, th, w0, w1)):
             late0, late1, late_link = pop_near(w, th)
             _dispatch(w, th, base + (late0 >> OFFSET), late0, late1, late_link)
+        before = w1 >> NODE
         is_message = plain and w1 & INLINE and (w0 >> KIND) & 15 == _RPC
-        if is_message and bits(of_node[column(w, w1 & MESSAGE)], SEEN):
+        if is_message and is_marked(w, before, column(w, w1 & MESSAGE)):
             duplicates += 1
             continue
-        link = sorted2(w)[line, place] if w[HAS_LINKS] else 0
+        link = sorted_links(w)[line, place] if w[HAS_LINKS] else 0
         _dispatch(w, th, base + (w0 >> OFFSET), w0, w1, link)
     while near_count[NEAR]:
         late0, late1, late_link = pop_near(w, th)

@@ -68,12 +68,12 @@ _BACKOFF = int(Reason.BACKOFF)
 
 @kernel
 def first_slot(w: World, node: int) -> int:
-    return nodes64(w)[node, FIRST_SLOT]
+    return nodes32(w)[node, FIRST_SLOT]
 
 
 @kernel
 def end_slot(w: World, node: int) -> int:
-    return nodes64(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT]
+    return nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT]
 
 
 @kernel

@@ -1,6 +1,6 @@
 """The calendar of events: buckets as wide as the smallest latency, sorted by node when they open.
 
-Layout: an event is two words, and a link in `q2` where links matter. Word 0, from the top: microseconds into the
+Layout: an event is two words, and a link in `queued_links` where links matter. Word 0, from the top: microseconds into the
 bucket (18 bits), kind (4), source + 1 (28), via + 1 (4), hops (8). Word 1: node (27 bits), payload (36): a message
 with the bit `INLINE`, or a place in the arena, or what the kind says. Without its lowest 12 bits word 0 is the
 canonical order of events at one node; what is equal there came over one link and stays in the order it was sent.
@@ -37,12 +37,10 @@ from hearsay.sim.array.layout import (
     fills,
     heads,
     near,
-    q0,
-    q1,
-    q2,
-    sorted0,
-    sorted1,
-    sorted2,
+    queued,
+    queued_links,
+    sorted_events,
+    sorted_links,
     tails,
 )
 
@@ -130,10 +128,10 @@ def append(w: World, th: int, ring: int, w0: int, w1: int, link: int) -> None:
         tails(w)[th, ring] = chunk
         fill = 0
     place = chunk * CHUNK + fill
-    q0(w)[place] = w0
-    q1(w)[place] = w1
+    queued(w)[place, 0] = w0
+    queued(w)[place, 1] = w1
     if w[HAS_LINKS]:
-        q2(w)[place] = link
+        queued_links(w)[place] = link
     fills(w)[th, ring] = fill + 1
 
 
@@ -183,18 +181,17 @@ def gather(w: World) -> None:
         while chunk >= 0:
             last = chunk_next(w)[chunk] < 0
             for place in range(chunk * CHUNK, chunk * CHUNK + (fills(w)[th, ring] if last else CHUNK)):
-                if q0(w)[place] >> OFFSET < limit:
-                    starts[(q1(w)[place] >> shift) + 1] += 1
+                if queued(w)[place, 0] >> OFFSET < limit:
+                    starts[(queued(w)[place, 1] >> shift) + 1] += 1
             chunk = chunk_next(w)[chunk]
     for block in range(w[BLOCKS]):
         starts[block + 1] += starts[block]
     ends = block_starts(w)[1]
     for block in range(w[BLOCKS]):
         ends[block] = starts[block]
-    out0 = sorted0(w)[0]
-    out1 = sorted1(w)[0]
-    out2 = sorted2(w)[0]
-    if starts[w[BLOCKS]] > out0.shape[0]:
+    out = sorted_events(w)[0]
+    out_links = sorted_links(w)[0]
+    if starts[w[BLOCKS]] > out.shape[0]:
         w[STATUS] = QUEUE_FULL
         return
     for th in range(w[THREADS]):
@@ -207,18 +204,18 @@ def gather(w: World) -> None:
             following = chunk_next(w)[chunk]
             fill = last_fill if following < 0 else CHUNK
             for place in range(chunk * CHUNK, chunk * CHUNK + fill):
-                w0 = q0(w)[place]
-                w1 = q1(w)[place]
+                w0 = queued(w)[place, 0]
+                w1 = queued(w)[place, 1]
                 if w0 >> OFFSET < limit:
                     block = w1 >> shift
                     end = ends[block]
                     ends[block] = end + 1
-                    out0[end] = w0
-                    out1[end] = w1
+                    out[end, 0] = w0
+                    out[end, 1] = w1
                     if w[HAS_LINKS]:
-                        out2[end] = q2(w)[place]
+                        out_links[end] = queued_links(w)[place]
                 else:
-                    append(w, th, ring, w0, w1, q2(w)[place] if w[HAS_LINKS] else 0)
+                    append(w, th, ring, w0, w1, queued_links(w)[place] if w[HAS_LINKS] else 0)
             chunk_next(w)[chunk] = line[CHUNK_FREE]
             line[CHUNK_FREE] = chunk
             chunk = following

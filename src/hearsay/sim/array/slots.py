@@ -54,7 +54,7 @@ _LOW_32 = np.uint64(0xFFFFFFFF)
 def find_slot(w: World, node: int, peer: int) -> int:
     """The slot of a peer, -1 when there is none."""
     at = place_for(w, node, peer)
-    if at < nodes64(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT] and peers(w)[at] == peer:
+    if at < nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT] and peers(w)[at] == peer:
         return at
     return -1
 
@@ -63,7 +63,7 @@ def find_slot(w: World, node: int, peer: int) -> int:
 def place_for(w: World, node: int, peer: int) -> int:
     """The first slot whose peer is not below this one."""
     numbers = peers(w)
-    low = nodes64(w)[node, FIRST_SLOT]
+    low = nodes32(w)[node, FIRST_SLOT]
     high = low + nodes32(w)[node, COUNT]
     while low < high:
         middle = (low + high) // 2
@@ -79,7 +79,7 @@ def insert_slot(w: World, node: int, peer: int) -> int:
     """A slot for a peer that has none yet: not connected, without flags."""
     at = place_for(w, node, peer)
     header = nodes32(w)[node]
-    first = nodes64(w)[node, FIRST_SLOT]
+    first = nodes32(w)[node, FIRST_SLOT]
     count = header[COUNT]
     if count == header[CAP]:
         room = max(4, 2 * count)
@@ -93,7 +93,7 @@ def insert_slot(w: World, node: int, peer: int) -> int:
         at += fresh - first
         first = fresh
         header[CAP] = room
-        nodes64(w)[node, FIRST_SLOT] = first
+        nodes32(w)[node, FIRST_SLOT] = first
     for place in range(first + count, at, -1):
         _move(w, place - 1, place)
     header[COUNT] = count + 1
@@ -109,7 +109,7 @@ def insert_slot(w: World, node: int, peer: int) -> int:
 def remove_slot(w: World, node: int, slot: int) -> None:
     header = nodes32(w)[node]
     header[COUNT] -= 1
-    for place in range(slot, nodes64(w)[node, FIRST_SLOT] + header[COUNT]):
+    for place in range(slot, nodes32(w)[node, FIRST_SLOT] + header[COUNT]):
         _move(w, place + 1, place)
 
 
