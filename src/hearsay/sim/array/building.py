@@ -422,6 +422,7 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     arrays["sums"] = np.zeros((threads, 8), dtype=np.uint64)
     arrays["counts"] = np.zeros((threads, at.COUNTERS), dtype=np.int64)
     arrays["latency_counts"] = np.zeros((threads, MEASURED_US), dtype=np.int64)
+    arrays["latencies_seen"] = np.zeros((threads, 1 << 12), dtype=np.int64)
     arrays["long_latencies"] = np.empty((threads, 1 << 24), dtype=np.int64)
     arrays["control"] = _control(threads, chunks, arena_chunks)
 

@@ -28,6 +28,7 @@ from hearsay.sim.array.layout import (
     SERVICE,
     STARTS,
     TICK,
+    TOPIC,
     TOPICS,
     UNANNOUNCED,
     UNSENT,
@@ -40,9 +41,11 @@ from hearsay.sim.array.layout import (
     counts,
     flags,
     members,
+    messages,
     nodes32,
     nodes64,
     peers,
+    scratch,
     states,
     words_at,
 )
@@ -199,6 +202,27 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
 
 
 @kernel
+def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int, others: int) -> None:
+    """An RPC that is one IHAVE."""
+    counts(w)[th, EVENTS] += 1
+    if parameter(w, node, MAX_CONTROL) < 1:
+        drop(w, th, now, node, sender, IHAVE, 1, _OVER_LIMIT)
+        return
+    ids = scratch(w)[th]
+    ids[0] = first
+    count = 1
+    message = first
+    while others:
+        message += 1
+        if others & 1:
+            ids[count] = message
+            count += 1
+        others >>= 1
+    on_ihave(w, th, now, node, sender, messages(w)[first, TOPIC], ids, 0, count)
+    _end(w, th, now, node)
+
+
+@kernel
 def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
     """Any other RPC."""
     counts(w)[th, EVENTS] += 1
@@ -262,7 +286,8 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
             continue
         room -= 1
         if kind == IHAVE:
-            on_ihave(w, th, now, node, slot, part[PART_TOPIC], rpc + part[PART_IDS], part[PART_COUNT])
+            peer = peers(w)[slot]
+            on_ihave(w, th, now, node, peer, part[PART_TOPIC], arena(w), rpc + part[PART_IDS], part[PART_COUNT])
         elif kind == IWANT:
             on_iwant(w, th, now, node, slot, rpc + part[PART_IDS], part[PART_COUNT])
         elif kind == GRAFT:

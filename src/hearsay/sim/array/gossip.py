@@ -63,6 +63,7 @@ from hearsay.sim.array.mesh import drop, end_slot, first_slot, graft_one, is_in,
 from hearsay.sim.array.outbox import answer, begin_ihave, column, put_ihave, put_wanted
 from hearsay.sim.array.payload import IHAVE, IWANT
 from hearsay.sim.array.queue import OUTBOX_FULL, SCRATCH_USED
+from hearsay.sim.array.slots import find_slot
 
 _DRAW_GOSSIP = int(Purpose.GOSSIP)
 _UNSUPPORTED = int(Reason.UNSUPPORTED)
@@ -74,8 +75,10 @@ _MESSAGE = (1 << _TOPIC_SHIFT) - 1
 
 
 @kernel
-def on_ihave(w: World, th: int, now: int, node: int, slot: int, topic: int, ids: int, count: int) -> None:
-    peer = peers(w)[slot]
+def on_ihave(
+    w: World, th: int, now: int, node: int, peer: int, topic: int, store: Any, ids: int, count: int
+) -> None:  # fmt: skip
+    """The ids lie in `store`. Most gossip is no news, so the peer is looked up only when something is wanted."""
     if parameter(w, node, KIND) != GOSSIPSUB:
         drop(w, th, now, node, peer, IHAVE, 1, _UNSUPPORTED)
         return
@@ -88,10 +91,12 @@ def on_ihave(w: World, th: int, now: int, node: int, slot: int, topic: int, ids:
         count = allowed
     most = parameter(w, node, MAX_IWANT)
     wanted = 0
-    store = arena(w)
+    slot = -1
     for place in range(ids, ids + count):
         message = store[place]
         if not was_seen(w, now, node, message):
+            if wanted == 0:
+                slot = find_slot(w, node, peer)
             if wanted < most:
                 put_wanted(w, th, slot, message)
             wanted += 1

@@ -16,6 +16,7 @@ from hearsay.core.rpc import PartKind
 from hearsay.sim.array import lists
 from hearsay.sim.array.calls import (
     call_failed,
+    call_gossip,
     call_join,
     call_leave,
     call_message,
@@ -110,6 +111,7 @@ from hearsay.sim.array.outbox import column
 from hearsay.sim.array.payload import PART, PART_KIND, part_place, release
 from hearsay.sim.array.queue import (
     FINISHED,
+    GOSSIP,
     INLINE,
     KIND,
     MESSAGE,
@@ -125,6 +127,7 @@ from hearsay.sim.array.queue import (
     VIA,
     bring_near,
     gather,
+    gossip_bits,
     has_events,
     hold_near,
     near_is_first,
@@ -132,7 +135,18 @@ from hearsay.sim.array.queue import (
     push,
     source_of,
 )
-from hearsay.sim.array.record import DUPLICATES, ELIGIBLE, EVENTS, PUBLISHES, REACHED, ROWS, row, sending, sent
+from hearsay.sim.array.record import (
+    DUPLICATES,
+    ELIGIBLE,
+    EVENTS,
+    PUBLISHES,
+    REACHED,
+    ROWS,
+    count_latencies,
+    row,
+    sending,
+    sent,
+)
 from hearsay.sim.array.slots import latency
 from hearsay.sim.array.state import sample_state
 from hearsay.sim.array.transport import on_the_way, unreachable
@@ -184,6 +198,8 @@ def work(table: World, task: int, number: int) -> bool:
         return True
     if task == CLOSE:
         close_windows(w, True)
+        for th in range(w[THREADS]):
+            count_latencies(w, th)
         return True
     if task == FINISH:
         return _end_part(w)
@@ -452,7 +468,7 @@ def _ask_for_nodes(w: World, block: int) -> None:
         node = w1 >> NODE
         touch_nodes32(w, node * NODE32)
         kind = (events[place, 0] >> KIND) & 15
-        if w1 & INLINE:
+        if w1 & (INLINE | GOSSIP):
             touch_seen(w, node * seen(w).shape[1] + (column(w, w1 & MESSAGE) >> 6))
         elif kind == _RPC:
             touch_arena(w, w1 & PAYLOAD)
@@ -470,6 +486,8 @@ def _ask_for_neighbours(w: World, w0: int, w1: int) -> None:
         if is_marked(w, node, at):
             return
         touch_cells(w, node * w[COLUMNS] + at)
+    elif w1 & GOSSIP:
+        return
     slot = nodes32(w)[node, FIRST_SLOT]
     touch_peers(w, slot)
     touch_peers(w, slot + 16)
@@ -628,9 +646,11 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
             unreachable(w, th, now, source_of(w0), node, payload, via, w0 & 255)
         elif payload & INLINE:
             call_message(w, th, now, node, source_of(w0), payload & MESSAGE, w0 & 255, via)
+        elif payload & GOSSIP:
+            call_gossip(w, th, now, node, source_of(w0), payload & MESSAGE, gossip_bits(w0, payload))
         else:
             call_rpc(w, th, now, node, source_of(w0), payload)
-        if not payload & INLINE:
+        if carries_payload(w0, payload):
             release(w, th, payload)
     elif kind == _TIMER:
         call_timer(w, th, now, node)

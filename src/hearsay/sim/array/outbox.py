@@ -16,6 +16,7 @@ from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.layout import (
     COALESCE,
     COLUMNS,
+    HAS_LINKS,
     HOPS,
     PUBLISHER,
     ROUTER,
@@ -61,8 +62,9 @@ from hearsay.sim.array.payload import (
     release,
     varint_size,
 )
-from hearsay.sim.array.queue import OUT_COUNT, OUT_MESSAGE, OUT_MODE, OUT_TOPIC, OUT_VIA, OUTBOX_FULL, SCRATCH_USED
-from hearsay.sim.array.transport import message_hash, send_copy, send_message, send_rpc
+from hearsay.sim.array.queue import GOSSIP_SPAN, OUT_COUNT, OUT_MESSAGE, OUT_MODE, OUT_TOPIC, OUT_VIA, OUTBOX_FULL, SCRATCH_USED
+from hearsay.sim.array.record import sending
+from hearsay.sim.array.transport import message_hash, send_copy, send_gossip, send_message, send_rpc
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
 _SLOT, _KEY, _VALUE, _IDS = range(4)
@@ -236,6 +238,8 @@ def flush(w: World, th: int, now: int, node: int) -> None:
             upper, lower = message_hash(w, now, node, message, hops, via)
             for place in range(count):
                 send_copy(w, th, now, node, entries[place, _SLOT], message, hops, via, upper, lower)
+        elif mode == ONE_IHAVE and _is_short(w, th, line[OUT_MESSAGE], line[OUT_VIA]):
+            _send_gossip(w, th, now, node, count, line[OUT_TOPIC], line[OUT_MESSAGE], line[OUT_VIA])
         elif mode == ONE_IHAVE:
             rpc = _ihave_alone(w, th, line[OUT_TOPIC], line[OUT_MESSAGE], line[OUT_VIA])
             hold(w, th, rpc)
@@ -245,6 +249,29 @@ def flush(w: World, th: int, now: int, node: int) -> None:
         else:
             _flush_mixed(w, th, now, node, count)
     line[SCRATCH_USED] = 0
+
+
+@kernel
+def _is_short(w: World, th: int, ids: int, count: int) -> bool:
+    """Whether gossip fits into the queue."""
+    known = scratch(w)[th]
+    return not w[HAS_LINKS] and known[ids + count - 1] - known[ids] <= GOSSIP_SPAN
+
+
+@kernel
+def _send_gossip(w: World, th: int, now: int, node: int, copies: int, topic: int, ids: int, count: int) -> None:
+    known = scratch(w)[th]
+    first = known[ids]
+    others = 0
+    for place in range(ids + 1, ids + count):
+        others |= 1 << (known[place] - first - 1)
+    part = _ihave_size(w, topic, count)
+    size = field_size(part)
+    size += varint_size(size)
+    upper, lower = sending(w, now, IHAVE, node, topic, -1, -1, size, count, -1)
+    entries = outbox(w)[th]
+    for place in range(copies):
+        send_gossip(w, th, now, node, entries[place, _SLOT], topic, first, others, size, count, upper, lower)
 
 
 @kernel
@@ -480,13 +507,17 @@ def _write_message(w: World, node: int, rpc: int, index: int, message: int, via:
 
 @kernel
 def _write_ihave(w: World, th: int, rpc: int, index: int, at: int, topic: int, ids: int, count: int) -> None:
-    size = field_size(_topic_size(w, topic) + count * _ID_FIELD)
-    _write(w, rpc, index, IHAVE, topic, size, count)
+    _write(w, rpc, index, IHAVE, topic, _ihave_size(w, topic, count), count)
     words_at(w, part_place(rpc, index))[PART_IDS] = at
     store = arena(w)
     known = scratch(w)[th]
     for place in range(count):
         store[rpc + at + place] = known[ids + place]
+
+
+@kernel
+def _ihave_size(w: World, topic: int, count: int) -> int:
+    return field_size(_topic_size(w, topic) + count * _ID_FIELD)
 
 
 @kernel

@@ -2,7 +2,8 @@
 
 Layout: an event is two words, and a link in `queued_links` where links matter. Word 0, from the top: microseconds into the
 bucket (18 bits), kind (4), source + 1 (28), via + 1 (4), hops (8). Word 1: node (27 bits), payload (36): a message
-with the bit `INLINE`, or a place in the arena, or what the kind says. Without its lowest 12 bits word 0 is the
+with the bit `INLINE`, gossip with the bit `GOSSIP`, or a place in the arena, or what the kind says. Gossip is a
+message and a bit for each of the `GOSSIP_SPAN` after it: 6 bits after the message, 12 in place of via and hops. Without its lowest 12 bits word 0 is the
 canonical order of events at one node; what is equal there came over one link and stays in the order it was sent.
 
 A bucket is a chain of chunks of `CHUNK` events, one chain per thread. When a bucket opens all its events are known,
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hearsay.core.events import EventKind
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.layout import (
     BLOCK_BITS,
@@ -49,8 +51,13 @@ OFFSET, KIND, SOURCE, VIA = 44, 40, 12, 8
 NODE = 36
 PAYLOAD = (1 << 36) - 1
 INLINE = 1 << 35
-MESSAGE = (1 << 28) - 1
+GOSSIP = 1 << 34
+GOSSIP_SPAN = 18
+_WORD0_BITS = 12
+_MESSAGE_BITS = 28
+MESSAGE = (1 << _MESSAGE_BITS) - 1
 _SOURCE_BITS = (1 << 28) - 1
+_RPC = int(EventKind.RPC_RECEIVED)
 
 # Fields of `control`, one line per thread.
 (
@@ -74,6 +81,19 @@ SCARCE = {
 @kernel
 def source_of(w0: int) -> int:
     return ((w0 >> SOURCE) & _SOURCE_BITS) - 1
+
+
+@kernel
+def push_gossip(w: World, th: int, time: int, node: int, source: int, first: int, others: int) -> None:
+    """IHAVE for a message, and for those after it whose bits are set."""
+    payload = GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
+    push(w, th, time, node, _RPC, source, payload, 0, ((others >> VIA) & 15) - 1, others & 255)
+
+
+@kernel
+def gossip_bits(w0: int, payload: int) -> int:
+    """The messages after the first one that gossip is about."""
+    return ((payload & (GOSSIP - 1)) >> _MESSAGE_BITS) << _WORD0_BITS | w0 & ((1 << _WORD0_BITS) - 1)
 
 
 @kernel

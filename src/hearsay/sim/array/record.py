@@ -21,6 +21,7 @@ from hearsay.sim.array.layout import (
     Word,
     World,
     counts,
+    latencies_seen,
     latency_counts,
     long_latencies,
     rows,
@@ -33,9 +34,9 @@ from hearsay.trace.schema import TraceEvent
 UPPER, LOWER_LOW, LOWER_HIGH = range(3)
 (
     ROWS, EVENTS, PUBLISHES, DUPLICATES, DELIVERIES, ELIGIBLE, REACHED, LONG, LAST_ARRIVAL_SENT, HASHED, AWAY_HOPS,
-    MOST_HOPS, AWAY, SENT,
-) = range(14)  # fmt: skip
-"""LONG: latencies beyond `latency_counts`. SENT: the first of the counters by kind of part."""
+    MOST_HOPS, AWAY, UNCOUNTED, SENT,
+) = range(15)  # fmt: skip
+"""LONG: latencies beyond `latency_counts`. UNCOUNTED: those that wait in `latencies_seen`. SENT: the first of the counters by kind of part."""
 COUNTS = SENT + len(PartKind)
 
 _UP = np.array(UPPER_CONSTANTS, dtype=np.uint64)
@@ -159,9 +160,24 @@ def measured(w: World, th: int, latency: int, hops: int) -> None:
     line = counts(w)[th]
     line[AWAY] += 1
     if latency < w[MEASURED]:
-        latency_counts(w)[th, latency] += 1
+        waiting = latencies_seen(w)[th]
+        place = line[UNCOUNTED]
+        waiting[place] = latency
+        line[UNCOUNTED] = place + 1
+        if place + 1 == waiting.shape[0]:
+            count_latencies(w, th)
     else:
         long_latencies(w)[th, line[LONG]] = latency
         line[LONG] += 1
     line[AWAY_HOPS] += hops
     line[MOST_HOPS] = max(line[MOST_HOPS], hops)
+
+
+@kernel
+def count_latencies(w: World, th: int) -> None:
+    """The counters lie far apart: many at a time is as fast as memory can be, one at a time is a wait for each."""
+    waiting = latencies_seen(w)[th]
+    totals = latency_counts(w)[th]
+    for place in range(counts(w)[th, UNCOUNTED]):
+        totals[waiting[place]] += 1
+    counts(w)[th, UNCOUNTED] = 0

@@ -63,7 +63,7 @@ from hearsay.sim.array.payload import (
     part_place,
     release,
 )
-from hearsay.sim.array.queue import INLINE, push
+from hearsay.sim.array.queue import INLINE, push, push_gossip
 from hearsay.sim.array.record import LAST_ARRIVAL_SENT, row, sending, sent
 from hearsay.sim.array.slots import latency, region
 from hearsay.trace.schema import TraceEvent
@@ -186,6 +186,19 @@ def send_copy(
     part[PART_IDS] = 0
     hold(w, th, rpc)
     push(w, th, arrival, peer, _RPC, node, rpc, link, -1, 0)
+
+
+@kernel
+def send_gossip(
+    w: World, th: int, now: int, node: int, slot: int, topic: int, first: int, others: int, size: int, count: int,
+    upper: Word, lower: Word,
+) -> None:  # fmt: skip
+    """One of the copies of an IHAVE, where links need no memory; `upper` and `lower` are what `sending` gave."""
+    peer = peers(w)[slot]
+    delay = latency(w, node, peer)
+    sent(w, th, now, IHAVE, node, peer, topic, -1, -1, size, count, -1, delay, upper, lower)
+    on_the_way(w, th, now + delay)
+    push_gossip(w, th, now + delay, peer, node, first, others)
 
 
 @kernel
