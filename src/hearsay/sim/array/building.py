@@ -20,7 +20,6 @@ from hearsay.sim.array import layout as at
 from hearsay.sim.array import loop, queue, slots
 from hearsay.sim.array.layout import Arrays
 from hearsay.sim.array.queue import CHUNK
-from hearsay.sim.array.record import COUNTS
 from hearsay.sim.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan
 from hearsay.sim.quantiles import log_normal_tables
@@ -129,6 +128,7 @@ def _set_routers(arrays: Arrays, plan: Plan) -> None:
     arrays["parameters"] = np.array(
         [_parameters(KINDS.index(kind.name), parameters) for kind, parameters in plan.routers], dtype=np.int64
     )
+    arrays.world[at.ROUTERS] = len(plan.routers)
     kinds = [kind for kind, _ in plan.routers]
     arrays["natives"] = np.array([[_is_native(ours, theirs) for theirs in kinds] for ours in kinds], dtype=np.uint8)
     longest = max(parameters.seen_ttl_us for _, parameters in plan.routers)

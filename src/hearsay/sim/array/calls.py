@@ -59,13 +59,12 @@ from hearsay.sim.array.membership import (
     on_subscription,
     subscriptions_over_limit,
 )
-from hearsay.sim.array.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune, parameter, send_mesh_again
+from hearsay.sim.array.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune, send_mesh_again
 from hearsay.sim.array.outbox import flush
 from hearsay.sim.array.payload import (
     GRAFT,
     IHAVE,
     IWANT,
-    PART,
     PART_COUNT,
     PART_HOPS,
     PART_IDS,
@@ -81,6 +80,7 @@ from hearsay.sim.array.payload import (
 )
 from hearsay.sim.array.queue import INLINE, OUT_COUNT, push
 from hearsay.sim.array.record import EVENTS, row
+from hearsay.sim.array.routers import parameter
 from hearsay.sim.array.slots import find_slot
 from hearsay.trace.schema import TraceEvent
 

@@ -47,7 +47,6 @@ from hearsay.sim.array.layout import (
     UP,
     World,
     cells,
-    seen,
     cut_pairs,
     cut_ranges,
     links32,
@@ -58,6 +57,7 @@ from hearsay.sim.array.layout import (
     nodes32,
     peers,
     pool,
+    seen,
     sides,
     since_us,
 )

@@ -83,7 +83,7 @@ from hearsay.sim.array.layout import (
     states,
     words_at,
 )
-from hearsay.sim.array.mesh import end_slot, first_slot, is_in, parameter
+from hearsay.sim.array.mesh import end_slot, first_slot, is_in
 from hearsay.sim.array.outbox import begin_message, column, forward_one
 from hearsay.sim.array.payload import (
     HEADER,
@@ -100,6 +100,7 @@ from hearsay.sim.array.payload import (
 )
 from hearsay.sim.array.queue import push
 from hearsay.sim.array.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, measured, row
+from hearsay.sim.array.routers import parameter
 from hearsay.trace.schema import TraceEvent
 
 _MILLION = 1_000_000

@@ -59,10 +59,11 @@ from hearsay.sim.array.layout import (
     scratch,
     states,
 )
-from hearsay.sim.array.mesh import drop, end_slot, first_slot, graft_one, is_in, parameter
+from hearsay.sim.array.mesh import drop, end_slot, first_slot, graft_one, is_in
 from hearsay.sim.array.outbox import answer, begin_ihave, column, put_ihave, put_wanted
 from hearsay.sim.array.payload import IHAVE, IWANT
 from hearsay.sim.array.queue import OUTBOX_FULL, SCRATCH_USED
+from hearsay.sim.array.routers import parameter
 from hearsay.sim.array.slots import find_slot
 
 _DRAW_GOSSIP = int(Purpose.GOSSIP)

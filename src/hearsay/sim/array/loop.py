@@ -88,12 +88,11 @@ from hearsay.sim.array.layout import (
     messages,
     node_counts,
     nodes32,
-    nodes64,
     planned,
     pool,
     schedule,
-    since_us,
     seen,
+    since_us,
     sorted_events,
     sorted_links,
     touch_arena,
@@ -108,7 +107,7 @@ from hearsay.sim.array.layout import (
 )
 from hearsay.sim.array.links import dial, is_up, on_connected, on_disconnected
 from hearsay.sim.array.outbox import column
-from hearsay.sim.array.payload import PART, PART_KIND, part_place, release
+from hearsay.sim.array.payload import PART_KIND, part_place, release
 from hearsay.sim.array.queue import (
     FINISHED,
     GOSSIP,
@@ -162,8 +161,8 @@ PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 ROWS_AT_ONCE = 1 << 17
 _FEW = 48
 _LARGE = 8192
-_AHEAD = 4
-"""How many events ahead the memory of a node's neighbours is asked for."""
+_NODES_AHEAD, _NEIGHBOURS_AHEAD = 48, 16
+"""How many events ahead memory is asked for: first the node's own, then, by what stands there, its neighbours'."""
 _NEVER = 1 << 62
 
 _TIMER = int(EventKind.TIMER_FIRED)
@@ -338,7 +337,7 @@ def _start_all(w: World, now: int) -> None:
         if nodes32(w)[node, UP]:
             for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
                 target = dial_targets(w)[place]
-                if nodes32(w)[target, UP]:
+                if not w[HAS_LINKS] or nodes32(w)[target, UP]:
                     dial(w, lists.owner(w, node), now, node, target)
 
 
@@ -399,11 +398,19 @@ def close_windows(w: World, ends: bool) -> None:
 def _run_share(w: World, th: int) -> None:
     """The blocks of nodes that a thread owns; all of them, by the first one, when nodes are not apart."""
     if w[LOOKAHEAD]:
-        if w[NODES] >= _LARGE:
-            _ask_for_nodes(w, th)
+        starts = block_starts(w)[0]
+        nodes_asked = w[BLOCKS] if w[NODES] < _LARGE else th
+        neighbours_asked = nodes_asked
         for block in range(th, w[BLOCKS], w[THREADS]):
-            if w[NODES] >= _LARGE:
-                _ask_for_nodes(w, block + w[THREADS])
+            while nodes_asked < w[BLOCKS] and starts[nodes_asked] < starts[block + 1] + _NODES_AHEAD * w[THREADS]:
+                _ask_for_nodes(w, nodes_asked)
+                nodes_asked += w[THREADS]
+            while (
+                neighbours_asked < w[BLOCKS]
+                and starts[neighbours_asked] < starts[block + 1] + _NEIGHBOURS_AHEAD * w[THREADS]
+            ):
+                _ask_for_neighbours(w, neighbours_asked)
+                neighbours_asked += w[THREADS]
             _run_block(w, th, block)
     elif th == 0:
         _run_in_order(w)
@@ -460,14 +467,13 @@ def _run_block(w: World, th: int, block: int) -> None:
 @kernel
 def _ask_for_nodes(w: World, block: int) -> None:
     """Ask for the memory of a block that is handled soon: nodes lie far apart, and waiting would be most of the time."""
-    if block >= w[BLOCKS]:
-        return
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
+        w0 = events[place, 0]
         w1 = events[place, 1]
         node = w1 >> NODE
         touch_nodes32(w, node * NODE32)
-        kind = (events[place, 0] >> KIND) & 15
+        kind = (w0 >> KIND) & 15
         if w1 & (INLINE | GOSSIP):
             touch_seen(w, node * seen(w).shape[1] + (column(w, w1 & MESSAGE) >> 6))
         elif kind == _RPC:
@@ -478,21 +484,24 @@ def _ask_for_nodes(w: World, block: int) -> None:
 
 
 @kernel
-def _ask_for_neighbours(w: World, w0: int, w1: int) -> None:
-    """The same for what a node's header leads to, a few events ahead."""
-    node = w1 >> NODE
-    if w1 & INLINE:
-        at = column(w, w1 & MESSAGE)
-        if is_marked(w, node, at):
-            return
-        touch_cells(w, node * w[COLUMNS] + at)
-    elif w1 & GOSSIP:
-        return
-    slot = nodes32(w)[node, FIRST_SLOT]
-    touch_peers(w, slot)
-    touch_peers(w, slot + 16)
-    touch_states(w, slot)
-    touch_flags(w, slot * w[TOPICS])
+def _ask_for_neighbours(w: World, block: int) -> None:
+    """The same, a little later, for what a node's header leads to."""
+    events = sorted_events(w)[0]
+    for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
+        w1 = events[place, 1]
+        node = w1 >> NODE
+        if w1 & GOSSIP:
+            continue
+        if w1 & INLINE:
+            at = column(w, w1 & MESSAGE)
+            if is_marked(w, node, at):
+                continue
+            touch_cells(w, node * w[COLUMNS] + at)
+        slot = nodes32(w)[node, FIRST_SLOT]
+        touch_peers(w, slot)
+        touch_peers(w, slot + 16)
+        touch_states(w, slot)
+        touch_flags(w, slot * w[TOPICS])
 
 
 @kernel
@@ -531,16 +540,8 @@ def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
     events = sorted_events(w)[line]
     near_count = control(w)[th]
     duplicates = 0
-    ahead = end
-    if w[NODES] >= _LARGE:
-        ahead = min(start + _AHEAD, end)
-        for place in range(start, ahead):
-            _ask_for_neighbours(w, events[place, 0], events[place, 1])
     before = events[start, 1] >> NODE
     for place in range(start, end):
-        if ahead < end:
-            _ask_for_neighbours(w, events[ahead, 0], events[ahead, 1])
-            ahead += 1
         w0 = events[place, 0]
         w1 = events[place, 1]
         while near_count[NEAR] and (w1 >> NODE != before or near_is_first(w, th, w0, w1)):

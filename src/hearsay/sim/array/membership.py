@@ -22,7 +22,6 @@ from hearsay.sim.array.layout import (
     NEWS,
     OWED,
     OWES_ANNOUNCEMENT,
-    ROUTER,
     SUBSCRIBED,
     TICK,
     TOPICS,
@@ -37,9 +36,10 @@ from hearsay.sim.array.layout import (
     since_us,
     states,
 )
-from hearsay.sim.array.mesh import drop, end_slot, first_slot, has_mesh, join_mesh, leave_mesh, leave_peer, parameter
+from hearsay.sim.array.mesh import drop, end_slot, first_slot, has_mesh, join_mesh, leave_mesh, leave_peer
 from hearsay.sim.array.outbox import is_addressed, put_subscription
 from hearsay.sim.array.record import row
+from hearsay.sim.array.routers import parameter, router
 from hearsay.trace.schema import TraceEvent
 
 _ADD_PEER = int(TraceEvent.ADD_PEER)
@@ -56,7 +56,7 @@ NOBODY = -1
 def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
     """The router learns of a peer."""
     peer = peers(w)[slot]
-    native = natives(w)[nodes32(w)[node, ROUTER], nodes32(w)[peer, ROUTER]]
+    native = natives(w)[router(w, node), router(w, peer)]
     states(w)[slot] = CONNECTED | (NATIVE if native else 0)
     table = flags(w)
     row(w, th, now, _ADD_PEER, -1, node, peer, -1, -1, -1, -1, -1, -1, -1, -1)

@@ -31,7 +31,6 @@ from hearsay.sim.array.layout import (
     NATIVE,
     OWED,
     OWES_MESH,
-    ROUTER,
     SUBSCRIBED,
     TOPICS,
     UNKNOWN_GRAFT_PRUNES,
@@ -43,8 +42,6 @@ from hearsay.sim.array.layout import (
     marks,
     members,
     nodes32,
-    nodes64,
-    parameters,
     peers,
     pool,
     states,
@@ -52,6 +49,7 @@ from hearsay.sim.array.layout import (
 from hearsay.sim.array.outbox import is_addressed, put_graft, put_prune
 from hearsay.sim.array.payload import GRAFT
 from hearsay.sim.array.record import row
+from hearsay.sim.array.routers import parameter
 from hearsay.trace.schema import TraceEvent
 
 _GRAFT_ROW = int(TraceEvent.GRAFT)
@@ -74,11 +72,6 @@ def first_slot(w: World, node: int) -> int:
 @kernel
 def end_slot(w: World, node: int) -> int:
     return nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT]
-
-
-@kernel
-def parameter(w: World, node: int, field: int) -> int:
-    return parameters(w)[nodes32(w)[node, ROUTER], field]
 
 
 @kernel

@@ -19,7 +19,6 @@ from hearsay.sim.array.layout import (
     HAS_LINKS,
     HOPS,
     PUBLISHER,
-    ROUTER,
     STATUS,
     TOPIC,
     TOPIC_LENGTH,
@@ -28,9 +27,7 @@ from hearsay.sim.array.layout import (
     cells,
     control,
     messages,
-    nodes32,
     outbox,
-    parameters,
     peers,
     scratch,
     topics,
@@ -62,8 +59,18 @@ from hearsay.sim.array.payload import (
     release,
     varint_size,
 )
-from hearsay.sim.array.queue import GOSSIP_SPAN, OUT_COUNT, OUT_MESSAGE, OUT_MODE, OUT_TOPIC, OUT_VIA, OUTBOX_FULL, SCRATCH_USED
+from hearsay.sim.array.queue import (
+    GOSSIP_SPAN,
+    OUT_COUNT,
+    OUT_MESSAGE,
+    OUT_MODE,
+    OUT_TOPIC,
+    OUT_VIA,
+    OUTBOX_FULL,
+    SCRATCH_USED,
+)
 from hearsay.sim.array.record import sending
+from hearsay.sim.array.routers import parameter
 from hearsay.sim.array.transport import message_hash, send_copy, send_gossip, send_message, send_rpc
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
@@ -287,7 +294,7 @@ def _ihave_alone(w: World, th: int, topic: int, ids: int, count: int) -> int:
 def _flush_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
     entries = outbox(w)[th]
     _sort(entries, count)
-    coalesce = parameters(w)[nodes32(w)[node, ROUTER], COALESCE]
+    coalesce = parameter(w, node, COALESCE)
     start = 0
     while start < count:
         slot = entries[start, _SLOT]

@@ -36,7 +36,6 @@ from hearsay.sim.array.layout import (
     latencies,
     links_of,
     nodes32,
-    nodes64,
     peers,
     states,
 )
