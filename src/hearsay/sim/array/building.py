@@ -131,6 +131,7 @@ def _set_routers(arrays: Arrays, plan: Plan) -> None:
     arrays.world[at.ROUTERS] = len(plan.routers)
     kinds = [kind for kind, _ in plan.routers]
     arrays["natives"] = np.array([[_is_native(ours, theirs) for theirs in kinds] for ours in kinds], dtype=np.uint8)
+    arrays.world[at.ALL_NATIVE] = not arrays.world[at.HAS_LINKS] and bool(arrays["natives"].all())
     longest = max(parameters.seen_ttl_us for _, parameters in plan.routers)
     shortest = min(parameters.seen_ttl_us for _, parameters in plan.routers)
     arrays.world[at.SEEN_EXPIRES] = min(longest, shortest) <= plan.end_us
@@ -234,7 +235,7 @@ def _message_sizes(topic: str, size_bytes: int) -> tuple[int, int, int]:
 def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     w = arrays.world
     nodes, topics = int(w[at.NODES]), int(w[at.TOPICS])
-    header = _lines(nodes, at.NODE32)
+    header = _lines(nodes, at.NODE32, np.int32)
     header[:, [at.ANSWERS, at.NEWS, at.BACKOFFS, at.BACKLOG, at.BACKLOG_END]] = -1
     header[:, at.ROUTER] = plan.router_of
     header[:, at.UP] = 1
@@ -251,7 +252,7 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     w[at.COLUMNS] = columns
     w[at.RECYCLES] = w[at.SERVICE] == 0
     arrays["seen"] = np.zeros((nodes, -(-columns // 64)), dtype=np.uint64)
-    arrays["cells"] = np.zeros((nodes, columns), dtype=np.uint64)
+    arrays["cells"] = _lines(nodes, columns, np.uint64)
     if w[at.SEEN_EXPIRES]:
         arrays["first_us"] = np.zeros((nodes, columns), dtype=np.int64)
     if w[at.MAX_SEEN_BINDS]:
@@ -260,10 +261,10 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         arrays["cache_serials"] = np.zeros((nodes, columns), dtype=np.int64)
 
 
-def _lines(count: int, words: int) -> NDArray[np.int32]:
-    """Zeros that begin with a cache line, so that none of them lies in two."""
-    room = np.zeros(count * words + 16, dtype=np.int32)
-    skipped = -room.ctypes.data % 64 // 4
+def _lines(count: int, words: int, dtype: Any) -> NDArray[Any]:
+    """Zeros that begin with a cache line, so that a node's part lies in as few as possible."""
+    room = np.zeros(count * words + 16, dtype=dtype)
+    skipped = -room.ctypes.data % 64 // room.itemsize
     return room[skipped : skipped + count * words].reshape(count, words)
 
 

@@ -17,6 +17,7 @@ from hearsay.sim.array import lists
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.draws import below, choose, draw1, draw_topic, extend
 from hearsay.sim.array.layout import (
+    ALL_NATIVE,
     ANSWERS,
     ASKED,
     BEATS,
@@ -42,7 +43,6 @@ from hearsay.sim.array.layout import (
     MESHSUB,
     MISSED,
     MOST_HOPS,
-    NATIVE,
     NEWEST,
     OLDEST,
     PENDING,
@@ -80,7 +80,6 @@ from hearsay.sim.array.layout import (
     peers,
     seen,
     seen_serials,
-    states,
     words_at,
 )
 from hearsay.sim.array.mesh import end_slot, first_slot, is_in
@@ -101,6 +100,7 @@ from hearsay.sim.array.payload import (
 from hearsay.sim.array.queue import push
 from hearsay.sim.array.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, measured, row
 from hearsay.sim.array.routers import parameter
+from hearsay.sim.array.slots import is_native
 from hearsay.trace.schema import TraceEvent
 
 _MILLION = 1_000_000
@@ -374,7 +374,8 @@ def _forward(w: World, th: int, node: int, message: int, came_from: int) -> None
     topic = messages(w)[message, TOPIC]
     if is_in(w, node, topic):
         _to_flagged(w, th, node, message, came_from, IN_MESH, _MESH)
-    _flood(w, th, node, message, came_from)
+    if not w[ALL_NATIVE]:
+        _flood(w, th, node, message, came_from)
 
 
 @kernel
@@ -394,7 +395,7 @@ def _flood(w: World, th: int, node: int, message: int, came_from: int) -> None:
     begun = False
     short = False
     for slot in range(first_slot(w, node), end_slot(w, node)):
-        if table[slot, topic] & SUBSCRIBED and not states(w)[slot] & NATIVE:
+        if table[slot, topic] & SUBSCRIBED and not is_native(w, slot):
             if not begun:
                 short = begin_message(w, th, message, _FLOOD)
                 begun = True
@@ -422,7 +423,7 @@ def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         peer = peers(w)[slot]
-        native = flags(w)[slot, topic] & SUBSCRIBED and states(w)[slot] & NATIVE
+        native = flags(w)[slot, topic] & SUBSCRIBED and is_native(w, slot)
         if native and peer != came_from and peer != info[PUBLISHER]:
             known[size] = slot
             size += 1
@@ -439,7 +440,7 @@ def _native_subscribers(w: World, th: int, node: int, topic: int, without: int) 
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         flag = flags(w)[slot, topic]
-        if flag & SUBSCRIBED and not flag & without and states(w)[slot] & NATIVE:
+        if flag & SUBSCRIBED and not flag & without and is_native(w, slot):
             known[size] = slot
             size += 1
     return size

@@ -33,7 +33,6 @@ from hearsay.sim.array.layout import (
     LAZY,
     MAX_IHAVE,
     MAX_IWANT,
-    NATIVE,
     NEWEST,
     NEWS,
     OLDEST,
@@ -57,14 +56,13 @@ from hearsay.sim.array.layout import (
     peers,
     pool,
     scratch,
-    states,
 )
 from hearsay.sim.array.mesh import drop, end_slot, first_slot, graft_one, is_in
 from hearsay.sim.array.outbox import answer, begin_ihave, column, put_ihave, put_wanted
 from hearsay.sim.array.payload import IHAVE, IWANT
 from hearsay.sim.array.queue import OUTBOX_FULL, SCRATCH_USED
 from hearsay.sim.array.routers import parameter
-from hearsay.sim.array.slots import find_slot
+from hearsay.sim.array.slots import find_slot, is_native
 
 _DRAW_GOSSIP = int(Purpose.GOSSIP)
 _UNSUPPORTED = int(Reason.UNSUPPORTED)
@@ -108,7 +106,7 @@ def on_ihave(
 @kernel
 def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     """Repeated news from one peer means that the mesh misses messages: take that peer into it."""
-    if not states(w)[slot] & NATIVE or not flags(w)[slot, topic] & SUBSCRIBED:
+    if not is_native(w, slot) or not flags(w)[slot, topic] & SUBSCRIBED:
         return
     peer = peers(w)[slot]
     place = lists.find(w, node, NEWS, topic, peer)
@@ -235,7 +233,7 @@ def _to_gossip_targets(
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         flag = table[slot, topic]
-        if flag & SUBSCRIBED and states(w)[slot] & NATIVE and not (filter_first and flag & inside):
+        if flag & SUBSCRIBED and is_native(w, slot) and not (filter_first and flag & inside):
             slots[size] = slot
             size += 1
     chosen = marks(w)[th]

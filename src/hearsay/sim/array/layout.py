@@ -77,7 +77,7 @@ SERVICE, VALIDATION, REJECT_SHARE, DETECTION, REDIAL, LINGER = _scalar.take(6)
     LOOKAHEAD,
 ) = _scalar.take(10)
 """LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
-RECYCLES, ROUTERS = _scalar.take(2)
+RECYCLES, ROUTERS, ALL_NATIVE = _scalar.take(3)
 SCALARS = 80
 
 # Router parameters.

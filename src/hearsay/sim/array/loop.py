@@ -32,6 +32,7 @@ from hearsay.sim.array.faults import carries_payload, cut, heal, node_down, node
 from hearsay.sim.array.forwarding import bits, is_marked
 from hearsay.sim.array.layout import (
     ALONE_BYTES,
+    ALL_NATIVE,
     APPLICATION,
     BACKLOG,
     BACKLOG_END,
@@ -40,6 +41,7 @@ from hearsay.sim.array.layout import (
     BUCKET,
     CLOSED_UP_TO,
     COLUMNS,
+    COUNT,
     DATA_BYTES,
     DELIVERED,
     END,
@@ -481,6 +483,8 @@ def _ask_for_nodes(w: World, block: int) -> None:
             touch_arena(w, (w1 & PAYLOAD) + 8)
         elif kind == _TIMER:
             touch_cells(w, node * w[COLUMNS])
+            if w[COLUMNS] > 8:
+                touch_cells(w, node * w[COLUMNS] + 8)
 
 
 @kernel
@@ -500,8 +504,10 @@ def _ask_for_neighbours(w: World, block: int) -> None:
         slot = nodes32(w)[node, FIRST_SLOT]
         touch_peers(w, slot)
         touch_peers(w, slot + 16)
-        touch_states(w, slot)
         touch_flags(w, slot * w[TOPICS])
+        touch_flags(w, (slot + nodes32(w)[node, COUNT]) * w[TOPICS] - 1)
+        if not w[ALL_NATIVE]:
+            touch_states(w, slot)
 
 
 @kernel

@@ -28,7 +28,6 @@ from hearsay.sim.array.layout import (
     MAX_BACKOFF,
     MAX_BACKOFFS,
     MESHSUB,
-    NATIVE,
     OWED,
     OWES_MESH,
     SUBSCRIBED,
@@ -44,12 +43,12 @@ from hearsay.sim.array.layout import (
     nodes32,
     peers,
     pool,
-    states,
 )
 from hearsay.sim.array.outbox import is_addressed, put_graft, put_prune
 from hearsay.sim.array.payload import GRAFT
 from hearsay.sim.array.record import row
 from hearsay.sim.array.routers import parameter
+from hearsay.sim.array.slots import is_native
 from hearsay.trace.schema import TraceEvent
 
 _GRAFT_ROW = int(TraceEvent.GRAFT)
@@ -129,7 +128,7 @@ def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
 def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     peer = peers(w)[slot]
     flag = flags(w)[slot, topic]
-    if not has_mesh(w, node) or not states(w)[slot] & NATIVE:
+    if not has_mesh(w, node) or not is_native(w, slot):
         drop(w, th, now, node, peer, GRAFT, 1, _UNSUPPORTED)
     elif not is_in(w, node, topic):
         if parameter(w, node, UNKNOWN_GRAFT_PRUNES):
@@ -284,7 +283,7 @@ def _graft_random(
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         flag = table[slot, topic]
-        able = flag & SUBSCRIBED and not flag & IN_MESH and states(w)[slot] & NATIVE
+        able = flag & SUBSCRIBED and not flag & IN_MESH and is_native(w, slot)
         if able and not _forbids_graft(w, now, node, topic, peers(w)[slot]):
             known[size] = slot
             size += 1

@@ -17,6 +17,7 @@ from hearsay.core.randomness import Purpose
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.draws import below, draw1, draw2, scaled
 from hearsay.sim.array.layout import (
+    ALL_NATIVE,
     CAP,
     COUNT,
     FIRST_SLOT,
@@ -24,6 +25,7 @@ from hearsay.sim.array.layout import (
     LATENCY_KIND,
     LATENCY_LEAST,
     LATENCY_SPAN,
+    NATIVE,
     REGION_COUNT,
     SCRIPT,
     SLOTS,
@@ -56,6 +58,12 @@ def find_slot(w: World, node: int, peer: int) -> int:
     if at < nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT] and peers(w)[at] == peer:
         return at
     return -1
+
+
+@kernel
+def is_native(w: World, slot: int) -> bool:
+    """Whether a peer speaks this node's own protocol. Asked only of peers that are connected, who all do in most runs."""
+    return w[ALL_NATIVE] or states(w)[slot] & NATIVE != 0
 
 
 @kernel
