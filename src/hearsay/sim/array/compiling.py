@@ -73,16 +73,23 @@ def _without_finish() -> Generator[None]:
     Numba optimises every function together with all that it calls, and the machine code of an inner one is never
     run: without this the same code would be optimised once for each level of calls, which takes minutes.
     """
-    before = _library._optimize_final_module, _context.get_executable
+    before = _library._optimize_final_module, _library._finalize_final_module, _context.get_executable
     _library._optimize_final_module = _do_nothing
+    _library._finalize_final_module = _leave_in_pieces
     _context.get_executable = _no_executable
     try:
         yield
     finally:
-        _library._optimize_final_module, _context.get_executable = before
+        _library._optimize_final_module, _library._finalize_final_module, _context.get_executable = before
 
 
 def _do_nothing(_self: Any) -> None: ...
+
+
+def _leave_in_pieces(library: Any) -> None:
+    """Ready to be linked into an entry, and nothing else: no machine code, and no symbol that an entry could find."""
+    library._finalize_dynamic_globals()
+    library._finalized = True
 
 
 def _no_executable(_self: Any, _library: Any, _description: Any, _environment: Any) -> Any:

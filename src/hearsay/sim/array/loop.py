@@ -45,6 +45,7 @@ from hearsay.sim.array.layout import (
     DATA_BYTES,
     DELIVERED,
     END,
+    FIRST_MESSAGE,
     FIRST_SLOT,
     GATHERED,
     GLOBALS,
@@ -58,9 +59,11 @@ from hearsay.sim.array.layout import (
     LOOKAHEAD,
     MESSAGES,
     MISSED,
+    NEWEST,
     NODE32,
     NODES,
     NOW,
+    OLDEST,
     PART_END,
     PLANNED_DONE,
     PUBLISHED,
@@ -162,8 +165,8 @@ PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 
 ROWS_AT_ONCE = 1 << 17
 _FEW = 48
-_LARGE = 8192
-_NODES_AHEAD, _NEIGHBOURS_AHEAD = 48, 16
+_LARGE = 512
+_NODES_AHEAD, _NEIGHBOURS_AHEAD, _MOST_CELLS = 48, 16, 128
 """How many events ahead memory is asked for: first the node's own, then, by what stands there, its neighbours'."""
 _NEVER = 1 << 62
 
@@ -481,10 +484,6 @@ def _ask_for_nodes(w: World, block: int) -> None:
         elif kind == _RPC:
             touch_arena(w, w1 & PAYLOAD)
             touch_arena(w, (w1 & PAYLOAD) + 8)
-        elif kind == _TIMER:
-            touch_cells(w, node * w[COLUMNS])
-            if w[COLUMNS] > 8:
-                touch_cells(w, node * w[COLUMNS] + 8)
 
 
 @kernel
@@ -501,6 +500,10 @@ def _ask_for_neighbours(w: World, block: int) -> None:
             if is_marked(w, node, at):
                 continue
             touch_cells(w, node * w[COLUMNS] + at)
+        elif (events[place, 0] >> KIND) & 15 == _TIMER:
+            message = max(nodes32(w)[node, OLDEST], w[FIRST_MESSAGE])
+            for near_message in range(message, min(w[NEWEST], message + _MOST_CELLS), 8):
+                touch_cells(w, node * w[COLUMNS] + column(w, near_message))
         slot = nodes32(w)[node, FIRST_SLOT]
         touch_peers(w, slot)
         touch_peers(w, slot + 16)
