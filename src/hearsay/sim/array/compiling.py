@@ -32,6 +32,7 @@ _settings: Any = _config
 _library: Any = CPUCodeLibrary
 _context: Any = CPUContext
 _KEPT = "hearsay/array-engine"
+_kernels: set[str] = set()
 
 
 _TYPES: dict[str, Any] = {
@@ -53,6 +54,7 @@ def kernel(function: Function) -> Function:
         function
     )
     source = cast(FunctionType, function)
+    _kernels.add(source.__qualname__)
     names = source.__code__.co_varnames[: source.__code__.co_argcount]
     declared = [_TYPES.get(str(source.__annotations__.get(name))) for name in names]
     signature = tuple(declared) if all(each is not None for each in declared) else None
@@ -73,23 +75,44 @@ def _without_finish() -> Generator[None]:
     Numba optimises every function together with all that it calls, and the machine code of an inner one is never
     run: without this the same code would be optimised once for each level of calls, which takes minutes.
     """
-    before = _library._optimize_final_module, _library._finalize_final_module, _context.get_executable
-    _library._optimize_final_module = _do_nothing
-    _library._finalize_final_module = _leave_in_pieces
+    before = _library.finalize, _context.get_executable
+    _library.finalize = _leave_in_pieces
     _context.get_executable = _no_executable
     try:
         yield
     finally:
-        _library._optimize_final_module, _library._finalize_final_module, _context.get_executable = before
-
-
-def _do_nothing(_self: Any) -> None: ...
+        _library.finalize, _context.get_executable = before
 
 
 def _leave_in_pieces(library: Any) -> None:
-    """Ready to be linked into an entry, and nothing else: no machine code, and no symbol that an entry could find."""
+    """Ready to be linked into an entry, and nothing else: no machine code, and no symbol that an entry could find.
+
+    What a kernel calls is linked by the entry too, once. Numba's own functions may be wanted by others, and stay whole.
+    """
+    if library.name not in _kernels:
+        for each in library._linking_libraries:
+            library._final_module.link_in(each._get_module_for_linking(), preserve=True)
     library._finalize_dynamic_globals()
     library._finalized = True
+
+
+@contextmanager
+def _with_all_that_it_calls() -> Generator[None]:
+    """An entry is linked with the kernels that its kernels call, and so on."""
+    before = _library.finalize
+
+    def finalize(library: Any) -> None:
+        known = list(library._linking_libraries)
+        for each in known:
+            known += [other for other in each._linking_libraries if other not in known]
+        library._linking_libraries[:] = known
+        before(library)
+
+    _library.finalize = finalize
+    try:
+        yield
+    finally:
+        _library.finalize = before
 
 
 def _no_executable(_self: Any, _library: Any, _description: Any, _environment: Any) -> Any:
@@ -105,11 +128,19 @@ def entry(function: Function) -> Function:
         folder = _cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
         _settings.CACHE_DIR = str(folder)
-        return _njit(nogil=True, error_model="numpy", _nrt=False, cache=True)(function)
+        dispatcher = _njit(nogil=True, error_model="numpy", _nrt=False, cache=True)(function)
     except (OSError, RuntimeError):
-        return _njit(nogil=True, error_model="numpy", _nrt=False)(function)
+        dispatcher = _njit(nogil=True, error_model="numpy", _nrt=False)(function)
     finally:
         _settings.CACHE_DIR = before
+    compile_for = dispatcher.compile
+
+    def compile_all(given: Any) -> Any:
+        with _with_all_that_it_calls():
+            return compile_for(given)
+
+    dispatcher.compile = compile_all
+    return dispatcher
 
 
 def is_compiled() -> bool:
