@@ -1,21 +1,29 @@
 """How fast the array engine is, beside the reference engine and the memory of this machine.
 
     python bench/array_speed.py [--nodes 1000 100000 1000000] [--threads 1 2] [--reference-up-to 10000]
+                                [--peersim PATH/peersim-1.0.5.jar]
 
 simsub's network and rules, trace hash on, no trace written. Every run is a process of its own, so that memory is its
 own too; compiling is done before. The random-access rate is that of 8-byte read-modify-writes all over an array of
 1 GiB, one after the other: an event needs a handful of such accesses, so events per access say how far the engine is
-from what the memory allows. With SimPy installed (`pip install simpy`) its processes run the same network beside.
+from what the memory allows. The ratio says how many times as fast as the reference engine a run is.
+
+With SimPy installed (`pip install simpy`) its processes run the same network beside. So does PeerSim 1.0.5's
+event-driven mode, given its jar, with jep and djep beside it as in its release, and a JDK on the PATH (the packaged
+Java has no compiler). Neither writes nor hashes a trace.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
@@ -27,6 +35,7 @@ WORDS = 1 << 27
 ACCESSES = 20_000_000
 WORKLOADS = {1000: ("1000", "0.1")}
 """Nodes: messages and seconds between them, where it is not ten, one a second."""
+WARM_UP_S, LINGER_S, SECOND_US = 5, 10, 1_000_000
 
 
 @entry
@@ -74,29 +83,88 @@ def simpy(nodes: int) -> dict[str, float]:
     return json.loads(done.stdout) | {"build": 0.0, "peak": 0.0}
 
 
+class PeerSim:
+    """The model `peers/peersim/Gossip.java`, compiled against a jar of PeerSim."""
+
+    def __init__(self, jar: Path, folder: Path) -> None:
+        compiler = shutil.which("javac")
+        if compiler is None:
+            raise SystemExit("--peersim: there is no javac on the PATH; install a JDK")
+        if not jar.is_file():
+            raise SystemExit(f"--peersim {jar}: no such file")
+        self._java = Path(compiler).resolve().parent / "java"
+        self._class_path = os.pathsep.join((str(folder), str(jar), str(jar.resolve().parent / "*")))
+        model = Path(__file__).parent / "peers" / "peersim" / "Gossip.java"
+        compiling = [compiler, "-cp", self._class_path, "-d", str(folder), str(model)]
+        done = subprocess.run(compiling, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"--peersim {jar}: {model.name} does not compile against it:\n{done.stderr}")
+
+    def run(self, nodes: int) -> dict[str, float]:
+        messages, interval = WORKLOADS.get(nodes, ("10", "1"))
+        interval_us = round(float(interval) * SECOND_US)
+        settings = {
+            "random.seed": 1,
+            "network.size": nodes,
+            "simulation.endtime": (WARM_UP_S + LINGER_S) * SECOND_US + int(messages) * interval_us,
+            "protocol.gossip": "Gossip",
+            "init.start": "Gossip$Start",
+            "init.start.protocol": "gossip",
+            "init.start.messages": messages,
+            "init.start.warm_up": WARM_UP_S * SECOND_US,
+            "init.start.interval": interval_us,
+            "control.end": "Gossip$End",
+            "control.end.at": -1,
+            "control.end.FINAL": "",
+        }
+        arguments = [f"{name}={value}" for name, value in settings.items()]
+        done = subprocess.run(
+            [str(self._java), "-cp", self._class_path, "peersim.Simulator", *arguments],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode or not done.stdout.strip():
+            raise SystemExit(f"PeerSim failed on {nodes} nodes:\n{done.stderr}")
+        return json.loads(done.stdout) | {"build": 0.0, "peak": 0.0}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 100_000, 1_000_000])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--reference-up-to", type=int, default=10_000)
+    parser.add_argument("--peersim", type=Path, metavar="JAR", help="run PeerSim beside, from this jar")
     options = parser.parse_args()
+    with TemporaryDirectory() as classes:
+        peersim = None if options.peersim is None else PeerSim(options.peersim, Path(classes))
+        compare(options.nodes, options.threads, options.reference_up_to, peersim)
+
+
+def compare(sizes: list[int], all_threads: list[int], reference_up_to: int, peersim: PeerSim | None) -> None:
     rate = accesses_per_second()
     print(f"random accesses: {rate / 1e6:.0f} M/s")
-    for threads in options.threads:
+    for threads in all_threads:
         run("array", 100, threads)
     print(f"{'engine':>10} {'threads':>7} {'nodes':>9} {'build s':>8} {'run s':>7} {'M events/s':>10} {'accesses':>9}"
           f" {'bytes/node':>10} {'ratio':>6}")  # fmt: skip
-    for nodes in options.nodes:
-        reference = run("reference", nodes, 1) if nodes <= options.reference_up_to else None
-        for threads in options.threads:
+    for nodes in sizes:
+        reference = run("reference", nodes, 1) if nodes <= reference_up_to else None
+        fastest = float("inf")
+        for threads in all_threads:
             got = run("array", nodes, threads)
             if reference is not None and got["hash"] != reference["hash"]:
                 raise SystemExit(f"{nodes} nodes: the traces differ")
             show("array", threads, nodes, got, rate, reference)
+            fastest = min(fastest, got["wall"])
+        peers: dict[str, dict[str, float]] = {}
         if reference is not None:
-            show("reference", 1, nodes, reference, rate, None)
+            show("reference", 1, nodes, reference, rate, reference)
             if find_spec("simpy") is not None:
-                show("SimPy", 1, nodes, simpy(nodes), rate, None)
+                peers["SimPy"] = simpy(nodes)
+        if peersim is not None:
+            peers["PeerSim"] = peersim.run(nodes)
+        for name, got in peers.items():
+            show(name, 1, nodes, got, rate, reference)
+            print(f"{'':>10} the array engine is {got['wall'] / fastest:.1f} times as fast as {name}", flush=True)
 
 
 def show(

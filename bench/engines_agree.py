@@ -2,7 +2,7 @@
 
     python bench/engines_agree.py [--examples 400]
 
-On a difference hypothesis shrinks the scenario, which is printed with the first rows that differ.
+On a difference hypothesis shrinks the scenario, which is printed with the rows at which the traces part.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from hearsay.sim.reference import ReferenceEngine
 from hearsay.sim.scenario import ScenarioError
 from hearsay.sim.scenario_file import load_scenario
 from hearsay.sim.summary import summarise
+from hearsay.trace.diff import diff_rows, render
 from hearsay.trace.order import canonical
 from hearsay.trace.rows import Rows, no_rows
-from hearsay.trace.schema import TraceRow
 from random_scenarios import scenario_texts
 
-SHOWN = 5
 MOST_EVENTS = 60_000
 
 
@@ -58,16 +57,10 @@ def run_reference(plan: Plan, most_events: int = 1 << 62) -> tuple[Rows, dict[st
     return canonical(rows), summarise(plan, engine.figures(), "", engine.now, complete).to_json()
 
 
-def first_difference(array: Rows, reference: Rows) -> str:
-    """The first rows that differ, in canonical order, each side with what follows."""
-    same = 0
-    shortest = min(len(array), len(reference))
-    unequal = np.flatnonzero((array[:shortest] != reference[:shortest]).any(axis=1))
-    same = int(unequal[0]) if len(unequal) else shortest
-    lines = [f"{same} rows are equal, then:"]
-    for name, rows in (("array", array), ("reference", reference)):
-        lines += [f"  {name}: {TraceRow.from_codes(codes)}" for codes in rows[same : same + SHOWN].tolist()]
-    return "\n".join(lines)
+def told_difference(array: Rows, reference: Rows) -> str | None:
+    """Where the engines part, as `hearsay trace diff` tells it; None if they do not."""
+    difference = diff_rows(array, reference)
+    return None if difference is None else f"A is the array engine, B the reference engine.\n{render(difference)}"
 
 
 def check(text: str, threads: int = 1) -> None:
@@ -80,7 +73,8 @@ def check(text: str, threads: int = 1) -> None:
     reference, reference_summary = run_reference(plan, MOST_EVENTS)
     assume(reference_summary["complete"])
     array, array_summary = run_array(plan, threads)
-    assert np.array_equal(array, reference), first_difference(array, reference)
+    difference = told_difference(array, reference)
+    assert difference is None, difference
     assert array_summary == reference_summary
 
 

@@ -18,14 +18,14 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 from random import Random
-from threading import Timer
 from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/pipeline"))
 
 from growing_run import GrowingRun, assert_every_row_once, assert_same_tables, assert_whole_or_absent
-from kills import Kill, analyze, analyze_and_kill, command, environment, seeded_kills
-from standalone import Cluster
+from kills import Kill, analyze, analyze_and_kill, command, seeded_kills
+
+from worker_kills import kill_workers_of_a_cluster
 
 SCENARIO = ("--nodes", "80", "--messages", "40", "--rotate", "4", "--set", "trace.state_interval_s=5")
 
@@ -69,33 +69,6 @@ def run_chain(name: str, kills: list[Kill], source: Path, reference: Path, base:
     return counted
 
 
-def kill_workers_of_a_cluster(points: int, seed: int, source: Path, reference: Path, base: Path) -> None:
-    """A worker dies at a seeded time of an analysis; the analysis completes all the same."""
-    chance = Random(f"cluster {seed}")
-    cluster = Cluster(base)
-    try:
-        master = cluster.start_master()
-        workers = [cluster.start_worker(f"worker{number}", master) for number in range(2)]
-        for point in range(points):
-            out = base / f"cluster-{point}"
-            delay = chance.uniform(8, 40)
-            victim = workers.pop(0)
-            alarm = Timer(delay, victim.kill)
-            alarm.start()
-            done = subprocess.run(
-                command("batch", source, out, "--master", master),
-                capture_output=True, text=True, env=environment(), timeout=400,
-            )  # fmt: skip
-            alarm.cancel()
-            victim.kill()
-            workers.append(cluster.start_worker(f"worker{point + 2}", master))
-            assert done.returncode == 0, done.stderr
-            assert_same_tables(reference, out / source.name)
-            print(f"cluster: worker killed after {delay:.0f} s; complete, tables equal", flush=True)
-    finally:
-        cluster.stop()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="hearsay analyze killed at seeded points")
     parser.add_argument("--points", type=int, default=50)
@@ -121,7 +94,14 @@ def main() -> None:
             left -= len(chosen)
             counted += run_chain(f"{mode} {number // 2}", chosen, source, reference, base)
         if arguments.cluster_points:
-            kill_workers_of_a_cluster(arguments.cluster_points, arguments.seed, source, reference, base)
+            kill_workers_of_a_cluster(
+                arguments.cluster_points,
+                Random(f"cluster {arguments.seed}"),
+                (8, 40),
+                base,
+                lambda out: command("batch", source, out),
+                lambda out: assert_same_tables(reference, out / source.name),
+            )
     for what, count in sorted(counted.items()):
         print(f"{count:3} {what}")
 

@@ -10,13 +10,11 @@ have been made again. With `--cluster-points`, workers of a standalone cluster a
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 from random import Random
-from threading import Timer
 from time import monotonic
 
 import pyarrow.parquet
@@ -24,10 +22,10 @@ import pyarrow.parquet
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/pipeline"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/studies"))
 
-from kills import environment
 from small_study import assert_equal_tables, write_study
-from standalone import Cluster
 from sweep_kills import Kill, command, seeded_kills, study, sweep, sweep_and_kill
+
+from worker_kills import kill_workers_of_a_cluster
 
 SEEDS = 40
 
@@ -57,33 +55,6 @@ def run_chain(name: str, kills: list[Kill], file: Path, base: Path, reference: P
     return counted
 
 
-def kill_workers_of_a_cluster(points: int, seed: int, file: Path, base: Path, reference: Path) -> None:
-    """A worker and its executor die at a seeded time; the sweep completes on the other one."""
-    chance = Random(f"sweep cluster {seed}")
-    cluster = Cluster(base)
-    try:
-        master = cluster.start_master()
-        workers = [cluster.start_worker(f"worker{number}", master) for number in range(2)]
-        for point in range(points):
-            out = base / f"cluster-{point}"
-            delay = chance.uniform(6, 25)
-            victim = workers.pop(0)
-            alarm = Timer(delay, victim.kill)
-            alarm.start()
-            done = subprocess.run(
-                [*command(file, out), "--master", master],
-                capture_output=True, text=True, env=environment(), timeout=400,
-            )  # fmt: skip
-            alarm.cancel()
-            victim.kill()
-            workers.append(cluster.start_worker(f"worker{point + 2}", master))
-            assert done.returncode == 0, done.stderr
-            assert_equal_tables(out, reference)
-            print(f"cluster: worker killed after {delay:.0f} s; complete, tables equal", flush=True)
-    finally:
-        cluster.stop()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="hearsay sweep killed at seeded points")
     parser.add_argument("--points", type=int, default=30)
@@ -102,7 +73,14 @@ def main() -> None:
             chain = kills[start : start + arguments.chain]
             counted += run_chain(f"chain {number}", chain, file, base, base / "reference")
         if arguments.cluster_points:
-            kill_workers_of_a_cluster(arguments.cluster_points, arguments.seed, file, base, base / "reference")
+            kill_workers_of_a_cluster(
+                arguments.cluster_points,
+                Random(f"sweep cluster {arguments.seed}"),
+                (6, 25),
+                base,
+                lambda out: command(file, out),
+                lambda out: assert_equal_tables(out, base / "reference"),
+            )
     for what, count in sorted(counted.items()):
         print(f"{count:3} {what}")
 

@@ -36,12 +36,12 @@ def master(cluster) -> str:
 def connect(cluster) -> str:
     """A Spark Connect server."""
     port = free_port()
-    output = cluster.start(
+    daemon = cluster.start(
         "connect", "org.apache.spark.deploy.SparkSubmit", "--class",
         "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]",
         "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
         "--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2",
         "--conf", f"spark.sql.warehouse.dir={cluster.folder}/warehouse", "spark-internal", heap="1g",
     )  # fmt: skip
-    cluster.wait_for(port, cluster.processes[-1], output)
+    daemon.wait_until_it_says(f"server started at: 127.0.0.1:{port}")
     return f"sc://127.0.0.1:{port}"

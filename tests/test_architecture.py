@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "hearsay"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "hearsay"
 MAY_IMPORT = {
     "core": {"core"},
     "trace": {"trace", "core"},
@@ -37,6 +39,8 @@ MAY_IMPORT = {
     },
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))
+PAGES = {"report": "docs/report.md", "sim/array": "docs/array-engine.md"}
+"""Rooms whose files a page lists; the others have a section of ARCHITECTURE.md."""
 
 
 def imported(path: Path) -> set[str]:
@@ -65,3 +69,16 @@ def test_imports_point_one_way(path):
 def test_the_core_imports_the_standard_library_alone(path):
     outside = {name.split(".")[0] for name in imported(path)} - {"hearsay"}
     assert outside <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_file_is_named_where_its_room_is_described(path):
+    if path.name == "__init__.py":
+        return
+    place = path.relative_to(SOURCE).as_posix()
+    page = next((page for room, page in PAGES.items() if place.startswith(room + "/")), None)
+    text = (ROOT / (page or "ARCHITECTURE.md")).read_text(encoding="utf-8")
+    if page is None:
+        room = path.relative_to(SOURCE).parts[0].replace("py_libp2p", "libp2p")
+        text = "".join(re.findall(rf"^## [^\n]*\b{room}\b.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert re.search(rf"[`/]{re.escape(path.name)}`", text), f"{place} is not named in {page or 'ARCHITECTURE.md'}"

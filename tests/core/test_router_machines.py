@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import defaultdict, deque
 
 import pytest
+from episub_strategy import parts_said
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from hearsay.core.actions import Deliver, Send, Validate, Via
-from hearsay.core.episub import parts
 from hearsay.core.events import (
     Join,
     Leave,
@@ -39,27 +39,14 @@ topics = st.sampled_from([*TOPICS, "nowhere"])
 ids = st.integers(0, 30).map(lambda number: f"m{number}")
 id_lists = st.lists(ids, max_size=8).map(tuple)
 peer_lists = st.lists(st.sampled_from([*PEERS, MALLORY, "nobody"]), max_size=6).map(tuple)
-numbers = st.integers(0, 9)
-anyone = st.sampled_from([*PEERS, MALLORY, "nobody"])
-hop_lists = st.lists(st.integers(0, 1 << 40), max_size=8).map(tuple)
-sketches = st.lists(st.integers(0, 1 << 70), max_size=4).map(tuple)
-episub_parts = (
-    st.builds(parts.IHave, topics, id_lists, hop_lists)
-    | st.builds(parts.Graft, topics, id_lists)
-    | st.builds(parts.Prune, topics)
-    | st.builds(parts.GetNodes, topics)
-    | st.builds(parts.Nodes, topics, peer_lists, numbers)
-    | st.builds(parts.GetTopics)
-    | st.builds(parts.Topics, st.lists(topics, max_size=3).map(tuple))
-    | st.builds(parts.Join, topics, anyone, numbers, numbers)
-    | st.builds(parts.ForwardJoin, topics, anyone, numbers, numbers)
-    | st.builds(
-        parts.Neighbor, topics, st.sampled_from(parts.Role), st.booleans(), numbers, numbers, numbers, peer_lists
-    )
-    | st.builds(parts.Disconnect, topics, st.booleans())
-    | st.builds(parts.Leave, topics, anyone, numbers, numbers)
-    | st.builds(parts.Shuffle, topics, anyone, peer_lists, numbers, numbers, sketches)
-    | st.builds(parts.ShuffleReply, topics, peer_lists, numbers, sketches)
+episub_parts = parts_said(
+    topics=topics,
+    id_lists=id_lists,
+    announced=st.tuples(id_lists, st.lists(st.integers(0, 1 << 40), max_size=8).map(tuple)),
+    peers=st.sampled_from([*PEERS, MALLORY, "nobody"]),
+    peer_lists=peer_lists,
+    numbers=st.integers(0, 9),
+    sketches=st.lists(st.integers(0, 1 << 70), max_size=4).map(tuple),
 )
 hostile = st.builds(
     Rpc,

@@ -10,7 +10,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from time import monotonic, sleep
+from select import select
+from time import monotonic
 
 DRIVER, JVM, WORKER = "driver", "jvm", "worker"
 VICTIMS = (DRIVER, JVM, WORKER)
@@ -18,7 +19,8 @@ LINES = {"batch": 10, "stream": 3}
 """How many lines of progress a run says at least before its last."""
 DELAY_S = {"batch": 2.0, "stream": 12.0}
 _RUN_S = 240
-_POLL_S = 0.02
+LOOK_AGAIN_S = 0.02
+"""Nobody is told of the processes that another one starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def analyze_and_kill(kill: Kill, run: Path, out: Path) -> Outcome:
     listener = threading.Thread(target=listen)
     listener.start()
     assert enough.wait(_RUN_S), "".join(lines)
-    sleep(kill.delay_s)
+    ends_within(process.pid, kill.delay_s)
     victim = _wait_for(process, kill.victim)
     family = descendants(process.pid)
     if victim is not None:
@@ -115,7 +117,7 @@ def _wait_for(process: subprocess.Popen[str], victim: str) -> int | None:
         found = find(process.pid, victim)
         if found is not None:
             return found
-        sleep(_POLL_S)
+        ends_within(process.pid, LOOK_AGAIN_S)
     return None
 
 
@@ -157,16 +159,19 @@ def _command_line(pid: int) -> str:
 
 def gone(pid: int) -> None:
     """Wait until a process has ended by itself; what outlives its driver would disturb the next run."""
-    end = monotonic() + 30
-    while Path(f"/proc/{pid}").exists() and "Z" not in _state(pid):
-        if monotonic() > end:
-            os.kill(pid, signal.SIGKILL)
-            raise AssertionError(f"process {pid} ({_command_line(pid)[:60]}) outlived its driver by 30 s")
-        sleep(_POLL_S)
+    if not ends_within(pid, 30):
+        name = _command_line(pid)[:60]
+        os.kill(pid, signal.SIGKILL)
+        raise AssertionError(f"process {pid} ({name}) outlived its driver by 30 s")
 
 
-def _state(pid: int) -> str:
+def ends_within(pid: int, seconds: float) -> bool:
+    """Wait for the end of any process; it has ended when it is a zombie, too."""
     try:
-        return (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() or ["Z"])[0]
-    except OSError:
-        return "Z"
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select([watched], [], [], seconds)[0])
+    finally:
+        os.close(watched)

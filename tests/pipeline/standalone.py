@@ -7,6 +7,9 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from time import monotonic
 
 from hearsay.pipeline.java import find_java, home_for_workers
 from hearsay.pipeline.jvm import java_options, spark_home, write_logging
@@ -15,22 +18,57 @@ from hearsay.pipeline.session import FAST_START
 UP_S = 90
 
 
+class Daemon:
+    """A process whose output is kept in a file, and can be waited for."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], folder: Path) -> None:
+        self.process = subprocess.Popen(
+            command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            encoding="utf-8", errors="replace",
+        )  # fmt: skip
+        self._output = folder / "output"
+        self._lines: Queue[str | None] = Queue()
+        Thread(target=self._read, daemon=True).start()
+
+    def wait_until_it_says(self, words: str) -> None:
+        """Fails with the end of its output when it ends before, or takes too long."""
+        end = monotonic() + UP_S
+        said = False
+        while not said:
+            try:
+                line = self._lines.get(timeout=max(0, end - monotonic()))
+            except Empty:
+                line = None
+            assert line is not None, self._output.read_text(encoding="utf-8")[-2000:]
+            said = words in line
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as said, self._output.open("w", encoding="utf-8", buffering=1) as file:
+            for line in said:
+                file.write(line)
+                self._lines.put(line)
+        self._lines.put(None)
+
+
 class Cluster:
     """JVMs of Spark's own daemons, from the installed package, on loopback."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.processes: list[subprocess.Popen] = []
+        self.daemons: list[Daemon] = []
         self.java = find_java()
         self.home = home_for_workers(self.java, folder / "java")
 
-    def start(self, name: str, main: str, *arguments: str, heap: str = "512m") -> Path:
-        """Start a daemon; returns the file it writes its output to."""
+    def start(self, name: str, main: str, *arguments: str, heap: str = "512m") -> Daemon:
         work = self.folder / name
         work.mkdir()
         logging = write_logging(work)
         logging.write_text(logging.read_text().replace("rootLogger.level = error", "rootLogger.level = info"))
-        output = work / "output"
         command = [*java_options(self.java, heap, logging), *FAST_START, main, *arguments]
         environment = {
             **os.environ,
@@ -44,49 +82,24 @@ class Cluster:
         }
         for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
             environment.pop(name, None)
-        with output.open("wb") as file:
-            process = subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.STDOUT, cwd=work)
-        self.processes.append(process)
-        return output
-
-    def wait_for(self, port: int, process: subprocess.Popen, output: Path) -> None:
-        """Until something listens on the port, or the process is dead."""
-        waited = subprocess.Popen([sys.executable, "-c", _WAIT, str(port), str(UP_S)])
-        code = waited.wait()
-        assert process.poll() is None, output.read_text()[-2000:]
-        assert code == 0, output.read_text()[-2000:]
+        self.daemons.append(Daemon(command, environment, work))
+        return self.daemons[-1]
 
     def start_master(self) -> str:
         """The URL of a master that listens."""
         port = free_port()
         where = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port()))
-        output = self.start("master", "org.apache.spark.deploy.master.Master", *where)
-        self.wait_for(port, self.processes[-1], output)
+        self.start("master", "org.apache.spark.deploy.master.Master", *where).wait_until_it_says("New state: ALIVE")
         return f"spark://127.0.0.1:{port}"
 
     def start_worker(self, name: str, master: str) -> subprocess.Popen:
         """A worker of one core."""
         where = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", str(free_port()))
-        self.start(name, "org.apache.spark.deploy.worker.Worker", *where, master)
-        return self.processes[-1]
+        return self.start(name, "org.apache.spark.deploy.worker.Worker", *where, master).process
 
     def stop(self) -> None:
-        for process in reversed(self.processes):
-            process.kill()
-            process.wait()
-
-
-_WAIT = """
-import socket, sys, time
-end = time.monotonic() + float(sys.argv[2])
-while time.monotonic() < end:
-    try:
-        socket.create_connection(("127.0.0.1", int(sys.argv[1])), 1).close()
-        sys.exit(0)
-    except OSError:
-        time.sleep(0.1)
-sys.exit(1)
-"""
+        for daemon in reversed(self.daemons):
+            daemon.stop()
 
 
 def free_port() -> int:

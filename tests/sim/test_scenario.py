@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from hearsay.core.gossipsub import GossipsubParameters
 from hearsay.core.parameters import Violation
-from hearsay.sim.scenario import Scenario, scaled
+from hearsay.sim.scenario import Scenario
+from hearsay.sim.sections.values import scaled
 
 
 def violations(**document: object) -> list[Violation]:

@@ -9,12 +9,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from time import monotonic, sleep
+from time import monotonic
 
-from kills import VICTIMS, descendants, environment, find, gone
+from kills import LOOK_AGAIN_S, VICTIMS, descendants, ends_within, environment, find, gone
 
 _RUN_S = 300
-_POLL_S = 0.01
 
 STUDY = """
 seeds = {seeds}
@@ -96,7 +95,7 @@ def _wait_for(process: subprocess.Popen[str], kill: Kill, out: Path, before: int
             reached = monotonic()
         if reached is not None and monotonic() >= reached + kill.delay_s and victim is not None:
             return victim
-        sleep(_POLL_S)
+        ends_within(process.pid, LOOK_AGAIN_S)
     return None
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows, row_codes
 from written_runs import SMALL, write_run
 
-from hearsay.trace.diff import diff_runs, render
+from hearsay.trace.diff import diff_rows, diff_runs, render
 from hearsay.trace.schema import Column, TraceEvent
 
 
@@ -75,6 +75,7 @@ def test_agrees_with_counters(common, more_a, more_b):
         write_run(path / "a", as_rows(list(a.elements())), **SMALL)
         write_run(path / "b", as_rows(list(b.elements())), **SMALL)
         difference = diff_runs(path / "a", path / "b")
+    assert difference == diff_rows(as_rows(list(a.elements())), as_rows(list(b.elements())))
     if not only_a and not only_b:
         assert difference is None
         return

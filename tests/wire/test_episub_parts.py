@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
+from episub_strategy import parts_said
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,30 +26,17 @@ FIELD = descriptor_pb2.FieldDescriptorProto
 
 topics = st.text(max_size=6)
 peers = st.binary(min_size=1, max_size=8).map(lambda key: bytes((0, len(key))) + key)
-peer_lists = st.lists(peers, max_size=4).map(tuple)
 numbers = st.integers(0, (1 << 64) - 1)
-number_lists = st.lists(numbers, max_size=4).map(tuple)
-id_lists = st.lists(blobs, max_size=4).map(tuple)
-summaries = st.lists(st.tuples(blobs, numbers), max_size=4).map(
-    lambda pairs: (tuple(known for known, _ in pairs), tuple(hops for _, hops in pairs))
-)
-said = (
-    st.builds(lambda topic, both: parts.IHave(topic, *both), topics, summaries)
-    | st.builds(parts.Graft, topics, id_lists)
-    | st.builds(parts.Prune, topics)
-    | st.builds(parts.GetNodes, topics)
-    | st.builds(parts.Nodes, topics, peer_lists, numbers)
-    | st.builds(parts.GetTopics)
-    | st.builds(parts.Topics, st.lists(topics, max_size=3).map(tuple))
-    | st.builds(parts.Join, topics, peers, numbers, numbers)
-    | st.builds(parts.ForwardJoin, topics, peers, numbers, numbers)
-    | st.builds(
-        parts.Neighbor, topics, st.sampled_from(parts.Role), st.booleans(), numbers, numbers, numbers, peer_lists
-    )
-    | st.builds(parts.Disconnect, topics, st.booleans())
-    | st.builds(parts.Leave, topics, peers, numbers, numbers)
-    | st.builds(parts.Shuffle, topics, peers, peer_lists, numbers, numbers, number_lists)
-    | st.builds(parts.ShuffleReply, topics, peer_lists, numbers, number_lists)
+said = parts_said(
+    topics=topics,
+    id_lists=st.lists(blobs, max_size=4).map(tuple),
+    announced=st.lists(st.tuples(blobs, numbers), max_size=4).map(
+        lambda pairs: (tuple(known for known, _ in pairs), tuple(hops for _, hops in pairs))
+    ),
+    peers=peers,
+    peer_lists=st.lists(peers, max_size=4).map(tuple),
+    numbers=numbers,
+    sketches=st.lists(numbers, max_size=4).map(tuple),
 )
 rpcs = st.builds(
     lambda messages, control: Rpc((), messages, Control(episub=control) if control else None),

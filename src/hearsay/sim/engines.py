@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from hearsay.sim.scenario import Scenario, TopologyKind
+from hearsay.sim.scenario import Scenario
+from hearsay.sim.sections.network import TopologyKind
 
 EngineName: TypeAlias = Literal["reference", "array"]
 

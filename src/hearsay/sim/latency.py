@@ -26,7 +26,9 @@ from hearsay.core.identifiers import Micros
 from hearsay.core.parameters import MAX_TIME_MS
 from hearsay.core.randomness import Purpose, Randomness, below
 from hearsay.sim.quantiles import log_normal_minimum_us, log_normal_us
-from hearsay.sim.scenario import LatencyKind, Scenario, ScenarioError, scaled
+from hearsay.sim.scenario import Scenario, ScenarioError
+from hearsay.sim.sections.network import LatencyKind
+from hearsay.sim.sections.values import scaled
 from hearsay.sim.topology import read_text, shown
 
 _HEADER = ["from", "to", "latency_ms", "jitter_ms"]

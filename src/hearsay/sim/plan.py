@@ -27,16 +27,9 @@ from hearsay.core.parameters import RouterParameters
 from hearsay.core.randomness import Purpose, Randomness, below, extend, sample
 from hearsay.core.registry import RouterKind
 from hearsay.sim.quantiles import exponential_us
-from hearsay.sim.scenario import (
-    MILLION,
-    Arrivals,
-    Publishers,
-    Scenario,
-    ScenarioError,
-    TimedKind,
-    TopicChoice,
-    TopicGroup,
-)
+from hearsay.sim.scenario import Scenario, ScenarioError
+from hearsay.sim.sections.values import MILLION
+from hearsay.sim.sections.workload import Arrivals, Publishers, TimedKind, TopicChoice, TopicGroup
 from hearsay.sim.topology import Words, dials, distinct, draw_array
 
 _FOREVER_US = 1 << 62

@@ -31,7 +31,9 @@ from pydantic import BaseModel, ValidationError
 from hearsay.core.parameters import Violation
 from hearsay.core.registry import find_router
 from hearsay.sim.latency import read_regions
-from hearsay.sim.scenario import RouterChoice, Scenario, ScenarioError, unknown_key
+from hearsay.sim.scenario import Scenario, ScenarioError
+from hearsay.sim.sections.routers import RouterChoice
+from hearsay.sim.sections.values import unknown_key
 from hearsay.sim.toml_lines import KeyPath
 from hearsay.sim.toml_text import Document, dotted, parse, parse_file, parse_value, shown_value
 from hearsay.sim.topology import read_edges

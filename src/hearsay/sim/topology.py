@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.randomness import GOLDEN, Purpose, Randomness, below, mix, sample_indices
-from hearsay.sim.scenario import Scenario, ScenarioError, TopologyKind
+from hearsay.sim.scenario import Scenario, ScenarioError
+from hearsay.sim.sections.network import TopologyKind
 
 Words = NDArray[np.uint64]
 

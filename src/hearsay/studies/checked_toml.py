@@ -7,7 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar, cast
 
-from hearsay.sim.scenario import ScenarioError, unknown_key
+from hearsay.sim.scenario import ScenarioError
+from hearsay.sim.sections.values import unknown_key
 from hearsay.sim.toml_lines import KeyPath
 from hearsay.sim.toml_text import Document, dotted, parse_file, shown_value
 from hearsay.studies.errors import StudyError

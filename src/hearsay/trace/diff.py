@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,9 @@ from hearsay.trace.reader import RowFilter, read_groups, read_rows
 from hearsay.trace.rows import Rows, no_rows
 from hearsay.trace.schema import CLASSES, NONE, Column, TraceEvent, TraceRow, wire_name
 from hearsay.trace.show import show, show_time
+
+_Groups = Callable[[RowFilter], Iterable[Rows]]
+"""The rows of a side that a filter chooses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,27 @@ class Difference:
 
 def diff_runs(a: Path, b: Path, *, context: int = 10, limit: int = 20) -> Difference | None:
     """How run `b` differs from run `a`; None if it does not. At most `limit` differing rows of each are kept."""
+    pairs = ((read_rows(a, {trace_class}), read_rows(b, {trace_class})) for trace_class in CLASSES)
+    groups: tuple[_Groups, _Groups] = (
+        lambda chosen: read_groups(a, chosen=chosen),
+        lambda chosen: read_groups(b, chosen=chosen),
+    )
+    return _difference(pairs, groups, context, limit)
+
+
+def diff_rows(a: Rows, b: Rows, *, context: int = 10, limit: int = 20) -> Difference | None:
+    """The same of rows in memory."""
+    groups: tuple[_Groups, _Groups] = (lambda chosen: [chosen.select(a)], lambda chosen: [chosen.select(b)])
+    return _difference([(a, b)], groups, context, limit)
+
+
+def _difference(
+    pairs: Iterable[tuple[Rows, Rows]], groups: tuple[_Groups, _Groups], context: int, limit: int
+) -> Difference | None:
     counts = np.zeros((2, len(TraceEvent)), dtype=np.int64)
     first_a, first_b = no_rows(), no_rows()
-    for trace_class in CLASSES:
-        only_a, only_b = _one_sided(read_rows(a, {trace_class}), read_rows(b, {trace_class}))
+    for a, b in pairs:
+        only_a, only_b = _one_sided(a, b)
         for side, rows in enumerate((only_a, only_b)):
             counts[side] += np.bincount(rows[:, Column.EVENT], minlength=len(TraceEvent))
         first_a, first_b = np.concatenate((first_a, only_a)), np.concatenate((first_b, only_b))
@@ -65,14 +85,15 @@ def diff_runs(a: Path, b: Path, *, context: int = 10, limit: int = 20) -> Differ
     shown = np.concatenate((shown_a, shown_b))
     peers = set(shown[:, [Column.PEER, Column.REMOTE]].ravel().tolist()) - {NONE}
     chosen = RowFilter(peers=peers, before_us=time_us)
+    before_a, before_b = (_last(of_side(chosen), context) for of_side in groups)
     return Difference(
         time_us,
         _readable(shown_a),
         _readable(shown_b),
         len(first_a),
         len(first_b),
-        _readable(_last(a, chosen, context)),
-        _readable(_last(b, chosen, context)),
+        _readable(before_a),
+        _readable(before_b),
         {event: EventCount(*counts[:, event].tolist()) for event in TraceEvent if counts[:, event].any()},
     )
 
@@ -126,9 +147,9 @@ def _earliest(a: Rows, b: Rows) -> tuple[Rows, Rows]:
     return a[a[:, Column.TIME_US] == first], b[b[:, Column.TIME_US] == first]
 
 
-def _last(run: Path, chosen: RowFilter, count: int) -> Rows:
+def _last(groups: Iterable[Rows], count: int) -> Rows:
     rows = no_rows()
-    for group in read_groups(run, chosen=chosen):
+    for group in groups:
         rows = canonical(np.concatenate((rows, group)))[-count:] if count else rows
     return rows
 

@@ -1,0 +1,76 @@
+"""One line of a kernel changed: the engines no longer agree, and `hearsay trace diff` says where they part.
+
+The change is made in a copy of the package, which is compiled anew. Nearly all of that time is numba's own, so that
+leaving out LLVM's optimising makes it no shorter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hearsay
+
+pytestmark = pytest.mark.xdist_group("array")
+
+KERNEL = "sim/array/mesh.py"
+LINE = "            if size < parameter(w, node, DEGREE_LOW):\n"
+CHANGED = LINE.replace("<", "<=")
+"""A node whose mesh has exactly D_low peers grafts more: first at a heartbeat."""
+
+
+def _hearsay(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hearsay", *map(str, arguments)],
+        capture_output=True, text=True, check=False, env=os.environ | environment,
+    )  # fmt: skip
+
+
+def _changed_copy(folder: Path) -> Path:
+    """A folder for PYTHONPATH."""
+    shutil.copytree(Path(hearsay.__file__).parent, folder / "hearsay", ignore=shutil.ignore_patterns("__pycache__"))
+    file = folder / "hearsay" / KERNEL
+    text = file.read_text(encoding="utf-8")
+    assert text.count(LINE) == 1, f"the line to change is no longer in {KERNEL}, or more than once"
+    file.write_text(text.replace(LINE, CHANGED), encoding="utf-8")
+    return folder
+
+
+def test_one_changed_line_of_a_kernel_is_found_and_shown(tmp_path):
+    copy = _changed_copy(tmp_path / "copy")
+    cache = tmp_path / "cache"
+    hashes = {}
+    for engine in ("reference", "array"):
+        done = _hearsay(
+            "simulate", "--preset", "r1", "--nodes", 60, "--messages", 5, "--engine", engine, "--json",
+            "--out", tmp_path / engine, PYTHONPATH=str(copy), XDG_CACHE_HOME=str(cache),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        hashes[engine] = json.loads(done.stdout)["trace_hash"]
+    assert list(cache.rglob("*.nbc")), "the changed kernels were not compiled"
+    assert hashes["reference"] != hashes["array"]
+
+    compared = _hearsay("trace", "diff", tmp_path / "reference", tmp_path / "array", "--context", 4)
+    assert compared.returncode == 1, compared.stderr
+    told = re.fullmatch(
+        r"The runs part at (?P<time>\d+\.\d+)s\.\n"
+        r"\nOnly in A at that time: 0 rows\n"
+        r"Before that in A, same nodes:\n(?P<before_a>(?:  .+\n){4})"
+        r"\nOnly in B at that time: \d+ rows\n"
+        r"(?P<only_b>(?:\+ .+\n)+)"
+        r"Before that in B, same nodes:\n(?P<before_b>(?:  .+\n){4})"
+        r"\nIn all:\n(?:.+\n)+\n?",
+        compared.stdout,
+    )
+    assert told, compared.stdout
+    assert told["before_a"] == told["before_b"]
+    first = told["only_b"].splitlines()
+    assert all(re.fullmatch(rf"\+ +{told['time']}s  node \d+ +(send graft →|graft ↔) .+", row) for row in first)
+    assert len({row.split("node")[1].split()[0] for row in first}) == 1, "one node's heartbeat"
