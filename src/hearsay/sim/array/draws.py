@@ -1,7 +1,7 @@
-"""Chance and choice: the core's hashes as kernels, and its sample over marks instead of lists.
+"""Chance and choice: the core's hashes as kernels, and its sample over arrays instead of lists.
 
 `mix` and `extend` are the core's own functions, compiled. `below` is written anew because the core's bounds may be of
-any size, and `choose` because the core's sample makes lists; tests hold both against the core's.
+any size, and `pick` because the core's sample makes lists; tests hold both against the core's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from hearsay.core import randomness
 from hearsay.sim.array.compiling import kernel, shared
-from hearsay.sim.array.layout import Word, World, bases, topic_keys
+from hearsay.sim.array.layout import Word, World, bases, candidates, marks, topic_keys
 
 _U32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -53,12 +53,27 @@ def draw_topic(w: World, purpose: int, node: int, topic: int, word: int) -> Word
 
 
 @kernel
-def choose(state: Word, size: int, count: int, marks: Any) -> None:
-    """`core.randomness.sample`: marks `count` of `size` places; whoever reads the marks clears them."""
+def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
+    """`core.randomness.sample`: the first `size` candidates become those that are chosen; returns how many.
+
+    Which ones is chance, so the processor would guess wrongly half of the time: there are no branches on it.
+    """
     if count >= size:
-        for place in range(size):
-            marks[place] = 1
-        return
+        return size
+    known = candidates(w)[th]
+    chosen = marks(w)[th]
+    _choose(state, size, count, chosen)
+    kept = 0
+    for place in range(size):
+        known[kept] = known[place]
+        kept += np.int64(chosen[place])
+        chosen[place] = 0
+    return kept
+
+
+@kernel
+def _choose(state: Word, size: int, count: int, marks: Any) -> None:
+    """Marks `count` of `size` places."""
     word = np.uint64(0)
     halves = False
     for bound in range(size - count + 1, size + 1):

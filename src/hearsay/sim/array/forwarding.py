@@ -15,7 +15,7 @@ from hearsay.core.randomness import Purpose
 from hearsay.core.rpc import PartKind
 from hearsay.sim.array import lists
 from hearsay.sim.array.compiling import kernel
-from hearsay.sim.array.draws import below, choose, draw1, draw_topic, extend
+from hearsay.sim.array.draws import below, draw1, draw_topic, extend, pick
 from hearsay.sim.array.layout import (
     ALL_NATIVE,
     ANSWERS,
@@ -72,7 +72,6 @@ from hearsay.sim.array.layout import (
     fanout_us,
     first_us,
     flags,
-    marks,
     members,
     messages,
     nodes32,
@@ -83,7 +82,7 @@ from hearsay.sim.array.layout import (
     words_at,
 )
 from hearsay.sim.array.mesh import end_slot, first_slot, is_in
-from hearsay.sim.array.outbox import begin_message, column, forward_one
+from hearsay.sim.array.outbox import begin_message, column, forward_one, put_message
 from hearsay.sim.array.payload import (
     HEADER,
     PART,
@@ -380,12 +379,20 @@ def _forward(w: World, th: int, node: int, message: int, came_from: int) -> None
 
 @kernel
 def _to_flagged(w: World, th: int, node: int, message: int, came_from: int, flag: int, via: int) -> None:
-    topic = messages(w)[message, TOPIC]
+    info = messages(w)[message]
+    topic = info[TOPIC]
+    publisher = info[PUBLISHER]
     table = flags(w)
-    short = begin_message(w, th, message, via)
+    numbers = peers(w)
+    known = candidates(w)[th]
+    size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
-        if table[slot, topic] & flag:
-            forward_one(w, th, node, slot, message, via, came_from, short)
+        known[size] = slot
+        peer = numbers[slot]
+        size += np.int64((table[slot, topic] & flag != 0) & (peer != came_from) & (peer != publisher))
+    short = begin_message(w, th, message, via)
+    for place in range(size):
+        put_message(w, th, known[place], message, via, short)
 
 
 @kernel
@@ -399,19 +406,15 @@ def _flood(w: World, th: int, node: int, message: int, came_from: int) -> None:
             if not begun:
                 short = begin_message(w, th, message, _FLOOD)
                 begun = True
-            forward_one(w, th, node, slot, message, _FLOOD, came_from, short)
+            forward_one(w, th, slot, message, _FLOOD, came_from, short)
 
 
 @kernel
-def _chosen(w: World, th: int, node: int, message: int, size: int, via: int, came_from: int) -> None:
-    """Forward to the candidates that are marked, and clear the marks."""
+def _to_candidates(w: World, th: int, message: int, size: int, via: int, came_from: int) -> None:
     known = candidates(w)[th]
-    chosen = marks(w)[th]
     short = begin_message(w, th, message, via)
     for place in range(size):
-        if chosen[place]:
-            chosen[place] = 0
-            forward_one(w, th, node, known[place], message, via, came_from, short)
+        forward_one(w, th, known[place], message, via, came_from, short)
 
 
 @kernel
@@ -428,21 +431,20 @@ def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
             known[size] = slot
             size += 1
     state = draw_topic(w, _DRAW_RANDOM, node, topic, message)
-    choose(state, size, parameter(w, node, REACH), marks(w)[th])
-    _chosen(w, th, node, message, size, _RANDOM, came_from)
+    size = pick(w, th, state, size, parameter(w, node, REACH))
+    _to_candidates(w, th, message, size, _RANDOM, came_from)
     _flood(w, th, node, message, came_from)
 
 
 @kernel
-def _native_subscribers(w: World, th: int, node: int, topic: int, without: int) -> int:
+def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -> int:
     """Collect the native peers of a topic that do not have a flag; returns how many."""
     known = candidates(w)[th]
+    table = flags(w)
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
-        flag = flags(w)[slot, topic]
-        if flag & SUBSCRIBED and not flag & without and is_native(w, slot):
-            known[size] = slot
-            size += 1
+        known[size] = slot
+        size += np.int64((table[slot, topic] & (SUBSCRIBED | without) == SUBSCRIBED) & is_native(w, slot))
     return size
 
 
@@ -450,9 +452,9 @@ def _native_subscribers(w: World, th: int, node: int, topic: int, without: int) 
 def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
     """Meshsub: a message of a topic one is not in."""
     topic = messages(w)[message, TOPIC]
-    size = _native_subscribers(w, th, node, topic, 0)
-    choose(draw_topic(w, _DRAW_FANOUT, node, topic, message), size, parameter(w, node, DEGREE), marks(w)[th])
-    _chosen(w, th, node, message, size, _FANOUT, -1)
+    size = native_subscribers(w, th, node, topic, 0)
+    size = pick(w, th, draw_topic(w, _DRAW_FANOUT, node, topic, message), size, parameter(w, node, DEGREE))
+    _to_candidates(w, th, message, size, _FANOUT, -1)
 
 
 @kernel
@@ -464,9 +466,9 @@ def _top_up(w: World, th: int, node: int, message: int) -> None:
         if flags(w)[slot, topic] & IN_MESH:
             size += 1
     missing = parameter(w, node, DEGREE) - size
-    size = _native_subscribers(w, th, node, topic, IN_MESH)
-    choose(draw_topic(w, _DRAW_TOP_UP, node, topic, message), size, missing, marks(w)[th])
-    _chosen(w, th, node, message, size, _TOP_UP, -1)
+    size = native_subscribers(w, th, node, topic, IN_MESH)
+    size = pick(w, th, draw_topic(w, _DRAW_TOP_UP, node, topic, message), size, missing)
+    _to_candidates(w, th, message, size, _TOP_UP, -1)
 
 
 @kernel
@@ -495,10 +497,6 @@ def top_up_fanout(w: World, th: int, node: int, topic: int) -> None:
     if missing <= 0:
         return
     state = extend(draw_topic(w, _DRAW_FANOUT, node, topic, nodes32(w)[node, TICK]), np.uint64(size))
-    count = _native_subscribers(w, th, node, topic, IN_FANOUT)
-    chosen = marks(w)[th]
-    choose(state, count, missing, chosen)
-    for place in range(count):
-        if chosen[place]:
-            chosen[place] = 0
-            flags(w)[candidates(w)[th, place], topic] |= IN_FANOUT
+    count = native_subscribers(w, th, node, topic, IN_FANOUT)
+    for place in range(pick(w, th, state, count, missing)):
+        flags(w)[candidates(w)[th, place], topic] |= IN_FANOUT

@@ -10,8 +10,16 @@ from hearsay.core.actions import Reason, Via
 from hearsay.core.randomness import Purpose
 from hearsay.sim.array import lists
 from hearsay.sim.array.compiling import kernel
-from hearsay.sim.array.draws import choose, draw_topic
-from hearsay.sim.array.forwarding import bits, forget_cached, forget_seen, is_marked, top_up_fanout, was_seen
+from hearsay.sim.array.draws import draw_topic, pick
+from hearsay.sim.array.forwarding import (
+    bits,
+    forget_cached,
+    forget_seen,
+    is_marked,
+    native_subscribers,
+    top_up_fanout,
+    was_seen,
+)
 from hearsay.sim.array.layout import (
     ANSWERS,
     ANSWERS_LIMIT,
@@ -49,7 +57,6 @@ from hearsay.sim.array.layout import (
     control,
     fanout_us,
     flags,
-    marks,
     members,
     messages,
     nodes32,
@@ -227,23 +234,14 @@ def _sort(numbers: Any, start: int, end: int) -> None:
 def _to_gossip_targets(
     w: World, th: int, node: int, tick: int, topic: int, inside: int, ids: int, count: int
 ) -> None:  # fmt: skip
-    filter_first = parameter(w, node, FILTER_FIRST)
-    table = flags(w)
+    excluded = inside if parameter(w, node, FILTER_FIRST) else 0
+    size = native_subscribers(w, th, node, topic, excluded)
+    size = pick(w, th, draw_topic(w, _DRAW_GOSSIP, node, topic, tick), size, parameter(w, node, LAZY))
     slots = candidates(w)[th]
-    size = 0
-    for slot in range(first_slot(w, node), end_slot(w, node)):
-        flag = table[slot, topic]
-        if flag & SUBSCRIBED and is_native(w, slot) and not (filter_first and flag & inside):
-            slots[size] = slot
-            size += 1
-    chosen = marks(w)[th]
-    choose(draw_topic(w, _DRAW_GOSSIP, node, topic, tick), size, parameter(w, node, LAZY), chosen)
     short = begin_ihave(w, th, topic, ids, count)
     for place in range(size):
-        if chosen[place]:
-            chosen[place] = 0
-            if not table[slots[place], topic] & inside:
-                put_ihave(w, th, slots[place], topic, ids, count, short)
+        if excluded or not flags(w)[slots[place], topic] & inside:
+            put_ihave(w, th, slots[place], topic, ids, count, short)
 
 
 @kernel

@@ -31,8 +31,8 @@ from hearsay.sim.array.compiling import entry, kernel
 from hearsay.sim.array.faults import carries_payload, cut, heal, node_down, node_up
 from hearsay.sim.array.forwarding import bits, is_marked
 from hearsay.sim.array.layout import (
-    ALONE_BYTES,
     ALL_NATIVE,
+    ALONE_BYTES,
     APPLICATION,
     BACKLOG,
     BACKLOG_END,
@@ -502,11 +502,12 @@ def _ask_for_neighbours(w: World, block: int) -> None:
             touch_cells(w, node * w[COLUMNS] + at)
         elif (events[place, 0] >> KIND) & 15 == _TIMER:
             message = max(nodes32(w)[node, OLDEST], w[FIRST_MESSAGE])
-            for near_message in range(message, min(w[NEWEST], message + _MOST_CELLS), 8):
+            for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
                 touch_cells(w, node * w[COLUMNS] + column(w, near_message))
         slot = nodes32(w)[node, FIRST_SLOT]
         touch_peers(w, slot)
         touch_peers(w, slot + 16)
+        touch_peers(w, slot + nodes32(w)[node, COUNT] - 1)
         touch_flags(w, slot * w[TOPICS])
         touch_flags(w, (slot + nodes32(w)[node, COUNT]) * w[TOPICS] - 1)
         if not w[ALL_NATIVE]:
@@ -557,9 +558,15 @@ def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
             late0, late1, late_link = pop_near(w, th)
             _dispatch(w, th, base + (late0 >> OFFSET), late0, late1, late_link)
         before = w1 >> NODE
-        is_message = plain and w1 & INLINE and (w0 >> KIND) & 15 == _RPC
-        if is_message and is_marked(w, before, column(w, w1 & MESSAGE)):
-            duplicates += 1
+        if plain and w1 & (INLINE | GOSSIP) and (w0 >> KIND) & 15 == _RPC:
+            if w1 & GOSSIP:
+                time = base + (w0 >> OFFSET)
+                call_gossip(w, th, time, before, source_of(w0), w1 & MESSAGE, gossip_bits(w0, w1 & PAYLOAD))
+            elif is_marked(w, before, column(w, w1 & MESSAGE)):
+                duplicates += 1
+            else:
+                time = base + (w0 >> OFFSET)
+                call_message(w, th, time, before, source_of(w0), w1 & MESSAGE, w0 & 255, ((w0 >> VIA) & 15) - 1)
             continue
         link = sorted_links(w)[line, place] if w[HAS_LINKS] else 0
         _dispatch(w, th, base + (w0 >> OFFSET), w0, w1, link)

@@ -11,7 +11,7 @@ from hearsay.core.mesh import EXPIRE_EVERY
 from hearsay.core.randomness import Purpose
 from hearsay.sim.array import lists
 from hearsay.sim.array.compiling import kernel
-from hearsay.sim.array.draws import choose, draw_topic
+from hearsay.sim.array.draws import draw_topic, pick
 from hearsay.sim.array.layout import (
     BACKOFF,
     BACKOFF_SLACK,
@@ -38,7 +38,6 @@ from hearsay.sim.array.layout import (
     World,
     candidates,
     flags,
-    marks,
     members,
     nodes32,
     peers,
@@ -287,12 +286,8 @@ def _graft_random(
         if able and not _forbids_graft(w, now, node, topic, peers(w)[slot]):
             known[size] = slot
             size += 1
-    chosen = marks(w)[th]
-    choose(draw_topic(w, purpose, node, topic, tick), size, count, chosen)
-    for place in range(size):
-        if chosen[place]:
-            chosen[place] = 0
-            _graft(w, th, now, node, known[place], topic)
+    for place in range(pick(w, th, draw_topic(w, purpose, node, topic, tick), size, count)):
+        _graft(w, th, now, node, known[place], topic)
 
 
 @kernel
@@ -304,12 +299,8 @@ def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int
         if table[slot, topic] & IN_MESH:
             known[size] = slot
             size += 1
-    chosen = marks(w)[th]
-    choose(draw_topic(w, _DRAW_PRUNE, node, topic, tick), size, count, chosen)
-    for place in range(size):
-        if chosen[place]:
-            chosen[place] = 0
-            slot = known[place]
-            table[slot, topic] &= ~IN_MESH
-            row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
-            _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF))
+    for place in range(pick(w, th, draw_topic(w, _DRAW_PRUNE, node, topic, tick), size, count)):
+        slot = known[place]
+        table[slot, topic] &= ~IN_MESH
+        row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+        _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF))

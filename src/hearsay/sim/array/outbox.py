@@ -157,7 +157,7 @@ def put_message(w: World, th: int, slot: int, message: int, via: int, short: boo
 
 
 @kernel
-def forward_one(w: World, th: int, node: int, slot: int, message: int, via: int, came_from: int, short: bool) -> None:
+def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from: int, short: bool) -> None:
     """A message for a neighbour, unless it came from there or was written there."""
     peer = peers(w)[slot]
     if peer != came_from and peer != messages(w)[message, PUBLISHER]:
