@@ -43,16 +43,21 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def kernel(function: Function) -> Function:
+def inlined(function: Function) -> Function:
+    """A kernel that is short and called for nearly every event: its code goes to where it is called."""
+    return kernel(function, forceinline=True)
+
+
+def kernel(function: Function, **options: bool) -> Function:
     """A function that other kernels call.
 
     It is compiled for the types of its annotations, whatever integers it is called with: numba would compile it anew
     for every mixture of widths, and take minutes. `Any` leaves that to numba. Kernels make no arrays, so nothing
     counts references to them, which would cost a sixth of the time.
     """
-    dispatcher = _njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
-        function
-    )
+    dispatcher = _njit(
+        nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options
+    )(function)
     source = cast(FunctionType, function)
     _kernels.add(source.__qualname__)
     names = source.__code__.co_varnames[: source.__code__.co_argcount]
@@ -154,7 +159,7 @@ def shared(function: Function, **compiled_globals: object) -> Function:
     source = cast(FunctionType, function)
     scope = {**source.__globals__, **compiled_globals}
     copy = FunctionType(source.__code__, scope, source.__name__, source.__defaults__, source.__closure__)
-    return kernel(cast(Function, copy))
+    return inlined(cast(Function, copy))
 
 
 def _cache_folder() -> Path:

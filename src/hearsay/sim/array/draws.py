@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.core import randomness
-from hearsay.sim.array.compiling import kernel, shared
+from hearsay.sim.array.compiling import inlined, kernel, shared
 from hearsay.sim.array.layout import Word, World, bases, candidates, marks, topic_keys
 
 _U32 = np.uint64(32)
@@ -22,25 +22,25 @@ mix: Any = shared(randomness.mix)
 extend: Any = shared(randomness.extend, mix=mix)
 
 
-@kernel
+@inlined
 def scaled(high: Word, bound: int) -> Any:
     """high × bound / 2^32 for a 32-bit `high` and any 63-bit bound, rounded down."""
     wide = np.uint64(bound)
     return np.int64(high * (wide >> _U32) + ((high * (wide & _LOW)) >> _U32))
 
 
-@kernel
+@inlined
 def below(draw: Word, bound: int) -> int:
     """`core.randomness.below`."""
     return scaled(draw >> _U32, bound)
 
 
-@kernel
+@inlined
 def draw1(w: World, purpose: int, a: int) -> Word:
     return extend(bases(w)[purpose], np.uint64(a))
 
 
-@kernel
+@inlined
 def draw2(w: World, purpose: int, a: int, b: int) -> Word:
     return extend(extend(bases(w)[purpose], np.uint64(a)), np.uint64(b))
 

@@ -14,7 +14,7 @@ from hearsay.core.events import EventKind
 from hearsay.core.randomness import Purpose
 from hearsay.core.rpc import PartKind
 from hearsay.sim.array import lists
-from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.draws import below, draw1, draw_topic, extend, pick
 from hearsay.sim.array.layout import (
     ALL_NATIVE,
@@ -128,12 +128,12 @@ _CACHED_CLEAR = ~(np.uint64(CACHED) | _BEATS << np.uint64(CACHE_BEAT))
 _HOPS_CLEAR = ~(np.uint64(MOST_HOPS) << np.uint64(HOPS))
 
 
-@kernel
+@inlined
 def bits(cell: Word, mask: int) -> bool:
     return cell & np.uint64(mask) != np.uint64(0)
 
 
-@kernel
+@inlined
 def is_marked(w: World, node: int, at: int) -> bool:
     """The bit of a column, without looking at the time."""
     return seen(w)[node, at >> 6] >> np.uint64(at & 63) & np.uint64(1) != np.uint64(0)
@@ -144,7 +144,7 @@ def unmark(w: World, node: int, at: int) -> None:
     seen(w)[node, at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
 
 
-@kernel
+@inlined
 def was_seen(w: World, now: int, node: int, message: int) -> bool:
     """Whether the router remembers a message."""
     if message < w[FIRST_MESSAGE]:

@@ -10,7 +10,7 @@ from hearsay.core.actions import Reason
 from hearsay.core.mesh import EXPIRE_EVERY
 from hearsay.core.randomness import Purpose
 from hearsay.sim.array import lists
-from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.draws import draw_topic, pick
 from hearsay.sim.array.layout import (
     BACKOFF,
@@ -62,12 +62,12 @@ _NOT_A_SUBSCRIBER = int(Reason.NOT_A_SUBSCRIBER)
 _BACKOFF = int(Reason.BACKOFF)
 
 
-@kernel
+@inlined
 def first_slot(w: World, node: int) -> int:
     return nodes32(w)[node, FIRST_SLOT]
 
 
-@kernel
+@inlined
 def end_slot(w: World, node: int) -> int:
     return nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT]
 
@@ -77,7 +77,7 @@ def has_mesh(w: World, node: int) -> bool:
     return parameter(w, node, KIND) >= MESHSUB
 
 
-@kernel
+@inlined
 def is_in(w: World, node: int, topic: int) -> bool:
     """Whether the router has joined a topic, and so has a mesh for it if it has meshes at all."""
     return members(w)[node, topic] & JOINED != 0

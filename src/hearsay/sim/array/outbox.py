@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.sizes import SIMULATED_MESSAGE_ID_BYTES
-from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.layout import (
     COALESCE,
     COLUMNS,
@@ -81,7 +81,7 @@ _SUBSCRIPTIONS, _MESSAGES, _IHAVES, _WANTED, _MESH = range(5)
 _ID_FIELD = 1 + 1 + SIMULATED_MESSAGE_ID_BYTES
 
 
-@kernel
+@inlined
 def column(w: World, message: int) -> int:
     """Where a node keeps what it knows of a message."""
     return message & (w[COLUMNS] - 1)

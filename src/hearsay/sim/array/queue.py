@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from hearsay.core.events import EventKind
-from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.layout import (
     BLOCK_BITS,
     BLOCKS,
@@ -78,25 +78,25 @@ SCARCE = {
 """What there is no room for, in words."""
 
 
-@kernel
+@inlined
 def source_of(w0: int) -> int:
     return ((w0 >> SOURCE) & _SOURCE_BITS) - 1
 
 
-@kernel
+@inlined
 def push_gossip(w: World, th: int, time: int, node: int, source: int, first: int, others: int) -> None:
     """IHAVE for a message, and for those after it whose bits are set."""
     payload = GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
     push(w, th, time, node, _RPC, source, payload, 0, ((others >> VIA) & 15) - 1, others & 255)
 
 
-@kernel
+@inlined
 def gossip_bits(w0: int, payload: int) -> int:
     """The messages after the first one that gossip is about."""
     return ((payload & (GOSSIP - 1)) >> _MESSAGE_BITS) << _WORD0_BITS | w0 & ((1 << _WORD0_BITS) - 1)
 
 
-@kernel
+@inlined
 def push(
     w: World, th: int, time: int, node: int, kind: int, source: int, payload: int, link: int, via: int, hops: int
 ) -> None:  # fmt: skip
@@ -109,50 +109,59 @@ def push(
     elif bucket - w[BUCKET] < w[BUCKETS]:
         append(w, th, bucket & (w[BUCKETS] - 1), w0, w1, link)
     else:
-        line = control(w)[th]
-        waiting = far(w)[th]
-        place = line[FAR]
-        if place == waiting.shape[0]:
-            w[STATUS] = QUEUE_FULL
-            return
-        line[FAR] = place + 1
-        waiting[place, 0] = bucket
-        waiting[place, 1] = w0
-        waiting[place, 2] = w1
-        waiting[place, 3] = link
-        line[FAR_FIRST] = min(line[FAR_FIRST], bucket)
+        _hold_far(w, th, bucket, w0, w1, link)
 
 
 @kernel
+def _hold_far(w: World, th: int, bucket: int, w0: int, w1: int, link: int) -> None:
+    line = control(w)[th]
+    waiting = far(w)[th]
+    place = line[FAR]
+    if place == waiting.shape[0]:
+        w[STATUS] = QUEUE_FULL
+        return
+    line[FAR] = place + 1
+    waiting[place, 0] = bucket
+    waiting[place, 1] = w0
+    waiting[place, 2] = w1
+    waiting[place, 3] = link
+    line[FAR_FIRST] = min(line[FAR_FIRST], bucket)
+
+
+@inlined
 def append(w: World, th: int, ring: int, w0: int, w1: int, link: int) -> None:
     """Into a bucket of the ring."""
-    line = control(w)[th]
+    if fills(w)[th, ring] == CHUNK:
+        _new_chunk(w, th, ring)
     fill = fills(w)[th, ring]
-    chunk = tails(w)[th, ring]
-    if fill == CHUNK:
-        fresh = line[CHUNK_FREE]
-        if fresh >= 0:
-            line[CHUNK_FREE] = chunk_next(w)[fresh]
-        elif line[CHUNK_FRESH] < line[CHUNK_END]:
-            fresh = line[CHUNK_FRESH]
-            line[CHUNK_FRESH] = fresh + 1
-        else:
-            w[STATUS] = QUEUE_FULL
-            return
-        chunk_next(w)[fresh] = -1
-        if heads(w)[th, ring] < 0:
-            heads(w)[th, ring] = fresh
-        else:
-            chunk_next(w)[chunk] = fresh
-        chunk = fresh
-        tails(w)[th, ring] = chunk
-        fill = 0
-    place = chunk * CHUNK + fill
+    place = tails(w)[th, ring] * CHUNK + fill
     queued(w)[place, 0] = w0
     queued(w)[place, 1] = w1
     if w[HAS_LINKS]:
         queued_links(w)[place] = link
     fills(w)[th, ring] = fill + 1
+
+
+@kernel
+def _new_chunk(w: World, th: int, ring: int) -> None:
+    line = control(w)[th]
+    fresh = line[CHUNK_FREE]
+    if fresh >= 0:
+        line[CHUNK_FREE] = chunk_next(w)[fresh]
+    elif line[CHUNK_FRESH] < line[CHUNK_END]:
+        fresh = line[CHUNK_FRESH]
+        line[CHUNK_FRESH] = fresh + 1
+    else:
+        w[STATUS] = QUEUE_FULL
+        fills(w)[th, ring] = 0  # the run is over; what is written now goes over what was
+        return
+    chunk_next(w)[fresh] = -1
+    if heads(w)[th, ring] < 0:
+        heads(w)[th, ring] = fresh
+    else:
+        chunk_next(w)[tails(w)[th, ring]] = fresh
+    tails(w)[th, ring] = fresh
+    fills(w)[th, ring] = 0
 
 
 @kernel

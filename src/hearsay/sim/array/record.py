@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.rpc import PartKind
-from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.layout import (
     MEASURED,
     TOPIC_NUMBER,
@@ -48,14 +48,14 @@ _HALF = np.uint64(0xFFFFFFFF)
 _SEND = int(TraceEvent.SEND_RPC)
 
 
-@kernel
+@inlined
 def _finalise(word: Word) -> Word:
     word = (word ^ (word >> _S30)) * _FIRST
     word = (word ^ (word >> _S27)) * _SECOND
     return word ^ (word >> _S31)
 
 
-@kernel
+@inlined
 def _add_hash(w: World, th: int, upper: Word, lower: Word) -> None:
     total = sums(w)[th]
     lower = _finalise(lower)
@@ -85,22 +85,30 @@ def row(
     _add_hash(w, th, upper, lower)
     counts(w)[th, HASHED] += 1
     if w[TRACING]:
-        place = counts(w)[th, ROWS]
-        counts(w)[th, ROWS] = place + 1
-        line = rows(w)[th, place]
-        line[0] = time
-        line[1] = event
-        line[2] = kind
-        line[3] = peer
-        line[4] = remote
-        line[5] = topic
-        line[6] = message
-        line[7] = hops
-        line[8] = size
-        line[9] = count
-        line[10] = via
-        line[11] = delay
-        line[12] = reason
+        _keep(w, th, time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason)
+
+
+@kernel
+def _keep(
+    w: World, th: int, time: int, event: int, kind: int, peer: int, remote: int, topic: int, message: int, hops: int,
+    size: int, count: int, via: int, delay: int, reason: int,
+) -> None:  # fmt: skip
+    place = counts(w)[th, ROWS]
+    counts(w)[th, ROWS] = place + 1
+    line = rows(w)[th, place]
+    line[0] = time
+    line[1] = event
+    line[2] = kind
+    line[3] = peer
+    line[4] = remote
+    line[5] = topic
+    line[6] = message
+    line[7] = hops
+    line[8] = size
+    line[9] = count
+    line[10] = via
+    line[11] = delay
+    line[12] = reason
 
 
 @kernel
@@ -121,7 +129,7 @@ def sending(
     return upper, lower
 
 
-@kernel
+@inlined
 def sent(
     w: World, th: int, time: int, kind: int, peer: int, remote: int, topic: int, message: int, hops: int, size: int,
     count: int, via: int, delay: int, upper: Word, lower: Word,
@@ -134,24 +142,9 @@ def sent(
     line[HASHED] += 1
     line[SENT + kind] += 1
     if w[TRACING]:
-        place = line[ROWS]
-        line[ROWS] = place + 1
         if topic >= 0:
             topic = topics(w)[topic, TOPIC_NUMBER]
-        one = rows(w)[th, place]
-        one[0] = time
-        one[1] = _SEND
-        one[2] = kind
-        one[3] = peer
-        one[4] = remote
-        one[5] = topic
-        one[6] = message
-        one[7] = hops
-        one[8] = size
-        one[9] = count
-        one[10] = via
-        one[11] = delay
-        one[12] = -1
+        _keep(w, th, time, _SEND, kind, peer, remote, topic, message, hops, size, count, via, delay, -1)
 
 
 @kernel

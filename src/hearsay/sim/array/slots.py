@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.core.randomness import Purpose
-from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.draws import below, draw1, draw2, scaled
 from hearsay.sim.array.layout import (
     ALL_NATIVE,
@@ -130,15 +130,20 @@ def _move(w: World, start: int, goal: int) -> None:
         flags(w)[goal, topic] = flags(w)[start, topic]
 
 
-@kernel
+@inlined
 def latency(w: World, a: int, b: int) -> int:
     """`LatencyModel.base_us`."""
+    if w[LATENCY_KIND] != UNIFORM:
+        return _other_latency(w, a, b)
+    draw = draw2(w, _LATENCY, min(a, b), max(a, b))
+    return max(1, w[LATENCY_LEAST] + below(draw, w[LATENCY_SPAN]))
+
+
+@kernel
+def _other_latency(w: World, a: int, b: int) -> int:
     if w[LATENCY_KIND] == REGIONS:
         return max(1, latencies(w)[region(w, a) * w[REGION_COUNT] + region(w, b)])
-    draw = draw2(w, _LATENCY, min(a, b), max(a, b))
-    if w[LATENCY_KIND] == UNIFORM:
-        return max(1, w[LATENCY_LEAST] + below(draw, w[LATENCY_SPAN]))
-    return max(1, _log_normal(w, draw))
+    return max(1, _log_normal(w, draw2(w, _LATENCY, min(a, b), max(a, b))))
 
 
 @kernel

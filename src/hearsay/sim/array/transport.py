@@ -8,7 +8,7 @@ from hearsay.core.actions import Reason
 from hearsay.core.events import EventKind
 from hearsay.core.randomness import Purpose
 from hearsay.core.rpc import PartKind
-from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.draws import below, draw1, extend
 from hearsay.sim.array.layout import (
     ALONE_BYTES,
@@ -81,7 +81,7 @@ _CONNECT = int(PartKind.CONNECT)
 MOST_INLINE_HOPS = 255
 
 
-@kernel
+@inlined
 def link_to(w: World, slot: int) -> int:
     """The link that an RPC to this peer takes; without links of their own, the slot."""
     if not w[HAS_LINKS]:
@@ -146,11 +146,26 @@ def message_hash(w: World, now: int, node: int, message: int, hops: int, via: in
     return sending(w, now, PUBLISH, node, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via)
 
 
-@kernel
+@inlined
 def send_copy(
     w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int, upper: Word, lower: Word
 ) -> None:  # fmt: skip
     """One of a message's copies; `upper` and `lower` are what `message_hash` gave."""
+    if w[HAS_LINKS] or hops > MOST_INLINE_HOPS:
+        _send_over_link(w, th, now, node, slot, message, hops, via, upper, lower)
+        return
+    info = messages(w)[message]
+    peer = peers(w)[slot]
+    delay = latency(w, node, peer)
+    sent(w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via, delay, upper, lower)
+    on_the_way(w, th, now + delay)
+    push(w, th, now + delay, peer, _RPC, node, INLINE | message, slot, via, hops)
+
+
+@kernel
+def _send_over_link(
+    w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int, upper: Word, lower: Word
+) -> None:  # fmt: skip
     info = messages(w)[message]
     size = info[ALONE_BYTES]
     link = link_to(w, slot)
@@ -188,7 +203,7 @@ def send_copy(
     push(w, th, arrival, peer, _RPC, node, rpc, link, -1, 0)
 
 
-@kernel
+@inlined
 def send_gossip(
     w: World, th: int, now: int, node: int, slot: int, topic: int, first: int, others: int, size: int, count: int,
     upper: Word, lower: Word,
@@ -201,7 +216,7 @@ def send_gossip(
     push_gossip(w, th, now + delay, peer, node, first, others)
 
 
-@kernel
+@inlined
 def on_the_way(w: World, th: int, arrival: int) -> None:
     line = counts(w)[th]
     line[LAST_ARRIVAL_SENT] = max(line[LAST_ARRIVAL_SENT], arrival)
