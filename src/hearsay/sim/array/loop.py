@@ -484,6 +484,8 @@ def _ask_for_nodes(w: World, block: int) -> None:
         elif kind == _RPC:
             touch_arena(w, w1 & PAYLOAD)
             touch_arena(w, (w1 & PAYLOAD) + 8)
+        elif kind == _TIMER:
+            touch_seen(w, node * seen(w).shape[1] + (column(w, w[FIRST_MESSAGE]) >> 6))
 
 
 @kernel
