@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +19,7 @@ from hearsay.core.sizes import framed_size, message_size, part_sizes
 from hearsay.sim.array import layout as at
 from hearsay.sim.array import loop, queue, slots
 from hearsay.sim.array.layout import Arrays
+from hearsay.sim.array.memory import filled, zeros
 from hearsay.sim.array.queue import CHUNK
 from hearsay.sim.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan
@@ -30,7 +29,7 @@ Ints = NDArray[np.int64]
 
 KINDS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 """In the order of `layout.FLOODSUB`, …"""
-MEASURED_US = 1 << 22
+MEASURED_US = 1 << 21
 _FOREVER = 1 << 60
 _MOST_WIDTH_BITS = 17
 _LEAST_WIDTH_BITS = 9
@@ -237,37 +236,30 @@ def _message_sizes(topic: str, size_bytes: int) -> tuple[int, int, int]:
 def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     w = arrays.world
     nodes, topics = int(w[at.NODES]), int(w[at.TOPICS])
-    header = _lines(nodes, at.NODE32, np.int32)
+    header = zeros((nodes, at.NODE32), np.int32)
     header[:, [at.ANSWERS, at.NEWS, at.BACKOFFS, at.BACKLOG, at.BACKLOG_END]] = -1
     header[:, at.ROUTER] = plan.router_of
     header[:, at.UP] = 1
     header[list(plan.initially_down), at.UP] = 0
     arrays["nodes32"] = header
-    arrays["nodes64"] = np.zeros((nodes, at.NODE64), dtype=np.int64)
+    arrays["nodes64"] = zeros((nodes, at.NODE64), np.int64)
     arrays["members"] = _members(plan, place_of, nodes, topics)
     if w[at.TRACKS_SINCE]:
-        arrays["since_us"] = np.full((nodes, topics), -1, dtype=np.int64)
-    arrays["fanout_us"] = np.zeros((nodes, topics), dtype=np.int64)
+        arrays["since_us"] = filled((nodes, topics), np.int64, -1)
+    arrays["fanout_us"] = zeros((nodes, topics), np.int64)
     columns = 1
     while columns < min(int(w[at.MESSAGES]), max(_LEAST_COLUMNS, _CELLS_AT_FIRST // nodes)):
         columns *= 2
     w[at.COLUMNS] = columns
     w[at.RECYCLES] = w[at.SERVICE] == 0
-    arrays["seen"] = np.zeros((nodes, -(-columns // 64)), dtype=np.uint64)
-    arrays["cells"] = _lines(nodes, columns, np.uint64)
+    arrays["seen"] = zeros((nodes, -(-columns // 64)), np.uint64)
+    arrays["cells"] = zeros((nodes, columns), np.uint64)
     if w[at.SEEN_EXPIRES]:
-        arrays["first_us"] = np.zeros((nodes, columns), dtype=np.int64)
+        arrays["first_us"] = zeros((nodes, columns), np.int64)
     if w[at.MAX_SEEN_BINDS]:
-        arrays["seen_serials"] = np.zeros((nodes, columns), dtype=np.int64)
+        arrays["seen_serials"] = zeros((nodes, columns), np.int64)
     if w[at.MAX_CACHED_BINDS]:
-        arrays["cache_serials"] = np.zeros((nodes, columns), dtype=np.int64)
-
-
-def _lines(count: int, words: int, dtype: Any) -> NDArray[Any]:
-    """Zeros that begin with a cache line, so that a node's part lies in as few as possible."""
-    room = np.zeros(count * words + 16, dtype=dtype)
-    skipped = -room.ctypes.data % 64 // room.itemsize
-    return room[skipped : skipped + count * words].reshape(count, words)
+        arrays["cache_serials"] = zeros((nodes, columns), np.int64)
 
 
 def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.uint8]:
@@ -295,6 +287,7 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
     refused = np.zeros(nodes, dtype=np.uint8)
     refused[list(plan.natted)] = 1
     arrays["natted"] = refused
+    w[at.HAS_NATTED] = len(plan.natted) > 0
     sources = np.repeat(np.arange(nodes, dtype=np.int64), counts)
     reached = refused[targets] == 0
     ends = np.concatenate([sources[reached], targets[reached].astype(np.int64)])
@@ -312,15 +305,15 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
     faulty = bool(plan.faults or plan.initially_down)
     room = 4 * used + 64 if faulty else used + 1
     w[at.SLOTS], w[at.SLOTS_USED] = room, used
-    arrays["peers"] = np.zeros(room, dtype=np.int32)
-    arrays["states"] = np.zeros(room, dtype=np.uint8)
-    arrays["flags"] = np.zeros((room, topics), dtype=np.uint8)
+    arrays["peers"] = zeros((room,), np.int32)
+    arrays["states"] = zeros((room,), np.uint8)
+    arrays["flags"] = zeros((room, topics), np.uint8)
     if w[at.HAS_LINKS]:
         links = 2 * int(starts[-1]) + 64
-        arrays["links_of"] = np.full(room, -1, dtype=np.int32)
+        arrays["links_of"] = filled((room,), np.int32, -1)
         w[at.LINKS] = links
-        arrays["links32"] = np.zeros((links, 6), dtype=np.int32)
-        arrays["links64"] = np.zeros((links, 2), dtype=np.int64)
+        arrays["links32"] = zeros((links, 6), np.int32)
+        arrays["links64"] = zeros((links, 2), np.int64)
     else:
         arrays["peers"][:used] = keys % nodes
         header[:, at.COUNT] = degrees
@@ -328,10 +321,10 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
     if faulty:
         most = max(most * 2, nodes if nodes <= 100_000 else 4 * most + 1000)
     threads = int(w[at.THREADS])
-    arrays["candidates"] = np.zeros((threads, most + 1), dtype=np.int64)
-    arrays["marks"] = np.zeros((threads, most + 1), dtype=np.uint8)
-    arrays["outbox"] = np.empty((threads, 1 << 22, 4), dtype=np.int64)
-    arrays["scratch"] = np.empty((threads, max(1024, int(w[at.MESSAGES]) + 64)), dtype=np.int64)
+    arrays["candidates"] = zeros((threads, most + 1), np.int64)
+    arrays["marks"] = zeros((threads, most + 1), np.uint8)
+    arrays["outbox"] = zeros((threads, 1 << 22, 4), np.int64)
+    arrays["scratch"] = zeros((threads, max(1024, int(w[at.MESSAGES]) + 64)), np.int64)
 
 
 def _set_faults(arrays: Arrays, plan: Plan) -> None:
@@ -351,7 +344,7 @@ def _set_faults(arrays: Arrays, plan: Plan) -> None:
     arrays["sides"] = sides
     arrays["cut_ranges"] = ranges
     arrays["cut_pairs"] = np.array(pairs or [0], dtype=np.int64)
-    arrays["lost_links"] = np.zeros((max(1, count), nodes if count else 1), dtype=np.int32)
+    arrays["lost_links"] = zeros((max(1, count), nodes if count else 1), np.int32)
 
 
 def _set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
@@ -403,30 +396,30 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     events = 1 << 20
     events += 8 * slots_used + 64 * nodes
     chunks = events // CHUNK // threads * threads
-    arrays["queued"] = np.empty((chunks * CHUNK, 2), dtype=np.int64)
-    arrays["sorted_events"] = np.empty((2, events // 2, 2), dtype=np.int64)
+    arrays["queued"] = zeros((chunks * CHUNK, 2), np.int64)
+    arrays["sorted_events"] = zeros((2, events // 2, 2), np.int64)
     if w[at.HAS_LINKS]:
-        arrays["queued_links"] = np.empty(chunks * CHUNK, dtype=np.int32)
-        arrays["sorted_links"] = np.empty((2, events // 2), dtype=np.int32)
-    arrays["chunk_next"] = np.empty(chunks, dtype=np.int32)
-    arrays["heads"] = np.full((threads, _BUCKETS), -1, dtype=np.int32)
-    arrays["tails"] = np.full((threads, _BUCKETS), -1, dtype=np.int32)
-    arrays["fills"] = np.full((threads, _BUCKETS), CHUNK, dtype=np.int32)
-    arrays["far"] = np.empty((threads, events // 4, 4), dtype=np.int64)
-    arrays["near"] = np.empty((threads, max(1 << 16, events // 8), 4), dtype=np.int64)
-    arrays["block_starts"] = np.zeros((2, int(w[at.BLOCKS]) + 1), dtype=np.int64)
-    arrays["node_counts"] = np.zeros((threads, (1 << int(w[at.BLOCK_BITS])) + 1), dtype=np.int64)
+        arrays["queued_links"] = zeros((chunks * CHUNK,), np.int32)
+        arrays["sorted_links"] = zeros((2, events // 2), np.int32)
+    arrays["chunk_next"] = zeros((chunks,), np.int32)
+    arrays["heads"] = filled((threads, _BUCKETS), np.int32, -1)
+    arrays["tails"] = filled((threads, _BUCKETS), np.int32, -1)
+    arrays["fills"] = filled((threads, _BUCKETS), np.int32, CHUNK)
+    arrays["far"] = zeros((threads, events // 4, 4), np.int64)
+    arrays["near"] = zeros((threads, max(1 << 16, events // 8), 4), np.int64)
+    arrays["block_starts"] = zeros((2, int(w[at.BLOCKS]) + 1), np.int64)
+    arrays["node_counts"] = zeros((threads, (1 << int(w[at.BLOCK_BITS])) + 1), np.int64)
     words = nodes * 64 + slots_used * 12  # at the start every link carries a hello, of one part mostly
     arena_chunks = (64 + (words >> 14)) * threads
-    arrays["arena"] = np.empty(arena_chunks << 14, dtype=np.int64)
-    arrays["pending"] = np.zeros((threads, arena_chunks), dtype=np.int32)
-    arrays["pool"] = np.empty((threads, (1 << 20) + 16 * nodes, 4), dtype=np.int64)
-    arrays["rows"] = np.empty((threads, (1 << 22) + 16 * nodes if w[at.TRACING] else 1, 13), dtype=np.int64)
-    arrays["sums"] = np.zeros((threads, 8), dtype=np.uint64)
-    arrays["counts"] = np.zeros((threads, at.COUNTERS), dtype=np.int64)
-    arrays["latency_counts"] = np.zeros((threads, MEASURED_US), dtype=np.int64)
-    arrays["latencies_seen"] = np.zeros((threads, 1 << 12), dtype=np.int64)
-    arrays["long_latencies"] = np.empty((threads, 1 << 24), dtype=np.int64)
+    arrays["arena"] = zeros((arena_chunks << 14,), np.int64)
+    arrays["pending"] = zeros((threads, arena_chunks), np.int32)
+    arrays["pool"] = zeros((threads, (1 << 20) + 16 * nodes, 4), np.int64)
+    arrays["rows"] = zeros((threads, (1 << 22) + 16 * nodes if w[at.TRACING] else 1, 13), np.int64)
+    arrays["sums"] = zeros((threads, 8), np.uint64)
+    arrays["counts"] = zeros((threads, at.COUNTERS), np.int64)
+    arrays["latency_counts"] = zeros((threads, MEASURED_US), np.int64)
+    arrays["latencies_seen"] = zeros((threads, 1 << 12), np.int64)
+    arrays["long_latencies"] = zeros((threads, 1 << 24), np.int64)
     arrays["control"] = _control(threads, chunks, arena_chunks)
 
 

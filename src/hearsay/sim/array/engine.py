@@ -13,6 +13,7 @@ from hearsay.core.rpc import PartKind
 from hearsay.sim.array import layout as at
 from hearsay.sim.array import queue, record
 from hearsay.sim.array.building import build
+from hearsay.sim.array.memory import zeros
 from hearsay.sim.array.loop import ADVANCE, BEGIN, CLOSE, FINISH, SHARE, work
 from hearsay.sim.engines import OutOfRoom
 from hearsay.sim.latency import make_latency
@@ -104,7 +105,7 @@ class ArrayEngine:
         for name in ("cells", "first_us", "seen_serials", "cache_serials"):
             before = self.arrays[name]
             if before.shape[1] == columns:
-                after = np.zeros((len(before), 2 * columns), dtype=before.dtype)
+                after = zeros((len(before), 2 * columns), before.dtype)
                 after[:, known % (2 * columns)] = before[:, known % columns]
                 self.arrays[name] = after
         before = np.unpackbits(self.arrays["seen"].view(np.uint8), axis=1, bitorder="little")
@@ -127,7 +128,7 @@ class ArrayEngine:
 
     def _enlarge(self, name: str, room: int) -> None:
         before = self.arrays[name]
-        after = np.zeros((room, *before.shape[1:]), dtype=before.dtype)
+        after = zeros((room, *before.shape[1:]), before.dtype)
         after[: len(before)] = before
         self.arrays[name] = after
 

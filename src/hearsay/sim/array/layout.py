@@ -77,7 +77,7 @@ SERVICE, VALIDATION, REJECT_SHARE, DETECTION, REDIAL, LINGER = _scalar.take(6)
     LOOKAHEAD,
 ) = _scalar.take(10)
 """LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
-RECYCLES, ROUTERS, ALL_NATIVE = _scalar.take(3)
+RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SCALARS = 80
 
 # Router parameters.
@@ -274,6 +274,7 @@ def _toucher(name: str) -> Any:
 
 touch_nodes32 = _toucher("nodes32")
 touch_seen = _toucher("seen")
+touch_members = _toucher("members")
 touch_cells = _toucher("cells")
 touch_peers = _toucher("peers")
 touch_states = _toucher("states")

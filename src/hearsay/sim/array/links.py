@@ -17,6 +17,7 @@ from hearsay.sim.array.layout import (
     DEAD,
     DESTINATION,
     HAS_LINKS,
+    HAS_NATTED,
     LAST_ARRIVAL,
     LATENCY,
     LINK_FLAGS,
@@ -47,7 +48,7 @@ _CONNECT = int(PartKind.CONNECT)
 @kernel
 def dial(w: World, th: int, now: int, node: int, target: int) -> None:
     """`node` opens a connection; the target learns of it one latency later, unless it takes none."""
-    if natted(w)[target]:
+    if w[HAS_NATTED] and natted(w)[target]:
         return
     if not w[HAS_LINKS]:
         delay = latency(w, node, target)

@@ -103,6 +103,7 @@ from hearsay.sim.array.layout import (
     touch_arena,
     touch_cells,
     touch_flags,
+    touch_members,
     touch_nodes32,
     touch_peers,
     touch_seen,
@@ -166,7 +167,7 @@ PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 ROWS_AT_ONCE = 1 << 17
 _FEW = 48
 _LARGE = 512
-_NODES_AHEAD, _NEIGHBOURS_AHEAD, _MOST_CELLS = 48, 16, 128
+_NODES_AHEAD, _NEIGHBOURS_AHEAD, _DIALS_AHEAD, _MOST_CELLS = 48, 16, 16, 128
 """How many events ahead memory is asked for: first the node's own, then, by what stands there, its neighbours'."""
 _NEVER = 1 << 62
 
@@ -338,10 +339,13 @@ def _start_all(w: World, now: int) -> None:
         if nodes32(w)[node, UP] == 0:
             continue
         call_start(w, lists.owner(w, node), now, node)
+    targets = dial_targets(w)
     for node in range(w[NODES]):
         if nodes32(w)[node, UP]:
             for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
-                target = dial_targets(w)[place]
+                if place + _DIALS_AHEAD < targets.shape[0]:
+                    touch_members(w, targets[place + _DIALS_AHEAD] * w[TOPICS])
+                target = targets[place]
                 if not w[HAS_LINKS] or nodes32(w)[target, UP]:
                     dial(w, lists.owner(w, node), now, node, target)
 
@@ -484,6 +488,8 @@ def _ask_for_nodes(w: World, block: int) -> None:
         elif kind == _RPC:
             touch_arena(w, w1 & PAYLOAD)
             touch_arena(w, (w1 & PAYLOAD) + 8)
+        elif kind == _CONNECTED:
+            touch_members(w, source_of(w0) * w[TOPICS])
         elif kind == _TIMER:
             touch_seen(w, node * seen(w).shape[1] + (column(w, w[FIRST_MESSAGE]) >> 6))
 

@@ -46,7 +46,7 @@ from hearsay.sim.array.layout import (
     tails,
 )
 
-CHUNK = 256
+CHUNK = 1024
 OFFSET, KIND, SOURCE, VIA = 44, 40, 12, 8
 NODE = 36
 PAYLOAD = (1 << 36) - 1
