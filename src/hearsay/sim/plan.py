@@ -17,7 +17,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -30,7 +29,7 @@ from hearsay.sim.quantiles import exponential_us
 from hearsay.sim.scenario import Scenario, ScenarioError
 from hearsay.sim.sections.values import MILLION
 from hearsay.sim.sections.workload import Arrivals, Publishers, TimedKind, TopicChoice, TopicGroup
-from hearsay.sim.topology import Words, dials, distinct, draw_array
+from hearsay.sim.topology import Dials, Words, dials, distinct, draw_array
 
 _FOREVER_US = 1 << 62
 _ATTEMPTS = 64
@@ -98,7 +97,7 @@ class Plan:
     routers: tuple[tuple[RouterKind, RouterParameters], ...]
     router_of: list[int]
     subscriptions: list[tuple[int, ...]]
-    dials: list[list[int]]
+    dials: Dials
     publications: tuple[Publication, ...]
     timed: tuple[TimedAction, ...]
     faults: tuple[Fault, ...]
@@ -315,7 +314,7 @@ def _comings_and_goings(absences: dict[int, list[_Absence]], end_us: Micros) -> 
     return events
 
 
-def _link_faults(scenario: Scenario, randomness: Randomness, targets: list[list[int]], end_us: Micros) -> list[Fault]:
+def _link_faults(scenario: Scenario, randomness: Randomness, targets: Dials, end_us: Micros) -> list[Fault]:
     """Partitions are faults 0, 1, …, cuts have the numbers after them."""
     nodes = scenario.network.nodes
     events: list[Fault] = []
@@ -335,13 +334,11 @@ def _link_faults(scenario: Scenario, randomness: Randomness, targets: list[list[
     return [event for event in events if event.time_us <= end_us]
 
 
-def _links_to_cut(
-    targets: list[list[int]], fault: int, millionths: int, randomness: Randomness
-) -> list[tuple[int, int]]:
+def _links_to_cut(targets: Dials, fault: int, millionths: int, randomness: Randomness) -> list[tuple[int, int]]:
     """A share of the pairs that are linked when all dials succeed."""
     nodes = len(targets)
-    dialling = np.repeat(_numbers(nodes), [len(others) for others in targets])
-    dialled = np.fromiter(chain.from_iterable(targets), np.uint64, len(dialling))
+    dialling = np.repeat(_numbers(nodes), np.diff(targets.starts))
+    dialled = targets.targets.astype(np.uint64)
     ends = np.sort(np.minimum(dialling, dialled) * np.uint64(nodes) + np.maximum(dialling, dialled))
     pairs = ends[np.flatnonzero(np.diff(ends, prepend=_NO_PAIR))]  # A tenth of the time of np.unique.
     low, high = pairs // np.uint64(nodes), pairs % np.uint64(nodes)

@@ -14,7 +14,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import eq
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,22 +32,54 @@ _FEW = 64
 _CHUNK = 1 << 16
 
 
-def dials(scenario: Scenario, randomness: Randomness) -> list[list[int]]:
-    """For each node the nodes that it dials, in order."""
+class Dials(Sequence[list[int]]):
+    """For each node the nodes that it dials, in order: all in one array, as lists would take ten times the room."""
+
+    def __init__(self, counts: Sequence[int] | NDArray[np.int64], targets: NDArray[np.int32]) -> None:
+        self.starts = np.zeros(len(counts) + 1, dtype=np.int64)
+        np.cumsum(counts, out=self.starts[1:])
+        self.targets = targets
+
+    @classmethod
+    def of_lists(cls, lists: Sequence[Sequence[int]]) -> Dials:
+        counts = [len(targets) for targets in lists]
+        return cls(counts, np.fromiter(chain.from_iterable(lists), np.int32, sum(counts)))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @overload
+    def __getitem__(self, node: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, node: slice) -> list[list[int]]: ...
+    def __getitem__(self, node: int | slice) -> list[int] | list[list[int]]:
+        if isinstance(node, slice):
+            return [self[each] for each in range(*node.indices(len(self)))]
+        if not 0 <= node < len(self):
+            raise IndexError(node)
+        return self.targets[self.starts[node] : self.starts[node + 1]].tolist()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+def dials(scenario: Scenario, randomness: Randomness) -> Dials:
     network = scenario.network
     nodes = network.nodes
     match network.topology:
         case TopologyKind.RANDOM:
             return _random(nodes, network.degree, randomness)
         case TopologyKind.RING_RANDOM:
-            return _ring_random(nodes, network.degree, randomness)
+            return Dials.of_lists(_ring_random(nodes, network.degree, randomness))
         case TopologyKind.SCALE_FREE:
-            return _scale_free(nodes, max(1, network.degree // 2), randomness)
+            return Dials.of_lists(_scale_free(nodes, max(1, network.degree // 2), randomness))
         case TopologyKind.COMPLETE:
             everyone = list(range(nodes))
-            return [everyone[node + 1 :] for node in everyone]
+            return Dials.of_lists([everyone[node + 1 :] for node in everyone])
         case TopologyKind.EDGE_LIST:
-            return _by_edges(nodes, Path(network.edges_file or ""))
+            return Dials.of_lists(_by_edges(nodes, Path(network.edges_file or "")))
 
 
 def read_edges(path: Path, nodes: int) -> list[tuple[int, int]]:
@@ -126,17 +161,20 @@ def _few(count: int, available: int) -> bool:
     return count <= _FEW and 2 * count <= available
 
 
-def _random(nodes: int, degree: int, randomness: Randomness) -> list[list[int]]:
+def _random(nodes: int, degree: int, randomness: Randomness) -> Dials:
     count = min(degree, nodes - 1)
     if not _few(count, nodes - 1):
-        return [distinct(randomness, count, nodes, node, Purpose.TOPOLOGY, node) for node in range(nodes)]
-    targets: list[list[int]] = []
+        return Dials.of_lists(
+            [distinct(randomness, count, nodes, node, Purpose.TOPOLOGY, node) for node in range(nodes)]
+        )
+    targets = np.empty((nodes, count), dtype=np.int32)
     for start in range(0, nodes, _CHUNK):
-        targets += _few_random(range(start, min(start + _CHUNK, nodes)), count, nodes, randomness)
-    return targets
+        chunk = range(start, min(start + _CHUNK, nodes))
+        targets[chunk.start : chunk.stop] = _few_random(chunk, count, nodes, randomness)
+    return Dials(np.full(nodes, count), targets.ravel())
 
 
-def _few_random(chunk: range, count: int, nodes: int, randomness: Randomness) -> list[list[int]]:
+def _few_random(chunk: range, count: int, nodes: int, randomness: Randomness) -> Words:
     """What `Randomness.distinct` gives, for a run of nodes: first draws in one go, repetitions one by one."""
     numbers = np.arange(chunk.start, chunk.stop, dtype=np.uint64)
     states = draw_array(randomness, Purpose.TOPOLOGY, (), numbers)
@@ -145,11 +183,10 @@ def _few_random(chunk: range, count: int, nodes: int, randomness: Randomness) ->
     candidates = ((draws >> np.uint64(32)) * np.uint64(nodes)) >> np.uint64(32)
     in_order = np.sort(candidates, axis=1)
     again = (candidates == numbers[:, None]).any(axis=1) | (in_order[:, 1:] == in_order[:, :-1]).any(axis=1)
-    targets: list[list[int]] = candidates.tolist()
     for place in np.flatnonzero(again).tolist():
         node = chunk.start + place
-        targets[place] = randomness.distinct(count, nodes, node, Purpose.TOPOLOGY, node)
-    return targets
+        candidates[place] = randomness.distinct(count, nodes, node, Purpose.TOPOLOGY, node)
+    return candidates
 
 
 def _ring_random(nodes: int, degree: int, randomness: Randomness) -> list[list[int]]:

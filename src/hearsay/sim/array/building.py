@@ -278,28 +278,23 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
     """Slots for all who are connected at the start; with links of their own, slots come as nodes dial."""
     w = arrays.world
     nodes = int(w[at.NODES])
-    counts = np.fromiter((len(targets) for targets in plan.dials), np.int64, nodes)
-    starts = np.zeros(nodes + 1, dtype=np.int64)
-    np.cumsum(counts, out=starts[1:])
-    targets = np.fromiter((target for dialled in plan.dials for target in dialled), np.int32, int(starts[-1]))
+    starts, targets = plan.dials.starts, plan.dials.targets
+    counts = np.diff(starts)
     arrays["dial_starts"] = starts
     arrays["dial_targets"] = targets if len(targets) else np.zeros(1, np.int32)
     refused = np.zeros(nodes, dtype=np.uint8)
     refused[list(plan.natted)] = 1
     arrays["natted"] = refused
     w[at.HAS_NATTED] = len(plan.natted) > 0
-    sources = np.repeat(np.arange(nodes, dtype=np.int64), counts)
-    reached = refused[targets] == 0
-    ends = np.concatenate([sources[reached], targets[reached].astype(np.int64)])
-    others = np.concatenate([targets[reached].astype(np.int64), sources[reached]])
-    keys = np.sort(ends * nodes + others)
-    keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]  # a tenth of the time of np.unique
-    degrees = np.bincount(keys // nodes, minlength=nodes)
-    used = len(keys)
+    if len(plan.natted):
+        reached = refused[targets] == 0
+        degrees = np.bincount(np.repeat(np.arange(nodes), counts)[reached], minlength=nodes)
+        degrees += np.bincount(targets[reached], minlength=nodes)
+    else:
+        degrees = counts + np.bincount(targets, minlength=nodes)
+    used = int(degrees.sum())
     header = arrays["nodes32"]
-    first = np.zeros(nodes, dtype=np.int64)
-    np.cumsum(degrees[:-1], out=first[1:])
-    header[:, at.FIRST_SLOT] = first
+    header[1:, at.FIRST_SLOT] = np.cumsum(degrees[:-1])
     header[:, at.CAP] = degrees
     topics = int(w[at.TOPICS])
     faulty = bool(plan.faults or plan.initially_down)
@@ -314,9 +309,6 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
         w[at.LINKS] = links
         arrays["links32"] = zeros((links, 6), np.int32)
         arrays["links64"] = zeros((links, 2), np.int64)
-    else:
-        arrays["peers"][:used] = keys % nodes
-        header[:, at.COUNT] = degrees
     most = int(degrees.max(initial=1))
     if faulty:
         most = max(most * 2, nodes if nodes <= 100_000 else 4 * most + 1000)

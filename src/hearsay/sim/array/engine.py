@@ -13,8 +13,8 @@ from hearsay.core.rpc import PartKind
 from hearsay.sim.array import layout as at
 from hearsay.sim.array import queue, record
 from hearsay.sim.array.building import build
-from hearsay.sim.array.memory import zeros
 from hearsay.sim.array.loop import ADVANCE, BEGIN, CLOSE, FINISH, SHARE, work
+from hearsay.sim.array.memory import zeros
 from hearsay.sim.engines import OutOfRoom
 from hearsay.sim.latency import make_latency
 from hearsay.sim.plan import Plan

@@ -112,6 +112,7 @@ from hearsay.sim.array.layout import (
     world,
 )
 from hearsay.sim.array.links import dial, is_up, on_connected, on_disconnected
+from hearsay.sim.array.neighbours import lay_out_neighbours
 from hearsay.sim.array.outbox import column
 from hearsay.sim.array.payload import PART_KIND, part_place, release
 from hearsay.sim.array.queue import (
@@ -225,6 +226,8 @@ def work(table: World, task: int, number: int) -> bool:
 @kernel
 def _begin_part(w: World) -> bool:
     if w[BUCKET] < 0:
+        if not w[HAS_LINKS]:
+            lay_out_neighbours(w)
         _open_next(w)
     bucket_end = (w[BUCKET] + 1) << w[WIDTH_BITS]
     if not admit(w, bucket_end):
