@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from hearsay.trace.arrow import map_spill, write_spill
 from hearsay.trace.columns import ColumnBuilder, Columns
+from hearsay.trace.lane import Lane
 from hearsay.trace.order import BY_MESSAGE, order_of
 from hearsay.trace.part_files import PartFiles
 from hearsay.trace.rows import Rows
@@ -45,8 +46,10 @@ class _Census:
 class MessageRows:
     """The message class on its way into parts."""
 
-    def __init__(self, run_dir: Path, spill_rows: int, row_group_rows: int, max_rows_per_file: int) -> None:
-        self.parts = PartFiles(run_dir, "message")
+    def __init__(
+        self, run_dir: Path, spill_rows: int, row_group_rows: int, max_rows_per_file: int, lane: Lane
+    ) -> None:
+        self.parts = PartFiles(run_dir, "message", lane=lane)
         self.spanning: set[int] = set()
         self._folder = run_dir / SPILL_FOLDER
         self._batch_rows = min(row_group_rows, max_rows_per_file)
@@ -103,7 +106,8 @@ class MessageRows:
 
     def _spill(self) -> None:
         rows = self._store[: self._filled]
-        columns = self._builder.build(rows, order_of([rows[:, Column.MESSAGE], rows[:, Column.TIME_US]]))
+        keys = [np.ascontiguousarray(rows[:, column]) for column in (Column.MESSAGE, Column.TIME_US)]
+        columns = self._builder.build(rows, order_of(keys))
         self._put_aside(columns, self._chunks, self._censuses)
         self._filled = 0
 
