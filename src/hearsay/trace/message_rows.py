@@ -201,4 +201,8 @@ def _by_time(pieces: list[Columns], rows: int, limit: int) -> Iterator[list[Colu
 def _sorted(pieces: list[Columns]) -> Columns:
     columns: Columns = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
     order = order_of([columns[column] for column in BY_MESSAGE])
-    return [column[order] for column in columns]
+    return [column[order] if _varies(column) else column for column in columns]
+
+
+def _varies(column: NDArray[np.signedinteger]) -> bool:
+    return len(column) > 0 and column.min() != column.max()

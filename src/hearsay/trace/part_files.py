@@ -18,7 +18,7 @@ from hearsay.trace.schema import Column, class_folder
 
 
 class PartFiles:
-    """Writes the parts of one class, one at a time, numbered from `first` on; closes one that reaches `full_bytes`."""
+    """Writes the parts of one class, one at a time, numbered from `first` on; one of `full_bytes` is closed."""
 
     def __init__(
         self, run_dir: Path, trace_class: str, first: int = 0, lane: Lane | None = None, full_bytes: int | None = None

@@ -3,8 +3,8 @@
 Rules:
 
 * Rows may come a little out of order (an engine notes a loss when it sends, for the time of arrival). The earlier
-  half of a full store is written, the later half waits; so a file is sorted throughout as long as no row comes later
-  than a row group's worth of newer ones. Each row group is sorted in any case.
+  two thirds of a full store are written, the rest waits; so a file is sorted throughout as long as no row comes later
+  than half a row group's worth of newer ones. Each row group is sorted in any case.
 * A part is closed when it passes the target size, or by `rotate`. What was closed survives a crash.
 """
 
@@ -31,7 +31,7 @@ class TimedRows:
     ) -> None:
         self.parts = PartFiles(run_dir, trace_class, lane=lane, full_bytes=target_file_bytes)
         self._group_rows = row_group_rows
-        self._store = np.empty((2 * row_group_rows, WIDTH), dtype=np.int64)
+        self._store = np.empty((row_group_rows + (row_group_rows + 1) // 2, WIDTH), dtype=np.int64)
         self._filled = 0
         self._builders = cycle([ColumnBuilder(row_group_rows) for _ in range(lane.ahead + 1)])
 

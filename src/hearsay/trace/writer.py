@@ -47,7 +47,7 @@ class TraceWriter:
         self,
         run_dir: Path,
         *,
-        spill_rows: int = 2_000_000,
+        spill_rows: int = 1_000_000,
         row_group_rows: int = 1_000_000,
         max_rows_per_file: int = 8_000_000,
         target_file_bytes: int = 64_000_000,
@@ -63,13 +63,11 @@ class TraceWriter:
         self._rows = 0
         self._open = True
         self._sorting = Lane("sort", _BLOCKS_AHEAD if background else 0)
-        self._writing = Lane("write", 1 if background else 0)
-        self._messages = MessageRows(run_dir, spill_rows, row_group_rows, max_rows_per_file, self._writing)
+        self._writing = [Lane(f"write {name}", 1 if background else 0) for name in CLASSES]
+        self._messages = MessageRows(run_dir, spill_rows, row_group_rows, max_rows_per_file, self._writing[0])
         self._sinks = [
-            self._messages
-            if name == "message"
-            else TimedRows(run_dir, name, row_group_rows, target_file_bytes, self._writing)
-            for name in CLASSES
+            self._messages if name == "message" else TimedRows(run_dir, name, row_group_rows, target_file_bytes, lane)
+            for name, lane in zip(CLASSES, self._writing, strict=True)
         ]
 
     @property
@@ -97,9 +95,10 @@ class TraceWriter:
             raise ValueError("the trace writer is closed")
         try:
             self._sorting.finish()
-            for sink in self._sinks:
+            for sink in reversed(self._sinks):
                 sink.finish()
-            self._writing.finish()
+            for lane in self._writing:
+                lane.finish()
         except BaseException:
             self.abort()
             raise
@@ -132,8 +131,8 @@ class TraceWriter:
             self.abort()
 
     def _end_lanes(self) -> None:
-        self._sorting.close()
-        self._writing.close()
+        for lane in (self._sorting, *self._writing):
+            lane.close()
 
     def _add_block(self, rows: Rows) -> None:
         events, kinds = rows[:, Column.EVENT], rows[:, Column.KIND]
