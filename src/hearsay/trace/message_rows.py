@@ -5,7 +5,7 @@ Rules:
 * While the run goes on, rows collect in a store of fixed size; a full store is sorted by message and time and put
   aside as a chunk under `.spill-message`. Memory does not grow with the run.
 * At the end the chunks are merged in ascending order of message. A batch takes the same range of messages from
-  every (mapped, sorted) chunk, is sorted by `BY_MESSAGE` and becomes a row group.
+  every sorted chunk that has some (mapped for as long), is sorted by `BY_MESSAGE` and becomes a row group.
 * `rotate` does the same before the end, for the messages that have come to rest; the rows of the others are put aside
   again. If a closed message stirs once more, it is declared as spanning.
 * A file holds whole messages. A message of more rows than a file may have gets files of its own and is declared in
@@ -125,14 +125,16 @@ class MessageRows:
     def _merge(self, paths: list[Path], censuses: list[_Census]) -> None:
         if not paths:
             return
-        chunks = [map_spill(path) for path in paths]
         census = _united(censuses)
         self.spanning.update(np.intersect1d(census.messages[census.messages != NONE], self._closed).tolist())
         for first, last, rows in _batches(census, self._batch_rows):
             if self.parts.rows and self.parts.rows + rows > self._max_rows:
                 self.parts.finish()
-            pieces = [_messages_between(chunk, first, last) for chunk in chunks]
-            pieces = [piece for piece in pieces if len(piece[0])]
+            pieces = [
+                _messages_between(map_spill(path), first, last)
+                for path, chunk in zip(paths, censuses, strict=True)
+                if chunk.messages[0] <= last and chunk.messages[-1] >= first
+            ]
             if rows <= self._batch_rows:
                 self._write(_sorted(pieces))
                 continue

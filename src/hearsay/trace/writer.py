@@ -31,8 +31,8 @@ from hearsay.trace.schema import CLASSES, NONE, WIDTH, Column, PartKind, TraceEv
 from hearsay.trace.timed_rows import TimedRows
 
 _BLOCK = 16_384
-_BLOCKS_AHEAD = 32
-"""54 MB of rows."""
+_BLOCKS_AHEAD = 16
+"""27 MB of rows."""
 _KINDS = len(PartKind) + 1
 _CLASS_TABLE = np.array(
     [CLASSES.index(class_of(event, kind)) for event in range(len(TraceEvent)) for kind in range(NONE, len(PartKind))],
@@ -47,8 +47,8 @@ class TraceWriter:
         self,
         run_dir: Path,
         *,
-        spill_rows: int = 1_000_000,
-        row_group_rows: int = 1_000_000,
+        spill_rows: int = 500_000,
+        row_group_rows: int = 250_000,
         max_rows_per_file: int = 8_000_000,
         target_file_bytes: int = 64_000_000,
         rotate_us: int | None = None,
