@@ -3,8 +3,9 @@
 Rules:
 
 * -1 is null, codes are strings (from dictionaries of a byte): any Parquet tool reads a trace without this program.
-* zstd. Time, message and the other wide numbers are DELTA_BINARY_PACKED, which packs sorted or small numbers into
-  few bits; dictionaries serve only columns of few distinct values.
+* Codes and few distinct values have dictionaries. Numbers that repeat from row to row are plain, for zstd to find;
+  sorted or small ones are DELTA_BINARY_PACKED, which leaves zstd nothing to find where every row's is another: those
+  are not compressed again. `docs/trace.md` has the figures. Encodings that are newer are not for every reader.
 * Columns of codes have no statistics: the least of a few names says nothing, and finding it took a tenth of the time.
 * Pages carry checksums, which are checked on reading: a flipped bit in the rows is an error, not another row.
 * pyarrow ships no types, so its modules are `Any` here and nowhere else.
@@ -55,7 +56,19 @@ _PLAIN_SCHEMA = pa.schema(
 )
 _VALUES_AT_ONCE = 16_384
 """The library's own 1024 make the bookkeeping of columns of codes cost as much as their contents."""
-_FEW_VALUES = ["event", "kind", "topic", "hops", "via", "reason"]
+_ENCODINGS = {
+    "time_us": "DELTA_BINARY_PACKED",
+    "peer": "PLAIN",
+    "remote": "DELTA_BINARY_PACKED",
+    "topic": "PLAIN",
+    "message": "DELTA_BINARY_PACKED",
+    "hops": "DELTA_BINARY_PACKED",
+    "bytes": "DELTA_BINARY_PACKED",
+    "count": "PLAIN",
+    "delay_us": "DELTA_BINARY_PACKED",
+}
+"""The other columns have dictionaries."""
+_PACKED_ENOUGH = ("remote", "delay_us")
 
 
 def table_of(columns: Columns) -> Table:
@@ -65,9 +78,12 @@ def table_of(columns: Columns) -> Table:
 
 
 def _array_of(column: Column, values: NDArray[np.signedinteger]) -> Any:
-    missing = values == NONE
-    array = pa.array(values, mask=missing) if missing.any() else pa.array(values)
-    return pa.DictionaryArray.from_arrays(array, _NAMES[column]) if column in CODED else array
+    present = values != NONE
+    missing = len(values) - int(np.count_nonzero(present))
+    bits = pa.py_buffer(np.packbits(present, bitorder="little")) if missing else None
+    kind = pa.from_numpy_dtype(values.dtype)
+    array = pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)], missing)
+    return pa.DictionaryArray.from_arrays(array, _NAMES[column], safe=False) if column in CODED else array
 
 
 def open_writer(file: DurableFile) -> ParquetWriter:
@@ -75,9 +91,9 @@ def open_writer(file: DurableFile) -> ParquetWriter:
     return parquet.ParquetWriter(
         file,
         _SCHEMA,
-        compression="zstd",
-        use_dictionary=_FEW_VALUES,
-        column_encoding={name: "DELTA_BINARY_PACKED" for name in COLUMNS if name not in _FEW_VALUES},
+        compression={name: "none" if name in _PACKED_ENOUGH else "zstd" for name in COLUMNS},
+        use_dictionary=[name for name in COLUMNS if name not in _ENCODINGS],
+        column_encoding=_ENCODINGS,
         write_statistics=[name for column, name in zip(Column, COLUMNS, strict=True) if column not in CODED],
         write_batch_size=_VALUES_AT_ONCE,
         write_page_checksum=True,
