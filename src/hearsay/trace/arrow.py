@@ -13,6 +13,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,6 @@ _SCHEMA = pa.schema(
         )
         for column, name in zip(Column, COLUMNS, strict=True)
     ]
-)
-_PLAIN_SCHEMA = pa.schema(
-    [pa.field(name, pa.from_numpy_dtype(dtype)) for name, dtype in zip(COLUMNS, DTYPES, strict=True)]
 )
 _VALUES_AT_ONCE = 16_384
 """The library's own 1024 make the bookkeeping of columns of codes cost as much as their contents."""
@@ -145,15 +143,15 @@ def _code_of(column: Column, name: str, path: Path) -> int:
         raise RunFolderError(f"{path}: unknown {COLUMNS[column]} {name!r}; a newer version wrote it?") from None
 
 
-def write_spill(path: Path, columns: Columns) -> None:
-    """Keep columns for a while, in a form that maps straight into memory."""
-    batch = pa.RecordBatch.from_arrays([pa.array(values) for values in columns], schema=_PLAIN_SCHEMA)
-    with path.open("wb") as file, ipc.new_file(file, _PLAIN_SCHEMA) as writer:
+def write_spill(path: Path, arrays: Sequence[NDArray[np.integer]]) -> None:
+    """Keep arrays of one length for a while, in a form that maps straight into memory."""
+    batch = pa.RecordBatch.from_arrays([pa.array(values) for values in arrays], names=[*map(str, range(len(arrays)))])
+    with path.open("wb") as file, ipc.new_file(file, batch.schema) as writer:
         writer.write_batch(batch)
 
 
-def map_spill(path: Path) -> Columns:
-    """The columns written by `write_spill`, mapped."""
+def map_spill(path: Path) -> list[NDArray[np.integer]]:
+    """The arrays written by `write_spill`, mapped."""
     batch = ipc.open_file(pa.memory_map(str(path))).get_batch(0)
     return [array.to_numpy() for array in batch.columns]
 

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.trace.arrow import map_spill, write_spill
+from hearsay.trace.chunk import Chunk
 from hearsay.trace.columns import ColumnBuilder, Columns
 from hearsay.trace.lane import Lane
 from hearsay.trace.order import BY_MESSAGE, order_of
@@ -32,15 +31,6 @@ from hearsay.trace.rows import Rows
 from hearsay.trace.schema import NONE, WIDTH, Column
 
 SPILL_FOLDER = ".spill-message"
-
-
-@dataclass(frozen=True, slots=True)
-class _Census:
-    """How many rows each message has, and when the last one."""
-
-    messages: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    last_us: NDArray[np.int64]
 
 
 class MessageRows:
@@ -57,8 +47,7 @@ class MessageRows:
         self._store = np.empty((spill_rows, WIDTH), dtype=np.int64)
         self._filled = 0
         self._builder = ColumnBuilder(spill_rows)
-        self._chunks: list[Path] = []
-        self._censuses: list[_Census] = []
+        self._chunks: list[Chunk] = []
         self._spills = 0
         self._closed = np.empty(0, dtype=np.int64)
 
@@ -74,7 +63,7 @@ class MessageRows:
     def finish(self) -> None:
         if self._filled:
             self._spill()
-        self._merge(self._chunks, self._censuses)
+        self._merge(self._chunks)
         self.parts.finish()
         self.remove_spill()
 
@@ -84,21 +73,20 @@ class MessageRows:
             self._spill()
         if not self._chunks:
             return
-        census = _united(self._censuses)
-        closed = census.messages[(census.last_us < quiet_since_us) | (census.messages == NONE)]
-        open_chunks, self._chunks, self._censuses = self._chunks, [], []
-        closing: list[Path] = []
-        censuses: list[_Census] = []
-        for path in open_chunks:
-            columns = map_spill(path)
+        messages, _, last_us = _census(self._chunks)
+        closed = messages[(last_us < quiet_since_us) | (messages == NONE)]
+        open_chunks, self._chunks = self._chunks, []
+        closing: list[Chunk] = []
+        for chunk in open_chunks:
+            columns = chunk.columns()
             done = np.isin(columns[Column.MESSAGE], closed)
-            self._put_aside([column[done] for column in columns], closing, censuses)
-            self._put_aside([column[~done] for column in columns], self._chunks, self._censuses)
-            path.unlink()
-        self._merge(closing, censuses)
+            self._put_aside([column[done] for column in columns], closing)
+            self._put_aside([column[~done] for column in columns], self._chunks)
+            chunk.remove()
+        self._merge(closing)
         self.parts.finish()
-        for path in closing:
-            path.unlink()
+        for chunk in closing:
+            chunk.remove()
         self._closed = np.union1d(self._closed, closed)
 
     def remove_spill(self) -> None:
@@ -108,33 +96,27 @@ class MessageRows:
         rows = self._store[: self._filled]
         keys = [np.ascontiguousarray(rows[:, column]) for column in (Column.MESSAGE, Column.TIME_US)]
         columns = self._builder.build(rows, order_of(keys))
-        self._put_aside(columns, self._chunks, self._censuses)
+        self._put_aside(columns, self._chunks)
         self._filled = 0
 
-    def _put_aside(self, columns: Columns, chunks: list[Path], censuses: list[_Census]) -> None:
+    def _put_aside(self, columns: Columns, chunks: list[Chunk]) -> None:
         """Write sorted rows as one more chunk of these."""
         if not len(columns[0]):
             return
         self._folder.mkdir(exist_ok=True)
-        path = self._folder / f"{self._spills:06d}.arrow"
+        chunks.append(Chunk(self._folder / f"{self._spills:06d}.arrow", columns))
         self._spills += 1
-        write_spill(path, columns)
-        chunks.append(path)
-        censuses.append(_census_of(columns))
 
-    def _merge(self, paths: list[Path], censuses: list[_Census]) -> None:
-        if not paths:
+    def _merge(self, chunks: list[Chunk]) -> None:
+        if not chunks:
             return
-        census = _united(censuses)
-        self.spanning.update(np.intersect1d(census.messages[census.messages != NONE], self._closed).tolist())
-        for first, last, rows in _batches(census, self._batch_rows):
+        messages, rows_each, _ = _census(chunks)
+        self.spanning.update(np.intersect1d(messages[messages != NONE], self._closed).tolist())
+        for first, last, rows in _batches(messages, rows_each, self._batch_rows):
             if self.parts.rows and self.parts.rows + rows > self._max_rows:
                 self.parts.finish()
-            pieces = [
-                _messages_between(map_spill(path), first, last)
-                for path, chunk in zip(paths, censuses, strict=True)
-                if chunk.messages[0] <= last and chunk.messages[-1] >= first
-            ]
+            there = [chunk for chunk in chunks if chunk.messages[0] <= last and chunk.messages[-1] >= first]
+            pieces = [chunk.between(first, last) for chunk in there]
             if rows <= self._batch_rows:
                 self._write(_sorted(pieces))
                 continue
@@ -154,38 +136,25 @@ class MessageRows:
             columns = [column[room:] for column in columns]
 
 
-def _census_of(columns: Columns) -> _Census:
-    messages, times = columns[Column.MESSAGE], columns[Column.TIME_US]
-    starts = np.flatnonzero(np.concatenate(([True], messages[1:] != messages[:-1])))
-    rows = np.diff(starts, append=len(messages))
-    return _Census(messages[starts].astype(np.int64), rows, times[starts + rows - 1].astype(np.int64))
-
-
-def _united(censuses: list[_Census]) -> _Census:
-    messages, places = np.unique(np.concatenate([census.messages for census in censuses]), return_inverse=True)
+def _census(chunks: list[Chunk]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The messages of all chunks, how many rows each has, and when the last one."""
+    messages, places = np.unique(np.concatenate([chunk.messages for chunk in chunks]), return_inverse=True)
     rows = np.zeros(len(messages), dtype=np.int64)
-    np.add.at(rows, places, np.concatenate([census.rows for census in censuses]))
-    last = np.full(len(messages), np.iinfo(np.int64).min)
-    np.maximum.at(last, places, np.concatenate([census.last_us for census in censuses]))
-    return _Census(messages, rows, last)
+    np.add.at(rows, places, np.concatenate([chunk.rows for chunk in chunks]))
+    last_us = np.full(len(messages), np.iinfo(np.int64).min)
+    np.maximum.at(last_us, places, np.concatenate([chunk.last_us for chunk in chunks]))
+    return messages, rows, last_us
 
 
-def _batches(census: _Census, limit: int) -> Iterator[tuple[int, int, int]]:
+def _batches(messages: NDArray[np.int64], rows_each: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int, int]]:
     """(first message, last message, rows) of runs of whole messages of at most `limit` rows, or one message."""
-    ends = np.cumsum(census.rows)
+    ends = np.cumsum(rows_each)
     start = 0
     while start < len(ends):
         before = int(ends[start - 1]) if start else 0
         stop = max(int(np.searchsorted(ends, before + limit, side="right")), start + 1)
-        yield int(census.messages[start]), int(census.messages[stop - 1]), int(ends[stop - 1]) - before
+        yield int(messages[start]), int(messages[stop - 1]), int(ends[stop - 1]) - before
         start = stop
-
-
-def _messages_between(chunk: Columns, first: int, last: int) -> Columns:
-    messages = chunk[Column.MESSAGE]
-    start = np.searchsorted(messages, first, side="left")
-    stop = np.searchsorted(messages, last, side="right")
-    return [column[start:stop] for column in chunk]
 
 
 def _by_time(pieces: list[Columns], rows: int, limit: int) -> Iterator[list[Columns]]:

@@ -31,8 +31,8 @@ from hearsay.trace.schema import CLASSES, NONE, WIDTH, Column, PartKind, TraceEv
 from hearsay.trace.timed_rows import TimedRows
 
 _BLOCK = 16_384
-_BLOCKS_AHEAD = 16
-"""27 MB of rows."""
+_BLOCKS_AHEAD = 12
+"""20 MB of rows."""
 _KINDS = len(PartKind) + 1
 _CLASS_TABLE = np.array(
     [CLASSES.index(class_of(event, kind)) for event in range(len(TraceEvent)) for kind in range(NONE, len(PartKind))],
