@@ -192,7 +192,7 @@ except OSError as error:
     ("limit", "spill_rows", "max_rows"),
     [
         pytest.param(20_000, 100_000, 5000, id="a growing part"),
-        pytest.param(1_000_000, 100_000, 5000, id="the spill"),
+        pytest.param(500_000, 100_000, 5000, id="the spill"),
         pytest.param(200_000, 2000, 50_000, id="the merge"),
     ],
 )
