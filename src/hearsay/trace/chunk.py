@@ -16,7 +16,7 @@ from hearsay.trace.arrow import map_spill, write_spill
 from hearsay.trace.columns import DTYPES, Columns
 from hearsay.trace.schema import Column
 
-_OFFSETS = (np.uint8, np.uint16, np.uint32, np.int64)
+_OFFSETS = (np.uint8, np.uint16, np.uint32, np.uint64)
 
 
 class Chunk:

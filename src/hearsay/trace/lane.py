@@ -26,7 +26,7 @@ class Lane:
         if self._thread is None:
             task()
             return
-        while len(self._unfinished) >= self.ahead:
+        while self._unfinished and (len(self._unfinished) >= self.ahead or self._unfinished[0].done()):
             self._unfinished.popleft().result()
         self._unfinished.append(self._thread.submit(self._do, task))
 
