@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from itertools import cycle
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +27,20 @@ class TimedRows:
     """One class of rows on its way into parts."""
 
     def __init__(
-        self, run_dir: Path, trace_class: str, row_group_rows: int, target_file_bytes: int, lane: Lane
+        self,
+        run_dir: Path,
+        trace_class: str,
+        row_group_rows: int,
+        target_file_bytes: int,
+        lane: Lane,
+        builders: Iterator[ColumnBuilder],
     ) -> None:
+        """`builders` gives one for a row group that the lane is not busy with."""
         self.parts = PartFiles(run_dir, trace_class, lane=lane, full_bytes=target_file_bytes)
         self._group_rows = row_group_rows
         self._store = np.empty((row_group_rows + (row_group_rows + 1) // 2, WIDTH), dtype=np.int64)
         self._filled = 0
-        self._builders = cycle([ColumnBuilder(row_group_rows) for _ in range(lane.ahead + 1)])
+        self._builders = builders
 
     def add(self, rows: Rows) -> None:
         while len(rows):

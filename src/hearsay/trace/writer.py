@@ -6,8 +6,9 @@ Rules:
   class and hands them on; nothing of the caller's array is kept.
 * With `rotate_us`, files are closed every so often in the trace's own time, so that others can follow the run: the
   rows so far, but of messages only those that have been quiet for as long.
-* With `background`, `add` copies the rows and returns. One thread splits, sorts and puts aside, a second encodes and
-  writes; both are a bounded number of rows behind. An error of theirs is raised by the next `add`, or by `close`.
+* With `background`, `add` copies the rows and returns. One thread splits, sorts and puts aside, two others encode and
+  write: messages, and all else. They are a bounded number of rows behind. An error of theirs is raised by the next
+  `add` that notices, or by `close`.
 * A maker of rows that has hashed them already gives `known_hash`, and no row is hashed twice.
 * `close` finishes the files. `abort` removes everything unfinished and keeps the finished parts.
 * An error of the file system (a full disk, say) aborts and is raised again: what has its final name is whole.
@@ -17,11 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 
+from hearsay.trace.columns import ColumnBuilder
 from hearsay.trace.digest import TraceDigest
 from hearsay.trace.lane import Lane
 from hearsay.trace.manifest import TraceFile, WrittenTrace
@@ -47,7 +50,7 @@ class TraceWriter:
         self,
         run_dir: Path,
         *,
-        spill_rows: int = 500_000,
+        spill_rows: int = 250_000,
         row_group_rows: int = 250_000,
         max_rows_per_file: int = 8_000_000,
         target_file_bytes: int = 64_000_000,
@@ -63,12 +66,15 @@ class TraceWriter:
         self._rows = 0
         self._open = True
         self._sorting = Lane("sort", _BLOCKS_AHEAD if background else 0)
-        self._writing = [Lane(f"write {name}", 1 if background else 0) for name in CLASSES]
-        self._messages = MessageRows(run_dir, spill_rows, row_group_rows, max_rows_per_file, self._writing[0])
-        self._sinks = [
-            self._messages if name == "message" else TimedRows(run_dir, name, row_group_rows, target_file_bytes, lane)
-            for name, lane in zip(CLASSES, self._writing, strict=True)
+        self._writing_messages = Lane("write messages", 1 if background else 0)
+        self._writing_others = Lane("write others", 1 if background else 0)
+        builders = cycle([ColumnBuilder(row_group_rows) for _ in range(self._writing_others.ahead + 1)])
+        self._messages = MessageRows(run_dir, spill_rows, row_group_rows, max_rows_per_file, self._writing_messages)
+        self._others = [
+            TimedRows(run_dir, name, row_group_rows, target_file_bytes, self._writing_others, builders)
+            for name in CLASSES[1:]
         ]
+        self._sinks = [self._messages, *self._others]
 
     @property
     def files(self) -> tuple[TraceFile, ...]:
@@ -95,10 +101,10 @@ class TraceWriter:
             raise ValueError("the trace writer is closed")
         try:
             self._sorting.finish()
-            for sink in reversed(self._sinks):
+            for sink in (*self._others, self._messages):
                 sink.finish()
-            for lane in self._writing:
-                lane.finish()
+            self._writing_messages.finish()
+            self._writing_others.finish()
         except BaseException:
             self.abort()
             raise
@@ -131,7 +137,7 @@ class TraceWriter:
             self.abort()
 
     def _end_lanes(self) -> None:
-        for lane in (self._sorting, *self._writing):
+        for lane in (self._sorting, self._writing_messages, self._writing_others):
             lane.close()
 
     def _add_block(self, rows: Rows) -> None:
