@@ -3,10 +3,10 @@
 Rules:
 
 * -1 is null, codes are strings (from dictionaries of a byte): any Parquet tool reads a trace without this program.
-* Codes and few distinct values have dictionaries. Numbers that repeat from row to row are plain, for zstd to find;
-  sorted or small ones are DELTA_BINARY_PACKED, which leaves zstd nothing to find where every row's is another: those
-  are not compressed again. `docs/trace.md` has the figures. Encodings that are newer are not for every reader.
-* Columns of codes have no statistics: the least of a few names says nothing, and finding it took a tenth of the time.
+* Codes have dictionaries. Numbers that repeat from row to row are plain, for zstd to find; sorted or small ones are
+  DELTA_BINARY_PACKED, which leaves zstd nothing to find in random ones: those are not compressed again.
+  `docs/trace.md` has the figures. Newer encodings are not for every reader.
+* Columns of codes have no statistics: the least of a few names says nothing, and costs more than their contents.
 * Pages carry checksums, which are checked on reading: a flipped bit in the rows is an error, not another row.
 * pyarrow ships no types, so its modules are `Any` here and nowhere else.
 """
@@ -65,7 +65,7 @@ _ENCODINGS = {
     "count": "PLAIN",
     "delay_us": "DELTA_BINARY_PACKED",
 }
-"""The other columns have dictionaries."""
+"""Of the columns that are not codes."""
 _PACKED_ENOUGH = ("remote", "delay_us")
 
 
@@ -90,7 +90,7 @@ def open_writer(file: DurableFile) -> ParquetWriter:
         file,
         _SCHEMA,
         compression={name: "none" if name in _PACKED_ENOUGH else "zstd" for name in COLUMNS},
-        use_dictionary=[name for name in COLUMNS if name not in _ENCODINGS],
+        use_dictionary=[COLUMNS[column] for column in CODED],
         column_encoding=_ENCODINGS,
         write_statistics=[name for column, name in zip(Column, COLUMNS, strict=True) if column not in CODED],
         write_batch_size=_VALUES_AT_ONCE,
