@@ -20,6 +20,12 @@ from hearsay.sim.array.layout import World
 from hearsay.sim.engines import choose_engine, unsupported
 from hearsay.sim.plan import make_plan
 from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+from hearsay.trace.digest import TraceDigest
+from hearsay.trace.manifest import load_manifest
+from hearsay.trace.reader import read_rows
+from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.verify import verify
 from random_scenarios import scenario_texts
 
 pytestmark = pytest.mark.xdist_group("array")
@@ -68,6 +74,18 @@ def test_columns_of_dead_messages_are_used_again(monkeypatch):
     world = engine.arrays.world
     assert world[layout.COLUMNS] < len(plan.publications)
     assert world[layout.FIRST_MESSAGE] > 0
+
+
+def test_the_folder_holds_the_rows_that_were_hashed(tmp_path):
+    """In the background, as the command does it; the manifest's hash is the engine's own."""
+    folder = RunFolder.create(tmp_path / "run")
+    summary = Simulation(load_scenario(None, "churn-30", ()), folder=folder, engine="array").run().summary
+    assert verify(folder.path) == []
+    digest = TraceDigest()
+    digest.add(read_rows(folder.path))
+    trace = load_manifest(folder.path).trace
+    assert digest.hex() == trace.hash == summary.trace_hash
+    assert digest.rows == trace.rows
 
 
 def test_a_difference_is_shown_with_its_rows():

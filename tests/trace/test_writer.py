@@ -17,7 +17,7 @@ from written_runs import SMALL, story, write_run
 from hearsay.trace.order import canonical
 from hearsay.trace.reader import read_rows
 from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import COLUMNS, Column, PartKind, TraceEvent
+from hearsay.trace.schema import COLUMNS, WIDTH, Column, PartKind, TraceEvent
 from hearsay.trace.verify import verify
 from hearsay.trace.writer import TraceWriter
 
@@ -123,6 +123,49 @@ def test_equal_runs_are_equal_to_the_byte(tmp_path):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
+@pytest.mark.parametrize("rotate_us", [None, 9])
+def test_the_background_writes_the_same_bytes(tmp_path, rotate_us):
+    """In blocks of its own, with rows late and early, several files a class, and the caller's array used again."""
+    rows = many_rows(60_000, seed=12)
+    rows = rows[np.argsort(rows[:, Column.TIME_US] ^ 3, kind="stable")]
+    limits = {"spill_rows": 5000, "row_group_rows": 900, "max_rows_per_file": 7000, "target_file_bytes": 20_000}
+    written = []
+    for name, background in (("here", False), ("there", True)):
+        folder = RunFolder.create(tmp_path / name)
+        portion = np.empty((20_000, WIDTH), dtype=np.int64)
+        with TraceWriter(tmp_path / name, background=background, rotate_us=rotate_us, **limits) as writer:
+            for start in range(0, len(rows), len(portion)):
+                portion[:] = rows[start : start + len(portion)]
+                writer.add(portion)
+            written.append(writer.close())
+        folder.write_manifest(written[-1], seed=None, complete=True)
+    assert written[0] == written[1]
+    assert written[0].rows == len(rows)
+    assert len(written[0].files) > 10
+    assert canonical(read_rows(tmp_path / "there")).tolist() == canonical(rows).tolist()
+
+
+def test_an_error_in_the_background_is_raised(tmp_path):
+    rows = many_rows(40_000, seed=9)
+    rows[39_999, Column.EVENT] = -1
+    RunFolder.create(tmp_path / "run")
+    writer = TraceWriter(tmp_path / "run", background=True, **SMALL)
+    with pytest.raises(ValueError, match="unknown event or kind"):
+        add_and_close(writer, rows)
+    assert leftovers(tmp_path / "run") == []
+    with pytest.raises(ValueError, match="is closed"):
+        writer.add(rows)
+
+
+def test_the_hash_of_who_knows_it_is_taken(tmp_path):
+    rows = many_rows(100, seed=13)
+    RunFolder.create(tmp_path / "run")
+    with TraceWriter(tmp_path / "run", known_hash=lambda: "0f") as writer:
+        writer.add(rows)
+        written = writer.close()
+    assert (written.hash, written.rows) == ("0f", 100)
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [(Column.HOPS, 40_000), (Column.PEER, 2**31), (Column.VIA, 9), (Column.REASON, -2), (Column.TIME_US, -1)],
@@ -168,14 +211,21 @@ from hearsay.trace.writer import TraceWriter
 from rows_strategy import many_rows
 
 path = Path(sys.argv[1])
-limit, spill_rows, max_rows = map(int, sys.argv[2:])
+limit, spill_rows, max_rows, background = map(int, sys.argv[2:])
 folder = RunFolder.create(path)
 writer = TraceWriter(
-    path, spill_rows=spill_rows, row_group_rows=1000, max_rows_per_file=max_rows, target_file_bytes=30_000
+    path,
+    spill_rows=spill_rows,
+    row_group_rows=1000,
+    max_rows_per_file=max_rows,
+    target_file_bytes=30_000,
+    background=bool(background),
 )
 mesh = many_rows(20_000, seed=1)
 mesh[:, 1] = TraceEvent.GRAFT
 writer.add(mesh)
+while not writer.files:
+    writer.add(mesh[:1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
     for seed in range(10):
@@ -188,17 +238,19 @@ except OSError as error:
 """
 
 
+@pytest.mark.parametrize("background", [0, 1])
 @pytest.mark.parametrize(
     ("limit", "spill_rows", "max_rows"),
     [
         pytest.param(20_000, 100_000, 5000, id="a growing part"),
-        pytest.param(2_000_000, 100_000, 5000, id="the spill"),
+        pytest.param(500_000, 100_000, 5000, id="the spill"),
         pytest.param(200_000, 2000, 50_000, id="the merge"),
     ],
 )
-def test_a_full_disk_keeps_the_finished_files(tmp_path, limit, spill_rows, max_rows):
+def test_a_full_disk_keeps_the_finished_files(tmp_path, limit, spill_rows, max_rows, background):
+    numbers = [str(number) for number in (limit, spill_rows, max_rows, background)]
     run = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(tmp_path / "run"), str(limit), str(spill_rows), str(max_rows)],
+        [sys.executable, "-c", FULL_DISK, str(tmp_path / "run"), *numbers],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,

@@ -180,6 +180,10 @@ class ReferenceEngine:
     def delivered(self) -> int:
         return self.recorder.delivered
 
+    @property
+    def trace_hash(self) -> str:
+        return self.recorder.trace_hash
+
     def figures(self) -> Figures:
         """What the run came to so far."""
         return recorded_figures(self.plan, self.recorder, self.now)

@@ -70,10 +70,17 @@ class Simulation:
         self.plan: Plan = make_plan(scenario)
         self.engine_name: EngineName = engine
         self._folder = folder
-        self._writer = TraceWriter(folder.path, rotate_us=rotate_us) if folder is not None and write_trace else None
+        self._writer = self._make_writer(folder, rotate_us) if folder is not None and write_trace else None
         self._checker = Checker(self.plan) if check else None
         self.recorder = Recorder(self._writer, listener)
         self.engine = self._make_engine(threads)
+
+    def _make_writer(self, folder: RunFolder, rotate_us: Micros | None) -> TraceWriter:
+        """In the background for the array engine alone: the reference engine would not let go of the interpreter."""
+        in_background = self.engine_name == "array"
+        return TraceWriter(
+            folder.path, rotate_us=rotate_us, background=in_background, known_hash=lambda: self.engine.trace_hash
+        )
 
     def _make_engine(self, threads: int) -> ReferenceEngine | ArrayEngine:
         if self.engine_name == "reference":

@@ -3,14 +3,17 @@
 Rules:
 
 * -1 is null, codes are strings (from dictionaries of a byte): any Parquet tool reads a trace without this program.
-* zstd. Time, message and the other wide numbers are DELTA_BINARY_PACKED, which packs sorted or small numbers into
-  few bits; dictionaries serve only columns of few distinct values.
+* Codes have dictionaries. Numbers that repeat from row to row are plain, for zstd to find; sorted or small ones are
+  DELTA_BINARY_PACKED, which leaves zstd nothing to find in random ones: those are not compressed again.
+  `docs/trace.md` has the figures. Newer encodings are not for every reader.
+* Columns of codes have no statistics: the least of a few names says nothing, and costs more than their contents.
 * Pages carry checksums, which are checked on reading: a flipped bit in the rows is an error, not another row.
 * pyarrow ships no types, so its modules are `Any` here and nowhere else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +52,21 @@ _SCHEMA = pa.schema(
         for column, name in zip(Column, COLUMNS, strict=True)
     ]
 )
-_PLAIN_SCHEMA = pa.schema(
-    [pa.field(name, pa.from_numpy_dtype(dtype)) for name, dtype in zip(COLUMNS, DTYPES, strict=True)]
-)
-_FEW_VALUES = ["event", "kind", "topic", "hops", "via", "reason"]
+_VALUES_AT_ONCE = 16_384
+"""The library's own 1024 make the bookkeeping of columns of codes cost as much as their contents."""
+_ENCODINGS = {
+    "time_us": "DELTA_BINARY_PACKED",
+    "peer": "PLAIN",
+    "remote": "DELTA_BINARY_PACKED",
+    "topic": "PLAIN",
+    "message": "DELTA_BINARY_PACKED",
+    "hops": "DELTA_BINARY_PACKED",
+    "bytes": "DELTA_BINARY_PACKED",
+    "count": "PLAIN",
+    "delay_us": "DELTA_BINARY_PACKED",
+}
+"""Of the columns that are not codes."""
+_PACKED_ENOUGH = ("remote", "delay_us")
 
 
 def table_of(columns: Columns) -> Table:
@@ -62,8 +76,12 @@ def table_of(columns: Columns) -> Table:
 
 
 def _array_of(column: Column, values: NDArray[np.signedinteger]) -> Any:
-    array = pa.array(values) if column == Column.TIME_US else pa.array(values, mask=values == NONE)
-    return pa.DictionaryArray.from_arrays(array, _NAMES[column]) if column in CODED else array
+    present = values != NONE
+    missing = len(values) - int(np.count_nonzero(present))
+    bits = pa.py_buffer(np.packbits(present, bitorder="little")) if missing else None
+    kind = pa.from_numpy_dtype(values.dtype)
+    array = pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)], missing)
+    return pa.DictionaryArray.from_arrays(array, _NAMES[column], safe=False) if column in CODED else array
 
 
 def open_writer(file: DurableFile) -> ParquetWriter:
@@ -71,9 +89,11 @@ def open_writer(file: DurableFile) -> ParquetWriter:
     return parquet.ParquetWriter(
         file,
         _SCHEMA,
-        compression="zstd",
-        use_dictionary=_FEW_VALUES,
-        column_encoding={name: "DELTA_BINARY_PACKED" for name in COLUMNS if name not in _FEW_VALUES},
+        compression={name: "none" if name in _PACKED_ENOUGH else "zstd" for name in COLUMNS},
+        use_dictionary=[COLUMNS[column] for column in CODED],
+        column_encoding=_ENCODINGS,
+        write_statistics=[name for column, name in zip(Column, COLUMNS, strict=True) if column not in CODED],
+        write_batch_size=_VALUES_AT_ONCE,
         write_page_checksum=True,
     )
 
@@ -123,15 +143,15 @@ def _code_of(column: Column, name: str, path: Path) -> int:
         raise RunFolderError(f"{path}: unknown {COLUMNS[column]} {name!r}; a newer version wrote it?") from None
 
 
-def write_spill(path: Path, columns: Columns) -> None:
-    """Keep columns for a while, in a form that maps straight into memory."""
-    batch = pa.RecordBatch.from_arrays([pa.array(values) for values in columns], schema=_PLAIN_SCHEMA)
-    with path.open("wb") as file, ipc.new_file(file, _PLAIN_SCHEMA) as writer:
+def write_spill(path: Path, arrays: Sequence[NDArray[np.integer]]) -> None:
+    """Keep arrays of one length for a while, in a form that maps straight into memory."""
+    batch = pa.RecordBatch.from_arrays([pa.array(values) for values in arrays], names=[*map(str, range(len(arrays)))])
+    with path.open("wb") as file, ipc.new_file(file, batch.schema) as writer:
         writer.write_batch(batch)
 
 
-def map_spill(path: Path) -> Columns:
-    """The columns written by `write_spill`, mapped."""
+def map_spill(path: Path) -> list[NDArray[np.integer]]:
+    """The arrays written by `write_spill`, mapped."""
     batch = ipc.open_file(pa.memory_map(str(path))).get_batch(0)
     return [array.to_numpy() for array in batch.columns]
 

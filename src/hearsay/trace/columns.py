@@ -4,8 +4,8 @@ Rules:
 
 * A value that does not fit its column's width, and a code without a name, is an error, never a silent wrap.
 * -1 stays -1 here; `arrow` turns it into null.
-* Rows are turned a few thousand at a time: sorting, turning and narrowing then happen in the processor's cache,
-  several times faster than column by column.
+* Rows are turned a few thousand at a time: sorting, turning, checking and narrowing then happen in the processor's
+  cache, several times faster than column by column.
 """
 
 from __future__ import annotations
@@ -62,10 +62,12 @@ _LOWEST, _HIGHEST = _limits()
 class ColumnBuilder:
     """Turns rows into columns, in memory that it keeps for the next time: fresh memory costs more than the work."""
 
-    __slots__ = ("_block", "_columns")
+    __slots__ = ("_columns", "_rows", "_turned")
 
     def __init__(self, capacity: int) -> None:
-        self._block = np.empty((min(_BLOCK, capacity), WIDTH), dtype=np.int64)
+        block = min(_BLOCK, capacity)
+        self._rows = np.empty((block, WIDTH), dtype=np.int64)
+        self._turned = np.empty((WIDTH, block), dtype=np.int64)
         self._columns: Columns = [np.empty(capacity, dtype=dtype) for dtype in DTYPES]
 
     def build(self, rows: Rows, order: Indices) -> Columns:
@@ -73,20 +75,23 @@ class ColumnBuilder:
         size = len(order)
         for start in range(0, size, _BLOCK):
             stop = min(start + _BLOCK, size)
-            block = self._block[: stop - start]
+            block = self._rows[: stop - start]
             np.take(rows, order[start:stop], axis=0, out=block, mode="clip")
-            _check(block)
-            for index, column in enumerate(self._columns):
-                column[start:stop] = block[:, index]
+            turned = self._turned[:, : stop - start]
+            turned[:] = block.T
+            _check(turned)
+            for column, values in zip(self._columns, turned, strict=True):
+                column[start:stop] = values
         return [column[:size] for column in self._columns]
 
 
-def _check(block: Rows) -> None:
-    bad = (block.min(axis=0) < _LOWEST) | (block.max(axis=0) > _HIGHEST)
+def _check(block: NDArray[np.int64]) -> None:
+    """`block` holds a column per line."""
+    bad = (block.min(axis=1) < _LOWEST) | (block.max(axis=1) > _HIGHEST)
     if bad.any():
         column = int(np.flatnonzero(bad)[0])
-        outside = (block[:, column] < _LOWEST[column]) | (block[:, column] > _HIGHEST[column])
-        row = [int(value) for value in block[np.flatnonzero(outside)[0]]]
+        outside = (block[column] < _LOWEST[column]) | (block[column] > _HIGHEST[column])
+        row = [int(value) for value in block[:, np.flatnonzero(outside)[0]]]
         raise ValueError(f"trace row {row}: {Column(column).name.lower()} {row[column]} is out of range")
 
 

@@ -5,7 +5,7 @@ Rules:
 * While the run goes on, rows collect in a store of fixed size; a full store is sorted by message and time and put
   aside as a chunk under `.spill-message`. Memory does not grow with the run.
 * At the end the chunks are merged in ascending order of message. A batch takes the same range of messages from
-  every (mapped, sorted) chunk, is sorted by `BY_MESSAGE` and becomes a row group.
+  every sorted chunk that has some (mapped for as long), is sorted by `BY_MESSAGE` and becomes a row group.
 * `rotate` does the same before the end, for the messages that have come to rest; the rows of the others are put aside
   again. If a closed message stirs once more, it is declared as spanning.
 * A file holds whole messages. A message of more rows than a file may have gets files of its own and is declared in
@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.trace.arrow import map_spill, write_spill
+from hearsay.trace.chunk import Chunk
 from hearsay.trace.columns import ColumnBuilder, Columns
+from hearsay.trace.lane import Lane
 from hearsay.trace.order import BY_MESSAGE, order_of
 from hearsay.trace.part_files import PartFiles
 from hearsay.trace.rows import Rows
@@ -33,20 +33,13 @@ from hearsay.trace.schema import NONE, WIDTH, Column
 SPILL_FOLDER = ".spill-message"
 
 
-@dataclass(frozen=True, slots=True)
-class _Census:
-    """How many rows each message has, and when the last one."""
-
-    messages: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    last_us: NDArray[np.int64]
-
-
 class MessageRows:
     """The message class on its way into parts."""
 
-    def __init__(self, run_dir: Path, spill_rows: int, row_group_rows: int, max_rows_per_file: int) -> None:
-        self.parts = PartFiles(run_dir, "message")
+    def __init__(
+        self, run_dir: Path, spill_rows: int, row_group_rows: int, max_rows_per_file: int, lane: Lane
+    ) -> None:
+        self.parts = PartFiles(run_dir, "message", lane=lane)
         self.spanning: set[int] = set()
         self._folder = run_dir / SPILL_FOLDER
         self._batch_rows = min(row_group_rows, max_rows_per_file)
@@ -54,8 +47,7 @@ class MessageRows:
         self._store = np.empty((spill_rows, WIDTH), dtype=np.int64)
         self._filled = 0
         self._builder = ColumnBuilder(spill_rows)
-        self._chunks: list[Path] = []
-        self._censuses: list[_Census] = []
+        self._chunks: list[Chunk] = []
         self._spills = 0
         self._closed = np.empty(0, dtype=np.int64)
 
@@ -71,7 +63,7 @@ class MessageRows:
     def finish(self) -> None:
         if self._filled:
             self._spill()
-        self._merge(self._chunks, self._censuses)
+        self._merge(self._chunks)
         self.parts.finish()
         self.remove_spill()
 
@@ -81,21 +73,20 @@ class MessageRows:
             self._spill()
         if not self._chunks:
             return
-        census = _united(self._censuses)
-        closed = census.messages[(census.last_us < quiet_since_us) | (census.messages == NONE)]
-        open_chunks, self._chunks, self._censuses = self._chunks, [], []
-        closing: list[Path] = []
-        censuses: list[_Census] = []
-        for path in open_chunks:
-            columns = map_spill(path)
+        messages, _, last_us = _census(self._chunks)
+        closed = messages[(last_us < quiet_since_us) | (messages == NONE)]
+        open_chunks, self._chunks = self._chunks, []
+        closing: list[Chunk] = []
+        for chunk in open_chunks:
+            columns = chunk.columns()
             done = np.isin(columns[Column.MESSAGE], closed)
-            self._put_aside([column[done] for column in columns], closing, censuses)
-            self._put_aside([column[~done] for column in columns], self._chunks, self._censuses)
-            path.unlink()
-        self._merge(closing, censuses)
+            self._put_aside([column[done] for column in columns], closing)
+            self._put_aside([column[~done] for column in columns], self._chunks)
+            chunk.remove()
+        self._merge(closing)
         self.parts.finish()
-        for path in closing:
-            path.unlink()
+        for chunk in closing:
+            chunk.remove()
         self._closed = np.union1d(self._closed, closed)
 
     def remove_spill(self) -> None:
@@ -103,32 +94,29 @@ class MessageRows:
 
     def _spill(self) -> None:
         rows = self._store[: self._filled]
-        columns = self._builder.build(rows, order_of([rows[:, Column.MESSAGE], rows[:, Column.TIME_US]]))
-        self._put_aside(columns, self._chunks, self._censuses)
+        keys = [np.ascontiguousarray(rows[:, column]) for column in (Column.MESSAGE, Column.TIME_US)]
+        columns = self._builder.build(rows, order_of(keys))
+        self._put_aside(columns, self._chunks)
         self._filled = 0
 
-    def _put_aside(self, columns: Columns, chunks: list[Path], censuses: list[_Census]) -> None:
+    def _put_aside(self, columns: Columns, chunks: list[Chunk]) -> None:
         """Write sorted rows as one more chunk of these."""
         if not len(columns[0]):
             return
         self._folder.mkdir(exist_ok=True)
-        path = self._folder / f"{self._spills:06d}.arrow"
+        chunks.append(Chunk(self._folder / f"{self._spills:06d}.arrow", columns))
         self._spills += 1
-        write_spill(path, columns)
-        chunks.append(path)
-        censuses.append(_census_of(columns))
 
-    def _merge(self, paths: list[Path], censuses: list[_Census]) -> None:
-        if not paths:
+    def _merge(self, chunks: list[Chunk]) -> None:
+        if not chunks:
             return
-        chunks = [map_spill(path) for path in paths]
-        census = _united(censuses)
-        self.spanning.update(np.intersect1d(census.messages[census.messages != NONE], self._closed).tolist())
-        for first, last, rows in _batches(census, self._batch_rows):
+        messages, rows_each, _ = _census(chunks)
+        self.spanning.update(np.intersect1d(messages[messages != NONE], self._closed).tolist())
+        for first, last, rows in _batches(messages, rows_each, self._batch_rows):
             if self.parts.rows and self.parts.rows + rows > self._max_rows:
                 self.parts.finish()
-            pieces = [_messages_between(chunk, first, last) for chunk in chunks]
-            pieces = [piece for piece in pieces if len(piece[0])]
+            there = [chunk for chunk in chunks if chunk.messages[0] <= last and chunk.messages[-1] >= first]
+            pieces = [chunk.between(first, last) for chunk in there]
             if rows <= self._batch_rows:
                 self._write(_sorted(pieces))
                 continue
@@ -148,38 +136,25 @@ class MessageRows:
             columns = [column[room:] for column in columns]
 
 
-def _census_of(columns: Columns) -> _Census:
-    messages, times = columns[Column.MESSAGE], columns[Column.TIME_US]
-    starts = np.flatnonzero(np.concatenate(([True], messages[1:] != messages[:-1])))
-    rows = np.diff(starts, append=len(messages))
-    return _Census(messages[starts].astype(np.int64), rows, times[starts + rows - 1].astype(np.int64))
-
-
-def _united(censuses: list[_Census]) -> _Census:
-    messages, places = np.unique(np.concatenate([census.messages for census in censuses]), return_inverse=True)
+def _census(chunks: list[Chunk]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The messages of all chunks, how many rows each has, and when the last one."""
+    messages, places = np.unique(np.concatenate([chunk.messages for chunk in chunks]), return_inverse=True)
     rows = np.zeros(len(messages), dtype=np.int64)
-    np.add.at(rows, places, np.concatenate([census.rows for census in censuses]))
-    last = np.full(len(messages), np.iinfo(np.int64).min)
-    np.maximum.at(last, places, np.concatenate([census.last_us for census in censuses]))
-    return _Census(messages, rows, last)
+    np.add.at(rows, places, np.concatenate([chunk.rows for chunk in chunks]))
+    last_us = np.full(len(messages), np.iinfo(np.int64).min)
+    np.maximum.at(last_us, places, np.concatenate([chunk.last_us for chunk in chunks]))
+    return messages, rows, last_us
 
 
-def _batches(census: _Census, limit: int) -> Iterator[tuple[int, int, int]]:
+def _batches(messages: NDArray[np.int64], rows_each: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int, int]]:
     """(first message, last message, rows) of runs of whole messages of at most `limit` rows, or one message."""
-    ends = np.cumsum(census.rows)
+    ends = np.cumsum(rows_each)
     start = 0
     while start < len(ends):
         before = int(ends[start - 1]) if start else 0
         stop = max(int(np.searchsorted(ends, before + limit, side="right")), start + 1)
-        yield int(census.messages[start]), int(census.messages[stop - 1]), int(ends[stop - 1]) - before
+        yield int(messages[start]), int(messages[stop - 1]), int(ends[stop - 1]) - before
         start = stop
-
-
-def _messages_between(chunk: Columns, first: int, last: int) -> Columns:
-    messages = chunk[Column.MESSAGE]
-    start = np.searchsorted(messages, first, side="left")
-    stop = np.searchsorted(messages, last, side="right")
-    return [column[start:stop] for column in chunk]
 
 
 def _by_time(pieces: list[Columns], rows: int, limit: int) -> Iterator[list[Columns]]:
@@ -197,4 +172,8 @@ def _by_time(pieces: list[Columns], rows: int, limit: int) -> Iterator[list[Colu
 def _sorted(pieces: list[Columns]) -> Columns:
     columns: Columns = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
     order = order_of([columns[column] for column in BY_MESSAGE])
-    return [column[order] for column in columns]
+    return [column[order] if _varies(column) else column for column in columns]
+
+
+def _varies(column: NDArray[np.signedinteger]) -> bool:
+    return len(column) > 0 and column.min() != column.max()

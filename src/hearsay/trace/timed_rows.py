@@ -3,18 +3,21 @@
 Rules:
 
 * Rows may come a little out of order (an engine notes a loss when it sends, for the time of arrival). The earlier
-  half of a full store is written, the later half waits; so a file is sorted throughout as long as no row comes later
-  than a row group's worth of newer ones. Each row group is sorted in any case.
+  two thirds of a full store are written, the rest waits; so a file is sorted throughout as long as no row comes later
+  than half a row group's worth of newer ones. Each row group is sorted in any case.
 * A part is closed when it passes the target size, or by `rotate`. What was closed survives a crash.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from hearsay.trace.columns import ColumnBuilder
+from hearsay.trace.lane import Lane
+from hearsay.trace.order import Indices, order_of
 from hearsay.trace.part_files import PartFiles
 from hearsay.trace.rows import Rows
 from hearsay.trace.schema import WIDTH, Column
@@ -23,13 +26,21 @@ from hearsay.trace.schema import WIDTH, Column
 class TimedRows:
     """One class of rows on its way into parts."""
 
-    def __init__(self, run_dir: Path, trace_class: str, row_group_rows: int, target_file_bytes: int) -> None:
-        self.parts = PartFiles(run_dir, trace_class)
+    def __init__(
+        self,
+        run_dir: Path,
+        trace_class: str,
+        row_group_rows: int,
+        target_file_bytes: int,
+        lane: Lane,
+        builders: Iterator[ColumnBuilder],
+    ) -> None:
+        """`builders` gives one for a row group that the lane is not busy with."""
+        self.parts = PartFiles(run_dir, trace_class, lane=lane, full_bytes=target_file_bytes)
         self._group_rows = row_group_rows
-        self._target_file_bytes = target_file_bytes
-        self._store = np.empty((2 * row_group_rows, WIDTH), dtype=np.int64)
+        self._store = np.empty((row_group_rows + (row_group_rows + 1) // 2, WIDTH), dtype=np.int64)
         self._filled = 0
-        self._builder = ColumnBuilder(row_group_rows)
+        self._builders = builders
 
     def add(self, rows: Rows) -> None:
         while len(rows):
@@ -49,19 +60,24 @@ class TimedRows:
         """Close the part with all rows of earlier times."""
         due = self._store[: self._filled, Column.TIME_US] < before_us
         early, rest = self._store[: self._filled][due], self._store[: self._filled][~due]
-        order = np.argsort(early[:, Column.TIME_US], kind="stable")
+        order = _by_time(early)
         for start in range(0, len(order), self._group_rows):
-            self.parts.write_group(self._builder.build(early, order[start : start + self._group_rows]))
+            self._write(early, order[start : start + self._group_rows])
         self._store[: len(rest)] = rest
         self._filled = len(rest)
         self.parts.finish()
 
     def _write_earliest(self) -> None:
         rows = self._store[: self._filled]
-        order = np.argsort(rows[:, Column.TIME_US], kind="stable")
-        self.parts.write_group(self._builder.build(rows, order[: self._group_rows]))
+        order = _by_time(rows)
+        self._write(rows, order[: self._group_rows])
         rest = order[self._group_rows :]
         self._store[: len(rest)] = rows[rest]
         self._filled = len(rest)
-        if self.parts.size >= self._target_file_bytes:
-            self.parts.finish()
+
+    def _write(self, rows: Rows, order: Indices) -> None:
+        self.parts.write_group(next(self._builders).build(rows, order))
+
+
+def _by_time(rows: Rows) -> Indices:
+    return order_of([np.ascontiguousarray(rows[:, Column.TIME_US])])

@@ -6,18 +6,27 @@ Rules:
   class and hands them on; nothing of the caller's array is kept.
 * With `rotate_us`, files are closed every so often in the trace's own time, so that others can follow the run: the
   rows so far, but of messages only those that have been quiet for as long.
+* With `background`, `add` copies the rows and returns. One thread splits, sorts and puts aside, two others encode and
+  write: messages, and all else. They are a bounded number of rows behind. An error of theirs is raised by the next
+  `add` that notices, or by `close`.
+* A maker of rows that has hashed them already gives `known_hash`, and no row is hashed twice.
 * `close` finishes the files. `abort` removes everything unfinished and keeps the finished parts.
 * An error of the file system (a full disk, say) aborts and is raised again: what has its final name is whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 
+from hearsay.trace.columns import ColumnBuilder
 from hearsay.trace.digest import TraceDigest
+from hearsay.trace.lane import Lane
 from hearsay.trace.manifest import TraceFile, WrittenTrace
 from hearsay.trace.message_rows import MessageRows
 from hearsay.trace.rows import Rows
@@ -25,6 +34,8 @@ from hearsay.trace.schema import CLASSES, NONE, WIDTH, Column, PartKind, TraceEv
 from hearsay.trace.timed_rows import TimedRows
 
 _BLOCK = 16_384
+_BLOCKS_AHEAD = 12
+"""20 MB of rows."""
 _KINDS = len(PartKind) + 1
 _CLASS_TABLE = np.array(
     [CLASSES.index(class_of(event, kind)) for event in range(len(TraceEvent)) for kind in range(NONE, len(PartKind))],
@@ -39,22 +50,31 @@ class TraceWriter:
         self,
         run_dir: Path,
         *,
-        spill_rows: int = 2_000_000,
-        row_group_rows: int = 1_000_000,
+        spill_rows: int = 250_000,
+        row_group_rows: int = 250_000,
         max_rows_per_file: int = 8_000_000,
         target_file_bytes: int = 64_000_000,
         rotate_us: int | None = None,
+        background: bool = False,
+        known_hash: Callable[[], str] | None = None,
     ) -> None:
         self._max_rows = max_rows_per_file
         self._rotate_us = rotate_us
         self._rotated_us: int | None = None
         self._digest = TraceDigest()
+        self._known_hash = known_hash
+        self._rows = 0
         self._open = True
-        self._messages = MessageRows(run_dir, spill_rows, row_group_rows, max_rows_per_file)
-        self._sinks = [
-            self._messages if name == "message" else TimedRows(run_dir, name, row_group_rows, target_file_bytes)
-            for name in CLASSES
+        self._sorting = Lane("sort", _BLOCKS_AHEAD if background else 0)
+        self._writing_messages = Lane("write messages", 1 if background else 0)
+        self._writing_others = Lane("write others", 1 if background else 0)
+        builders = cycle([ColumnBuilder(row_group_rows) for _ in range(self._writing_others.ahead + 1)])
+        self._messages = MessageRows(run_dir, spill_rows, row_group_rows, max_rows_per_file, self._writing_messages)
+        self._others = [
+            TimedRows(run_dir, name, row_group_rows, target_file_bytes, self._writing_others, builders)
+            for name in CLASSES[1:]
         ]
+        self._sinks = [self._messages, *self._others]
 
     @property
     def files(self) -> tuple[TraceFile, ...]:
@@ -69,7 +89,8 @@ class TraceWriter:
             raise ValueError(f"expected int64 rows of {WIDTH} columns, got {rows.dtype} of shape {rows.shape}")
         try:
             for start in range(0, len(rows), _BLOCK):
-                self._add_block(rows[start : start + _BLOCK])
+                block = rows[start : start + _BLOCK]
+                self._sorting.submit(partial(self._add_block, block.copy() if self._sorting.ahead else block))
         except BaseException:
             self.abort()
             raise
@@ -79,23 +100,29 @@ class TraceWriter:
         if not self._open:
             raise ValueError("the trace writer is closed")
         try:
-            for sink in self._sinks:
+            self._sorting.finish()
+            for sink in (*self._others, self._messages):
                 sink.finish()
+            self._writing_messages.finish()
+            self._writing_others.finish()
         except BaseException:
             self.abort()
             raise
         self._open = False
+        self._end_lanes()
         return self.written()
 
     def written(self) -> WrittenTrace:
         """What the finished files hold; after `abort`, `rows` and `hash` still speak of all rows added."""
+        trace_hash = self._digest.hex() if self._known_hash is None else self._known_hash()
         return WrittenTrace(
-            self.files, self._digest.rows, self._digest.hex(), tuple(sorted(self._messages.spanning)), self._max_rows
+            self.files, self._rows, trace_hash, tuple(sorted(self._messages.spanning)), self._max_rows
         )
 
     def abort(self) -> None:
         """Give up: remove what is unfinished, keep the finished files."""
         self._open = False
+        self._end_lanes()
         for sink in self._sinks:
             sink.parts.discard()
         self._messages.remove_spill()
@@ -109,11 +136,17 @@ class TraceWriter:
         if self._open:
             self.abort()
 
+    def _end_lanes(self) -> None:
+        for lane in (self._sorting, self._writing_messages, self._writing_others):
+            lane.close()
+
     def _add_block(self, rows: Rows) -> None:
         events, kinds = rows[:, Column.EVENT], rows[:, Column.KIND]
         if events.min() < 0 or events.max() >= len(TraceEvent) or kinds.min() < NONE or kinds.max() >= _KINDS - 1:
             raise ValueError("a trace row has an unknown event or kind")
-        self._digest.add(rows)
+        self._rows += len(rows)
+        if self._known_hash is None:
+            self._digest.add(rows)
         classes = _CLASS_TABLE[events * _KINDS + (kinds - NONE)]
         for index, sink in enumerate(self._sinks):
             places = np.flatnonzero(classes == index)

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hearsay.trace.order import group_ids, order_of
+
+INT64 = np.iinfo(np.int64)
+SPANS = [(0, 0), (0, 1), (-1, 3), (-1, 10**6), (0, 2**40), (INT64.min, INT64.max)]
+
+
+@st.composite
+def columns(draw):
+    """Few bits in some columns, all in others: one word that has room for indices, one that is full, or several."""
+    size = draw(st.integers(0, 60))
+    return [
+        np.array(draw(st.lists(st.integers(*span), min_size=size, max_size=size)), dtype=np.int64)
+        for span in draw(st.lists(st.sampled_from(SPANS), min_size=1, max_size=5))
+    ]
+
+
+@settings(max_examples=300, deadline=None)
+@given(columns())
+def test_rows_are_sorted_and_equal_ones_keep_their_order(found):
+    assert order_of(found).tolist() == np.lexsort(found[::-1]).tolist()
+
+
+@settings(max_examples=100, deadline=None)
+@given(columns())
+def test_groups_are_the_equal_rows(found):
+    order, ids = group_ids(found)
+    rows = list(zip(*(column.tolist() for column in found), strict=True))
+    known = sorted(set(rows))
+    assert [known[number] for number in ids] == sorted(rows)
+    assert [rows[index] for index in order] == sorted(rows)
+
+
+def test_many_rows_that_fill_a_word_and_are_often_equal_in_it():
+    generator = np.random.default_rng(1)
+    wide = generator.choice(generator.integers(0, 2**62, 50), 20_000)
+    found = [wide, generator.integers(0, 9, 20_000), generator.integers(0, 2**62, 20_000) >> 50]
+    assert np.array_equal(order_of(found), np.lexsort(found[::-1]))
+    assert np.array_equal(order_of(found[:2]), np.lexsort(found[1::-1]))
