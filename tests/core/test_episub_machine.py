@@ -204,6 +204,33 @@ class Overlay(RuleBasedStateMachine):
                 assert len(tree.kept) <= own.max_cached_messages
 
 
+def test_a_pair_and_a_full_triangle_come_to_rest_and_find_together():
+    """HyParView with two links a node: the pair joins at the triangle, and who loses a link for it waits for its
+    next round. All three joined again at once before, and the talking never ended."""
+    overlay = type("Pair and triangle", (Overlay,), {"preset": "hyparview-plumtree-10k"})()
+    overlay.start(validated=False, leave="leave")
+    overlay.settle()
+    for one, other in (("e", "c"), ("a", "d")):
+        overlay.line_breaks_or_mallory_comes(one, other)
+        overlay.settle()
+
+    def neighbours():
+        memberships = {name: router.strategy.memberships["news"] for name, router in overlay.routers.items()}
+        return {name: set(membership.active()) for name, membership in memberships.items()}
+
+    assert neighbours() == {"a": {"b", "d"}, "b": {"a", "d"}, "d": {"a", "b"}, "c": {"e"}, "e": {"c"}}
+    for _ in range(8):
+        for name in PEERS:
+            overlay.beat(name)
+        overlay.settle()
+    ring = neighbours()
+    assert all(len(peers) == 2 for peers in ring.values())
+    reached = {"a"}
+    for _ in PEERS:
+        reached |= {peer for name in reached for peer in ring[name]}
+    assert reached == set(PEERS)
+
+
 @pytest.mark.parametrize("preset", EPISUB_KIND.presets)
 def test_whatever_happens_to_the_overlay(preset):
     machine = type(f"Overlay of {preset}", (Overlay,), {"preset": preset})

@@ -14,7 +14,9 @@ Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4
 * A JOIN without an answer is tried at another node with a TTL one lower; at 0 the node that gets it accepts over the
   very connection, which serves joiners behind a NAT.
 * HyParView: one JOIN to one contact, which accepts always and sends FORWARDJOIN to all its neighbours; where that
-  walk ends the joiner becomes a neighbour, at TTL PRWL a passive entry.
+  walk ends the joiner becomes a neighbour, at TTL PRWL a passive entry. Such a JOIN is never refused, so somebody
+  else may lose a link for it, and join again in turn. Only the timer of stabilisation keeps that from going round for
+  ever: a node joins at its first contacts, and from then on once per round.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ class _Attempt:
 
 
 class Joining:
-    __slots__ = ("_asked", "_attempts", "_connections", "_context", "_looking_until", "_neighbours", "_parameters",
-                 "_shell", "_sizing", "_topic", "_views")  # fmt: skip
+    __slots__ = ("_asked", "_attempts", "_connections", "_context", "_joins_left", "_looking_until", "_neighbours",
+                 "_parameters", "_shell", "_sizing", "_topic", "_views")  # fmt: skip
 
     def __init__(self, context: Context, neighbours: Neighbours) -> None:
         self._context = context
@@ -57,6 +59,8 @@ class Joining:
         self._asked: dict[PeerId, Micros] = {}
         """Whom we asked for nodes, and until when an answer is waited for. Nobody else's is wanted."""
         self._attempts: dict[PeerId, _Attempt] = {}
+        self._joins_left = CONTACTS
+        """HyParView's JOINs that may be sent before the next round."""
 
     @property
     def attempts(self) -> int:
@@ -71,6 +75,10 @@ class Joining:
     @property
     def under_way(self) -> bool:
         return bool(self._attempts or self._asked) or self._shell.now < self._looking_until
+
+    def new_round(self) -> None:
+        """Stabilisation begins again."""
+        self._joins_left = 1
 
     def find_contacts(self) -> None:
         """Ask discovery, unless it was asked just now."""
@@ -117,7 +125,9 @@ class Joining:
         self._views.add_passive(sender)
         ttl = max(0, min(part.ttl, self._parameters.join_ttl))
         if self._parameters.overlay is Overlay.HYPARVIEW:
-            if self.alone and not self._attempts and sender not in self._views.active:
+            wanted = self.alone and not self._attempts and sender not in self._views.active
+            if wanted and self._joins_left:
+                self._joins_left -= 1
                 self._join_at(sender, ttl)
         else:
             wanted = self._parameters.random_links - len(self._views.active) - len(self._attempts)

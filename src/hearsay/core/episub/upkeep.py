@@ -53,6 +53,7 @@ class Upkeep:
     def round(self) -> None:
         """What the randomised timer does."""
         self._tried.clear()
+        self._joining.new_round()
         self._asks_left = 2 * max(0, self._sizing.active_size - len(self._views.active))
         if self._replies is not None:
             self._shrink()
