@@ -252,7 +252,7 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         columns *= 2
     w[at.COLUMNS] = columns
     w[at.RECYCLES] = w[at.SERVICE] == 0
-    arrays["seen"] = zeros((nodes, -(-columns // 64)), np.uint64)
+    arrays["known"] = zeros((nodes, -(-columns // 64), 2), np.uint64)
     arrays["cells"] = zeros((nodes, columns), np.uint64)
     if w[at.SEEN_EXPIRES]:
         arrays["first_us"] = zeros((nodes, columns), np.int64)

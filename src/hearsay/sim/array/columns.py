@@ -13,10 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.sim.array.compiling import kernel
-from hearsay.sim.array.forwarding import bits, unmark, was_seen
+from hearsay.sim.array.knowledge import bits, is_cached, unmark, was_seen
 from hearsay.sim.array.layout import (
     ASKED,
-    CACHED,
     CLOSED_UP_TO,
     COLUMNS,
     DEAD_SURE,
@@ -82,6 +81,6 @@ def _is_dead(w: World, message: int) -> bool:
         return False
     at = column(w, message)
     for node in range(w[NODES]):
-        if bits(cells(w)[node, at], ASKED | CACHED) or was_seen(w, w[NOW], node, message):
+        if bits(cells(w)[node, at], ASKED) or is_cached(w, node, at) or was_seen(w, w[NOW], node, message):
             return False
     return True

@@ -108,10 +108,13 @@ class ArrayEngine:
                 after = zeros((len(before), 2 * columns), before.dtype)
                 after[:, known % (2 * columns)] = before[:, known % columns]
                 self.arrays[name] = after
-        before = np.unpackbits(self.arrays["seen"].view(np.uint8), axis=1, bitorder="little")
-        after = np.zeros((len(before), -(-2 * columns // 64) * 64), dtype=np.uint8)
-        after[:, known % (2 * columns)] = before[:, known % columns]
-        self.arrays["seen"] = np.packbits(after, axis=1, bitorder="little").view(np.uint64)
+        before = self.arrays["known"]
+        after = zeros((len(before), -(-2 * columns // 64), 2), np.uint64)
+        for message in known.tolist():
+            old, new = message % columns, message % (2 * columns)
+            bits = before[:, old >> 6] >> np.uint64(old & 63) & np.uint64(1)
+            after[:, new >> 6] |= bits << np.uint64(new & 63)
+        self.arrays["known"] = after
         w[at.COLUMNS] = 2 * columns
 
     def _grow_links(self) -> None:

@@ -49,6 +49,7 @@ from hearsay.sim.array.layout import (
     cells,
     cut_pairs,
     cut_ranges,
+    known,
     links32,
     links64,
     links_of,
@@ -57,7 +58,6 @@ from hearsay.sim.array.layout import (
     nodes32,
     peers,
     pool,
-    seen,
     sides,
     since_us,
 )
@@ -114,8 +114,9 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     header[PENDING] = 0
     header[OWED] = 0
     header[OLDEST] = w[NEWEST]
-    for place in range(seen(w).shape[1]):
-        seen(w)[node, place] = np.uint64(0)
+    for place in range(known(w).shape[1]):
+        known(w)[node, place, 0] = np.uint64(0)
+        known(w)[node, place, 1] = np.uint64(0)
     for place in range(cells(w).shape[1]):
         cells(w)[node, place] &= np.uint64(MISSED)  # who was eligible stays so
     for head in (ANSWERS, NEWS, BACKOFFS):

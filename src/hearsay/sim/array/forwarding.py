@@ -1,9 +1,4 @@
-"""Messages: seen or new, delivered, forwarded, published (`core.shell`, and the routers' `accepted` and `publish`).
-
-Layout: what a node has seen is a bit in `seen`, which is small and asked for most often. Whatever else it knows of a
-message is one word, `cells(w)[node, column]`: bits CACHED, ASKED, DELIVERED and MISSED, the heartbeats in which it was seen and cached, and the hops it came. Columns are message numbers modulo their
-count. `first_us` says when it was first seen, where a run is long enough for that to be forgotten.
-"""
+"""Messages: delivered, forwarded, published (`core.shell`, and the routers' `accepted` and `publish`)."""
 
 from __future__ import annotations
 
@@ -13,38 +8,27 @@ from hearsay.core.actions import Reason, Via
 from hearsay.core.events import EventKind
 from hearsay.core.randomness import Purpose
 from hearsay.core.rpc import PartKind
-from hearsay.sim.array import lists
-from hearsay.sim.array.compiling import inlined, kernel
+from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.draws import below, draw1, draw_topic, extend, pick
+from hearsay.sim.array.knowledge import bits, cache, mark_seen, was_seen
 from hearsay.sim.array.layout import (
     ALL_NATIVE,
-    ANSWERS,
     ASKED,
-    BEATS,
-    CACHE_BEAT,
-    CACHED,
     DATA_BYTES,
     DEGREE,
     DELIVERED,
     FANOUT,
     FANOUT_AT_PUBLISH,
-    FIRST_MESSAGE,
     FLOODSUB,
     GOSSIPSUB,
     HOPS,
     IN_FANOUT,
     IN_MESH,
     KIND,
-    MAX_CACHED,
-    MAX_CACHED_BINDS,
     MAX_PENDING,
-    MAX_SEEN,
-    MAX_SEEN_BINDS,
     MESHSUB,
     MISSED,
     MOST_HOPS,
-    NEWEST,
-    OLDEST,
     PENDING,
     PUBLISHED,
     PUBLISHER,
@@ -52,10 +36,6 @@ from hearsay.sim.array.layout import (
     REACH,
     REJECT_SHARE,
     SCRIPT,
-    SEEN_BEAT,
-    SEEN_EXPIRES,
-    SEEN_TTL,
-    SERIAL,
     STARTS,
     SUBSCRIBED,
     TICK,
@@ -63,22 +43,16 @@ from hearsay.sim.array.layout import (
     TOPIC,
     VALIDATE,
     VALIDATION,
-    Word,
     World,
-    cache_serials,
     candidates,
     cells,
     counts,
     fanout_us,
-    first_us,
     flags,
     members,
     messages,
     nodes32,
-    nodes64,
     peers,
-    seen,
-    seen_serials,
     words_at,
 )
 from hearsay.sim.array.mesh import end_slot, first_slot, is_in
@@ -122,120 +96,7 @@ _DRAW_FANOUT = int(Purpose.FANOUT)
 _DRAW_RANDOM = int(Purpose.RANDOMSUB)
 _DRAW_TOP_UP = int(Purpose.PUBLISH_TOP_UP)
 _DRAW_REJECT = int(Purpose.REJECT)
-_BEATS = np.uint64(BEATS)
-_SEEN_BEAT_CLEAR = ~(_BEATS << np.uint64(SEEN_BEAT))
-_CACHED_CLEAR = ~(np.uint64(CACHED) | _BEATS << np.uint64(CACHE_BEAT))
 _HOPS_CLEAR = ~(np.uint64(MOST_HOPS) << np.uint64(HOPS))
-
-
-@inlined
-def bits(cell: Word, mask: int) -> bool:
-    return cell & np.uint64(mask) != np.uint64(0)
-
-
-@inlined
-def is_marked(w: World, node: int, at: int) -> bool:
-    """The bit of a column, without looking at the time."""
-    return seen(w)[node, at >> 6] >> np.uint64(at & 63) & np.uint64(1) != np.uint64(0)
-
-
-@kernel
-def unmark(w: World, node: int, at: int) -> None:
-    seen(w)[node, at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
-
-
-@inlined
-def was_seen(w: World, now: int, node: int, message: int) -> bool:
-    """Whether the router remembers a message."""
-    if message < w[FIRST_MESSAGE]:
-        return False
-    at = column(w, message)
-    if not is_marked(w, node, at):
-        return False
-    if w[SEEN_EXPIRES]:
-        ttl = parameter(w, node, SEEN_TTL)
-        if ttl and now >= first_us(w)[node, at] + ttl:
-            unmark(w, node, at)
-            return False
-    return True
-
-
-@kernel
-def mark_seen(w: World, now: int, node: int, message: int) -> None:
-    at = column(w, message)
-    header = nodes32(w)[node]
-    beat = np.uint64(header[TICK]) & _BEATS
-    cells(w)[node, at] = cells(w)[node, at] & _SEEN_BEAT_CLEAR | beat << np.uint64(SEEN_BEAT)
-    seen(w)[node, at >> 6] |= np.uint64(1) << np.uint64(at & 63)
-    if w[SEEN_EXPIRES]:
-        first_us(w)[node, at] = now
-    header[OLDEST] = min(header[OLDEST], message)
-    if w[MAX_SEEN_BINDS]:
-        _forget_oldest_seen(w, now, node, at)
-
-
-@kernel
-def cache(w: World, now: int, node: int, message: int) -> None:
-    at = column(w, message)
-    if bits(cells(w)[node, at], CACHED):
-        return
-    header = nodes32(w)[node]
-    beat = np.uint64(header[TICK]) & _BEATS
-    cells(w)[node, at] = cells(w)[node, at] & _CACHED_CLEAR | np.uint64(CACHED) | beat << np.uint64(CACHE_BEAT)
-    header[OLDEST] = min(header[OLDEST], message)
-    if w[MAX_CACHED_BINDS]:
-        _forget_oldest_cached(w, node, at)
-
-
-@kernel
-def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
-    """A seen cache that is full forgets its oldest entry; `serials` says in which order they came."""
-    order = seen_serials(w)[node]
-    nodes64(w)[node, SERIAL] += 1
-    order[newest] = nodes64(w)[node, SERIAL]
-    count = 0
-    oldest = newest
-    for message in range(w[FIRST_MESSAGE], w[NEWEST]):
-        if was_seen(w, now, node, message):
-            count += 1
-            at = column(w, message)
-            if order[at] < order[oldest]:
-                oldest = at
-    if count > parameter(w, node, MAX_SEEN):
-        unmark(w, node, oldest)
-
-
-@kernel
-def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
-    """The same for a message cache."""
-    order = cache_serials(w)[node]
-    nodes64(w)[node, SERIAL] += 1
-    order[newest] = nodes64(w)[node, SERIAL]
-    count = 0
-    oldest = newest
-    gone = -1
-    for message in range(w[FIRST_MESSAGE], w[NEWEST]):
-        at = column(w, message)
-        if bits(cells(w)[node, at], CACHED):
-            count += 1
-            if order[at] <= order[oldest]:
-                oldest = at
-                gone = message
-    if count > parameter(w, node, MAX_CACHED):
-        forget_cached(w, node, gone)
-
-
-@kernel
-def forget_cached(w: World, node: int, message: int) -> None:
-    """A message leaves the cache, and with it the answers that were counted for it."""
-    cells(w)[node, column(w, message)] &= _CACHED_CLEAR
-    if nodes32(w)[node, ANSWERS] >= 0:
-        lists.remove(w, node, ANSWERS, message, -1)
-
-
-@kernel
-def forget_seen(w: World, node: int, message: int) -> None:
-    unmark(w, node, column(w, message))
 
 
 @kernel

@@ -11,21 +11,13 @@ from hearsay.core.randomness import Purpose
 from hearsay.sim.array import lists
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.draws import draw_topic, pick
-from hearsay.sim.array.forwarding import (
-    bits,
-    forget_cached,
-    forget_seen,
-    is_marked,
-    native_subscribers,
-    top_up_fanout,
-    was_seen,
-)
+from hearsay.sim.array.forwarding import native_subscribers, top_up_fanout
+from hearsay.sim.array.knowledge import forget_cached, forget_seen, has_cached, is_cached, is_marked, was_seen
 from hearsay.sim.array.layout import (
     ANSWERS,
     ANSWERS_LIMIT,
     BEATS,
     CACHE_BEAT,
-    CACHED,
     FANOUT,
     FANOUT_AT_PUBLISH,
     FANOUT_TTL,
@@ -143,7 +135,7 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
     limit = parameter(w, node, ANSWERS_LIMIT)
     for place in range(ids, ids + count):
         message = store[place]
-        if message < w[FIRST_MESSAGE] or not bits(cells(w)[node, column(w, message)], CACHED):
+        if message < w[FIRST_MESSAGE] or not is_cached(w, node, column(w, message)):
             continue
         if _count_answer(w, node, message, peer) > limit:
             refused += 1
@@ -186,6 +178,8 @@ def forget_fanout(w: World, node: int, topic: int) -> None:
 @kernel
 def gossip(w: World, th: int, node: int, tick: int) -> None:
     """IHAVE for the recent messages of every topic one routes. `tick` is this heartbeat's."""
+    if not has_cached(w, node):
+        return
     line = control(w)[th]
     known = scratch(w)[th]
     start = line[SCRATCH_USED]
@@ -194,8 +188,10 @@ def gossip(w: World, th: int, node: int, tick: int) -> None:
     windows = np.uint64(parameter(w, node, GOSSIP_WINDOWS))
     of_node = cells(w)[node]
     for message in range(max(nodes32(w)[node, OLDEST], w[FIRST_MESSAGE]), w[NEWEST]):
-        cell = of_node[column(w, message)]
-        if bits(cell, CACHED) and (beat - (cell >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) < windows:
+        at = column(w, message)
+        if not is_cached(w, node, at):
+            continue
+        if (beat - (of_node[at] >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) < windows:
             if end == known.shape[0]:
                 w[STATUS] = OUTBOX_FULL
                 return
@@ -255,15 +251,15 @@ def age(w: World, node: int, tick: int) -> None:
     row = cells(w)[node]
     oldest = np.int64(w[NEWEST])
     for message in range(start, w[NEWEST]):
-        cell = row[column(w, message)]
+        at = column(w, message)
         kept = False
-        if bits(cell, CACHED):
-            if (beat - (cell >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) >= cached_for:
+        if is_cached(w, node, at):
+            if (beat - (row[at] >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) >= cached_for:
                 forget_cached(w, node, message)
             else:
                 kept = True
-        if seen_for and is_marked(w, node, column(w, message)):
-            if (beat - (cell >> np.uint64(SEEN_BEAT))) & np.uint64(BEATS) >= seen_for:
+        if seen_for and is_marked(w, node, at):
+            if (beat - (row[at] >> np.uint64(SEEN_BEAT))) & np.uint64(BEATS) >= seen_for:
                 forget_seen(w, node, message)
             else:
                 kept = True

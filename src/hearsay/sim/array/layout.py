@@ -14,7 +14,7 @@ kernels do; and an array can grow between two calls without anybody noticing.
 | members, since_us, fanout_us | node, topic | what the application and the router take part in; since when |
 | peers, states, flags, links_of | slot (, topic) | neighbours of a node, ascending, in one piece of `CAP` slots |
 | links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
-| seen, cells, first_us | node, column | what a node knows of a message: a bit, and a word |
+| known, cells, first_us | node, column | what a node knows of a message: a bit, and a word |
 | queued, queued_links, chunk_next, heads, tails, fills | chunk; thread, bucket | the calendar of events, see `queue.py` |
 | arena, pending | word; thread, chunk | RPCs that are more than one message, see `payload.py` |
 | pool | thread, entry, field | short lists: answers, news, backoffs, backlog, see `lists.py` |
@@ -128,7 +128,7 @@ OPEN, CUT, DEAD = 1, 2, 4
 LATENCY, LAST_ARRIVAL = range(2)
 
 # Cells: what a node knows of a message.
-CACHED, ASKED, DELIVERED, MISSED = 1, 2, 4, 8
+ASKED, DELIVERED, MISSED = 1, 2, 4
 """ASKED: the application has not answered yet. MISSED: eligible, the window is over, and it was not delivered."""
 SEEN_BEAT, CACHE_BEAT, HOPS = 5, 26, 47
 BEATS = (1 << 21) - 1
@@ -173,7 +173,7 @@ flags = _view("flags", np.uint8, None, None)
 links_of = _view("links_of", np.int32, None)
 links32 = _view("links32", np.int32, None, 6)
 links64 = _view("links64", np.int64, None, 2)
-seen = _view("seen", np.uint64, None, None)
+known = _view("known", np.uint64, None, None, 2)
 cells = _view("cells", np.uint64, None, None)
 first_us = _view("first_us", np.int64, None, None)
 seen_serials = _view("seen_serials", np.int64, None, None)
@@ -273,8 +273,9 @@ def _toucher(name: str) -> Any:
 
 
 touch_nodes32 = _toucher("nodes32")
-touch_seen = _toucher("seen")
+touch_known = _toucher("known")
 touch_members = _toucher("members")
+touch_queued = _toucher("queued")
 touch_cells = _toucher("cells")
 touch_peers = _toucher("peers")
 touch_states = _toucher("states")

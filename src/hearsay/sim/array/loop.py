@@ -29,7 +29,7 @@ from hearsay.sim.array.calls import (
 from hearsay.sim.array.columns import admit
 from hearsay.sim.array.compiling import entry, kernel
 from hearsay.sim.array.faults import carries_payload, cut, heal, node_down, node_up
-from hearsay.sim.array.forwarding import bits, is_marked
+from hearsay.sim.array.knowledge import bits, has_cached, is_marked
 from hearsay.sim.array.layout import (
     ALL_NATIVE,
     ALONE_BYTES,
@@ -89,6 +89,7 @@ from hearsay.sim.array.layout import (
     dial_starts,
     dial_targets,
     inject_targets,
+    known,
     members,
     messages,
     node_counts,
@@ -96,17 +97,16 @@ from hearsay.sim.array.layout import (
     planned,
     pool,
     schedule,
-    seen,
     since_us,
     sorted_events,
     sorted_links,
     touch_arena,
     touch_cells,
     touch_flags,
+    touch_known,
     touch_members,
     touch_nodes32,
     touch_peers,
-    touch_seen,
     touch_states,
     words_at,
     world,
@@ -168,8 +168,9 @@ PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 ROWS_AT_ONCE = 1 << 17
 _FEW = 48
 _LARGE = 512
-_NODES_AHEAD, _NEIGHBOURS_AHEAD, _DIALS_AHEAD, _MOST_CELLS = 48, 16, 16, 128
-"""How many events ahead memory is asked for: first the node's own, then, by what stands there, its neighbours'."""
+_KNOWN_AHEAD, _NODES_AHEAD, _NEIGHBOURS_AHEAD, _DIALS_AHEAD = 64, 32, 16, 16
+"""How many events ahead memory is asked for."""
+_MOST_CELLS = 128
 _NEVER = 1 << 62
 
 _TIMER = int(EventKind.TIMER_FIRED)
@@ -411,9 +412,13 @@ def _run_share(w: World, th: int) -> None:
     """The blocks of nodes that a thread owns; all of them, by the first one, when nodes are not apart."""
     if w[LOOKAHEAD]:
         starts = block_starts(w)[0]
-        nodes_asked = w[BLOCKS] if w[NODES] < _LARGE else th
-        neighbours_asked = nodes_asked
+        known_asked = w[BLOCKS] if w[NODES] < _LARGE else th
+        nodes_asked = known_asked
+        neighbours_asked = known_asked
         for block in range(th, w[BLOCKS], w[THREADS]):
+            while known_asked < w[BLOCKS] and starts[known_asked] < starts[block + 1] + _KNOWN_AHEAD * w[THREADS]:
+                _ask_what_is_known(w, known_asked)
+                known_asked += w[THREADS]
             while nodes_asked < w[BLOCKS] and starts[nodes_asked] < starts[block + 1] + _NODES_AHEAD * w[THREADS]:
                 _ask_for_nodes(w, nodes_asked)
                 nodes_asked += w[THREADS]
@@ -477,52 +482,69 @@ def _run_block(w: World, th: int, block: int) -> None:
 
 
 @kernel
-def _ask_for_nodes(w: World, block: int) -> None:
-    """Ask for the memory of a block that is handled soon: nodes lie far apart, and waiting would be most of the time."""
+def _ask_what_is_known(w: World, block: int) -> None:
+    """Ask for memory of a block that is handled soon: nodes lie far apart, and waiting would be most of the time.
+
+    First what a node knows of a message, which for most RPCs is all that is needed.
+    """
     events = sorted_events(w)[0]
+    words = known(w).shape[1]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w0 = events[place, 0]
         w1 = events[place, 1]
-        node = w1 >> NODE
-        touch_nodes32(w, node * NODE32)
         kind = (w0 >> KIND) & 15
         if w1 & (INLINE | GOSSIP):
-            touch_seen(w, node * seen(w).shape[1] + (column(w, w1 & MESSAGE) >> 6))
+            touch_known(w, 2 * ((w1 >> NODE) * words + (column(w, w1 & MESSAGE) >> 6)))
+        elif kind == _TIMER:
+            touch_known(w, 2 * ((w1 >> NODE) * words + (column(w, w[FIRST_MESSAGE]) >> 6)))
         elif kind == _RPC:
             touch_arena(w, w1 & PAYLOAD)
             touch_arena(w, (w1 & PAYLOAD) + 8)
         elif kind == _CONNECTED:
             touch_members(w, source_of(w0) * w[TOPICS])
-        elif kind == _TIMER:
-            touch_seen(w, node * seen(w).shape[1] + (column(w, w[FIRST_MESSAGE]) >> 6))
 
 
 @kernel
-def _ask_for_neighbours(w: World, block: int) -> None:
-    """The same, a little later, for what a node's header leads to."""
+def _ask_for_nodes(w: World, block: int) -> None:
+    """Then headers, and the cells of messages that are new."""
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w1 = events[place, 1]
-        node = w1 >> NODE
         if w1 & GOSSIP:
             continue
+        node = w1 >> NODE
         if w1 & INLINE:
             at = column(w, w1 & MESSAGE)
             if is_marked(w, node, at):
                 continue
             touch_cells(w, node * w[COLUMNS] + at)
-        elif (events[place, 0] >> KIND) & 15 == _TIMER:
+        touch_nodes32(w, node * NODE32)
+
+
+@kernel
+def _ask_for_neighbours(w: World, block: int) -> None:
+    """Then what a node's header leads to."""
+    events = sorted_events(w)[0]
+    for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
+        w1 = events[place, 1]
+        node = w1 >> NODE
+        if w1 & GOSSIP or (w1 & INLINE and is_marked(w, node, column(w, w1 & MESSAGE))):
+            continue
+        slot = nodes32(w)[node, FIRST_SLOT]
+        last = slot + nodes32(w)[node, COUNT] - 1
+        touch_flags(w, slot * w[TOPICS])
+        touch_flags(w, (last + 1) * w[TOPICS] - 1)
+        if not w[ALL_NATIVE]:
+            touch_states(w, slot)
+        if (events[place, 0] >> KIND) & 15 == _TIMER:
+            if not has_cached(w, node):
+                continue
             message = max(nodes32(w)[node, OLDEST], w[FIRST_MESSAGE])
             for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
                 touch_cells(w, node * w[COLUMNS] + column(w, near_message))
-        slot = nodes32(w)[node, FIRST_SLOT]
         touch_peers(w, slot)
         touch_peers(w, slot + 16)
-        touch_peers(w, slot + nodes32(w)[node, COUNT] - 1)
-        touch_flags(w, slot * w[TOPICS])
-        touch_flags(w, (slot + nodes32(w)[node, COUNT]) * w[TOPICS] - 1)
-        if not w[ALL_NATIVE]:
-            touch_states(w, slot)
+        touch_peers(w, last)
 
 
 @kernel

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 _HUGE = 1 << 21
 _LINE = 64
-_KIND = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0) if hasattr(mmap, "MAP_PRIVATE") else 0
+_KIND = (
+    mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0) if hasattr(mmap, "MAP_PRIVATE") else 0
+)
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:

@@ -44,6 +44,7 @@ from hearsay.sim.array.layout import (
     sorted_events,
     sorted_links,
     tails,
+    touch_queued,
 )
 
 CHUNK = 1024
@@ -209,6 +210,9 @@ def gather(w: World) -> None:
         chunk = heads(w)[th, ring]
         while chunk >= 0:
             last = chunk_next(w)[chunk] < 0
+            if not last:
+                for place in range(4):
+                    touch_queued(w, 2 * chunk_next(w)[chunk] * CHUNK + 8 * place)
             for place in range(chunk * CHUNK, chunk * CHUNK + (fills(w)[th, ring] if last else CHUNK)):
                 if queued(w)[place, 0] >> OFFSET < limit:
                     starts[(queued(w)[place, 1] >> shift) + 1] += 1

@@ -64,7 +64,7 @@ def _add_hash(w: World, th: int, upper: Word, lower: Word) -> None:
     total[LOWER_HIGH] += lower >> _S32
 
 
-@kernel
+@inlined
 def row(
     w: World, th: int, time: int, event: int, kind: int, peer: int, remote: int, topic: int, message: int, hops: int,
     size: int, count: int, via: int, delay: int, reason: int,

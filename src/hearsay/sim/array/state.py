@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hearsay.core.sizes import SIMULATED_PEER_BYTES
 from hearsay.sim.array.compiling import kernel
-from hearsay.sim.array.forwarding import bits, was_seen
+from hearsay.sim.array.knowledge import is_cached, was_seen
 from hearsay.sim.array.layout import (
-    CACHED,
     CONNECTED,
     FANOUT,
     FIRST_MESSAGE,
@@ -21,7 +20,6 @@ from hearsay.sim.array.layout import (
     TOPICS,
     UP,
     World,
-    cells,
     flags,
     members,
     messages,
@@ -75,7 +73,7 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
         if was_seen(w, now, node, message):
             count += 1
             size += _SEEN_BYTES
-        if bits(cells(w)[node, column(w, message)], CACHED):
+        if is_cached(w, node, column(w, message)):
             count += 1
             size += messages(w)[message, MESSAGE_BYTES]
     row(w, th, now, _STATE, -1, node, -1, -1, -1, -1, size, count, -1, -1, -1)
