@@ -12,7 +12,7 @@ from hearsay.sim.array import lists
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.draws import draw_topic, pick
 from hearsay.sim.array.forwarding import native_subscribers, top_up_fanout
-from hearsay.sim.array.knowledge import forget_cached, forget_seen, has_cached, is_cached, is_marked, was_seen
+from hearsay.sim.array.knowledge import forget_cached, forget_seen, has_cached, is_cached, was_seen
 from hearsay.sim.array.layout import (
     ANSWERS,
     ANSWERS_LIMIT,
@@ -49,6 +49,7 @@ from hearsay.sim.array.layout import (
     control,
     fanout_us,
     flags,
+    known,
     members,
     messages,
     nodes32,
@@ -181,30 +182,34 @@ def gossip(w: World, th: int, node: int, tick: int) -> None:
     if not has_cached(w, node):
         return
     line = control(w)[th]
-    known = scratch(w)[th]
+    ids = scratch(w)[th]
     start = line[SCRATCH_USED]
     end = start
     beat = np.uint64(tick - 1)
     windows = np.uint64(parameter(w, node, GOSSIP_WINDOWS))
-    of_node = cells(w)[node]
-    for message in range(max(nodes32(w)[node, OLDEST], w[FIRST_MESSAGE]), w[NEWEST]):
+    row = cells(w)[node]
+    oldest = max(nodes32(w)[node, OLDEST], w[FIRST_MESSAGE])
+    if end + w[NEWEST] - oldest > ids.shape[0]:
+        w[STATUS] = OUTBOX_FULL
+        return
+    cached = np.uint64(0)
+    for message in range(oldest, w[NEWEST]):
         at = column(w, message)
-        if not is_cached(w, node, at):
-            continue
-        if (beat - (of_node[at] >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) < windows:
-            if end == known.shape[0]:
-                w[STATUS] = OUTBOX_FULL
-                return
-            known[end] = messages(w)[message, TOPIC] << _TOPIC_SHIFT | message
-            end += 1
+        if message == oldest or at & 63 == 0:
+            cached = known(w)[node, at >> 6, 1]
+        if cached >> np.uint64(at & 63) & np.uint64(1) != np.uint64(0):
+            if (beat - (row[at] >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) < windows:
+                topic = messages(w)[message, TOPIC] if w[TOPICS] > 1 else 0
+                ids[end] = topic << _TOPIC_SHIFT | message
+                end += 1
     line[SCRATCH_USED] = end
     if w[TOPICS] > 1:
-        _sort(known, start, end)
+        _sort(ids, start, end)
     while start < end:
-        topic = known[start] >> _TOPIC_SHIFT
+        topic = ids[start] >> _TOPIC_SHIFT
         following = start
-        while following < end and known[following] >> _TOPIC_SHIFT == topic:
-            known[following] &= _MESSAGE
+        while following < end and ids[following] >> _TOPIC_SHIFT == topic:
+            ids[following] &= _MESSAGE
             following += 1
         in_mesh = is_in(w, node, topic)
         if in_mesh or members(w)[node, topic] & FANOUT:
@@ -250,15 +255,22 @@ def age(w: World, node: int, tick: int) -> None:
     seen_for = np.uint64(parameter(w, node, SEEN_WINDOWS))
     row = cells(w)[node]
     oldest = np.int64(w[NEWEST])
+    cached = np.uint64(0)
+    marked = np.uint64(0)
     for message in range(start, w[NEWEST]):
         at = column(w, message)
+        if message == start or at & 63 == 0:
+            cached = known(w)[node, at >> 6, 1]
+            if seen_for:
+                marked = known(w)[node, at >> 6, 0]
+        bit = np.uint64(1) << np.uint64(at & 63)
         kept = False
-        if is_cached(w, node, at):
+        if cached & bit != np.uint64(0):
             if (beat - (row[at] >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) >= cached_for:
                 forget_cached(w, node, message)
             else:
                 kept = True
-        if seen_for and is_marked(w, node, at):
+        if marked & bit != np.uint64(0):
             if (beat - (row[at] >> np.uint64(SEEN_BEAT))) & np.uint64(BEATS) >= seen_for:
                 forget_seen(w, node, message)
             else:

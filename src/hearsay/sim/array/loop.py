@@ -167,7 +167,7 @@ PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 
 ROWS_AT_ONCE = 1 << 17
 _FEW = 48
-_LARGE = 512
+_LARGE = 8192
 _KNOWN_AHEAD, _NODES_AHEAD, _NEIGHBOURS_AHEAD, _DIALS_AHEAD = 64, 32, 16, 16
 """How many events ahead memory is asked for."""
 _MOST_CELLS = 128
