@@ -282,6 +282,8 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
     counts = np.diff(starts)
     arrays["dial_starts"] = starts
     arrays["dial_targets"] = targets if len(targets) else np.zeros(1, np.int32)
+    if not w[at.HAS_LINKS]:
+        arrays["dial_buckets"] = zeros((len(targets),), np.uint8)
     refused = np.zeros(nodes, dtype=np.uint8)
     refused[list(plan.natted)] = 1
     arrays["natted"] = refused

@@ -53,8 +53,8 @@ class Numbers:
 _scalar = Numbers()
 (
     NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, GATHERED,
-    SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED,
-) = _scalar.take(15)  # fmt: skip
+    SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO,
+) = _scalar.take(16)  # fmt: skip
 """What changes while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older ones
 are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. GATHERED: events of the open part.
 For DEAD_UP_TO and what follows it see `columns.py`."""
@@ -218,6 +218,7 @@ cut_ranges = _view("cut_ranges", np.int64, None, 3)
 lost_links = _view("lost_links", np.int32, None, None)
 dial_targets = _view("dial_targets", np.int32, None)
 dial_starts = _view("dial_starts", np.int64, None)
+dial_buckets = _view("dial_buckets", np.uint8, None)
 
 
 @intrinsic

@@ -12,10 +12,12 @@ from hearsay.core.rpc import PartKind
 from hearsay.sim.array.calls import call_connected, call_disconnected
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.layout import (
+    BUCKET,
     CONNECTED,
     CUT,
     DEAD,
     DESTINATION,
+    DIALS_UP_TO,
     HAS_LINKS,
     HAS_NATTED,
     LAST_ARRIVAL,
@@ -23,19 +25,25 @@ from hearsay.sim.array.layout import (
     LINK_FLAGS,
     LINKS,
     LINKS_USED,
+    NODES,
     OPEN,
     PREVIOUS,
     SEQUENCE,
     SOURCE,
     STATUS,
     TWIN,
+    WIDTH_BITS,
     World,
+    dial_buckets,
+    dial_starts,
+    dial_targets,
     links32,
     links64,
     links_of,
     natted,
     states,
 )
+from hearsay.sim.array.lists import owner
 from hearsay.sim.array.queue import NEEDS_LINKS, push
 from hearsay.sim.array.record import sending, sent
 from hearsay.sim.array.slots import find_slot, insert_slot, latency, remove_slot
@@ -43,20 +51,47 @@ from hearsay.sim.array.slots import find_slot, insert_slot, latency, remove_slot
 _CONNECTED = int(EventKind.PEER_CONNECTED)
 _DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
 _CONNECT = int(PartKind.CONNECT)
+_BUCKETS_KEPT = 256
+
+
+@kernel
+def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
+    """One of a node's dials where links need no memory of their own.
+
+    All dials are under way at once, and would be the most events there ever are. So only the bucket is kept in which
+    the other end learns of it.
+    """
+    target = dial_targets(w)[place]
+    if w[HAS_NATTED] and natted(w)[target]:
+        return
+    delay = latency(w, node, target)
+    _record_connect(w, th, now, node, target, delay)
+    bucket = (now + delay) >> w[WIDTH_BITS]
+    if 0 < bucket < _BUCKETS_KEPT:
+        dial_buckets(w)[place] = bucket
+        w[DIALS_UP_TO] = max(w[DIALS_UP_TO], bucket)
+    else:
+        push(w, th, now + delay, target, _CONNECTED, node, 0, 0, -1, 0)
+    slot = find_slot(w, node, target)
+    if not states(w)[slot] & CONNECTED:
+        call_connected(w, th, now, node, slot)
+
+
+@kernel
+def dials_that_arrive(w: World) -> None:
+    """In the bucket that opens."""
+    arriving = dial_buckets(w)
+    for node in range(w[NODES]):
+        for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
+            if arriving[place] == w[BUCKET]:
+                target = dial_targets(w)[place]
+                push(w, owner(w, node), latency(w, node, target), target, _CONNECTED, node, 0, 0, -1, 0)
 
 
 @kernel
 def dial(w: World, th: int, now: int, node: int, target: int) -> None:
     """`node` opens a connection; the target learns of it one latency later, unless it takes none."""
     if w[HAS_NATTED] and natted(w)[target]:
-        return
-    if not w[HAS_LINKS]:
-        delay = latency(w, node, target)
-        _record_connect(w, th, now, node, target, delay)
-        push(w, th, now + delay, target, _CONNECTED, node, 0, 0, -1, 0)
-        slot = find_slot(w, node, target)
-        if not states(w)[slot] & CONNECTED:
-            call_connected(w, th, now, node, slot)
         return
     slot = find_slot(w, node, target)
     link = links_of(w)[slot] if slot >= 0 else -1

@@ -44,6 +44,7 @@ from hearsay.sim.array.layout import (
     COUNT,
     DATA_BYTES,
     DELIVERED,
+    DIALS_UP_TO,
     END,
     FIRST_MESSAGE,
     FIRST_SLOT,
@@ -111,7 +112,7 @@ from hearsay.sim.array.layout import (
     words_at,
     world,
 )
-from hearsay.sim.array.links import dial, is_up, on_connected, on_disconnected
+from hearsay.sim.array.links import dial, dial_at_start, dials_that_arrive, is_up, on_connected, on_disconnected
 from hearsay.sim.array.neighbours import lay_out_neighbours
 from hearsay.sim.array.outbox import column
 from hearsay.sim.array.payload import PART_KIND, part_place, release
@@ -275,6 +276,8 @@ def _open_next(w: World) -> None:
     w[BUCKET] += 1
     for th in range(w[THREADS]):
         bring_near(w, th)
+    if 0 < w[BUCKET] <= w[DIALS_UP_TO]:
+        dials_that_arrive(w)
     end = (w[BUCKET] + 1) << w[WIDTH_BITS]
     plan = planned(w)
     while w[PLANNED_DONE] < plan.shape[0] and plan[w[PLANNED_DONE], TIME] < end:
@@ -350,7 +353,9 @@ def _start_all(w: World, now: int) -> None:
                 if place + _DIALS_AHEAD < targets.shape[0]:
                     touch_members(w, targets[place + _DIALS_AHEAD] * w[TOPICS])
                 target = targets[place]
-                if not w[HAS_LINKS] or nodes32(w)[target, UP]:
+                if not w[HAS_LINKS]:
+                    dial_at_start(w, lists.owner(w, node), now, node, place)
+                elif nodes32(w)[target, UP]:
                     dial(w, lists.owner(w, node), now, node, target)
 
 

@@ -6,6 +6,7 @@ Nodes lie far apart, and with pages of four kilobytes nearly every access would 
 from __future__ import annotations
 
 import mmap
+import sys
 from math import prod
 from typing import Any
 
@@ -14,17 +15,17 @@ from numpy.typing import NDArray
 
 _HUGE = 1 << 21
 _LINE = 64
-_KIND = (
-    mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0) if hasattr(mmap, "MAP_PRIVATE") else 0
-)
+_ON_LINUX = sys.platform == "linux"
+_NO_RESERVE = 0x4000
+"""Linux's MAP_NORESERVE, which Python names from 3.13 on: there is room for far more than most runs touch."""
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """Begins with a page or a cache line, so that a node's part lies in as few as possible."""
     size = prod(shape) * np.dtype(dtype).itemsize
-    border = _HUGE if size >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE") else _LINE
+    border = _HUGE if size >= _HUGE and _ON_LINUX else _LINE
     if border == _HUGE:
-        pages = mmap.mmap(-1, size + border, flags=_KIND)
+        pages = mmap.mmap(-1, size + border, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
         pages.madvise(mmap.MADV_HUGEPAGE)
         room = np.frombuffer(pages, dtype=np.uint8)
     else:
