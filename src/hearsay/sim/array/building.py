@@ -303,7 +303,6 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
     room = 4 * used + 64 if faulty else used + 1
     w[at.SLOTS], w[at.SLOTS_USED] = room, used
     arrays["peers"] = zeros((room,), np.int32)
-    arrays["states"] = zeros((room,), np.uint8)
     arrays["flags"] = zeros((room, topics), np.uint8)
     if w[at.HAS_LINKS]:
         links = 2 * int(starts[-1]) + 64

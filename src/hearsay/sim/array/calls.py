@@ -46,7 +46,6 @@ from hearsay.sim.array.layout import (
     nodes64,
     peers,
     scratch,
-    states,
     words_at,
 )
 from hearsay.sim.array.layout import CONNECTED as IS_CONNECTED
@@ -223,6 +222,21 @@ def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int,
 
 
 @kernel
+def call_mesh(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
+    """An RPC that is one GRAFT or PRUNE."""
+    counts(w)[th, EVENTS] += 1
+    if parameter(w, node, MAX_CONTROL) < 1:
+        drop(w, th, now, node, sender, kind, 1, _OVER_LIMIT)
+        return
+    slot = find_slot(w, node, sender)
+    if kind == GRAFT:
+        on_graft(w, th, now, node, slot, topic)
+    else:
+        _on_prune(w, th, now, node, slot, topic)
+    _end(w, th, now, node)
+
+
+@kernel
 def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
     """Any other RPC."""
     counts(w)[th, EVENTS] += 1
@@ -309,7 +323,7 @@ def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int)
     """An RPC did not leave: subscriptions and mesh links are said again, messages and gossip are lost."""
     counts(w)[th, EVENTS] += 1
     slot = find_slot(w, node, peer)
-    if payload & INLINE or slot < 0 or not states(w)[slot] & IS_CONNECTED:
+    if payload & INLINE or slot < 0 or not flags(w)[slot, 0] & IS_CONNECTED:
         return
     for index in range(arena(w)[payload]):
         part = words_at(w, part_place(payload, index))

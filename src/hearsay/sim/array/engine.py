@@ -126,7 +126,7 @@ class ArrayEngine:
     def _grow_slots(self) -> None:
         w = self.arrays.world
         w[at.SLOTS] = 4 * w[at.SLOTS] + 64 * w[at.NODES]
-        for name in ("peers", "states", "flags", "links_of"):
+        for name in ("peers", "flags", "links_of"):
             self._enlarge(name, int(w[at.SLOTS]))
 
     def _enlarge(self, name: str, room: int) -> None:

@@ -12,7 +12,7 @@ kernels do; and an array can grow between two calls without anybody noticing.
 | messages | message, field | what is known of every message before the run |
 | nodes32, nodes64 | node, field | the header of a node |
 | members, since_us, fanout_us | node, topic | what the application and the router take part in; since when |
-| peers, states, flags, links_of | slot (, topic) | neighbours of a node, ascending, in one piece of `CAP` slots |
+| peers, flags, links_of | slot (, topic) | neighbours of a node, ascending, in one piece of `CAP` slots |
 | links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
 | known, cells, first_us | node, column | what a node knows of a message: a bit, and a word |
 | queued, queued_links, chunk_next, heads, tails, fills | chunk; thread, bucket | the calendar of events, see `queue.py` |
@@ -117,10 +117,8 @@ CONTROL = 24
 COUNTERS = 40
 
 # Slots.
-CONNECTED, NATIVE = 1, 2
-"""Bits of `states`."""
-SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT = 1, 2, 4, 8, 16
-"""Bits of `flags`."""
+SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE = 1, 2, 4, 8, 16, 32, 64
+"""Bits of `flags`. The last two are about the peer, and stand with the first topic."""
 
 # Links.
 SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
@@ -168,7 +166,6 @@ members = _view("members", np.uint8, None, None)
 since_us = _view("since_us", np.int64, None, None)
 fanout_us = _view("fanout_us", np.int64, None, None)
 peers = _view("peers", np.int32, None)
-states = _view("states", np.uint8, None)
 flags = _view("flags", np.uint8, None, None)
 links_of = _view("links_of", np.int32, None)
 links32 = _view("links32", np.int32, None, 6)
@@ -279,7 +276,6 @@ touch_members = _toucher("members")
 touch_queued = _toucher("queued")
 touch_cells = _toucher("cells")
 touch_peers = _toucher("peers")
-touch_states = _toucher("states")
 touch_flags = _toucher("flags")
 touch_arena = _toucher("arena")
 

@@ -37,11 +37,11 @@ from hearsay.sim.array.layout import (
     dial_buckets,
     dial_starts,
     dial_targets,
+    flags,
     links32,
     links64,
     links_of,
     natted,
-    states,
 )
 from hearsay.sim.array.lists import owner
 from hearsay.sim.array.queue import NEEDS_LINKS, push
@@ -73,7 +73,7 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
     else:
         push(w, th, now + delay, target, _CONNECTED, node, 0, 0, -1, 0)
     slot = find_slot(w, node, target)
-    if not states(w)[slot] & CONNECTED:
+    if not flags(w)[slot, 0] & CONNECTED:
         call_connected(w, th, now, node, slot)
 
 
@@ -192,7 +192,7 @@ def on_connected(w: World, th: int, now: int, node: int, source: int, link: int)
             open_link(w, th, now, node, link)
     else:
         slot = find_slot(w, node, source)
-        if not states(w)[slot] & CONNECTED:
+        if not flags(w)[slot, 0] & CONNECTED:
             call_connected(w, th, now, node, slot)
 
 

@@ -19,6 +19,7 @@ from hearsay.sim.array.calls import (
     call_gossip,
     call_join,
     call_leave,
+    call_mesh,
     call_message,
     call_publish,
     call_rpc,
@@ -31,7 +32,6 @@ from hearsay.sim.array.compiling import entry, kernel
 from hearsay.sim.array.faults import carries_payload, cut, heal, node_down, node_up
 from hearsay.sim.array.knowledge import bits, has_cached, is_marked
 from hearsay.sim.array.layout import (
-    ALL_NATIVE,
     ALONE_BYTES,
     APPLICATION,
     BACKLOG,
@@ -108,19 +108,19 @@ from hearsay.sim.array.layout import (
     touch_members,
     touch_nodes32,
     touch_peers,
-    touch_states,
     words_at,
     world,
 )
 from hearsay.sim.array.links import dial, dial_at_start, dials_that_arrive, is_up, on_connected, on_disconnected
 from hearsay.sim.array.neighbours import lay_out_neighbours
 from hearsay.sim.array.outbox import column
-from hearsay.sim.array.payload import PART_KIND, part_place, release
+from hearsay.sim.array.payload import GRAFT, PART_KIND, PRUNE, part_place, release
 from hearsay.sim.array.queue import (
     FINISHED,
     GOSSIP,
     INLINE,
     KIND,
+    MESH,
     MESSAGE,
     NEAR,
     NEEDS_LINKS,
@@ -129,6 +129,7 @@ from hearsay.sim.array.queue import (
     OFFSET,
     OK,
     PAYLOAD,
+    PRUNES,
     ROWS_WAIT,
     SOURCE,
     VIA,
@@ -502,7 +503,7 @@ def _ask_what_is_known(w: World, block: int) -> None:
             touch_known(w, 2 * ((w1 >> NODE) * words + (column(w, w1 & MESSAGE) >> 6)))
         elif kind == _TIMER:
             touch_known(w, 2 * ((w1 >> NODE) * words + (column(w, w[FIRST_MESSAGE]) >> 6)))
-        elif kind == _RPC:
+        elif kind == _RPC and not w1 & MESH:
             touch_arena(w, w1 & PAYLOAD)
             touch_arena(w, (w1 & PAYLOAD) + 8)
         elif kind == _CONNECTED:
@@ -539,8 +540,6 @@ def _ask_for_neighbours(w: World, block: int) -> None:
         last = slot + nodes32(w)[node, COUNT] - 1
         touch_flags(w, slot * w[TOPICS])
         touch_flags(w, (last + 1) * w[TOPICS] - 1)
-        if not w[ALL_NATIVE]:
-            touch_states(w, slot)
         if (events[place, 0] >> KIND) & 15 == _TIMER:
             if not has_cached(w, node):
                 continue
@@ -703,6 +702,8 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
             call_message(w, th, now, node, source_of(w0), payload & MESSAGE, w0 & 255, via)
         elif payload & GOSSIP:
             call_gossip(w, th, now, node, source_of(w0), payload & MESSAGE, gossip_bits(w0, payload))
+        elif payload & MESH:
+            call_mesh(w, th, now, node, source_of(w0), payload & MESSAGE, PRUNE if payload & PRUNES else GRAFT)
         else:
             call_rpc(w, th, now, node, source_of(w0), payload)
         if carries_payload(w0, payload):

@@ -34,7 +34,6 @@ from hearsay.sim.array.layout import (
     nodes32,
     peers,
     since_us,
-    states,
 )
 from hearsay.sim.array.mesh import drop, end_slot, first_slot, has_mesh, join_mesh, leave_mesh, leave_peer
 from hearsay.sim.array.outbox import is_addressed, put_subscription
@@ -57,7 +56,6 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
     """The router learns of a peer."""
     peer = peers(w)[slot]
     native = natives(w)[router(w, node), router(w, peer)]
-    states(w)[slot] = CONNECTED | (NATIVE if native else 0)
     table = flags(w)
     row(w, th, now, _ADD_PEER, -1, node, peer, -1, -1, -1, -1, -1, -1, -1, -1)
     hello = parameter(w, node, HELLO)
@@ -68,6 +66,7 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
                 put_subscription(w, th, slot, topic, True)
         elif members(w)[peer, topic] & APPLICATION:
             table[slot, topic] = SUBSCRIBED
+    table[slot, 0] |= CONNECTED | (NATIVE if native else 0)
 
 
 @kernel
@@ -79,7 +78,6 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
         if has_mesh(w, node):
             leave_peer(w, th, now, node, slot, topic)
         table[slot, topic] = 0
-    states(w)[slot] = 0
     if parameter(w, node, KIND) == GOSSIPSUB:
         lists.remove(w, node, ANSWERS, -1, peer)
         lists.remove(w, node, NEWS, -1, peer)
@@ -148,7 +146,7 @@ def leave(w: World, th: int, now: int, node: int, topic: int) -> None:
 def _announce(w: World, th: int, node: int, topic: int, subscribe: bool) -> None:
     if parameter(w, node, HELLO):
         for slot in range(first_slot(w, node), end_slot(w, node)):
-            if states(w)[slot] & CONNECTED:
+            if flags(w)[slot, 0] & CONNECTED:
                 put_subscription(w, th, slot, topic, subscribe)
 
 

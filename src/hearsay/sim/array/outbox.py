@@ -71,7 +71,7 @@ from hearsay.sim.array.queue import (
 )
 from hearsay.sim.array.record import sending
 from hearsay.sim.array.routers import parameter
-from hearsay.sim.array.transport import message_hash, send_copy, send_gossip, send_message, send_rpc
+from hearsay.sim.array.transport import message_hash, send_copy, send_gossip, send_mesh, send_message, send_rpc
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
 _SLOT, _KEY, _VALUE, _IDS = range(4)
@@ -272,9 +272,7 @@ def _send_gossip(w: World, th: int, now: int, node: int, copies: int, topic: int
     others = 0
     for place in range(ids + 1, ids + count):
         others |= 1 << (known[place] - first - 1)
-    part = _ihave_size(w, topic, count)
-    size = field_size(part)
-    size += varint_size(size)
+    size = _alone(_ihave_size(w, topic, count))
     upper, lower = sending(w, now, IHAVE, node, topic, -1, -1, size, count, -1)
     entries = outbox(w)[th]
     for place in range(copies):
@@ -313,6 +311,9 @@ def _flush_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
         if kept == start + 1 and entries[start, _KEY] >> _CLASS == _MESSAGES:
             message = entries[start, _KEY] & _ID
             send_message(w, th, now, node, slot, message, hops_from(w, node, message), entries[start, _VALUE])
+        elif kept == start + 1 and entries[start, _KEY] >> _CLASS == _MESH and not w[HAS_LINKS]:
+            topic = (entries[start, _KEY] >> _TOPIC) & _ID
+            send_mesh(w, th, now, node, slot, topic, entries[start, _VALUE], _alone(_mesh_size(w, topic)))
         elif coalesce:
             _send_together(w, th, now, node, slot, start, kept)
         else:
@@ -539,7 +540,19 @@ def _write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, c
 
 @kernel
 def _write_mesh(w: World, rpc: int, index: int, topic: int, kind: int) -> None:
-    _write(w, rpc, index, kind, topic, field_size(_topic_size(w, topic)), 1)
+    _write(w, rpc, index, kind, topic, _mesh_size(w, topic), 1)
+
+
+@kernel
+def _mesh_size(w: World, topic: int) -> int:
+    return field_size(_topic_size(w, topic))
+
+
+@kernel
+def _alone(control_part: int) -> int:
+    """The bytes of an RPC that is one part of control, as `_frame` counts them."""
+    size = field_size(control_part)
+    return size + varint_size(size)
 
 
 @kernel

@@ -3,7 +3,8 @@
 Layout: an event is two words, and a link in `queued_links` where links matter. Word 0, from the top: microseconds into the
 bucket (18 bits), kind (4), source + 1 (28), via + 1 (4), hops (8). Word 1: node (27 bits), payload (36): a message
 with the bit `INLINE`, gossip with the bit `GOSSIP`, or a place in the arena, or what the kind says. Gossip is a
-message and a bit for each of the `GOSSIP_SPAN` after it: 6 bits after the message, 12 in place of via and hops. Without its lowest 12 bits word 0 is the
+message and a bit for each of the `GOSSIP_SPAN` after it: 6 bits after the message, 12 in place of via and hops. One
+GRAFT or PRUNE is a topic with the bit `MESH`. Without its lowest 12 bits word 0 is the
 canonical order of events at one node; what is equal there came over one link and stays in the order it was sent.
 
 A bucket is a chain of chunks of `CHUNK` events, one chain per thread. When a bucket opens all its events are known,
@@ -53,6 +54,9 @@ NODE = 36
 PAYLOAD = (1 << 36) - 1
 INLINE = 1 << 35
 GOSSIP = 1 << 34
+MESH = 1 << 33
+PRUNES = 1 << 32
+"""With MESH: a PRUNE, not a GRAFT."""
 GOSSIP_SPAN = 18
 _WORD0_BITS = 12
 _MESSAGE_BITS = 28

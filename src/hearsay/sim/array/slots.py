@@ -39,7 +39,6 @@ from hearsay.sim.array.layout import (
     links_of,
     nodes32,
     peers,
-    states,
 )
 from hearsay.sim.array.queue import NEEDS_SLOTS
 from hearsay.sim.quantiles import LAST_BIN, TAIL_BINS
@@ -63,7 +62,7 @@ def find_slot(w: World, node: int, peer: int) -> int:
 @kernel
 def is_native(w: World, slot: int) -> bool:
     """Whether a peer speaks this node's own protocol. Asked only of peers that are connected, who all do in most runs."""
-    return w[ALL_NATIVE] or states(w)[slot] & NATIVE != 0
+    return w[ALL_NATIVE] or flags(w)[slot, 0] & NATIVE != 0
 
 
 @kernel
@@ -105,7 +104,6 @@ def insert_slot(w: World, node: int, peer: int) -> int:
         _move(w, place - 1, place)
     header[COUNT] = count + 1
     peers(w)[at] = peer
-    states(w)[at] = 0
     links_of(w)[at] = -1
     for topic in range(w[TOPICS]):
         flags(w)[at, topic] = 0
@@ -123,7 +121,6 @@ def remove_slot(w: World, node: int, slot: int) -> None:
 @kernel
 def _move(w: World, start: int, goal: int) -> None:
     peers(w)[goal] = peers(w)[start]
-    states(w)[goal] = states(w)[start]
     if w[HAS_LINKS]:
         links_of(w)[goal] = links_of(w)[start]
     for topic in range(w[TOPICS]):

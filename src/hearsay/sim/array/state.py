@@ -24,7 +24,6 @@ from hearsay.sim.array.layout import (
     members,
     messages,
     nodes32,
-    states,
     topics,
 )
 from hearsay.sim.array.mesh import end_slot, first_slot
@@ -66,7 +65,7 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
                 count += 1
                 size += length + _PEER
     for slot in range(first_slot(w, node), end_slot(w, node)):
-        if states(w)[slot] & CONNECTED:
+        if flags(w)[slot, 0] & CONNECTED:
             count += 1
             size += _PEER
     for message in range(w[FIRST_MESSAGE], w[NEWEST]):

@@ -63,7 +63,7 @@ from hearsay.sim.array.payload import (
     part_place,
     release,
 )
-from hearsay.sim.array.queue import INLINE, push, push_gossip
+from hearsay.sim.array.queue import INLINE, MESH, PRUNES, push, push_gossip
 from hearsay.sim.array.record import LAST_ARRIVAL_SENT, row, sending, sent
 from hearsay.sim.array.slots import latency, region
 from hearsay.trace.schema import TraceEvent
@@ -214,6 +214,17 @@ def send_gossip(
     sent(w, th, now, IHAVE, node, peer, topic, -1, -1, size, count, -1, delay, upper, lower)
     on_the_way(w, th, now + delay)
     push_gossip(w, th, now + delay, peer, node, first, others)
+
+
+@kernel
+def send_mesh(w: World, th: int, now: int, node: int, slot: int, topic: int, kind: int, size: int) -> None:
+    """One GRAFT or PRUNE, where links need no memory."""
+    peer = peers(w)[slot]
+    delay = latency(w, node, peer)
+    upper, lower = sending(w, now, kind, node, topic, -1, -1, size, 1, -1)
+    sent(w, th, now, kind, node, peer, topic, -1, -1, size, 1, -1, delay, upper, lower)
+    on_the_way(w, th, now + delay)
+    push(w, th, now + delay, peer, _RPC, node, MESH | (PRUNES if kind == PRUNE else 0) | topic, slot, -1, 0)
 
 
 @inlined
