@@ -92,7 +92,7 @@ def _without_finish() -> Generator[None]:
 def _leave_in_pieces(library: Any) -> None:
     """Ready to be linked into an entry, and nothing else: no machine code, and no symbol that an entry could find.
 
-    What a kernel calls is linked by the entry too, once. Numba's own functions may be wanted by others, and stay whole.
+    What a kernel calls is linked by the entry too, once. Numba's own functions stay whole.
     """
     if library.name not in _kernels:
         for each in library._linking_libraries:

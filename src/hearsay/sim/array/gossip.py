@@ -197,11 +197,12 @@ def gossip(w: World, th: int, node: int, tick: int) -> None:
         at = column(w, message)
         if message == oldest or at & 63 == 0:
             cached = known(w)[node, at >> 6, 1]
-        if cached >> np.uint64(at & 63) & np.uint64(1) != np.uint64(0):
-            if (beat - (row[at] >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) < windows:
-                topic = messages(w)[message, TOPIC] if w[TOPICS] > 1 else 0
-                ids[end] = topic << _TOPIC_SHIFT | message
-                end += 1
+        if cached >> np.uint64(at & 63) & np.uint64(1) == np.uint64(0):
+            continue
+        if (beat - (row[at] >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) < windows:
+            topic = messages(w)[message, TOPIC] if w[TOPICS] > 1 else 0
+            ids[end] = topic << _TOPIC_SHIFT | message
+            end += 1
     line[SCRATCH_USED] = end
     if w[TOPICS] > 1:
         _sort(ids, start, end)

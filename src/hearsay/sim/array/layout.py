@@ -15,7 +15,8 @@ kernels do; and an array can grow between two calls without anybody noticing.
 | peers, flags, links_of | slot (, topic) | neighbours of a node, ascending, in one piece of `CAP` slots |
 | links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
 | known, cells, first_us | node, column | what a node knows of a message: a bit, and a word |
-| queued, queued_links, chunk_next, heads, tails, fills | chunk; thread, bucket | the calendar of events, see `queue.py` |
+| queued, queued_links, chunk_next | chunk | the calendar of events, see `queue.py` |
+| heads, tails, fills | thread, bucket | its chains of chunks |
 | arena, pending | word; thread, chunk | RPCs that are more than one message, see `payload.py` |
 | pool | thread, entry, field | short lists: answers, news, backoffs, backlog, see `lists.py` |
 | rows, sums, counts | thread | what the run leaves behind, see `record.py` |
@@ -55,9 +56,9 @@ _scalar = Numbers()
     NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, GATHERED,
     SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO,
 ) = _scalar.take(16)  # fmt: skip
-"""What changes while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older ones
-are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. GATHERED: events of the open part.
-For DEAD_UP_TO and what follows it see `columns.py`."""
+"""What changes while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older
+ones are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. GATHERED: events of the open part.
+For DEAD_UP_TO, DEAD_SURE and LOOKED see `columns.py`, for DIALS_UP_TO `links.py`."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
@@ -100,7 +101,8 @@ INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
 
 # Nodes.
 (
-    COUNT, CAP, FIRST_SLOT, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, PENDING, OLDEST, OWED, BACKLOG, BACKLOG_END,
+    COUNT, CAP, FIRST_SLOT, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, PENDING, OLDEST, OWED, BACKLOG,
+    BACKLOG_END,
 ) = range(15)  # fmt: skip
 """COUNT of CAP slots are in use. OLDEST: no older message is cached or remembered by beats. OWED: bits below."""
 OWES_ANNOUNCEMENT, OWES_MESH = 1, 2

@@ -51,7 +51,7 @@ def lay_out_neighbours(w: World) -> None:
 
 @kernel
 def _merge(w: World, first: int, callers: int, count: int) -> int:
-    """The first `callers` of `count` slots ascend, and so do the others; returns how many different ones there are."""
+    """The first `callers` of `count` slots ascend, and so do the others; returns how many differ."""
     table = peers(w)
     both = candidates(w)[0]
     for place in range(count):

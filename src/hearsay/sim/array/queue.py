@@ -1,11 +1,11 @@
 """The calendar of events: buckets as wide as the smallest latency, sorted by node when they open.
 
-Layout: an event is two words, and a link in `queued_links` where links matter. Word 0, from the top: microseconds into the
-bucket (18 bits), kind (4), source + 1 (28), via + 1 (4), hops (8). Word 1: node (27 bits), payload (36): a message
-with the bit `INLINE`, gossip with the bit `GOSSIP`, or a place in the arena, or what the kind says. Gossip is a
-message and a bit for each of the `GOSSIP_SPAN` after it: 6 bits after the message, 12 in place of via and hops. One
-GRAFT or PRUNE is a topic with the bit `MESH`. Without its lowest 12 bits word 0 is the
-canonical order of events at one node; what is equal there came over one link and stays in the order it was sent.
+Layout: an event is two words, and a link in `queued_links` where links matter. Word 0, from the top: microseconds
+into the bucket (18 bits), kind (4), source + 1 (28), via + 1 (4), hops (8). Word 1: node (27 bits), payload (36): a
+message with the bit `INLINE`, gossip with the bit `GOSSIP`, a GRAFT or PRUNE with the bit `MESH`, or a place in the
+arena, or what the kind says. Gossip is a message and a bit for each of the `GOSSIP_SPAN` after it: 6 bits after the
+message, 12 in place of via and hops. Without its lowest 12 bits word 0 is the canonical order of events at one node;
+what is equal there came over one link and stays in the order it was sent.
 
 A bucket is a chain of chunks of `CHUNK` events, one chain per thread. When a bucket opens all its events are known,
 but for those that a node makes for itself; they go into a small heap, `near`. So nodes are handled one after the

@@ -36,7 +36,8 @@ UPPER, LOWER_LOW, LOWER_HIGH = range(3)
     ROWS, EVENTS, PUBLISHES, DUPLICATES, DELIVERIES, ELIGIBLE, REACHED, LONG, LAST_ARRIVAL_SENT, HASHED, AWAY_HOPS,
     MOST_HOPS, AWAY, UNCOUNTED, SENT,
 ) = range(15)  # fmt: skip
-"""LONG: latencies beyond `latency_counts`. UNCOUNTED: those that wait in `latencies_seen`. SENT: the first of the counters by kind of part."""
+"""LONG: latencies beyond `latency_counts`. UNCOUNTED: those that wait in `latencies_seen`.
+SENT: the first of the counters by kind of part."""
 COUNTS = SENT + len(PartKind)
 
 _UP = np.array(UPPER_CONSTANTS, dtype=np.uint64)

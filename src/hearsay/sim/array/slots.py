@@ -61,7 +61,7 @@ def find_slot(w: World, node: int, peer: int) -> int:
 
 @kernel
 def is_native(w: World, slot: int) -> bool:
-    """Whether a peer speaks this node's own protocol. Asked only of peers that are connected, who all do in most runs."""
+    """Whether a peer speaks this node's own protocol. Asked only of those that are connected."""
     return w[ALL_NATIVE] or flags(w)[slot, 0] & NATIVE != 0
 
 

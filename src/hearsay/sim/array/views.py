@@ -1,8 +1,8 @@
 """What kernels hold instead of numpy's arrays: a pointer, and the extents that are not known before the run.
 
 An array of numba is seven words, each call hands over all of them, and each access allows for negative places. Here
-the world is one word and a view is its address and its extents. What LLVM may rely on is said with every access: arrays
-do not overlap, and addresses, extents and the settings of a run do not change while a kernel runs.
+the world is one word, and a view is its address and its extents. What LLVM may rely on is said with every access:
+arrays do not overlap, and addresses, extents and the settings of a run do not change while a kernel runs.
 """
 
 from __future__ import annotations
