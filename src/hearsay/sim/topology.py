@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import chain
 from operator import eq
 from pathlib import Path
-from typing import overload
+from typing import cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,10 @@ class Dials(Sequence[list[int]]):
         return self.targets[self.starts[node] : self.starts[node + 1]].tolist()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        lists = cast("Sequence[object]", other)
+        return len(self) == len(lists) and all(map(eq, self, lists))
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 

@@ -68,7 +68,7 @@ def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
         known[kept] = known[place]
         kept += np.int64(chosen[place])
         chosen[place] = 0
-    return kept
+    return int(kept)
 
 
 @kernel

@@ -306,7 +306,7 @@ def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -
     for slot in range(first_slot(w, node), end_slot(w, node)):
         known[size] = slot
         size += np.int64((table[slot, topic] & (SUBSCRIBED | without) == SUBSCRIBED) & is_native(w, slot))
-    return size
+    return int(size)
 
 
 @kernel

@@ -8,25 +8,25 @@ arrays do not overlap, and addresses, extents and the settings of a run do not c
 from __future__ import annotations
 
 import operator
-from typing import Any, cast
+from typing import Any
 
-import numba.extending as _extending
 from llvmlite import ir
-from numba import types
+from numba import extending as _numba_extending
+from numba import types as _numba_types
 from numba.core import cgutils as _numba_cgutils
-from numba.core.datamodel import models as _models
-from numba.core.datamodel import register_default as _register_default
-from numba.core.imputils import lower_getattr as _lower_getattr
-from numba.core.typing import signature as _signature
-from numba.core.typing.templates import AbstractTemplate as _AbstractTemplate
-from numba.core.typing.templates import AttributeTemplate as _AttributeTemplate
-from numba.core.typing.templates import infer as _infer
-from numba.core.typing.templates import infer_getattr as _infer_getattr
-from numba.core.typing.templates import infer_global as _infer_global
+from numba.core import imputils as _numba_imputils
+from numba.core.datamodel import models as _numba_models
+from numba.core.datamodel import registry as _numba_registry
+from numba.core.typing import templates as _numba_templates
 
-_any: Any = types
 _cgutils: Any = _numba_cgutils
-_lower: Any = cast("Any", _extending).lower_builtin
+_models: Any = _numba_models
+_templates: Any = _numba_templates
+_any: Any = _numba_types
+_extending: Any = _numba_extending
+_imputils: Any = _numba_imputils
+_registry: Any = _numba_registry
+_signature: Any = _templates.signature
 _WORD = ir.IntType(64)
 
 
@@ -42,14 +42,14 @@ class WorldType(_any.Type):
     """Scalars before this place change while kernels run."""
 
     def __init__(self) -> None:
-        super().__init__("World")
+        _any.Type.__init__(self, "World")
 
 
 class ViewType(_any.Type):
     """An array of the world, or a line of one. `extents` are of all its axes, None where only the run knows them."""
 
     def __init__(self, array: str, dtype: Any, extents: tuple[int | None, ...]) -> None:
-        super().__init__(f"View({array}, {dtype}, {extents})")
+        _any.Type.__init__(self, f"View({array}, {dtype}, {extents})")
         self.array = array
         self.dtype = dtype
         self.extents = extents
@@ -66,24 +66,24 @@ class ViewType(_any.Type):
 world_type = WorldType()
 
 
-@_register_default(WorldType)
+@_registry.register_default(WorldType)
 class _WorldModel(_models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _WORD.as_pointer())
+        _models.PrimitiveModel.__init__(self, manager, kind, _WORD.as_pointer())
 
 
-@_register_default(ViewType)
+@_registry.register_default(ViewType)
 class _ViewModel(_models.StructModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         unknown = [(f"extent{axis}", _any.int64) for axis, extent in enumerate(kind.extents) if extent is None]
-        super().__init__(manager, kind, [("data", _any.CPointer(kind.dtype)), *unknown])
+        _models.StructModel.__init__(self, manager, kind, [("data", _any.CPointer(kind.dtype)), *unknown])
 
 
 # Typing.
 
 
-@_infer_global(operator.getitem)
-class _GetItem(_AbstractTemplate):
+@_templates.infer_global(operator.getitem)
+class _GetItem(_templates.AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         holder, index = args
         if isinstance(holder, WorldType):
@@ -92,8 +92,8 @@ class _GetItem(_AbstractTemplate):
         return None if found is None else _signature(found, holder, index)
 
 
-@_infer
-class _StaticGetItem(_AbstractTemplate):
+@_templates.infer
+class _StaticGetItem(_templates.AbstractTemplate):
     key = "static_getitem"
 
     def generic(self, args: Any, kws: Any) -> Any:
@@ -103,8 +103,8 @@ class _StaticGetItem(_AbstractTemplate):
         return None
 
 
-@_infer_global(operator.setitem)
-class _SetItem(_AbstractTemplate):
+@_templates.infer_global(operator.setitem)
+class _SetItem(_templates.AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         holder, index, value = args
         if isinstance(holder, WorldType):
@@ -114,8 +114,8 @@ class _SetItem(_AbstractTemplate):
         return None
 
 
-@_infer_getattr
-class _Attributes(_AttributeTemplate):
+@_templates.infer_getattr
+class _Attributes(_templates.AttributeTemplate):
     key = ViewType
 
     def resolve_shape(self, view: ViewType) -> Any:
@@ -174,7 +174,7 @@ def _place(context: Any, builder: Any, kind: ViewType, view: Any, index_type: An
     return builder.gep(view.data, [place])
 
 
-@_lower(operator.getitem, ViewType, _any.Any)
+@_extending.lower_builtin(operator.getitem, ViewType, _any.Any)
 def _get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind, index_type = sig.args
     view = _struct(context, builder, kind, args[0])
@@ -192,7 +192,7 @@ def _get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return line._getvalue()
 
 
-@_lower(operator.setitem, ViewType, _any.Any, _any.Any)
+@_extending.lower_builtin(operator.setitem, ViewType, _any.Any, _any.Any)
 def _set(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind, index_type, value_type = sig.args
     view = _struct(context, builder, kind, args[0])
@@ -202,18 +202,18 @@ def _set(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-@_lower_getattr(ViewType, "shape")
+@_imputils.lower_getattr(ViewType, "shape")
 def _shape(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     view = _struct(context, builder, kind, value)
     return _cgutils.pack_array(builder, [_extent(view, kind, axis) for axis in range(len(kind.extents))])
 
 
-@_lower("static_getitem", WorldType, _any.Any)
+@_extending.lower_builtin("static_getitem", WorldType, _any.Any)
 def _get_scalar(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
     return read(builder, args[0], args[1])
 
 
-@_lower(operator.setitem, WorldType, _any.Integer, _any.Any)
+@_extending.lower_builtin(operator.setitem, WorldType, _any.Integer, _any.Any)
 def _set_scalar(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     stored = builder.store(args[2], builder.gep(args[0], [args[1]]))
     stored.set_metadata("tbaa", _tag(builder, "world"))
