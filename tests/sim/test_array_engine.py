@@ -100,8 +100,8 @@ def test_a_difference_is_shown_with_its_rows():
 
 
 @entry
-def _choose(w: World, state: int, size: int, count: int) -> None:
-    draws.choose(np.uint64(state), size, count, layout.marks(w)[0])
+def _pick(table: World, state: int, size: int, count: int) -> int:
+    return draws.pick(layout.world(table), 0, np.uint64(state), size, count)
 
 
 @entry
@@ -112,13 +112,14 @@ def _below(draw: int, bound: int) -> int:
 @pytest.mark.parametrize("size", [1, 2, 7, 30, 200])
 def test_choice_and_bounds_are_the_cores(size):
     arrays = layout.Arrays()
+    arrays["marks"] = np.zeros((1, size + 1), dtype=np.uint8)
     for number in range(200):
         state = randomness.mix(number)
-        arrays["marks"] = np.zeros((1, size + 1), dtype=np.uint8)
+        arrays["candidates"] = np.arange(size + 1)[None, :]
         count = number % (size + 2)
-        _choose(arrays.world, np.uint64(state), size, count)
-        chosen = np.flatnonzero(arrays["marks"][0]).tolist()
-        assert chosen == randomness.sample(state, range(size), count)
+        picked = _pick(arrays.world, np.uint64(state), size, count)
+        assert arrays["candidates"][0, :picked].tolist() == randomness.sample(state, range(size), count)
+        assert not arrays["marks"].any()
         bound = 1 + (state >> (number % 60 + 2))
         assert _below(np.uint64(randomness.mix(state)), bound) == randomness.below(randomness.mix(state), bound)
 
