@@ -9,13 +9,15 @@ counts are clumped, by the former alone. connect and deliver must be equal in ev
 Which cells are not compared, because they come from the lag of simsub's real-time simulator: ihave of table 3,
 iwant of table 5, and iwant, ihave and publish of table 6. They are printed with a dash.
 
-    python bench/simsub_tables.py [SEEDS [TABLE…]]
+    python bench/simsub_tables.py [--engine array] [SEEDS [TABLE…]]
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from statistics import fmean, stdev
 
 from hearsay.sim.scenario_file import load_scenario
@@ -34,7 +36,7 @@ SIGNIFICANCE = 0.05
 MAX_DEVIATIONS = 4
 
 
-def run(case: tuple[int, int, float, int]) -> dict[str, int]:
+def run(engine: str, case: tuple[int, int, float, int]) -> dict[str, int]:
     nodes, messages, delay, seed = case
     overrides = [
         ("network.nodes", str(nodes)),
@@ -43,7 +45,7 @@ def run(case: tuple[int, int, float, int]) -> dict[str, int]:
         ("trace.state_interval_s", "0"),
         ("seed", str(seed)),
     ]
-    summary = simulate(load_scenario(None, "simsub", overrides))
+    summary = simulate(load_scenario(None, "simsub", overrides), engine=engine)
     assert summary.sent["connect"] == 10 * nodes, summary
     assert summary.deliver == nodes * messages, summary
     return summary.sent
@@ -56,8 +58,12 @@ def tail_probability(runs: list[int], published: int) -> float:
 
 
 def main() -> None:
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
-    chosen = [int(number) for number in sys.argv[2:]] or list(TABLES)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seeds", type=int, nargs="?", default=40)
+    parser.add_argument("tables", type=int, nargs="*", metavar="table")
+    parser.add_argument("--engine", choices=("reference", "array"), default="reference")
+    options = parser.parse_args()
+    seeds, chosen = options.seeds, options.tables or list(TABLES)
     counters = sum((table, kind) not in FROM_LAG for table in chosen for kind in TABLES[table][1])
     threshold = SIGNIFICANCE / counters
     print(f"{seeds} seeds; connect = 10 N and deliver = N M in every run; p must not be below {threshold:.4f}\n")
@@ -67,7 +73,7 @@ def main() -> None:
     with ProcessPoolExecutor(2) as pool:
         for table in chosen:
             network, published = TABLES[table]
-            sent = list(pool.map(run, [(*network, seed) for seed in range(1, seeds + 1)]))
+            sent = list(pool.map(partial(run, options.engine), [(*network, seed) for seed in range(1, seeds + 1)]))
             for kind, figure in published.items():
                 runs = [counts[kind] for counts in sent]
                 compared = (table, kind) not in FROM_LAG

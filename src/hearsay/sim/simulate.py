@@ -149,10 +149,13 @@ def simulate(
     transcript: Callable[[list[TraceRow]], object] | None = None,
     *,
     check: bool = False,
+    engine: EngineName = "reference",
+    threads: int = 1,
 ) -> Summary:
     """Simulate a scenario (an object, the name of a preset, or the path of a file) and return its summary.
 
-    With `check`, a broken invariant raises `InvariantViolation`.
+    With `check`, a broken invariant raises `InvariantViolation`. `check`, `trace` and `transcript` are for the
+    reference engine.
     """
     if isinstance(scenario, str):
         scenario = load_scenario(None, scenario, ())
@@ -167,7 +170,7 @@ def simulate(
             rows.append(row)
 
     listener = listen if trace is not None or transcript is not None else None
-    result = Simulation(scenario, check=check, listener=listener).run()
+    result = Simulation(scenario, check=check, listener=listener, engine=engine, threads=threads).run()
     if transcript is not None:
         transcript(rows)
     if result.problems:

@@ -308,8 +308,8 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
         links = 2 * int(starts[-1]) + 64
         arrays["links_of"] = filled((room,), np.int32, -1)
         w[at.LINKS] = links
-        arrays["links32"] = zeros((links, 6), np.int32)
-        arrays["links64"] = zeros((links, 2), np.int64)
+        arrays["links32"] = zeros((links, at.LINK32), np.int32)
+        arrays["links64"] = zeros((links, at.LINK64), np.int64)
     most = int(degrees.max(initial=1))
     if faulty:
         most = max(most * 2, nodes if nodes <= 100_000 else 4 * most + 1000)

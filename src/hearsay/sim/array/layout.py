@@ -124,8 +124,10 @@ SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE = 1, 2, 4
 
 # Links.
 SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
+LINK32 = 6
 OPEN, CUT, DEAD = 1, 2, 4
 LATENCY, LAST_ARRIVAL = range(2)
+LINK64 = 2
 
 # Cells: what a node knows of a message.
 ASKED, DELIVERED, MISSED = 1, 2, 4
@@ -170,8 +172,8 @@ fanout_us = _view("fanout_us", np.int64, None, None)
 peers = _view("peers", np.int32, None)
 flags = _view("flags", np.uint8, None, None)
 links_of = _view("links_of", np.int32, None)
-links32 = _view("links32", np.int32, None, 6)
-links64 = _view("links64", np.int64, None, 2)
+links32 = _view("links32", np.int32, None, LINK32)
+links64 = _view("links64", np.int64, None, LINK64)
 known = _view("known", np.uint64, None, None, 2)
 cells = _view("cells", np.uint64, None, None)
 first_us = _view("first_us", np.int64, None, None)
@@ -275,6 +277,8 @@ def _toucher(name: str) -> Any:
 touch_nodes32 = _toucher("nodes32")
 touch_known = _toucher("known")
 touch_members = _toucher("members")
+touch_links32 = _toucher("links32")
+touch_links_of = _toucher("links_of")
 touch_queued = _toucher("queued")
 touch_cells = _toucher("cells")
 touch_peers = _toucher("peers")

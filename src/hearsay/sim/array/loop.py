@@ -55,6 +55,7 @@ from hearsay.sim.array.layout import (
     INJECT_FROM,
     JOINED,
     LINGER,
+    LINK32,
     LINKS,
     LINKS_USED,
     LOOKAHEAD,
@@ -80,6 +81,7 @@ from hearsay.sim.array.layout import (
     TOPIC,
     TOPICS,
     TRACKS_SINCE,
+    TWIN,
     UP,
     WIDTH_BITS,
     World,
@@ -91,6 +93,7 @@ from hearsay.sim.array.layout import (
     dial_targets,
     inject_targets,
     known,
+    links32,
     members,
     messages,
     node_counts,
@@ -105,6 +108,8 @@ from hearsay.sim.array.layout import (
     touch_cells,
     touch_flags,
     touch_known,
+    touch_links32,
+    touch_links_of,
     touch_members,
     touch_nodes32,
     touch_peers,
@@ -499,6 +504,8 @@ def _ask_what_is_known(w: World, block: int) -> None:
         w0 = events[place, 0]
         w1 = events[place, 1]
         kind = (w0 >> KIND) & 15
+        if w[HAS_LINKS]:
+            touch_links32(w, sorted_links(w)[0, place] * LINK32)
         if w1 & (INLINE | GOSSIP):
             touch_known(w, 2 * ((w1 >> NODE) * words + (column(w, w1 & MESSAGE) >> 6)))
         elif kind == _TIMER:
@@ -519,9 +526,12 @@ def _ask_for_nodes(w: World, block: int) -> None:
         if w1 & GOSSIP:
             continue
         node = w1 >> NODE
+        if w[HAS_LINKS]:
+            link = sorted_links(w)[0, place]
+            touch_links32(w, links32(w)[link, TWIN] * LINK32)
         if w1 & INLINE:
             at = column(w, w1 & MESSAGE)
-            if is_marked(w, node, at):
+            if is_marked(w, node, at) and not w[HAS_LINKS]:
                 continue
             touch_cells(w, node * w[COLUMNS] + at)
         touch_nodes32(w, node * NODE32)
@@ -546,6 +556,9 @@ def _ask_for_neighbours(w: World, block: int) -> None:
             message = max(nodes32(w)[node, OLDEST], w[FIRST_MESSAGE])
             for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
                 touch_cells(w, node * w[COLUMNS] + column(w, near_message))
+        if w[HAS_LINKS]:
+            touch_links_of(w, slot)
+            touch_links_of(w, slot + 16)
         touch_peers(w, slot)
         touch_peers(w, slot + 16)
         touch_peers(w, last)
