@@ -85,6 +85,7 @@ from hearsay.sim.array.layout import (
     UP,
     WIDTH_BITS,
     World,
+    arena,
     block_starts,
     cells,
     control,
@@ -119,7 +120,7 @@ from hearsay.sim.array.layout import (
 from hearsay.sim.array.links import dial, dial_at_start, dials_that_arrive, is_up, on_connected, on_disconnected
 from hearsay.sim.array.neighbours import lay_out_neighbours
 from hearsay.sim.array.outbox import column
-from hearsay.sim.array.payload import GRAFT, PART_KIND, PRUNE, part_place, release
+from hearsay.sim.array.payload import GRAFT, IHAVE, PART_IDS, PART_KIND, PRUNE, part_place, release
 from hearsay.sim.array.queue import (
     FINISHED,
     GOSSIP,
@@ -529,6 +530,12 @@ def _ask_for_nodes(w: World, block: int) -> None:
         if w[HAS_LINKS]:
             link = sorted_links(w)[0, place]
             touch_links32(w, links32(w)[link, TWIN] * LINK32)
+            if (events[place, 0] >> KIND) & 15 == _RPC and not w1 & (INLINE | MESH):
+                rpc = w1 & PAYLOAD
+                part = words_at(w, part_place(rpc, 0))
+                if part[PART_KIND] == IHAVE:
+                    at = column(w, arena(w)[rpc + part[PART_IDS]])
+                    touch_known(w, 2 * (node * known(w).shape[1] + (at >> 6)))
         if w1 & INLINE:
             at = column(w, w1 & MESSAGE)
             if is_marked(w, node, at) and not w[HAS_LINKS]:

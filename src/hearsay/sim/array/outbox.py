@@ -71,7 +71,15 @@ from hearsay.sim.array.queue import (
 )
 from hearsay.sim.array.record import sending
 from hearsay.sim.array.routers import parameter
-from hearsay.sim.array.transport import message_hash, send_copy, send_gossip, send_mesh, send_message, send_rpc
+from hearsay.sim.array.transport import (
+    ask_for_links,
+    message_hash,
+    send_copy,
+    send_gossip,
+    send_mesh,
+    send_message,
+    send_rpc,
+)
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
 _SLOT, _KEY, _VALUE, _IDS = range(4)
@@ -238,6 +246,8 @@ def flush(w: World, th: int, now: int, node: int) -> None:
     line[OUT_MODE] = EMPTY
     if count:
         entries = outbox(w)[th]
+        if w[HAS_LINKS] and mode != MIXED:
+            ask_for_links(w, th, count)
         if mode == ONE_MESSAGE:
             message = line[OUT_MESSAGE]
             via = line[OUT_VIA]

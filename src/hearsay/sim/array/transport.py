@@ -17,7 +17,7 @@ from hearsay.sim.array.layout import (
     HAS_LOSS,
     JITTER,
     LAST_ARRIVAL,
-    LATENCY,
+    LINK32,
     LINK_FLAGS,
     LOSS,
     LOSS_CONTROL,
@@ -38,8 +38,10 @@ from hearsay.sim.array.layout import (
     links_of,
     messages,
     nodes64,
+    outbox,
     peers,
     region_jitters,
+    touch_links32,
     words_at,
 )
 from hearsay.sim.array.payload import (
@@ -94,6 +96,14 @@ def link_to(w: World, slot: int) -> int:
 
 
 @kernel
+def ask_for_links(w: World, th: int, copies: int) -> None:
+    """Ask for the memory of the links that a call's copies take."""
+    entries = outbox(w)[th]
+    for place in range(copies):
+        touch_links32(w, links_of(w)[entries[place, 0]] * LINK32)
+
+
+@kernel
 def arrival_time(w: World, node: int, slot: int, link: int, size: int, now: int) -> int:
     """When an RPC of this size arrives; -1 when the uplink refuses it."""
     if not w[HAS_LINKS]:
@@ -106,7 +116,7 @@ def arrival_time(w: World, node: int, slot: int, link: int, size: int, now: int)
             return -1
         leaves = now + waiting + -(-size * 8_000_000 // w[UPLINK])
         nodes64(w)[node, UPLINK_FREE] = leaves
-    arrival = leaves + times[LATENCY]
+    arrival = leaves + latency(w, node, peers(w)[slot])
     if w[HAS_JITTER]:
         arrival = max(leaves + 1, arrival + _jitter(w, node, peers(w)[slot], links32(w)[link, SEQUENCE]))
     if w[HAS_JITTER] or w[UPLINK]:
@@ -178,7 +188,7 @@ def _send_over_link(
     sent(
         w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, arrival - now, upper, lower
     )  # fmt: skip
-    if w[HAS_LINKS]:
+    if w[HAS_LOSS] or w[HAS_JITTER]:
         sequence = links32(w)[link, SEQUENCE]
         links32(w)[link, SEQUENCE] = sequence + 1
         if w[HAS_LOSS] and _is_lost(w, node, peer, sequence, 0):
@@ -259,7 +269,7 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
             w, th, now, part[PART_KIND], node, peer, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS],
             part[PART_BYTES], part[PART_COUNT], part[PART_VIA], arrival - now, upper, lower,
         )  # fmt: skip
-    if w[HAS_LINKS]:
+    if w[HAS_LOSS] or w[HAS_JITTER]:
         sequence = links32(w)[link, SEQUENCE]
         links32(w)[link, SEQUENCE] = sequence + 1
         if w[HAS_LOSS]:
