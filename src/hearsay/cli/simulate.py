@@ -178,7 +178,7 @@ def _say_if_it_compiles() -> None:
     from hearsay.sim.array.compiling import is_compiled
 
     if not is_compiled():
-        click.echo("compiling the array engine, once; this takes a minute or less", err=True)
+        click.echo("compiling the array engine, once; this takes about half a minute", err=True)
 
 
 @contextmanager

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 
 from hearsay.sim.engines import EngineName, estimated_events, mean_degree
 from hearsay.sim.scenario import Scenario
+from hearsay.sim.sections.network import LatencyKind
 
 BYTES_PER_NODE = 12_000
 BYTES_PER_LINK_END = 900
 BYTES_PER_DELIVERY = 500
 EVENTS_PER_SECOND = 120_000
-ARRAY_BYTES_PER_NODE = 900
-ARRAY_BYTES_PER_SLOT = 120
-ARRAY_BYTES_PER_LINK_END = 60
-ARRAY_BYTES_PER_DELIVERY = 8
-ARRAY_EVENTS_PER_SECOND = 2_000_000
+ARRAY_BYTES_PER_NODE = 120
+ARRAY_BYTES_PER_NEIGHBOUR = 24
+ARRAY_BYTES_PER_LINK_END = 160
+ARRAY_BYTES_PER_DELIVERY = 13
+ARRAY_EVENTS_PER_SECOND = 8_000_000
+ARRAY_EVENTS_PER_SECOND_WITH_LINKS = 2_000_000
 MEMORY_SHARE = 0.75
 MAX_SECONDS = 3600
 
@@ -53,10 +55,23 @@ def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
     if engine == "reference":
         memory = nodes * (BYTES_PER_NODE + degree * BYTES_PER_LINK_END + messages * BYTES_PER_DELIVERY)
         return Estimate(engine, memory, events / EVENTS_PER_SECOND, _available_bytes())
-    per_link_end = ARRAY_BYTES_PER_SLOT + ARRAY_BYTES_PER_LINK_END
     topics = sum(group.count for group in scenario.topics)
-    memory = nodes * (ARRAY_BYTES_PER_NODE + degree * (per_link_end + topics) + messages * ARRAY_BYTES_PER_DELIVERY)
-    return Estimate(engine, memory, events / ARRAY_EVENTS_PER_SECOND, _available_bytes())
+    per_neighbour = ARRAY_BYTES_PER_NEIGHBOUR + topics
+    pace = ARRAY_EVENTS_PER_SECOND
+    if _links_need_memory(scenario):
+        per_neighbour += ARRAY_BYTES_PER_LINK_END
+        pace = ARRAY_EVENTS_PER_SECOND_WITH_LINKS
+    memory = nodes * (ARRAY_BYTES_PER_NODE + degree * per_neighbour + messages * ARRAY_BYTES_PER_DELIVERY)
+    return Estimate(engine, memory, events / pace, _available_bytes())
+
+
+def _links_need_memory(scenario: Scenario) -> bool:
+    """In the array engine: what else is under way on a link, or whether it is there, matters."""
+    faults, links = scenario.faults, scenario.links
+    return bool(
+        faults.churn or faults.crash or faults.partition or faults.cut or scenario.loss.rate_millionths
+        or links.jitter_us or links.uplink_bits_per_s or links.latency is LatencyKind.REGIONS
+    )  # fmt: skip
 
 
 def _available_bytes() -> int:
