@@ -20,7 +20,7 @@ from hearsay.sim.array import layout as at
 from hearsay.sim.array import loop, queue, slots
 from hearsay.sim.array.layout import Arrays
 from hearsay.sim.array.memory import filled, zeros
-from hearsay.sim.array.queue import CHUNK
+from hearsay.sim.array.queue import CHUNK, DIVISIONS
 from hearsay.sim.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan
 from hearsay.sim.quantiles import log_normal_tables
@@ -395,9 +395,10 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
         arrays["queued_links"] = zeros((chunks * CHUNK,), np.int32)
         arrays["sorted_links"] = zeros((2, events // 2), np.int32)
     arrays["chunk_next"] = zeros((chunks,), np.int32)
-    arrays["heads"] = filled((threads, _BUCKETS), np.int32, -1)
-    arrays["tails"] = filled((threads, _BUCKETS), np.int32, -1)
-    arrays["fills"] = filled((threads, _BUCKETS), np.int32, CHUNK)
+    rings = _BUCKETS + DIVISIONS
+    arrays["heads"] = filled((threads, rings), np.int32, -1)
+    arrays["tails"] = filled((threads, rings), np.int32, -1)
+    arrays["fills"] = filled((threads, rings), np.int32, CHUNK)
     arrays["far"] = zeros((threads, events // 4, 4), np.int64)
     arrays["near"] = zeros((threads, max(1 << 16, events // 8), 4), np.int64)
     arrays["block_starts"] = zeros((2, int(w[at.BLOCKS]) + 1), np.int64)

@@ -37,7 +37,6 @@ from hearsay.sim.array.layout import (
     BACKLOG,
     BACKLOG_END,
     BLOCK_BITS,
-    BLOCKS,
     BUCKET,
     CLOSED_UP_TO,
     COLUMNS,
@@ -45,6 +44,7 @@ from hearsay.sim.array.layout import (
     DATA_BYTES,
     DELIVERED,
     DIALS_UP_TO,
+    DIVIDED,
     END,
     FIRST_MESSAGE,
     FIRST_SLOT,
@@ -66,6 +66,7 @@ from hearsay.sim.array.layout import (
     NODES,
     NOW,
     OLDEST,
+    PART_BLOCKS,
     PART_END,
     PLANNED_DONE,
     PUBLISHED,
@@ -140,6 +141,7 @@ from hearsay.sim.array.queue import (
     SOURCE,
     VIA,
     bring_near,
+    divide,
     gather,
     gossip_bits,
     has_events,
@@ -175,6 +177,7 @@ PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 
 ROWS_AT_ONCE = 1 << 17
 _FEW = 48
+_MANY_PARTS = 2
 _LARGE = 8192
 _KNOWN_AHEAD, _NODES_AHEAD, _NEIGHBOURS_AHEAD, _DIALS_AHEAD = 64, 32, 16, 16
 """How many events ahead memory is asked for."""
@@ -245,7 +248,7 @@ def _begin_part(w: World) -> bool:
     w[GATHERED] = 0
     if w[PART_END] > w[NOW] and has_events(w):
         gather(w)
-        w[GATHERED] = block_starts(w)[0, w[BLOCKS]]
+        w[GATHERED] = block_starts(w)[0, w[PART_BLOCKS]]
     return w[STATUS] == OK
 
 
@@ -281,6 +284,7 @@ def _next_close(w: World) -> int:
 @kernel
 def _open_next(w: World) -> None:
     w[BUCKET] += 1
+    w[DIVIDED] = 0
     for th in range(w[THREADS]):
         bring_near(w, th)
     if 0 < w[BUCKET] <= w[DIALS_UP_TO]:
@@ -292,6 +296,9 @@ def _open_next(w: World) -> None:
         th = lists.owner(w, line[PLAN_NODE])
         push(w, th, line[TIME], line[PLAN_NODE], line[PLAN_KIND], -1, line[PLAN_PAYLOAD], 0, -1, 0)
         w[PLANNED_DONE] += 1
+    later = w[GLOBALS_DONE] + _MANY_PARTS
+    if w[LOOKAHEAD] and later < w[GLOBALS] and schedule(w)[later, TIME] < end:
+        divide(w)
 
 
 # What concerns the whole network.
@@ -424,20 +431,19 @@ def _run_share(w: World, th: int) -> None:
     """The blocks of nodes that a thread owns; all of them, by the first one, when nodes are not apart."""
     if w[LOOKAHEAD]:
         starts = block_starts(w)[0]
-        known_asked = w[BLOCKS] if w[NODES] < _LARGE else th
+        blocks = w[PART_BLOCKS]
+        known_asked = blocks if w[NODES] < _LARGE else th
         nodes_asked = known_asked
         neighbours_asked = known_asked
-        for block in range(th, w[BLOCKS], w[THREADS]):
-            while known_asked < w[BLOCKS] and starts[known_asked] < starts[block + 1] + _KNOWN_AHEAD * w[THREADS]:
+        for block in range(th, blocks, w[THREADS]):
+            end = starts[block + 1]
+            while known_asked < blocks and starts[known_asked] < end + _KNOWN_AHEAD * w[THREADS]:
                 _ask_what_is_known(w, known_asked)
                 known_asked += w[THREADS]
-            while nodes_asked < w[BLOCKS] and starts[nodes_asked] < starts[block + 1] + _NODES_AHEAD * w[THREADS]:
+            while nodes_asked < blocks and starts[nodes_asked] < end + _NODES_AHEAD * w[THREADS]:
                 _ask_for_nodes(w, nodes_asked)
                 nodes_asked += w[THREADS]
-            while (
-                neighbours_asked < w[BLOCKS]
-                and starts[neighbours_asked] < starts[block + 1] + _NEIGHBOURS_AHEAD * w[THREADS]
-            ):
+            while neighbours_asked < blocks and starts[neighbours_asked] < end + _NEIGHBOURS_AHEAD * w[THREADS]:
                 _ask_for_neighbours(w, neighbours_asked)
                 neighbours_asked += w[THREADS]
             _run_block(w, th, block)
@@ -450,7 +456,7 @@ def _run_in_order(w: World) -> None:
     """All nodes together, by the heap."""
     base = w[BUCKET] << w[WIDTH_BITS]
     events = sorted_events(w)[0]
-    for place in range(block_starts(w)[0, w[BLOCKS]]):
+    for place in range(block_starts(w)[0, w[PART_BLOCKS]]):
         link = sorted_links(w)[0, place] if w[HAS_LINKS] else 0
         hold_near(w, 0, events[place, 0], events[place, 1], link)
     while control(w)[0, NEAR]:

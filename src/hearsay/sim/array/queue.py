@@ -12,6 +12,9 @@ but for those that a node makes for itself; they go into a small heap, `near`. S
 other, each with all its events of the bucket, and what a node needs is loaded once. Events far ahead, beyond the ring
 of buckets, wait in `far`.
 
+A bucket in which much concerns the whole network is handled in many parts. It is cut into `DIVISIONS` smaller ones
+when it opens, so that a part does not go through all of it.
+
 Where latencies have no useful lower bound, buckets are wider than the smallest latency, and their events are handled
 in the order of time, all nodes together (`LOOKAHEAD` is off); then `near` takes what arrives within the open bucket.
 """
@@ -27,7 +30,10 @@ from hearsay.sim.array.layout import (
     BLOCKS,
     BUCKET,
     BUCKETS,
+    DIVIDED,
     HAS_LINKS,
+    NOW,
+    PART_BLOCKS,
     PART_END,
     STATUS,
     THREADS,
@@ -49,9 +55,14 @@ from hearsay.sim.array.layout import (
 )
 
 CHUNK = 1024
+DIVISIONS = 64
+_DIVISION_BITS = 6
+_FEW = 48
 OFFSET, KIND, SOURCE, VIA = 44, 40, 12, 8
 NODE = 36
 PAYLOAD = (1 << 36) - 1
+_ALL = 63
+"""Shifts every node to block 0."""
 INLINE = 1 << 35
 GOSSIP = 1 << 34
 MESH = 1 << 33
@@ -112,7 +123,10 @@ def push(
     if time < w[PART_END]:
         hold_near(w, th, w0, w1, link)
     elif bucket - w[BUCKET] < w[BUCKETS]:
-        append(w, th, bucket & (w[BUCKETS] - 1), w0, w1, link)
+        ring = bucket & (w[BUCKETS] - 1)
+        if w[DIVIDED] and bucket == w[BUCKET]:
+            ring = _division(w, w0 >> OFFSET)
+        append(w, th, ring, w0, w1, link)
     else:
         _hold_far(w, th, bucket, w0, w1, link)
 
@@ -191,71 +205,133 @@ def bring_near(w: World, th: int) -> None:
     line[FAR_FIRST] = first
 
 
-@kernel
-def has_events(w: World) -> bool:
-    """Whether the open bucket holds anything."""
-    ring = w[BUCKET] & (w[BUCKETS] - 1)
-    for th in range(w[THREADS]):
-        if heads(w)[th, ring] >= 0:
-            return True
-    return False
+@inlined
+def _division(w: World, offset: int) -> int:
+    """The chain of a divided bucket for what happens so long after the bucket begins."""
+    return w[BUCKETS] + (offset >> (w[WIDTH_BITS] - _DIVISION_BITS))
 
 
 @kernel
-def gather(w: World) -> None:
-    """Take the open bucket's events up to PART_END and lay them out by blocks of nodes."""
+def divide(w: World) -> None:
+    """Cut the bucket that opens into smaller ones, because it will be handled in many parts."""
     ring = w[BUCKET] & (w[BUCKETS] - 1)
-    limit = w[PART_END] - (w[BUCKET] << w[WIDTH_BITS])
-    shift = NODE + w[BLOCK_BITS]
-    starts = block_starts(w)[0]
-    for block in range(w[BLOCKS] + 1):
-        starts[block] = 0
     for th in range(w[THREADS]):
-        chunk = heads(w)[th, ring]
-        while chunk >= 0:
-            last = chunk_next(w)[chunk] < 0
-            if not last:
-                for place in range(4):
-                    touch_queued(w, 2 * chunk_next(w)[chunk] * CHUNK + 8 * place)
-            for place in range(chunk * CHUNK, chunk * CHUNK + (fills(w)[th, ring] if last else CHUNK)):
-                if queued(w)[place, 0] >> OFFSET < limit:
-                    starts[(queued(w)[place, 1] >> shift) + 1] += 1
-            chunk = chunk_next(w)[chunk]
-    for block in range(w[BLOCKS]):
-        starts[block + 1] += starts[block]
-    ends = block_starts(w)[1]
-    for block in range(w[BLOCKS]):
-        ends[block] = starts[block]
-    out = sorted_events(w)[0]
-    out_links = sorted_links(w)[0]
-    if starts[w[BLOCKS]] > out.shape[0]:
-        w[STATUS] = QUEUE_FULL
-        return
-    for th in range(w[THREADS]):
-        line = control(w)[th]
         chunk = heads(w)[th, ring]
         last_fill = fills(w)[th, ring]
         heads(w)[th, ring] = -1
         fills(w)[th, ring] = CHUNK
         while chunk >= 0:
             following = chunk_next(w)[chunk]
-            fill = last_fill if following < 0 else CHUNK
-            for place in range(chunk * CHUNK, chunk * CHUNK + fill):
+            for place in range(chunk * CHUNK, chunk * CHUNK + (last_fill if following < 0 else CHUNK)):
                 w0 = queued(w)[place, 0]
-                w1 = queued(w)[place, 1]
-                if w0 >> OFFSET < limit:
-                    block = w1 >> shift
-                    end = ends[block]
-                    ends[block] = end + 1
-                    out[end, 0] = w0
-                    out[end, 1] = w1
-                    if w[HAS_LINKS]:
-                        out_links[end] = queued_links(w)[place]
-                else:
-                    append(w, th, ring, w0, w1, queued_links(w)[place] if w[HAS_LINKS] else 0)
-            chunk_next(w)[chunk] = line[CHUNK_FREE]
-            line[CHUNK_FREE] = chunk
+                link = queued_links(w)[place] if w[HAS_LINKS] else 0
+                append(w, th, _division(w, w0 >> OFFSET), w0, queued(w)[place, 1], link)
+            _free_chunk(w, th, chunk)
             chunk = following
+    w[DIVIDED] = 1
+
+
+@kernel
+def _free_chunk(w: World, th: int, chunk: int) -> None:
+    line = control(w)[th]
+    chunk_next(w)[chunk] = line[CHUNK_FREE]
+    line[CHUNK_FREE] = chunk
+
+
+@kernel
+def _first_ring(w: World) -> int:
+    """The first chain of the open part."""
+    if w[DIVIDED]:
+        return _division(w, w[NOW] - (w[BUCKET] << w[WIDTH_BITS]))
+    return w[BUCKET] & (w[BUCKETS] - 1)
+
+
+@kernel
+def _last_ring(w: World) -> int:
+    if w[DIVIDED]:
+        return _division(w, w[PART_END] - 1 - (w[BUCKET] << w[WIDTH_BITS]))
+    return w[BUCKET] & (w[BUCKETS] - 1)
+
+
+@kernel
+def has_events(w: World) -> bool:
+    """Whether there may be anything in the open part."""
+    for th in range(w[THREADS]):
+        for ring in range(_first_ring(w), _last_ring(w) + 1):
+            if heads(w)[th, ring] >= 0:
+                return True
+    return False
+
+
+@kernel
+def gather(w: World) -> None:
+    """Take the open bucket's events up to PART_END and lay them out by blocks of nodes, a few as one block."""
+    starts = block_starts(w)[0]
+    limit = w[PART_END] - (w[BUCKET] << w[WIDTH_BITS])
+    shift = NODE + w[BLOCK_BITS]
+    w[PART_BLOCKS] = w[BLOCKS]
+    if w[DIVIDED]:
+        starts[1] = 0
+        _count(w, limit, _ALL)
+        if starts[1] <= _FEW:
+            shift = _ALL
+            w[PART_BLOCKS] = 1
+    blocks = w[PART_BLOCKS]
+    for block in range(blocks + 1):
+        starts[block] = 0
+    _count(w, limit, shift)
+    for block in range(blocks):
+        starts[block + 1] += starts[block]
+    ends = block_starts(w)[1]
+    for block in range(blocks):
+        ends[block] = starts[block]
+    out = sorted_events(w)[0]
+    out_links = sorted_links(w)[0]
+    if starts[blocks] > out.shape[0]:
+        w[STATUS] = QUEUE_FULL
+        return
+    for th in range(w[THREADS]):
+        for ring in range(_first_ring(w), _last_ring(w) + 1):
+            chunk = heads(w)[th, ring]
+            last_fill = fills(w)[th, ring]
+            heads(w)[th, ring] = -1
+            fills(w)[th, ring] = CHUNK
+            while chunk >= 0:
+                following = chunk_next(w)[chunk]
+                fill = last_fill if following < 0 else CHUNK
+                for place in range(chunk * CHUNK, chunk * CHUNK + fill):
+                    w0 = queued(w)[place, 0]
+                    w1 = queued(w)[place, 1]
+                    if w0 >> OFFSET < limit:
+                        block = w1 >> shift
+                        end = ends[block]
+                        ends[block] = end + 1
+                        out[end, 0] = w0
+                        out[end, 1] = w1
+                        if w[HAS_LINKS]:
+                            out_links[end] = queued_links(w)[place]
+                    else:
+                        append(w, th, ring, w0, w1, queued_links(w)[place] if w[HAS_LINKS] else 0)
+                _free_chunk(w, th, chunk)
+                chunk = following
+
+
+@kernel
+def _count(w: World, limit: int, shift: int) -> None:
+    """The events of the open part, by block, each in the place after its block's."""
+    starts = block_starts(w)[0]
+    for th in range(w[THREADS]):
+        for ring in range(_first_ring(w), _last_ring(w) + 1):
+            chunk = heads(w)[th, ring]
+            while chunk >= 0:
+                last = chunk_next(w)[chunk] < 0
+                if not last:
+                    for place in range(4):
+                        touch_queued(w, 2 * chunk_next(w)[chunk] * CHUNK + 8 * place)
+                for place in range(chunk * CHUNK, chunk * CHUNK + (fills(w)[th, ring] if last else CHUNK)):
+                    if queued(w)[place, 0] >> OFFSET < limit:
+                        starts[(queued(w)[place, 1] >> shift) + 1] += 1
+                chunk = chunk_next(w)[chunk]
 
 
 @kernel
