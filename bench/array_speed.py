@@ -4,7 +4,7 @@
                                 [--peersim PATH/peersim-1.0.5.jar]
 
 simsub's network and rules, trace hash on, no trace written. Every run is a process of its own, so that memory is its
-own too; compiling is done before. The random-access rate is that of 8-byte read-modify-writes all over an array of
+own too; compiling and loading is done before. The random-access rate is that of 8-byte read-modify-writes all over an array of
 1 GiB, one after the other: an event needs a handful of such accesses, so events per access say how far the engine is
 from what the memory allows. The ratio says how many times as fast as the reference engine a run is.
 
@@ -33,7 +33,7 @@ from hearsay.sim.array.compiling import entry
 
 WORDS = 1 << 27
 ACCESSES = 20_000_000
-WORKLOADS = {1000: ("1000", "0.1")}
+WORKLOADS = {1000: ("1000", "0.1"), 10_000_000: ("1", "1")}
 """Nodes: messages and seconds between them, where it is not ten, one a second."""
 WARM_UP_S, LINGER_S, SECOND_US = 5, 10, 1_000_000
 
@@ -62,6 +62,7 @@ def run(engine: str, nodes: int, threads: int) -> dict[str, float]:
         "from hearsay.sim.scenario_file import load_scenario; from hearsay.sim.simulate import Simulation\n"
         "engine, nodes, messages, interval, threads = sys.argv[1:]\n"
         "keys = [('network.nodes', nodes), ('workload.messages', messages), ('workload.interval_s', interval)]\n"
+        "Simulation(load_scenario(None, 'simsub', ()), engine=engine).engine.run()\n"
         "at = perf_counter(); made = Simulation(load_scenario(None, 'simsub', keys), engine=engine,"
         " threads=int(threads))\n"
         "built = perf_counter(); cpu = process_time(); made.engine.run(); ran = perf_counter()\n"
