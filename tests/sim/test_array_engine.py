@@ -168,3 +168,16 @@ def test_a_plan_of_regions_with_jitter(tmp_path):
     keys = [("links.latency", "regions"), ("links.regions_file", str(table)), ("network.nodes", "50")]
     plan = make_plan(load_scenario(None, "r1", keys))
     assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="addresses are limited on Linux only")
+def test_too_little_memory_is_one_line():
+    code = (
+        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30));"
+        "sys.argv = ['hearsay', 'simulate', '--engine', 'array', '--nodes', '300000'];"
+        "runpy.run_module('hearsay', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("hearsay: out of memory")

@@ -25,7 +25,10 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     size = prod(shape) * np.dtype(dtype).itemsize
     border = _HUGE if size >= _HUGE and _ON_LINUX else _LINE
     if border == _HUGE:
-        pages = mmap.mmap(-1, size + border, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+        try:
+            pages = mmap.mmap(-1, size + border, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+        except OSError as error:
+            raise MemoryError(f"no address space for {size} bytes") from error
         pages.madvise(mmap.MADV_HUGEPAGE)
         room = np.frombuffer(pages, dtype=np.uint8)
     else:
