@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from engines_agree import check, plan_of, run_array, run_reference, told_difference
 from hearsay.core import randomness
+from hearsay.core.rpc import PartKind
 from hearsay.sim.array import building, draws, layout
 from hearsay.sim.array import engine as engine_module
 from hearsay.sim.array.compiling import entry
@@ -168,6 +169,32 @@ def test_a_plan_of_regions_with_jitter(tmp_path):
     keys = [("links.latency", "regions"), ("links.regions_file", str(table)), ("network.nodes", "50")]
     plan = make_plan(load_scenario(None, "r1", keys))
     assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
+
+
+def test_links_that_are_gone_are_used_again():
+    plan = plan_of(
+        "[network]\nnodes = 60\ndegree = 3\n[workload]\nmessages = 400\n"
+        "[faults]\ndetection_s = 0.3\n[faults.churn]\naway_share = 0.4\nmean_session_s = 3"
+    )
+    engine = ArrayEngine(plan, None)
+    engine.run()
+    links = int(engine.arrays.world[layout.LINKS])
+    connections = engine.figures().sent[PartKind.CONNECT]
+    assert links < connections
+    assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
+
+
+def test_latencies_beyond_the_counted_ones_are_all_there(monkeypatch):
+    plan = plan_of("[links]\nmin_ms = 1\nmax_ms = 9000\n[network]\nnodes = 200\n[workload]\nmessages = 40")
+    whole = ArrayEngine(plan, None)
+    whole.run()
+    monkeypatch.setattr(engine_module, "LATENCIES_AT_ONCE", 2)
+    in_pieces = ArrayEngine(plan, None)
+    in_pieces.run()
+    expected, counted = whole.figures().latencies, in_pieces.figures().latencies
+    assert expected.microseconds.max() > building.MEASURED_US
+    assert np.array_equal(counted.microseconds, expected.microseconds)
+    assert np.array_equal(counted.counts, expected.counts)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="addresses are limited on Linux only")

@@ -309,6 +309,7 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
         arrays["links_of"] = filled((room,), np.int32, -1)
         w[at.LINKS] = links
         arrays["links32"] = zeros((links, at.LINK32), np.int32)
+        arrays["link_marks"] = zeros((links,), np.uint8)
         arrays["links64"] = zeros((links, at.LINK64), np.int64)
     most = int(degrees.max(initial=1))
     if faulty:
@@ -413,7 +414,7 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     arrays["counts"] = zeros((threads, at.COUNTERS), np.int64)
     arrays["latency_counts"] = zeros((threads, MEASURED_US), np.int64)
     arrays["latencies_seen"] = zeros((threads, 1 << 12), np.int64)
-    arrays["long_latencies"] = zeros((threads, 1 << 24), np.int64)
+    arrays["long_latencies"] = zeros((threads, 2 * loop.LATENCIES_AT_ONCE + 16 * nodes), np.int64)
     arrays["control"] = _control(threads, chunks, arena_chunks)
 
 

@@ -13,7 +13,7 @@ from hearsay.core.rpc import PartKind
 from hearsay.sim.array import layout as at
 from hearsay.sim.array import queue, record
 from hearsay.sim.array.building import build
-from hearsay.sim.array.loop import ADVANCE, BEGIN, CLOSE, FINISH, SHARE, work
+from hearsay.sim.array.loop import ADVANCE, BEGIN, CLOSE, COLLECT, FINISH, LATENCIES_AT_ONCE, SHARE, work
 from hearsay.sim.array.memory import zeros
 from hearsay.sim.engines import OutOfRoom
 from hearsay.sim.latency import make_latency
@@ -36,6 +36,7 @@ class ArrayEngine:
         self.stop_requested = False
         self.complete = False
         self._take_rows = take_rows
+        self._longer = Latencies(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
         self._threads = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     @property
@@ -51,6 +52,7 @@ class ArrayEngine:
             else:
                 self._advance_together(self._threads, self.now + step)
             self._hand_over_rows()
+            self._take_long_latencies(LATENCIES_AT_ONCE // 2)
             match int(w[at.STATUS]):
                 case queue.FINISHED:
                     self.complete = True
@@ -58,7 +60,7 @@ class ArrayEngine:
                 case queue.OK | queue.ROWS_WAIT:
                     pass
                 case queue.NEEDS_LINKS:
-                    self._grow_links()
+                    self._make_room_for_links()
                 case queue.NEEDS_COLUMNS:
                     self._add_columns()
                 case queue.NEEDS_SLOTS:
@@ -117,10 +119,14 @@ class ArrayEngine:
         self.arrays["known"] = after
         w[at.COLUMNS] = 2 * columns
 
-    def _grow_links(self) -> None:
+    def _make_room_for_links(self) -> None:
+        """Use again what nothing refers to; more, when that is little."""
         w = self.arrays.world
+        work(w, COLLECT, 0)
+        if 4 * w[at.LINKS_SPARE] > w[at.LINKS]:
+            return
         w[at.LINKS] = 2 * w[at.LINKS] + 2 * w[at.REDIAL] * (w[at.NODES] if w[at.NODES] < 100_000 else 1000)
-        for name in ("links32", "links64"):
+        for name in ("links32", "links64", "link_marks"):
             self._enlarge(name, int(w[at.LINKS]))
 
     def _grow_slots(self) -> None:
@@ -159,16 +165,23 @@ class ArrayEngine:
         )
 
     def _latencies(self) -> Latencies:
+        self._take_long_latencies(0)
         within = self.arrays["latency_counts"].sum(axis=0)
-        longer = np.concatenate(
-            [
-                self.arrays["long_latencies"][thread, :count]
-                for thread, count in enumerate(self.arrays["counts"][:, record.LONG].tolist())
-            ]
-        )
-        values, counts = np.unique(longer, return_counts=True)
         known = np.flatnonzero(within)
-        return Latencies(np.concatenate([known, values]), np.concatenate([within[known], counts]))
+        longer = self._longer
+        return Latencies(np.concatenate([known, longer.microseconds]), np.concatenate([within[known], longer.counts]))
+
+    def _take_long_latencies(self, least: int) -> None:
+        """Those beyond `latency_counts` wait in an array; count them when there are more than so many."""
+        waiting = self.arrays["counts"][:, record.LONG]
+        if waiting.max() > least:
+            arrived = [self.arrays["long_latencies"][thread, :count] for thread, count in enumerate(waiting.tolist())]
+            values, counts = np.unique(np.concatenate(arrived), return_counts=True)
+            all_values, places = np.unique(np.concatenate([self._longer.microseconds, values]), return_inverse=True)
+            totals = np.zeros(len(all_values), dtype=np.int64)
+            np.add.at(totals, places, np.concatenate([self._longer.counts, counts]))
+            self._longer = Latencies(all_values, totals)
+            waiting[:] = 0
 
     @property
     def trace_hash(self) -> str:

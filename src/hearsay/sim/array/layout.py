@@ -55,11 +55,13 @@ _scalar = Numbers()
 (
     NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, GATHERED,
     SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, DIVIDED, PART_BLOCKS,
-) = _scalar.take(18)  # fmt: skip
+    LINKS_FREE, LINKS_SPARE,
+) = _scalar.take(20)  # fmt: skip
 """What changes while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older
 ones are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. GATHERED: events of the open part.
 For DEAD_UP_TO, DEAD_SURE and LOOKED see `columns.py`, for DIALS_UP_TO `links.py`.
-DIVIDED: the open bucket is, see `queue.py`. PART_BLOCKS: of the open part."""
+DIVIDED: the open bucket is, see `queue.py`. PART_BLOCKS: of the open part.
+LINKS_FREE is the first of LINKS_SPARE links that may be used again, see `reuse.py`."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
@@ -175,6 +177,7 @@ flags = _view("flags", np.uint8, None, None)
 links_of = _view("links_of", np.int32, None)
 links32 = _view("links32", np.int32, None, LINK32)
 links64 = _view("links64", np.int64, None, LINK64)
+link_marks = _view("link_marks", np.uint8, None)
 known = _view("known", np.uint64, None, None, 2)
 cells = _view("cells", np.uint64, None, None)
 first_us = _view("first_us", np.int64, None, None)

@@ -24,6 +24,8 @@ from hearsay.sim.array.layout import (
     LATENCY,
     LINK_FLAGS,
     LINKS,
+    LINKS_FREE,
+    LINKS_SPARE,
     LINKS_USED,
     NODES,
     OPEN,
@@ -142,11 +144,16 @@ def _connect_pair(w: World, node: int, target: int, old: int) -> int:
 
 @kernel
 def _new_link(w: World, source: int, destination: int, base: int, old: int) -> int:
-    link = w[LINKS_USED]
-    if link >= w[LINKS]:
-        w[STATUS] = NEEDS_LINKS
-        return link - 1
-    w[LINKS_USED] = link + 1
+    link = w[LINKS_FREE]
+    if w[LINKS_SPARE]:
+        w[LINKS_FREE] = links32(w)[link, SOURCE]
+        w[LINKS_SPARE] -= 1
+    else:
+        link = w[LINKS_USED]
+        if link >= w[LINKS]:
+            w[STATUS] = NEEDS_LINKS
+            return link - 1
+        w[LINKS_USED] = link + 1
     line = links32(w)[link]
     line[SOURCE] = source
     line[DESTINATION] = destination

@@ -57,6 +57,7 @@ from hearsay.sim.array.layout import (
     LINGER,
     LINK32,
     LINKS,
+    LINKS_SPARE,
     LINKS_USED,
     LOOKAHEAD,
     MESSAGES,
@@ -155,6 +156,7 @@ from hearsay.sim.array.record import (
     DUPLICATES,
     ELIGIBLE,
     EVENTS,
+    LONG,
     PUBLISHES,
     REACHED,
     ROWS,
@@ -163,12 +165,13 @@ from hearsay.sim.array.record import (
     sending,
     sent,
 )
+from hearsay.sim.array.reuse import collect_links
 from hearsay.sim.array.slots import latency
 from hearsay.sim.array.state import sample_state
 from hearsay.sim.array.transport import on_the_way, unreachable
 from hearsay.trace.schema import TraceEvent
 
-ADVANCE, BEGIN, SHARE, FINISH, CLOSE = range(5)
+ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT = range(6)
 """Tasks."""
 TIME, TYPE, FIRST, SECOND = range(4)
 """Columns of `schedule`; of `planned` they are time, node, kind and payload."""
@@ -176,6 +179,7 @@ START, DOWN, RISE, CUT, HEAL, SAMPLE, INJECT = range(7)
 PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 
 ROWS_AT_ONCE = 1 << 17
+LATENCIES_AT_ONCE = 1 << 22
 _FEW = 48
 _MANY_PARTS = 2
 _LARGE = 8192
@@ -208,7 +212,8 @@ def work(table: World, task: int, number: int) -> bool:
     ADVANCE runs until the time `number`, or until something has to be seen to first; STATUS says why it returned.
     With several threads, which meet after every part, BEGIN lays out the next part (GATHERED says how many events it
     has), SHARE runs the nodes of thread `number`, FINISH is called once all are done; False when something has to be
-    seen to first. CLOSE ends the windows of all messages published so far, when the run is over or was stopped.
+    seen to first. COLLECT finds links that may be used again. CLOSE ends the windows of all messages published so
+    far, when the run is over or was stopped.
     """
     w = world(table)
     if task == SHARE:
@@ -218,6 +223,9 @@ def work(table: World, task: int, number: int) -> bool:
         close_windows(w, True)
         for th in range(w[THREADS]):
             count_latencies(w, th)
+        return True
+    if task == COLLECT:
+        collect_links(w)
         return True
     if task == FINISH:
         return _end_part(w)
@@ -265,7 +273,7 @@ def _end_part(w: World) -> bool:
     if not _run_globals(w):
         return False
     for th in range(w[THREADS]):
-        if counts(w)[th, ROWS] >= ROWS_AT_ONCE:
+        if counts(w)[th, ROWS] >= ROWS_AT_ONCE or counts(w)[th, LONG] >= LATENCIES_AT_ONCE:
             w[STATUS] = ROWS_WAIT
     return w[STATUS] == OK
 
@@ -312,7 +320,7 @@ def _run_globals(w: World) -> bool:
     while _next_global(w) == w[NOW]:
         if w[HAS_LINKS]:
             needed = _links_needed(w)
-            if w[LINKS_USED] + needed > w[LINKS]:
+            if w[LINKS_USED] + needed > w[LINKS] + w[LINKS_SPARE]:
                 w[STATUS] = NEEDS_LINKS
                 return False
             if 2 * w[SLOTS_USED] + 4 * needed > w[SLOTS]:
