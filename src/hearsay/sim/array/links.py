@@ -2,7 +2,7 @@
 
 Layout: `links32` has source, destination, the link of the other direction, the earlier link whose loss the source has
 not noticed yet, the sequence number of the next RPC, and flags; `links64` has latency and last arrival. A slot names
-the newest link to its peer. RPCs under way name theirs, so links are not used again.
+the newest link to its peer. RPCs under way name theirs, so a link is used again only when nothing does (`reuse.py`).
 """
 
 from __future__ import annotations
