@@ -123,7 +123,8 @@ class ArrayEngine:
         """Use again what nothing refers to; more, when that is little."""
         w = self.arrays.world
         work(w, COLLECT, 0)
-        if 4 * w[at.LINKS_SPARE] > w[at.LINKS]:
+        spare = w[at.LINKS_SPARE]
+        if 4 * spare > w[at.LINKS] and w[at.LINKS_USED] + w[at.LINKS_WANTED] <= w[at.LINKS] + spare:
             return
         w[at.LINKS] = 2 * w[at.LINKS] + 2 * w[at.REDIAL] * (w[at.NODES] if w[at.NODES] < 100_000 else 1000)
         for name in ("links32", "links64", "link_marks"):

@@ -59,6 +59,7 @@ from hearsay.sim.array.layout import (
     LINKS,
     LINKS_SPARE,
     LINKS_USED,
+    LINKS_WANTED,
     LOOKAHEAD,
     MESSAGES,
     MISSED,
@@ -321,6 +322,7 @@ def _run_globals(w: World) -> bool:
         if w[HAS_LINKS]:
             needed = _links_needed(w)
             if w[LINKS_USED] + needed > w[LINKS] + w[LINKS_SPARE]:
+                w[LINKS_WANTED] = needed
                 w[STATUS] = NEEDS_LINKS
                 return False
             if 2 * w[SLOTS_USED] + 4 * needed > w[SLOTS]:
