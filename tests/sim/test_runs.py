@@ -294,3 +294,7 @@ def test_the_published_tables_of_simsub_lie_among_our_runs(network):
             assert figure <= max(*counts, 15)
         else:
             assert abs(figure - mean) < 4 * deviation, (kind, counts)
+
+
+def test_a_message_handed_to_all_nodes_at_once_builds_no_tree_and_breaks_no_invariant():
+    checked(router="episub", network__nodes=3, network__degree=0, workload__messages=2, seed=0)
