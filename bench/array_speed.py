@@ -5,8 +5,8 @@
 
 simsub's network and rules, trace hash on, no trace written. Every run is a process of its own, so that memory is its
 own too; compiling and loading is done before. The random-access rate is that of 8-byte read-modify-writes all over an
-array of 1 GiB, one after the other: an event needs a handful of such accesses, so events per access say how far the engine is
-from what the memory allows. The ratio says how many times as fast as the reference engine a run is.
+array of 1 GiB, one after the other: an event needs a handful of such accesses, so events per access say how far the
+engine is from what the memory allows. The ratio says how many times as fast as the reference engine a run is.
 
 With SimPy installed (`pip install simpy`) its processes run the same network beside. So does PeerSim 1.0.5's
 event-driven mode, given its jar, with jep and djep beside it as in its release, and a JDK on the PATH (the packaged
