@@ -14,6 +14,7 @@ from hearsay.core.actions import Reason, Via
 from hearsay.core.events import EventKind
 from hearsay.core.rpc import PartKind
 from hearsay.sim.array import lists
+from hearsay.sim.array.ahead import ask_for_neighbours, ask_for_nodes, ask_what_is_known
 from hearsay.sim.array.calls import (
     call_failed,
     call_gossip,
@@ -30,7 +31,7 @@ from hearsay.sim.array.calls import (
 from hearsay.sim.array.columns import admit
 from hearsay.sim.array.compiling import entry, kernel
 from hearsay.sim.array.faults import carries_payload, cut, heal, node_down, node_up
-from hearsay.sim.array.knowledge import bits, has_cached, is_marked
+from hearsay.sim.array.knowledge import bits, is_marked
 from hearsay.sim.array.layout import (
     ALONE_BYTES,
     APPLICATION,
@@ -39,15 +40,11 @@ from hearsay.sim.array.layout import (
     BLOCK_BITS,
     BUCKET,
     CLOSED_UP_TO,
-    COLUMNS,
-    COUNT,
     DATA_BYTES,
     DELIVERED,
     DIALS_UP_TO,
     DIVIDED,
     END,
-    FIRST_MESSAGE,
-    FIRST_SLOT,
     GATHERED,
     GLOBALS,
     GLOBALS_DONE,
@@ -55,7 +52,6 @@ from hearsay.sim.array.layout import (
     INJECT_FROM,
     JOINED,
     LINGER,
-    LINK32,
     LINKS,
     LINKS_SPARE,
     LINKS_USED,
@@ -63,11 +59,8 @@ from hearsay.sim.array.layout import (
     LOOKAHEAD,
     MESSAGES,
     MISSED,
-    NEWEST,
-    NODE32,
     NODES,
     NOW,
-    OLDEST,
     PART_BLOCKS,
     PART_END,
     PLANNED_DONE,
@@ -84,11 +77,9 @@ from hearsay.sim.array.layout import (
     TOPIC,
     TOPICS,
     TRACKS_SINCE,
-    TWIN,
     UP,
     WIDTH_BITS,
     World,
-    arena,
     block_starts,
     cells,
     control,
@@ -96,8 +87,6 @@ from hearsay.sim.array.layout import (
     dial_starts,
     dial_targets,
     inject_targets,
-    known,
-    links32,
     members,
     messages,
     node_counts,
@@ -108,22 +97,14 @@ from hearsay.sim.array.layout import (
     since_us,
     sorted_events,
     sorted_links,
-    touch_arena,
-    touch_cells,
-    touch_flags,
-    touch_known,
-    touch_links32,
-    touch_links_of,
     touch_members,
-    touch_nodes32,
-    touch_peers,
     words_at,
     world,
 )
 from hearsay.sim.array.links import dial, dial_at_start, dials_that_arrive, is_up, on_connected, on_disconnected
 from hearsay.sim.array.neighbours import lay_out_neighbours
 from hearsay.sim.array.outbox import column
-from hearsay.sim.array.payload import GRAFT, IHAVE, PART_IDS, PART_KIND, PRUNE, part_place, release
+from hearsay.sim.array.payload import GRAFT, PART_KIND, PRUNE, part_place, release
 from hearsay.sim.array.queue import (
     FINISHED,
     GOSSIP,
@@ -186,7 +167,6 @@ _MANY_PARTS = 2
 _LARGE = 8192
 _KNOWN_AHEAD, _NODES_AHEAD, _NEIGHBOURS_AHEAD, _DIALS_AHEAD = 64, 32, 16, 16
 """How many events ahead memory is asked for."""
-_MOST_CELLS = 128
 _NEVER = 1 << 62
 
 _TIMER = int(EventKind.TIMER_FIRED)
@@ -448,13 +428,13 @@ def _run_share(w: World, th: int) -> None:
         for block in range(th, blocks, w[THREADS]):
             end = starts[block + 1]
             while known_asked < blocks and starts[known_asked] < end + _KNOWN_AHEAD * w[THREADS]:
-                _ask_what_is_known(w, known_asked)
+                ask_what_is_known(w, known_asked)
                 known_asked += w[THREADS]
             while nodes_asked < blocks and starts[nodes_asked] < end + _NODES_AHEAD * w[THREADS]:
-                _ask_for_nodes(w, nodes_asked)
+                ask_for_nodes(w, nodes_asked)
                 nodes_asked += w[THREADS]
             while neighbours_asked < blocks and starts[neighbours_asked] < end + _NEIGHBOURS_AHEAD * w[THREADS]:
-                _ask_for_neighbours(w, neighbours_asked)
+                ask_for_neighbours(w, neighbours_asked)
                 neighbours_asked += w[THREADS]
             _run_block(w, th, block)
     elif th == 0:
@@ -507,84 +487,6 @@ def _run_block(w: World, th: int, block: int) -> None:
             sorted_links(w)[1, goal] = sorted_links(w)[0, place]
     _sort(by_node, sorted_links(w)[1], start, end, w[HAS_LINKS] != 0)
     _run_nodes(w, th, 1, start, end)
-
-
-@kernel
-def _ask_what_is_known(w: World, block: int) -> None:
-    """Ask for memory of a block that is handled soon: nodes lie far apart, and waiting would be most of the time.
-
-    First what a node knows of a message, which for most RPCs is all that is needed.
-    """
-    events = sorted_events(w)[0]
-    words = known(w).shape[1]
-    for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
-        w0 = events[place, 0]
-        w1 = events[place, 1]
-        kind = (w0 >> KIND) & 15
-        if w[HAS_LINKS]:
-            touch_links32(w, sorted_links(w)[0, place] * LINK32)
-        if w1 & (INLINE | GOSSIP):
-            touch_known(w, 2 * ((w1 >> NODE) * words + (column(w, w1 & MESSAGE) >> 6)))
-        elif kind == _TIMER:
-            touch_known(w, 2 * ((w1 >> NODE) * words + (column(w, w[FIRST_MESSAGE]) >> 6)))
-        elif kind == _RPC and not w1 & MESH:
-            touch_arena(w, w1 & PAYLOAD)
-            touch_arena(w, (w1 & PAYLOAD) + 8)
-        elif kind == _CONNECTED:
-            touch_members(w, source_of(w0) * w[TOPICS])
-
-
-@kernel
-def _ask_for_nodes(w: World, block: int) -> None:
-    """Then headers, and the cells of messages that are new."""
-    events = sorted_events(w)[0]
-    for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
-        w1 = events[place, 1]
-        if w1 & GOSSIP:
-            continue
-        node = w1 >> NODE
-        if w[HAS_LINKS]:
-            link = sorted_links(w)[0, place]
-            touch_links32(w, links32(w)[link, TWIN] * LINK32)
-            if (events[place, 0] >> KIND) & 15 == _RPC and not w1 & (INLINE | MESH):
-                rpc = w1 & PAYLOAD
-                part = words_at(w, part_place(rpc, 0))
-                if part[PART_KIND] == IHAVE:
-                    at = column(w, arena(w)[rpc + part[PART_IDS]])
-                    touch_known(w, 2 * (node * known(w).shape[1] + (at >> 6)))
-        if w1 & INLINE:
-            at = column(w, w1 & MESSAGE)
-            if is_marked(w, node, at) and not w[HAS_LINKS]:
-                continue
-            touch_cells(w, node * w[COLUMNS] + at)
-        touch_nodes32(w, node * NODE32)
-
-
-@kernel
-def _ask_for_neighbours(w: World, block: int) -> None:
-    """Then what a node's header leads to."""
-    events = sorted_events(w)[0]
-    for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
-        w1 = events[place, 1]
-        node = w1 >> NODE
-        if w1 & GOSSIP or (w1 & INLINE and is_marked(w, node, column(w, w1 & MESSAGE))):
-            continue
-        slot = nodes32(w)[node, FIRST_SLOT]
-        last = slot + nodes32(w)[node, COUNT] - 1
-        touch_flags(w, slot * w[TOPICS])
-        touch_flags(w, (last + 1) * w[TOPICS] - 1)
-        if (events[place, 0] >> KIND) & 15 == _TIMER:
-            if not has_cached(w, node):
-                continue
-            message = max(nodes32(w)[node, OLDEST], w[FIRST_MESSAGE])
-            for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
-                touch_cells(w, node * w[COLUMNS] + column(w, near_message))
-        if w[HAS_LINKS]:
-            touch_links_of(w, slot)
-            touch_links_of(w, slot + 16)
-        touch_peers(w, slot)
-        touch_peers(w, slot + 16)
-        touch_peers(w, last)
 
 
 @kernel
