@@ -4,39 +4,39 @@ from __future__ import annotations
 
 from hearsay.core.events import EventKind
 from hearsay.sim.array.compiling import kernel
-from hearsay.sim.array.knowledge import has_cached, is_marked
+from hearsay.sim.array.knowledge import column, is_marked, word_of
 from hearsay.sim.array.layout import (
     COLUMNS,
     COUNT,
     FIRST_MESSAGE,
     FIRST_SLOT,
+    GOSSIPS_FROM,
     HAS_LINKS,
     LINK32,
     NEWEST,
     NODE32,
-    OLDEST,
     TOPICS,
     TWIN,
     World,
     arena,
     block_starts,
-    known,
     links32,
     nodes32,
     sorted_events,
     sorted_links,
     touch_arena,
+    touch_cached,
     touch_cells,
     touch_flags,
-    touch_known,
     touch_links32,
     touch_links_of,
     touch_members,
     touch_nodes32,
     touch_peers,
+    touch_seen,
     words_at,
 )
-from hearsay.sim.array.outbox import column
+from hearsay.sim.array.mesh import is_off_size
 from hearsay.sim.array.payload import IHAVE, PART_IDS, PART_KIND, part_place
 from hearsay.sim.array.queue import GOSSIP, INLINE, KIND, MESH, MESSAGE, NODE, PAYLOAD, source_of
 
@@ -53,7 +53,6 @@ def ask_what_is_known(w: World, block: int) -> None:
     First what a node knows of a message, which for most RPCs is all that is needed.
     """
     events = sorted_events(w)[0]
-    words = known(w).shape[1]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w0 = events[place, 0]
         w1 = events[place, 1]
@@ -61,9 +60,9 @@ def ask_what_is_known(w: World, block: int) -> None:
         if w[HAS_LINKS]:
             touch_links32(w, sorted_links(w)[0, place] * LINK32)
         if w1 & (INLINE | GOSSIP):
-            touch_known(w, 2 * ((w1 >> NODE) * words + (column(w, w1 & MESSAGE) >> 6)))
+            touch_seen(w, word_of(w, w1 >> NODE, column(w, w1 & MESSAGE)))
         elif kind == _TIMER:
-            touch_known(w, 2 * ((w1 >> NODE) * words + (column(w, w[FIRST_MESSAGE]) >> 6)))
+            touch_members(w, (w1 >> NODE) * w[TOPICS])
         elif kind == _RPC and not w1 & MESH:
             touch_arena(w, w1 & PAYLOAD)
             touch_arena(w, (w1 & PAYLOAD) + 8)
@@ -88,12 +87,13 @@ def ask_for_nodes(w: World, block: int) -> None:
                 part = words_at(w, part_place(rpc, 0))
                 if part[PART_KIND] == IHAVE:
                     at = column(w, arena(w)[rpc + part[PART_IDS]])
-                    touch_known(w, 2 * (node * known(w).shape[1] + (at >> 6)))
+                    touch_seen(w, word_of(w, node, at))
         if w1 & INLINE:
             at = column(w, w1 & MESSAGE)
             if is_marked(w, node, at) and not w[HAS_LINKS]:
                 continue
             touch_cells(w, node * w[COLUMNS] + at)
+            touch_members(w, node * w[TOPICS])
         touch_nodes32(w, node * NODE32)
 
 
@@ -106,16 +106,17 @@ def ask_for_neighbours(w: World, block: int) -> None:
         node = w1 >> NODE
         if w1 & GOSSIP or (w1 & INLINE and is_marked(w, node, column(w, w1 & MESSAGE))):
             continue
+        if (events[place, 0] >> KIND) & 15 == _TIMER:
+            message = max(nodes32(w)[node, GOSSIPS_FROM], w[FIRST_MESSAGE])
+            if message >= w[NEWEST] and not is_off_size(w, node, 0):
+                continue
+            touch_cached(w, word_of(w, node, column(w, message)))
+            for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
+                touch_cells(w, node * w[COLUMNS] + column(w, near_message))
         slot = nodes32(w)[node, FIRST_SLOT]
         last = slot + nodes32(w)[node, COUNT] - 1
         touch_flags(w, slot * w[TOPICS])
         touch_flags(w, (last + 1) * w[TOPICS] - 1)
-        if (events[place, 0] >> KIND) & 15 == _TIMER:
-            if not has_cached(w, node):
-                continue
-            message = max(nodes32(w)[node, OLDEST], w[FIRST_MESSAGE])
-            for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
-                touch_cells(w, node * w[COLUMNS] + column(w, near_message))
         if w[HAS_LINKS]:
             touch_links_of(w, slot)
             touch_links_of(w, slot + 16)

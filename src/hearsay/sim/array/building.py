@@ -16,11 +16,11 @@ from hearsay.core.randomsub import RandomsubParameters
 from hearsay.core.registry import RouterKind, negotiate
 from hearsay.core.rpc import FLOODSUB, Message, Rpc
 from hearsay.core.sizes import framed_size, message_size, part_sizes
+from hearsay.sim.array import departures, loop, queue, slots
 from hearsay.sim.array import layout as at
-from hearsay.sim.array import loop, queue, slots
 from hearsay.sim.array.layout import Arrays
 from hearsay.sim.array.memory import filled, zeros
-from hearsay.sim.array.queue import CHUNK, DIVISIONS
+from hearsay.sim.array.queue import CHUNK, DIVISIONS, GOSSIP_SPAN
 from hearsay.sim.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan
 from hearsay.sim.quantiles import log_normal_tables
@@ -88,6 +88,7 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     _set_neighbours(arrays, plan)
     _set_faults(arrays, plan)
     _set_schedule(arrays, plan, place_of)
+    _set_start(arrays)
     _set_queue(arrays, threads)
     return arrays
 
@@ -142,6 +143,23 @@ def _set_routers(arrays: Arrays, plan: Plan) -> None:
         isinstance(parameters, GossipsubParameters) and parameters.max_cached_messages < most
         for _, parameters in plan.routers
     )
+    _set_sure_duplicates(arrays, plan)
+
+
+def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
+    """What may be counted as heard before it arrives, see `departures.py`."""
+    w = arrays.world
+    table = arrays["parameters"]
+    if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS]):
+        times = table[:, at.SEEN_TTL]
+        windows = (table[:, at.SEEN_WINDOWS] - 1) * table[:, at.INTERVAL]
+        forgets = table[:, at.SEEN_WINDOWS] > 0
+        w[at.SEEN_FOR] = min(times[times > 0].min(initial=_FOREVER), windows[forgets].min(initial=_FOREVER))
+    stays = all(timed.join for timed in plan.timed)
+    listens = (table[:, at.MAX_CONTROL] > 0) & (table[:, at.MAX_IHAVE] > GOSSIP_SPAN)
+    listens &= table[:, at.KIND] == at.GOSSIPSUB
+    w[at.HEARD] = queue.INLINE | (queue.GOSSIP if stays and listens.all() else 0)
+    w[at.DEFERS] = bool(w[at.LOOKAHEAD] and w[at.SEEN_FOR])
 
 
 def _is_native(ours: RouterKind, theirs: RouterKind) -> bool:
@@ -238,6 +256,7 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     nodes, topics = int(w[at.NODES]), int(w[at.TOPICS])
     header = zeros((nodes, at.NODE32), np.int32)
     header[:, [at.ANSWERS, at.NEWS, at.BACKOFFS, at.BACKLOG, at.BACKLOG_END]] = -1
+    header[:, [at.AGES_AT, at.GOSSIPS_FROM]] = at.NEVER
     header[:, at.ROUTER] = plan.router_of
     header[:, at.UP] = 1
     header[list(plan.initially_down), at.UP] = 0
@@ -252,7 +271,8 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         columns *= 2
     w[at.COLUMNS] = columns
     w[at.RECYCLES] = w[at.SERVICE] == 0
-    arrays["known"] = zeros((nodes, -(-columns // 64), 2), np.uint64)
+    for name in ("seen", "cached"):
+        arrays[name] = zeros((-(-nodes * columns // 64),), np.uint64)
     arrays["cells"] = zeros((nodes, columns), np.uint64)
     if w[at.SEEN_EXPIRES]:
         arrays["first_us"] = zeros((nodes, columns), np.int64)
@@ -262,8 +282,8 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         arrays["cache_serials"] = zeros((nodes, columns), np.int64)
 
 
-def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.uint8]:
-    members = np.zeros((nodes, topics), dtype=np.uint8)
+def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.int32]:
+    members = zeros((nodes, topics), np.int32)
     first = plan.subscriptions[0]
     if all(subscribed is first for subscribed in plan.subscriptions):
         members[:, [place_of[topic] for topic in first]] = at.APPLICATION
@@ -282,8 +302,6 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
     counts = np.diff(starts)
     arrays["dial_starts"] = starts
     arrays["dial_targets"] = targets if len(targets) else np.zeros(1, np.int32)
-    if not w[at.HAS_LINKS]:
-        arrays["dial_buckets"] = zeros((len(targets),), np.uint8)
     refused = np.zeros(nodes, dtype=np.uint8)
     refused[list(plan.natted)] = 1
     arrays["natted"] = refused
@@ -370,6 +388,19 @@ def _set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     arrays["planned"] = np.array(single, dtype=np.int64).reshape(-1, 4)
 
 
+def _set_start(arrays: Arrays) -> None:
+    """Whether the network can come about at once, and else when its dials arrive."""
+    w = arrays.world
+    table = arrays["parameters"]
+    says_hello = bool(table[:, at.HELLO].any())
+    if not (says_hello or w[at.HAS_LINKS] or w[at.SERVICE] or w[at.TRACING]):
+        beats = table[table[:, at.KIND] >= at.MESHSUB, at.FIRST_BEAT]
+        others = np.concatenate([arrays["schedule"][1:, loop.TIME], arrays["planned"][:, loop.TIME]])
+        w[at.QUIET_UNTIL] = min(beats.min(initial=w[at.END]), others.min(initial=w[at.END]))
+    elif not w[at.HAS_LINKS]:
+        arrays["dial_buckets"] = zeros(arrays["dial_targets"].shape, np.uint8)
+
+
 def _fault(fault: NodeDown | NodeUp | LinksCut | LinksHealed) -> tuple[int, int, int]:
     match fault:
         case NodeDown():
@@ -415,6 +446,7 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     arrays["latency_counts"] = zeros((threads, MEASURED_US), np.int64)
     arrays["latencies_seen"] = zeros((threads, 1 << 12), np.int64)
     arrays["long_latencies"] = zeros((threads, 2 * loop.LATENCIES_AT_ONCE + 16 * nodes), np.int64)
+    arrays["leaving"] = zeros((threads, departures.ROOM, 4), np.int64)
     arrays["control"] = _control(threads, chunks, arena_chunks)
 
 

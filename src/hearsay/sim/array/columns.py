@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.sim.array.compiling import kernel
-from hearsay.sim.array.knowledge import bits, is_cached, unmark, was_seen
+from hearsay.sim.array.knowledge import bits, column, is_cached, unmark, was_seen
 from hearsay.sim.array.layout import (
     ASKED,
     CLOSED_UP_TO,
@@ -35,7 +35,6 @@ from hearsay.sim.array.layout import (
     counts,
     messages,
 )
-from hearsay.sim.array.outbox import column
 from hearsay.sim.array.queue import NEEDS_COLUMNS
 from hearsay.sim.array.record import LAST_ARRIVAL_SENT
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hearsay.core.identifiers import Micros
 from hearsay.core.randomness import Randomness
@@ -110,13 +111,8 @@ class ArrayEngine:
                 after = zeros((len(before), 2 * columns), before.dtype)
                 after[:, known % (2 * columns)] = before[:, known % columns]
                 self.arrays[name] = after
-        before = self.arrays["known"]
-        after = zeros((len(before), -(-2 * columns // 64), 2), np.uint64)
-        for message in known.tolist():
-            old, new = message % columns, message % (2 * columns)
-            bits = before[:, old >> 6] >> np.uint64(old & 63) & np.uint64(1)
-            after[:, new >> 6] |= bits << np.uint64(new & 63)
-        self.arrays["known"] = after
+        for name in ("seen", "cached"):
+            self.arrays[name] = _with_columns_doubled(self.arrays[name], columns, known)
         w[at.COLUMNS] = 2 * columns
 
     def _make_room_for_links(self) -> None:
@@ -192,3 +188,15 @@ class ArrayEngine:
 
     def count(self, counter: int) -> int:
         return int(self.arrays["counts"][:, counter].sum())
+
+
+def _with_columns_doubled(before: NDArray[np.uint64], columns: int, known: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Bits of nodes and columns, those of known messages in their new places. There are whole words of columns."""
+    words = columns // 64
+    after = zeros((2 * len(before),), np.uint64)
+    old, new = before.reshape(-1, words), after.reshape(-1, 2 * words)
+    for message in known.tolist():
+        here, there = message % columns, message % (2 * columns)
+        bits = old[:, here >> 6] >> np.uint64(here & 63) & np.uint64(1)
+        new[:, there >> 6] |= bits << np.uint64(there & 63)
+    return after

@@ -17,8 +17,11 @@ from hearsay.sim.array import lists
 from hearsay.sim.array.calls import call_start
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.draws import below, draw2, extend
+from hearsay.sim.array.knowledge import forget_all
 from hearsay.sim.array.layout import (
+    AGES_AT,
     ANSWERS,
+    APPLICATION,
     BACKLOG,
     BACKLOG_END,
     BACKOFFS,
@@ -26,12 +29,12 @@ from hearsay.sim.array.layout import (
     CUT,
     DEAD,
     DETECTION,
-    FANOUT,
-    JOINED,
+    GOSSIPS_FROM,
     LAST_ARRIVAL,
     LATENCY,
     LINK_FLAGS,
     MISSED,
+    NEVER,
     NEWEST,
     NEWS,
     NODES,
@@ -49,13 +52,13 @@ from hearsay.sim.array.layout import (
     cells,
     cut_pairs,
     cut_ranges,
-    known,
     links32,
     links64,
     links_of,
     lost_links,
     members,
     nodes32,
+    nodes64,
     peers,
     pool,
     sides,
@@ -111,12 +114,12 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     """What a node knew is gone."""
     header = nodes32(w)[node]
     header[UP] = 0
-    header[PENDING] = 0
+    nodes64(w)[node, PENDING] = 0
     header[OWED] = 0
     header[OLDEST] = w[NEWEST]
-    for place in range(known(w).shape[1]):
-        known(w)[node, place, 0] = np.uint64(0)
-        known(w)[node, place, 1] = np.uint64(0)
+    header[AGES_AT] = NEVER
+    header[GOSSIPS_FROM] = NEVER
+    forget_all(w, node)
     for place in range(cells(w).shape[1]):
         cells(w)[node, place] &= np.uint64(MISSED)  # who was eligible stays so
     for head in (ANSWERS, NEWS, BACKOFFS):
@@ -130,7 +133,7 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     lists.remove(w, node, BACKLOG, -1, -1)
     header[BACKLOG_END] = -1
     for topic in range(w[TOPICS]):
-        members(w)[node, topic] &= ~(JOINED | FANOUT)
+        members(w)[node, topic] &= APPLICATION
         if w[TRACKS_SINCE]:
             since_us(w)[node, topic] = NOBODY
     row(w, th, now, _NODE_DOWN, -1, node, -1, -1, -1, -1, -1, -1, -1, -1, -1)

@@ -10,7 +10,7 @@ from hearsay.core.randomness import Purpose
 from hearsay.core.rpc import PartKind
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.draws import below, draw1, draw_topic, extend, pick
-from hearsay.sim.array.knowledge import bits, cache, mark_seen, was_seen
+from hearsay.sim.array.knowledge import bits, cache, column, mark_seen, was_seen
 from hearsay.sim.array.layout import (
     ALL_NATIVE,
     ASKED,
@@ -52,11 +52,12 @@ from hearsay.sim.array.layout import (
     members,
     messages,
     nodes32,
+    nodes64,
     peers,
     words_at,
 )
-from hearsay.sim.array.mesh import end_slot, first_slot, is_in
-from hearsay.sim.array.outbox import begin_message, column, forward_one, put_message
+from hearsay.sim.array.mesh import end_slot, first_slot, mesh_size
+from hearsay.sim.array.outbox import begin_message, forward_one, put_message
 from hearsay.sim.array.payload import (
     HEADER,
     PART,
@@ -72,7 +73,7 @@ from hearsay.sim.array.payload import (
 )
 from hearsay.sim.array.queue import push
 from hearsay.sim.array.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, measured, row
-from hearsay.sim.array.routers import parameter
+from hearsay.sim.array.routers import is_in, parameter
 from hearsay.sim.array.slots import is_native
 from hearsay.trace.schema import TraceEvent
 
@@ -133,12 +134,12 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
         _accept(w, th, now, node, sender, message, hops, via)
     elif bits(cells(w)[node, at], ASKED):
         counts(w)[th, DUPLICATES] += 1
-    elif nodes32(w)[node, PENDING] >= parameter(w, node, MAX_PENDING):
+    elif nodes64(w)[node, PENDING] >= parameter(w, node, MAX_PENDING):
         _reject(w, th, now, node, sender, message, _THROTTLED)
     else:
         mark_seen(w, now, node, message)
         cells(w)[node, at] |= np.uint64(ASKED)
-        nodes32(w)[node, PENDING] += 1
+        nodes64(w)[node, PENDING] += 1
         _ask(w, th, now, node, sender, message, hops, via)
 
 
@@ -168,7 +169,7 @@ def validated(w: World, th: int, now: int, node: int, place: int) -> None:
     """The application's answer. The caller has checked that the node did not restart meanwhile."""
     note = words_at(w, part_place(place, 0))
     message = note[PART_MESSAGE]
-    nodes32(w)[node, PENDING] -= 1
+    nodes64(w)[node, PENDING] -= 1
     cells(w)[node, column(w, message)] &= ~np.uint64(ASKED)
     if below(draw1(w, _DRAW_REJECT, message), _MILLION) < w[REJECT_SHARE]:
         _reject(w, th, now, node, note[PART_TOPIC], message, _REJECTED)
@@ -322,11 +323,7 @@ def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
 def _top_up(w: World, th: int, node: int, message: int) -> None:
     """Gossipsub: with a small mesh, random others up to D."""
     topic = messages(w)[message, TOPIC]
-    size = 0
-    for slot in range(first_slot(w, node), end_slot(w, node)):
-        if flags(w)[slot, topic] & IN_MESH:
-            size += 1
-    missing = parameter(w, node, DEGREE) - size
+    missing = parameter(w, node, DEGREE) - mesh_size(w, node, topic)
     size = native_subscribers(w, th, node, topic, IN_MESH)
     size = pick(w, th, draw_topic(w, _DRAW_TOP_UP, node, topic, message), size, missing)
     _to_candidates(w, th, message, size, _TOP_UP, -1)

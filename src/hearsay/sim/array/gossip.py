@@ -9,11 +9,12 @@ import numpy as np
 from hearsay.core.actions import Reason, Via
 from hearsay.core.randomness import Purpose
 from hearsay.sim.array import lists
-from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.draws import draw_topic, pick
 from hearsay.sim.array.forwarding import native_subscribers, top_up_fanout
-from hearsay.sim.array.knowledge import forget_cached, forget_seen, has_cached, is_cached, was_seen
+from hearsay.sim.array.knowledge import column, forget_cached, forget_seen, is_cached, is_marked, was_seen
 from hearsay.sim.array.layout import (
+    AGES_AT,
     ANSWERS,
     ANSWERS_LIMIT,
     BEATS,
@@ -24,6 +25,7 @@ from hearsay.sim.array.layout import (
     FILTER_FIRST,
     FIRST_MESSAGE,
     GOSSIP_WINDOWS,
+    GOSSIPS_FROM,
     GOSSIPSUB,
     GRAFT_ON_MISSING,
     HISTORY,
@@ -33,6 +35,7 @@ from hearsay.sim.array.layout import (
     LAZY,
     MAX_IHAVE,
     MAX_IWANT,
+    NEVER,
     NEWEST,
     NEWS,
     OLDEST,
@@ -42,6 +45,7 @@ from hearsay.sim.array.layout import (
     SUBSCRIBED,
     TOPIC,
     TOPICS,
+    Word,
     World,
     arena,
     candidates,
@@ -49,7 +53,6 @@ from hearsay.sim.array.layout import (
     control,
     fanout_us,
     flags,
-    known,
     members,
     messages,
     nodes32,
@@ -57,11 +60,11 @@ from hearsay.sim.array.layout import (
     pool,
     scratch,
 )
-from hearsay.sim.array.mesh import drop, end_slot, first_slot, graft_one, is_in
-from hearsay.sim.array.outbox import answer, begin_ihave, column, put_ihave, put_wanted
+from hearsay.sim.array.mesh import drop, end_slot, first_slot, graft_one
+from hearsay.sim.array.outbox import answer, begin_ihave, put_ihave, put_wanted
 from hearsay.sim.array.payload import IHAVE, IWANT
 from hearsay.sim.array.queue import OUTBOX_FULL, SCRATCH_USED
-from hearsay.sim.array.routers import parameter
+from hearsay.sim.array.routers import is_in, parameter
 from hearsay.sim.array.slots import find_slot, is_native
 
 _DRAW_GOSSIP = int(Purpose.GOSSIP)
@@ -179,7 +182,8 @@ def forget_fanout(w: World, node: int, topic: int) -> None:
 @kernel
 def gossip(w: World, th: int, node: int, tick: int) -> None:
     """IHAVE for the recent messages of every topic one routes. `tick` is this heartbeat's."""
-    if not has_cached(w, node):
+    header = nodes32(w)[node]
+    if header[GOSSIPS_FROM] == NEVER:
         return
     line = control(w)[th]
     ids = scratch(w)[th]
@@ -188,18 +192,17 @@ def gossip(w: World, th: int, node: int, tick: int) -> None:
     beat = np.uint64(tick - 1)
     windows = np.uint64(parameter(w, node, GOSSIP_WINDOWS))
     row = cells(w)[node]
-    oldest = max(nodes32(w)[node, OLDEST], w[FIRST_MESSAGE])
+    oldest = max(header[GOSSIPS_FROM], w[FIRST_MESSAGE])
+    header[GOSSIPS_FROM] = NEVER
     if end + w[NEWEST] - oldest > ids.shape[0]:
         w[STATUS] = OUTBOX_FULL
         return
-    cached = np.uint64(0)
     for message in range(oldest, w[NEWEST]):
         at = column(w, message)
-        if message == oldest or at & 63 == 0:
-            cached = known(w)[node, at >> 6, 1]
-        if cached >> np.uint64(at & 63) & np.uint64(1) == np.uint64(0):
+        if not is_cached(w, node, at):
             continue
         if (beat - (row[at] >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) < windows:
+            header[GOSSIPS_FROM] = min(header[GOSSIPS_FROM], message)
             topic = messages(w)[message, TOPIC] if w[TOPICS] > 1 else 0
             ids[end] = topic << _TOPIC_SHIFT | message
             end += 1
@@ -250,32 +253,35 @@ def _to_gossip_targets(
 def age(w: World, node: int, tick: int) -> None:
     """Close the windows of a heartbeat: forget what is older than they reach."""
     header = nodes32(w)[node]
+    if tick < header[AGES_AT]:
+        return
     start = max(header[OLDEST], w[FIRST_MESSAGE])
-    beat = np.uint64(tick)
-    cached_for = np.uint64(parameter(w, node, HISTORY))
-    seen_for = np.uint64(parameter(w, node, SEEN_WINDOWS))
+    cached_for = parameter(w, node, HISTORY)
+    seen_for = parameter(w, node, SEEN_WINDOWS)
     row = cells(w)[node]
     oldest = np.int64(w[NEWEST])
-    cached = np.uint64(0)
-    marked = np.uint64(0)
+    next_time = NEVER
     for message in range(start, w[NEWEST]):
         at = column(w, message)
-        if message == start or at & 63 == 0:
-            cached = known(w)[node, at >> 6, 1]
-            if seen_for:
-                marked = known(w)[node, at >> 6, 0]
-        bit = np.uint64(1) << np.uint64(at & 63)
-        kept = False
-        if cached & bit != np.uint64(0):
-            if (beat - (row[at] >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) >= cached_for:
+        left = 0
+        if is_cached(w, node, at):
+            left = _beats_left(row[at], CACHE_BEAT, tick, cached_for)
+            if left <= 0:
                 forget_cached(w, node, message)
-            else:
-                kept = True
-        if marked & bit != np.uint64(0):
-            if (beat - (row[at] >> np.uint64(SEEN_BEAT))) & np.uint64(BEATS) >= seen_for:
+        if seen_for and is_marked(w, node, at):
+            left_seen = _beats_left(row[at], SEEN_BEAT, tick, seen_for)
+            if left_seen <= 0:
                 forget_seen(w, node, message)
-            else:
-                kept = True
-        if kept:
+            elif left <= 0 or left_seen < left:
+                left = left_seen
+        if left > 0:
             oldest = min(oldest, message)
+            next_time = min(next_time, tick + left)
+    header[AGES_AT] = next_time
     header[OLDEST] = oldest
+
+
+@inlined
+def _beats_left(cell: Word, place: int, tick: int, windows: int) -> int:
+    """How many heartbeats after this one until a message is forgotten."""
+    return windows - int((np.uint64(tick) - (cell >> np.uint64(place))) & np.uint64(BEATS))

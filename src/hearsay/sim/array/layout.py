@@ -14,7 +14,8 @@ kernels do; and an array can grow between two calls without anybody noticing.
 | members, since_us, fanout_us | node, topic | what the application and the router take part in; since when |
 | peers, flags, links_of | slot (, topic) | neighbours of a node, ascending, in one piece of `CAP` slots |
 | links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
-| known, cells, first_us | node, column | what a node knows of a message: a bit, and a word |
+| seen, cached | 64 bits | a bit for each node and column |
+| cells, first_us | node, column | what a node knows of a message |
 | queued, queued_links, chunk_next | chunk | the calendar of events, see `queue.py` |
 | heads, tails, fills | thread, bucket | its chains of chunks |
 | arena, pending | word; thread, chunk | RPCs that are more than one message, see `payload.py` |
@@ -82,6 +83,10 @@ SERVICE, VALIDATION, REJECT_SHARE, DETECTION, REDIAL, LINGER = _scalar.take(6)
 ) = _scalar.take(10)
 """LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
+SEEN_FOR, HEARD, DEFERS, QUIET_UNTIL = _scalar.take(4)
+"""SEEN_FOR: how long a message is remembered at least. HEARD: what kinds of payload change nothing where they are
+known. DEFERS: RPCs go through `departures.py`. QUIET_UNTIL: until then connections come about, and nothing else
+happens."""
 SCALARS = 80
 
 # Router parameters.
@@ -104,26 +109,33 @@ INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
 
 # Nodes.
 (
-    COUNT, CAP, FIRST_SLOT, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, PENDING, OLDEST, OWED, BACKLOG,
-    BACKLOG_END,
-) = range(15)  # fmt: skip
-"""COUNT of CAP slots are in use. OLDEST: no older message is cached or remembered by beats. OWED: bits below."""
+    COUNT, CAP, FIRST_SLOT, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, OLDEST, AGES_AT, GOSSIPS_FROM,
+    OWED, BACKLOG, BACKLOG_END,
+) = range(16)  # fmt: skip
+"""COUNT of CAP slots are in use. OLDEST: no older message is cached or remembered by beats.
+AGES_AT: no message is forgotten before this heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED: bits
+below."""
 OWES_ANNOUNCEMENT, OWES_MESH = 1, 2
 NODE32 = 16
 """One cache line."""
-DUE, UPLINK_FREE, SERIAL = range(3)
-"""Of the next heartbeat, with a service time; with uplinks; of seen and cached messages that are counted."""
-NODE64 = 3
+DUE, UPLINK_FREE, SERIAL, PENDING = range(4)
+"""DUE: of the next heartbeat, with a service time. SERIAL: of seen and cached messages that are counted. PENDING: how
+many messages the application is asked about."""
+NODE64 = 4
+NEVER = (1 << 31) - 1
+"""In AGES_AT and GOSSIPS_FROM."""
 APPLICATION, JOINED, FANOUT = 1, 2, 4
 """Bits of `members`."""
+MESH_SIZE = 3
+"""From this bit on stands how many are in the mesh."""
 
 # Lines of a thread; both are whole cache lines, so that threads do not write to each other's.
 CONTROL = 24
 COUNTERS = 40
 
 # Slots.
-SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE = 1, 2, 4, 8, 16, 32, 64
-"""Bits of `flags`. The last two are about the peer, and stand with the first topic."""
+SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED = 1, 2, 4, 8, 16, 32, 64, 128
+"""Bits of `flags`. The last three stand with the first topic; DIALLED by the node, until it is connected."""
 
 # Links.
 SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
@@ -169,7 +181,7 @@ topic_keys = _view("topic_keys", np.uint64, None)
 messages = _view("messages", np.int64, None, 8)
 nodes32 = _view("nodes32", np.int32, None, NODE32)
 nodes64 = _view("nodes64", np.int64, None, NODE64)
-members = _view("members", np.uint8, None, None)
+members = _view("members", np.int32, None, None)
 since_us = _view("since_us", np.int64, None, None)
 fanout_us = _view("fanout_us", np.int64, None, None)
 peers = _view("peers", np.int32, None)
@@ -178,7 +190,8 @@ links_of = _view("links_of", np.int32, None)
 links32 = _view("links32", np.int32, None, LINK32)
 links64 = _view("links64", np.int64, None, LINK64)
 link_marks = _view("link_marks", np.uint8, None)
-known = _view("known", np.uint64, None, None, 2)
+seen = _view("seen", np.uint64, None)
+cached = _view("cached", np.uint64, None)
 cells = _view("cells", np.uint64, None, None)
 first_us = _view("first_us", np.int64, None, None)
 seen_serials = _view("seen_serials", np.int64, None, None)
@@ -204,6 +217,7 @@ pending = _view("pending", np.int32, None, None)
 node_counts = _view("node_counts", np.int64, None, None)
 planned = _view("planned", np.int64, None, 4)
 pool = _view("pool", np.int64, None, None, 4)
+leaving = _view("leaving", np.int64, None, None, 4)
 outbox = _view("outbox", np.int64, None, None, 4)
 scratch = _view("scratch", np.int64, None, None)
 candidates = _view("candidates", np.int64, None, None)
@@ -279,7 +293,8 @@ def _toucher(name: str) -> Any:
 
 
 touch_nodes32 = _toucher("nodes32")
-touch_known = _toucher("known")
+touch_seen = _toucher("seen")
+touch_cached = _toucher("cached")
 touch_members = _toucher("members")
 touch_links32 = _toucher("links32")
 touch_links_of = _toucher("links_of")

@@ -14,10 +14,13 @@ from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.layout import (
     BUCKET,
     CONNECTED,
+    COUNT,
     CUT,
     DEAD,
     DESTINATION,
+    DIALLED,
     DIALS_UP_TO,
+    FIRST_SLOT,
     HAS_LINKS,
     HAS_NATTED,
     LAST_ARRIVAL,
@@ -30,9 +33,12 @@ from hearsay.sim.array.layout import (
     NODES,
     OPEN,
     PREVIOUS,
+    QUIET_UNTIL,
     SEQUENCE,
+    SLOTS,
     SOURCE,
     STATUS,
+    TOPICS,
     TWIN,
     WIDTH_BITS,
     World,
@@ -44,6 +50,9 @@ from hearsay.sim.array.layout import (
     links64,
     links_of,
     natted,
+    nodes32,
+    peers,
+    touch_members,
 )
 from hearsay.sim.array.lists import owner
 from hearsay.sim.array.queue import NEEDS_LINKS, push
@@ -54,6 +63,7 @@ _CONNECTED = int(EventKind.PEER_CONNECTED)
 _DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
 _CONNECT = int(PartKind.CONNECT)
 _BUCKETS_KEPT = 256
+_AHEAD = 16
 
 
 @kernel
@@ -77,6 +87,28 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
     slot = find_slot(w, node, target)
     if not flags(w)[slot, 0] & CONNECTED:
         call_connected(w, th, now, node, slot)
+
+
+@kernel
+def connect_all(w: World, now: int) -> None:
+    """All that is dialled at the start where nobody says hello, node after node and without the queue.
+
+    Until QUIET_UNTIL nothing but these connections comes about, and they have nothing to do with each other.
+    """
+    for node in range(w[NODES]):
+        th = owner(w, node)
+        first = nodes32(w)[node, FIRST_SLOT]
+        for slot in range(first, first + nodes32(w)[node, COUNT]):
+            touch_members(w, peers(w)[min(slot + _AHEAD, w[SLOTS] - 1)] * w[TOPICS])
+            peer = peers(w)[slot]
+            delay = latency(w, node, peer)
+            if flags(w)[slot, 0] & DIALLED:
+                _record_connect(w, th, now, node, peer, delay)
+                call_connected(w, th, now, node, slot)
+            elif now + delay < w[QUIET_UNTIL]:
+                call_connected(w, th, now + delay, node, slot)
+            else:
+                push(w, th, now + delay, node, _CONNECTED, peer, 0, 0, -1, 0)
 
 
 @kernel

@@ -30,8 +30,9 @@ from hearsay.sim.array.calls import (
 )
 from hearsay.sim.array.columns import admit
 from hearsay.sim.array.compiling import entry, kernel
+from hearsay.sim.array.departures import all_depart
 from hearsay.sim.array.faults import carries_payload, cut, heal, node_down, node_up
-from hearsay.sim.array.knowledge import bits, is_marked
+from hearsay.sim.array.knowledge import bits, column, is_marked
 from hearsay.sim.array.layout import (
     ALONE_BYTES,
     APPLICATION,
@@ -65,6 +66,7 @@ from hearsay.sim.array.layout import (
     PART_END,
     PLANNED_DONE,
     PUBLISHED,
+    QUIET_UNTIL,
     REDIAL,
     SCRIPT,
     SEEN_EXPIRES,
@@ -101,9 +103,16 @@ from hearsay.sim.array.layout import (
     words_at,
     world,
 )
-from hearsay.sim.array.links import dial, dial_at_start, dials_that_arrive, is_up, on_connected, on_disconnected
+from hearsay.sim.array.links import (
+    connect_all,
+    dial,
+    dial_at_start,
+    dials_that_arrive,
+    is_up,
+    on_connected,
+    on_disconnected,
+)
 from hearsay.sim.array.neighbours import lay_out_neighbours
-from hearsay.sim.array.outbox import column
 from hearsay.sim.array.payload import GRAFT, PART_KIND, PRUNE, part_place, release
 from hearsay.sim.array.queue import (
     FINISHED,
@@ -226,6 +235,7 @@ def work(table: World, task: int, number: int) -> bool:
 
 @kernel
 def _begin_part(w: World) -> bool:
+    all_depart(w)
     if w[BUCKET] < 0:
         if not w[HAS_LINKS]:
             lay_out_neighbours(w)
@@ -350,6 +360,9 @@ def _start_all(w: World, now: int) -> None:
         if nodes32(w)[node, UP] == 0:
             continue
         call_start(w, lists.owner(w, node), now, node)
+    if w[QUIET_UNTIL]:
+        connect_all(w, now)
+        return
     targets = dial_targets(w)
     for node in range(w[NODES]):
         if nodes32(w)[node, UP]:

@@ -22,11 +22,11 @@ from hearsay.sim.array.layout import (
     FIRST_SLOT,
     IN_FANOUT,
     IN_MESH,
-    JOINED,
     KIND,
     LIMIT,
     MAX_BACKOFF,
     MAX_BACKOFFS,
+    MESH_SIZE,
     MESHSUB,
     OWED,
     OWES_MESH,
@@ -46,7 +46,7 @@ from hearsay.sim.array.layout import (
 from hearsay.sim.array.outbox import is_addressed, put_graft, put_prune
 from hearsay.sim.array.payload import GRAFT
 from hearsay.sim.array.record import row
-from hearsay.sim.array.routers import parameter
+from hearsay.sim.array.routers import is_in, parameter
 from hearsay.sim.array.slots import is_native
 from hearsay.trace.schema import TraceEvent
 
@@ -77,26 +77,43 @@ def has_mesh(w: World, node: int) -> bool:
     return parameter(w, node, KIND) >= MESHSUB
 
 
-@inlined
-def is_in(w: World, node: int, topic: int) -> bool:
-    """Whether the router has joined a topic, and so has a mesh for it if it has meshes at all."""
-    return members(w)[node, topic] & JOINED != 0
-
-
 @kernel
 def drop(w: World, th: int, now: int, node: int, peer: int, kind: int, count: int, reason: int) -> None:
     """Parts of an RPC that are not acted on."""
     row(w, th, now, _REJECT, kind, node, peer, -1, -1, -1, -1, count, -1, -1, reason)
 
 
-@kernel
+@inlined
 def mesh_size(w: World, node: int, topic: int) -> int:
-    table = flags(w)
-    size = 0
-    for slot in range(first_slot(w, node), end_slot(w, node)):
-        if table[slot, topic] & IN_MESH:
-            size += 1
-    return size
+    return members(w)[node, topic] >> MESH_SIZE
+
+
+@inlined
+def is_too_small(w: World, node: int, size: int) -> bool:
+    return size < parameter(w, node, DEGREE_LOW)
+
+
+@inlined
+def is_too_large(w: World, node: int, size: int) -> bool:
+    return size >= parameter(w, node, LIMIT)
+
+
+@inlined
+def is_off_size(w: World, node: int, topic: int) -> bool:
+    size = mesh_size(w, node, topic)
+    return is_too_small(w, node, size) | is_too_large(w, node, size)
+
+
+@kernel
+def _take_in(w: World, node: int, slot: int, topic: int) -> None:
+    flags(w)[slot, topic] |= IN_MESH
+    members(w)[node, topic] += 1 << MESH_SIZE
+
+
+@kernel
+def _let_go(w: World, node: int, slot: int, topic: int) -> None:
+    flags(w)[slot, topic] &= ~IN_MESH
+    members(w)[node, topic] -= 1 << MESH_SIZE
 
 
 @kernel
@@ -118,7 +135,7 @@ def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
     table = flags(w)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if table[slot, topic] & IN_MESH:
-            table[slot, topic] &= ~IN_MESH
+            _let_go(w, node, slot, topic)
             row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
             _part(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF))
 
@@ -141,7 +158,7 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
             _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF))
             drop(w, th, now, node, peer, GRAFT, 1, _BACKOFF)
         else:
-            flags(w)[slot, topic] |= IN_MESH
+            _take_in(w, node, slot, topic)
             row(w, th, now, _GRAFT_ROW, -1, node, peer, topic, -1, -1, -1, -1, -1, -1, -1)
 
 
@@ -158,7 +175,7 @@ def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
 def leave_peer(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     """A peer is no longer in the mesh of a topic, without telling it."""
     if flags(w)[slot, topic] & IN_MESH:
-        flags(w)[slot, topic] &= ~IN_MESH
+        _let_go(w, node, slot, topic)
         row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
 
 
@@ -182,9 +199,9 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
     for topic in range(w[TOPICS]):
         if is_in(w, node, topic):
             size = mesh_size(w, node, topic)
-            if size < parameter(w, node, DEGREE_LOW):
+            if is_too_small(w, node, size):
                 _graft_random(w, th, now, node, topic, degree - size, _DRAW_GRAFT, tick)
-            elif size >= parameter(w, node, LIMIT):
+            elif is_too_large(w, node, size):
                 _prune_random(w, th, now, node, topic, size - degree, tick)
 
 
@@ -266,7 +283,7 @@ def _expire_backoffs(w: World, now: int, node: int) -> None:
 
 @kernel
 def _graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    flags(w)[slot, topic] |= IN_MESH
+    _take_in(w, node, slot, topic)
     row(w, th, now, _GRAFT_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
     put_graft(w, th, slot, topic)
 
@@ -301,6 +318,6 @@ def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int
             size += 1
     for place in range(pick(w, th, draw_topic(w, _DRAW_PRUNE, node, topic, tick), size, count)):
         slot = known[place]
-        table[slot, topic] &= ~IN_MESH
+        _let_go(w, node, slot, topic)
         row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
         _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF))

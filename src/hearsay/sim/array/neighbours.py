@@ -9,14 +9,16 @@ from __future__ import annotations
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.layout import (
     COUNT,
+    DIALLED,
     FIRST_SLOT,
     HAS_NATTED,
     NODES,
-    PENDING,
+    TICK,
     World,
     candidates,
     dial_starts,
     dial_targets,
+    flags,
     natted,
     nodes32,
     peers,
@@ -25,7 +27,7 @@ from hearsay.sim.array.layout import (
 
 @kernel
 def lay_out_neighbours(w: World) -> None:
-    """Slots are counted, and have room for both ends of every dial. PENDING, not in use yet, counts callers."""
+    """Slots are counted, and have room for both ends of every dial. TICK, which has not begun, counts callers."""
     headers = nodes32(w)
     table = peers(w)
     for node in range(w[NODES]):
@@ -36,22 +38,22 @@ def lay_out_neighbours(w: World) -> None:
                 table[header[FIRST_SLOT] + header[COUNT]] = node
                 header[COUNT] += 1
     for node in range(w[NODES]):
-        headers[node, PENDING] = headers[node, COUNT]
+        headers[node, TICK] = headers[node, COUNT]
     for node in range(w[NODES]):
         first = headers[node, FIRST_SLOT]
-        for place in range(first, first + headers[node, PENDING]):
+        for place in range(first, first + headers[node, TICK]):
             header = headers[table[place]]
             table[header[FIRST_SLOT] + header[COUNT]] = node
             header[COUNT] += 1
     for node in range(w[NODES]):
         header = headers[node]
-        header[COUNT] = _merge(w, header[FIRST_SLOT], header[PENDING], header[COUNT])
-        header[PENDING] = 0
+        header[COUNT] = _merge(w, header[FIRST_SLOT], header[TICK], header[COUNT])
+        header[TICK] = 0
 
 
 @kernel
 def _merge(w: World, first: int, callers: int, count: int) -> int:
-    """The first `callers` of `count` slots ascend, and so do the others; returns how many differ."""
+    """The first `callers` of `count` slots ascend, and so do those it dials; returns how many differ."""
     table = peers(w)
     both = candidates(w)[0]
     for place in range(count):
@@ -60,13 +62,16 @@ def _merge(w: World, first: int, callers: int, count: int) -> int:
     right = callers
     kept = 0
     while left < callers or right < count:
-        if right == count or (left < callers and both[left] < both[right]):
-            peer = both[left]
-            left += 1
-        else:
+        dialled = left == callers or (right < count and both[right] <= both[left])
+        if dialled:
             peer = both[right]
             right += 1
-        if kept == 0 or table[first + kept - 1] != peer:
-            table[first + kept] = peer
-            kept += 1
+            left += int(left < callers and both[left] == peer)
+        else:
+            peer = both[left]
+            left += 1
+        table[first + kept] = peer
+        if dialled:
+            flags(w)[first + kept, 0] = DIALLED
+        kept += 1
     return kept

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.sizes import SIMULATED_MESSAGE_ID_BYTES
-from hearsay.sim.array.compiling import inlined, kernel
+from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.knowledge import column
 from hearsay.sim.array.layout import (
     COALESCE,
-    COLUMNS,
     HAS_LINKS,
     HOPS,
     PUBLISHER,
@@ -87,12 +87,6 @@ _CLASS, _TOPIC = 58, 29
 _ID = (1 << 29) - 1
 _SUBSCRIPTIONS, _MESSAGES, _IHAVES, _WANTED, _MESH = range(5)
 _ID_FIELD = 1 + 1 + SIMULATED_MESSAGE_ID_BYTES
-
-
-@inlined
-def column(w: World, message: int) -> int:
-    """Where a node keeps what it knows of a message."""
-    return message & (w[COLUMNS] - 1)
 
 
 @kernel

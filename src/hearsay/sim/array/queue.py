@@ -79,8 +79,8 @@ _RPC = int(EventKind.RPC_RECEIVED)
 (
     CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, POOL_FREE, POOL_FRESH, OUT_COUNT,
     OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
-    ARENA_CHUNK, ARENA_TAKEN,
-) = range(22)  # fmt: skip
+    ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT,
+) = range(24)  # fmt: skip
 OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED = (
     range(10)
 )
@@ -100,10 +100,15 @@ def source_of(w0: int) -> int:
 
 
 @inlined
-def push_gossip(w: World, th: int, time: int, node: int, source: int, first: int, others: int) -> None:
-    """IHAVE for a message, and for those after it whose bits are set."""
-    payload = GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
-    push(w, th, time, node, _RPC, source, payload, 0, ((others >> VIA) & 15) - 1, others & 255)
+def word_0(kind: int, source: int, via: int, hops: int) -> int:
+    """Without the time."""
+    return kind << KIND | (source + 1) << SOURCE | (via + 1) << VIA | hops
+
+
+@inlined
+def gossip_payload(first: int, others: int) -> int:
+    """IHAVE for a message, and for those after it whose bits are set; 12 of them stand in word 0."""
+    return GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
 
 
 @inlined
@@ -116,18 +121,23 @@ def gossip_bits(w0: int, payload: int) -> int:
 def push(
     w: World, th: int, time: int, node: int, kind: int, source: int, payload: int, link: int, via: int, hops: int
 ) -> None:  # fmt: skip
+    insert(w, th, time, word_0(kind, source, via, hops), node << NODE | payload, link, 1)
+
+
+@inlined
+def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: int) -> None:
+    """`rest` is word 0 without the time. With `kept` 0 it only looks as if, which saves a branch."""
     bits = w[WIDTH_BITS]
     bucket = time >> bits
-    w0 = (time - (bucket << bits)) << OFFSET | kind << KIND | (source + 1) << SOURCE | (via + 1) << VIA | hops
-    w1 = node << NODE | payload
+    w0 = (time - (bucket << bits)) << OFFSET | rest
     if time < w[PART_END]:
         hold_near(w, th, w0, w1, link)
     elif bucket - w[BUCKET] < w[BUCKETS]:
         ring = bucket & (w[BUCKETS] - 1)
         if w[DIVIDED] and bucket == w[BUCKET]:
             ring = _division(w, w0 >> OFFSET)
-        append(w, th, ring, w0, w1, link)
-    else:
+        append(w, th, ring, w0, w1, link, kept)
+    elif kept:
         _hold_far(w, th, bucket, w0, w1, link)
 
 
@@ -148,7 +158,7 @@ def _hold_far(w: World, th: int, bucket: int, w0: int, w1: int, link: int) -> No
 
 
 @inlined
-def append(w: World, th: int, ring: int, w0: int, w1: int, link: int) -> None:
+def append(w: World, th: int, ring: int, w0: int, w1: int, link: int, kept: int) -> None:
     """Into a bucket of the ring."""
     if fills(w)[th, ring] == CHUNK:
         _new_chunk(w, th, ring)
@@ -158,7 +168,7 @@ def append(w: World, th: int, ring: int, w0: int, w1: int, link: int) -> None:
     queued(w)[place, 1] = w1
     if w[HAS_LINKS]:
         queued_links(w)[place] = link
-    fills(w)[th, ring] = fill + 1
+    fills(w)[th, ring] = fill + kept
 
 
 @kernel
@@ -195,7 +205,7 @@ def bring_near(w: World, th: int) -> None:
     for place in range(line[FAR]):
         bucket = waiting[place, 0]
         if bucket - w[BUCKET] < w[BUCKETS]:
-            append(w, th, bucket & (w[BUCKETS] - 1), waiting[place, 1], waiting[place, 2], waiting[place, 3])
+            append(w, th, bucket & (w[BUCKETS] - 1), waiting[place, 1], waiting[place, 2], waiting[place, 3], 1)
         else:
             for field in range(4):
                 waiting[kept, field] = waiting[place, field]
@@ -225,7 +235,7 @@ def divide(w: World) -> None:
             for place in range(chunk * CHUNK, chunk * CHUNK + (last_fill if following < 0 else CHUNK)):
                 w0 = queued(w)[place, 0]
                 link = queued_links(w)[place] if w[HAS_LINKS] else 0
-                append(w, th, _division(w, w0 >> OFFSET), w0, queued(w)[place, 1], link)
+                append(w, th, _division(w, w0 >> OFFSET), w0, queued(w)[place, 1], link, 1)
             _free_chunk(w, th, chunk)
             chunk = following
     w[DIVIDED] = 1
@@ -311,7 +321,7 @@ def gather(w: World) -> None:
                         if w[HAS_LINKS]:
                             out_links[end] = queued_links(w)[place]
                     else:
-                        append(w, th, ring, w0, w1, queued_links(w)[place] if w[HAS_LINKS] else 0)
+                        append(w, th, ring, w0, w1, queued_links(w)[place] if w[HAS_LINKS] else 0, 1)
                 _free_chunk(w, th, chunk)
                 chunk = following
 

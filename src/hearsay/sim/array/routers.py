@@ -1,9 +1,9 @@
-"""Which router a node runs, and with which parameters."""
+"""Which router a node runs, with which parameters, and for which topics."""
 
 from __future__ import annotations
 
 from hearsay.sim.array.compiling import inlined
-from hearsay.sim.array.layout import ROUTER, ROUTERS, World, nodes32, parameters
+from hearsay.sim.array.layout import JOINED, ROUTER, ROUTERS, World, members, nodes32, parameters
 
 
 @inlined
@@ -15,3 +15,9 @@ def router(w: World, node: int) -> int:
 @inlined
 def parameter(w: World, node: int, field: int) -> int:
     return parameters(w)[router(w, node), field]
+
+
+@inlined
+def is_in(w: World, node: int, topic: int) -> bool:
+    """Whether the router has joined a topic, and so has a mesh for it if it has meshes at all."""
+    return members(w)[node, topic] & JOINED != 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hearsay.core.sizes import SIMULATED_PEER_BYTES
 from hearsay.sim.array.compiling import kernel
-from hearsay.sim.array.knowledge import is_cached, was_seen
+from hearsay.sim.array.knowledge import column, is_cached, was_seen
 from hearsay.sim.array.layout import (
     CONNECTED,
     FANOUT,
@@ -27,7 +27,6 @@ from hearsay.sim.array.layout import (
     topics,
 )
 from hearsay.sim.array.mesh import end_slot, first_slot
-from hearsay.sim.array.outbox import column
 from hearsay.sim.array.record import row
 from hearsay.trace.schema import TraceEvent
 

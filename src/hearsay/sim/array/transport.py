@@ -9,6 +9,7 @@ from hearsay.core.events import EventKind
 from hearsay.core.randomness import Purpose
 from hearsay.core.rpc import PartKind
 from hearsay.sim.array.compiling import inlined, kernel
+from hearsay.sim.array.departures import post
 from hearsay.sim.array.draws import below, draw1, extend
 from hearsay.sim.array.layout import (
     ALONE_BYTES,
@@ -65,12 +66,11 @@ from hearsay.sim.array.payload import (
     part_place,
     release,
 )
-from hearsay.sim.array.queue import INLINE, MESH, PRUNES, push, push_gossip
+from hearsay.sim.array.queue import INLINE, MESH, PRUNES, VIA, gossip_payload, push
 from hearsay.sim.array.record import LAST_ARRIVAL_SENT, row, sending, sent
 from hearsay.sim.array.slots import latency, region
 from hearsay.trace.schema import TraceEvent
 
-_RPC = int(EventKind.RPC_RECEIVED)
 _FAILED = int(EventKind.SEND_FAILED)
 _DROP = int(TraceEvent.DROP_RPC)
 _LOST = int(Reason.LOST)
@@ -169,7 +169,7 @@ def send_copy(
     delay = latency(w, node, peer)
     sent(w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via, delay, upper, lower)
     on_the_way(w, th, now + delay)
-    push(w, th, now + delay, peer, _RPC, node, INLINE | message, slot, via, hops)
+    post(w, th, now + delay, peer, node, INLINE | message, slot, via, hops)
 
 
 @kernel
@@ -196,7 +196,7 @@ def _send_over_link(
             return
     on_the_way(w, th, arrival)
     if hops <= MOST_INLINE_HOPS:
-        push(w, th, arrival, peer, _RPC, node, INLINE | message, link, via, hops)
+        post(w, th, arrival, peer, node, INLINE | message, link, via, hops)
         return
     rpc = allocate(w, th, HEADER + PART)
     arena(w)[rpc] = 1
@@ -210,7 +210,7 @@ def _send_over_link(
     part[PART_VIA] = via
     part[PART_IDS] = 0
     hold(w, th, rpc)
-    push(w, th, arrival, peer, _RPC, node, rpc, link, -1, 0)
+    post(w, th, arrival, peer, node, rpc, link, -1, 0)
 
 
 @inlined
@@ -223,7 +223,8 @@ def send_gossip(
     delay = latency(w, node, peer)
     sent(w, th, now, IHAVE, node, peer, topic, -1, -1, size, count, -1, delay, upper, lower)
     on_the_way(w, th, now + delay)
-    push_gossip(w, th, now + delay, peer, node, first, others)
+    via = ((others >> VIA) & 15) - 1
+    post(w, th, now + delay, peer, node, gossip_payload(first, others), slot, via, others & 255)
 
 
 @kernel
@@ -234,7 +235,7 @@ def send_mesh(w: World, th: int, now: int, node: int, slot: int, topic: int, kin
     upper, lower = sending(w, now, kind, node, topic, -1, -1, size, 1, -1)
     sent(w, th, now, kind, node, peer, topic, -1, -1, size, 1, -1, delay, upper, lower)
     on_the_way(w, th, now + delay)
-    push(w, th, now + delay, peer, _RPC, node, MESH | (PRUNES if kind == PRUNE else 0) | topic, slot, -1, 0)
+    post(w, th, now + delay, peer, node, MESH | (PRUNES if kind == PRUNE else 0) | topic, slot, -1, 0)
 
 
 @inlined
@@ -278,7 +279,7 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
                 return
     on_the_way(w, th, arrival)
     hold(w, th, rpc)
-    push(w, th, arrival, peer, _RPC, node, rpc, link, -1, 0)
+    post(w, th, arrival, peer, node, rpc, link, -1, 0)
 
 
 @kernel
