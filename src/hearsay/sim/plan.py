@@ -14,10 +14,11 @@ Rules (an engine only carries out, so that every engine does the same):
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 import numpy as np
 
@@ -91,12 +92,34 @@ Fault: TypeAlias = NodeDown | NodeUp | LinksCut | LinksHealed
 
 
 @dataclass(frozen=True, slots=True)
+class Alike(Sequence[tuple[int, ...]]):
+    """What all nodes subscribe to; a list would take eight bytes a node to say so."""
+
+    topics: tuple[int, ...]
+    nodes: int
+
+    def __len__(self) -> int:
+        return self.nodes
+
+    @overload
+    def __getitem__(self, node: int) -> tuple[int, ...]: ...
+    @overload
+    def __getitem__(self, node: slice) -> list[tuple[int, ...]]: ...
+    def __getitem__(self, node: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
+        if isinstance(node, slice):
+            return [self.topics] * len(range(*node.indices(self.nodes)))
+        if not 0 <= node < self.nodes:
+            raise IndexError(node)
+        return self.topics
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     scenario: Scenario
     topics: tuple[str, ...]
     routers: tuple[tuple[RouterKind, RouterParameters], ...]
-    router_of: list[int]
-    subscriptions: list[tuple[int, ...]]
+    router_of: array[int]
+    subscriptions: Sequence[tuple[int, ...]]
     dials: Dials
     publications: tuple[Publication, ...]
     timed: tuple[TimedAction, ...]
@@ -158,18 +181,18 @@ def _smallest(draws: Words, count: int) -> list[int]:
     return sorted(np.argsort(draws, kind="stable")[:count].tolist())
 
 
-def _router_of(scenario: Scenario, randomness: Randomness) -> list[int]:
+def _router_of(scenario: Scenario, randomness: Randomness) -> array[int]:
     nodes = scenario.network.nodes
     if not scenario.population:
-        return [0] * nodes
+        return array("H", bytes(2 * nodes))
     order = np.argsort(draw_array(randomness, Purpose.POPULATION, (), _numbers(nodes)), kind="stable")
-    router_of = np.zeros(nodes, dtype=np.int64)
+    router_of = np.zeros(nodes, dtype=np.uint16)
     start = 0
     for number, population in enumerate(scenario.population, start=1):
         stop = start + _part(nodes, population.share_millionths)
         router_of[order[start:stop]] = number
         start = stop
-    return router_of.tolist()
+    return array("H", router_of.tobytes())
 
 
 def _members(scenario: Scenario, randomness: Randomness) -> list[Sequence[int]]:
@@ -191,9 +214,9 @@ def _topic_members(group: TopicGroup, topic: int, nodes: int, randomness: Random
     return np.flatnonzero(chances < np.uint64(group.share_millionths or 0)).tolist()
 
 
-def _subscriptions(members: list[Sequence[int]], nodes: int) -> list[tuple[int, ...]]:
+def _subscriptions(members: list[Sequence[int]], nodes: int) -> Sequence[tuple[int, ...]]:
     if all(len(of_topic) == nodes for of_topic in members):
-        return [tuple(range(len(members)))] * nodes
+        return Alike(tuple(range(len(members))), nodes)
     subscriptions: list[list[int]] = [[] for _ in range(nodes)]
     for topic, of_topic in enumerate(members):
         for node in of_topic:

@@ -93,6 +93,7 @@ def ask_for_nodes(w: World, block: int) -> None:
             if is_marked(w, node, at) and not w[HAS_LINKS]:
                 continue
             touch_cells(w, node * w[COLUMNS] + at)
+            touch_cached(w, word_of(w, node, at))
             touch_members(w, node * w[TOPICS])
         touch_nodes32(w, node * NODE32)
 

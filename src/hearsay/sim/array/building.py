@@ -22,7 +22,7 @@ from hearsay.sim.array.layout import Arrays
 from hearsay.sim.array.memory import filled, zeros
 from hearsay.sim.array.queue import CHUNK, DIVISIONS, GOSSIP_SPAN
 from hearsay.sim.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
-from hearsay.sim.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan
+from hearsay.sim.plan import Alike, LinksCut, LinksHealed, NodeDown, NodeUp, Plan
 from hearsay.sim.quantiles import log_normal_tables
 
 Ints = NDArray[np.int64]
@@ -257,7 +257,7 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     header = zeros((nodes, at.NODE32), np.int32)
     header[:, [at.ANSWERS, at.NEWS, at.BACKOFFS, at.BACKLOG, at.BACKLOG_END]] = -1
     header[:, [at.AGES_AT, at.GOSSIPS_FROM]] = at.NEVER
-    header[:, at.ROUTER] = plan.router_of
+    header[:, at.ROUTER] = np.frombuffer(plan.router_of, np.uint16)
     header[:, at.UP] = 1
     header[list(plan.initially_down), at.UP] = 0
     arrays["nodes32"] = header
@@ -284,9 +284,8 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
 
 def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.int32]:
     members = zeros((nodes, topics), np.int32)
-    first = plan.subscriptions[0]
-    if all(subscribed is first for subscribed in plan.subscriptions):
-        members[:, [place_of[topic] for topic in first]] = at.APPLICATION
+    if isinstance(plan.subscriptions, Alike):
+        members[:, [place_of[topic] for topic in plan.subscriptions.topics]] = at.APPLICATION
     else:
         for node, subscribed in enumerate(plan.subscriptions):
             for topic in subscribed:
