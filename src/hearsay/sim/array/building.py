@@ -395,8 +395,9 @@ def _set_start(arrays: Arrays) -> None:
     if not (says_hello or w[at.HAS_LINKS] or w[at.SERVICE] or w[at.TRACING]):
         beats = table[table[:, at.KIND] >= at.MESHSUB, at.FIRST_BEAT]
         others = np.concatenate([arrays["schedule"][1:, loop.TIME], arrays["planned"][:, loop.TIME]])
-        w[at.QUIET_UNTIL] = min(beats.min(initial=w[at.END]), others.min(initial=w[at.END]))
-    elif not w[at.HAS_LINKS]:
+        until = min(beats.min(initial=w[at.END]), others.min(initial=w[at.END]))
+        w[at.QUIET_UNTIL] = until if until >= 1 << w[at.WIDTH_BITS] else 0
+    if not (w[at.QUIET_UNTIL] or w[at.HAS_LINKS]):
         arrays["dial_buckets"] = zeros(arrays["dial_targets"].shape, np.uint8)
 
 

@@ -31,11 +31,11 @@ from hearsay.sim.array.layout import (
     LINKS_SPARE,
     LINKS_USED,
     NODES,
+    NOW,
     OPEN,
     PREVIOUS,
     QUIET_UNTIL,
     SEQUENCE,
-    SLOTS,
     SOURCE,
     STATUS,
     TOPICS,
@@ -55,6 +55,7 @@ from hearsay.sim.array.layout import (
     touch_members,
 )
 from hearsay.sim.array.lists import owner
+from hearsay.sim.array.neighbours import lay_out_targets
 from hearsay.sim.array.queue import NEEDS_LINKS, push
 from hearsay.sim.array.record import sending, sent
 from hearsay.sim.array.slots import find_slot, insert_slot, latency, remove_slot
@@ -90,16 +91,20 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
 
 
 @kernel
-def connect_all(w: World, now: int) -> None:
-    """All that is dialled at the start where nobody says hello, node after node and without the queue.
+def connect_quietly(w: World, th: int) -> None:
+    """All connections of a thread's nodes, where nobody says hello: node after node and without the queue.
 
     Until QUIET_UNTIL nothing but these connections comes about, and they have nothing to do with each other.
     """
+    now = w[NOW]
     for node in range(w[NODES]):
-        th = owner(w, node)
+        if owner(w, node) != th:
+            continue
+        lay_out_targets(w, th, node)
         first = nodes32(w)[node, FIRST_SLOT]
-        for slot in range(first, first + nodes32(w)[node, COUNT]):
-            touch_members(w, peers(w)[min(slot + _AHEAD, w[SLOTS] - 1)] * w[TOPICS])
+        end = first + nodes32(w)[node, COUNT]
+        for slot in range(first, end):
+            touch_members(w, peers(w)[min(slot + _AHEAD, end - 1)] * w[TOPICS])
             peer = peers(w)[slot]
             delay = latency(w, node, peer)
             if flags(w)[slot, 0] & DIALLED:

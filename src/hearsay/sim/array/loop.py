@@ -73,6 +73,7 @@ from hearsay.sim.array.layout import (
     SERVICE,
     SLOTS,
     SLOTS_USED,
+    STARTING,
     STARTS,
     STATUS,
     THREADS,
@@ -104,7 +105,7 @@ from hearsay.sim.array.layout import (
     world,
 )
 from hearsay.sim.array.links import (
-    connect_all,
+    connect_quietly,
     dial,
     dial_at_start,
     dials_that_arrive,
@@ -112,7 +113,7 @@ from hearsay.sim.array.links import (
     on_connected,
     on_disconnected,
 )
-from hearsay.sim.array.neighbours import lay_out_neighbours
+from hearsay.sim.array.neighbours import lay_out_callers, lay_out_targets
 from hearsay.sim.array.payload import GRAFT, PART_KIND, PRUNE, part_place, release
 from hearsay.sim.array.queue import (
     FINISHED,
@@ -238,7 +239,10 @@ def _begin_part(w: World) -> bool:
     all_depart(w)
     if w[BUCKET] < 0:
         if not w[HAS_LINKS]:
-            lay_out_neighbours(w)
+            lay_out_callers(w)
+            if not w[QUIET_UNTIL]:
+                for node in range(w[NODES]):
+                    lay_out_targets(w, 0, node)
         _open_next(w)
     bucket_end = (w[BUCKET] + 1) << w[WIDTH_BITS]
     if not admit(w, bucket_end):
@@ -248,6 +252,8 @@ def _begin_part(w: World) -> bool:
     if w[PART_END] > w[NOW] and has_events(w):
         gather(w)
         w[GATHERED] = block_starts(w)[0, w[PART_BLOCKS]]
+    if w[STARTING]:
+        w[GATHERED] = max(w[GATHERED], w[NODES])
     return w[STATUS] == OK
 
 
@@ -255,6 +261,7 @@ def _begin_part(w: World) -> bool:
 def _end_part(w: World) -> bool:
     if w[STATUS] != OK:
         return False
+    w[STARTING] = 0
     w[NOW] = w[PART_END]
     if w[NOW] >= w[END]:
         w[STATUS] = FINISHED
@@ -361,7 +368,7 @@ def _start_all(w: World, now: int) -> None:
             continue
         call_start(w, lists.owner(w, node), now, node)
     if w[QUIET_UNTIL]:
-        connect_all(w, now)
+        w[STARTING] = 1
         return
     targets = dial_targets(w)
     for node in range(w[NODES]):
@@ -432,6 +439,8 @@ def close_windows(w: World, ends: bool) -> None:
 @kernel
 def _run_share(w: World, th: int) -> None:
     """The blocks of nodes that a thread owns; all of them, by the first one, when nodes are not apart."""
+    if w[STARTING]:
+        connect_quietly(w, th)
     if w[LOOKAHEAD]:
         starts = block_starts(w)[0]
         blocks = w[PART_BLOCKS]

@@ -1,10 +1,12 @@
 """Who is connected to whom at the start, where links need no memory of their own.
 
 A node's slots are to ascend. Going through the dials in the order of who dials gives every node those who dial it, in
-ascending order; going through those gives every node whom it dials, in ascending order too. Then the two are merged.
+ascending order. Those it dials itself are put in order behind them, and the two are merged.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.layout import (
@@ -12,8 +14,8 @@ from hearsay.sim.array.layout import (
     DIALLED,
     FIRST_SLOT,
     HAS_NATTED,
+    NODE32,
     NODES,
-    TICK,
     World,
     candidates,
     dial_starts,
@@ -22,40 +24,71 @@ from hearsay.sim.array.layout import (
     natted,
     nodes32,
     peers,
+    touch_nodes32,
+    touch_peers,
 )
+
+_AHEAD = 16
 
 
 @kernel
-def lay_out_neighbours(w: World) -> None:
-    """Slots are counted, and have room for both ends of every dial. TICK, which has not begun, counts callers."""
+def lay_out_callers(w: World) -> None:
+    """Slots for those who dial a node; there is room for both ends of every dial."""
     headers = nodes32(w)
     table = peers(w)
+    targets = dial_targets(w)
+    last = targets.shape[0] - 1
     for node in range(w[NODES]):
         for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
-            target = dial_targets(w)[place]
+            touch_nodes32(w, targets[min(place + 2 * _AHEAD, last)] * NODE32)
+            soon = headers[targets[min(place + _AHEAD, last)]]
+            touch_peers(w, soon[FIRST_SLOT] + soon[COUNT])
+            target = targets[place]
             if not (w[HAS_NATTED] and natted(w)[target]):
                 header = headers[target]
                 table[header[FIRST_SLOT] + header[COUNT]] = node
                 header[COUNT] += 1
-    for node in range(w[NODES]):
-        headers[node, TICK] = headers[node, COUNT]
-    for node in range(w[NODES]):
-        first = headers[node, FIRST_SLOT]
-        for place in range(first, first + headers[node, TICK]):
-            header = headers[table[place]]
-            table[header[FIRST_SLOT] + header[COUNT]] = node
-            header[COUNT] += 1
-    for node in range(w[NODES]):
-        header = headers[node]
-        header[COUNT] = _merge(w, header[FIRST_SLOT], header[TICK], header[COUNT])
-        header[TICK] = 0
 
 
 @kernel
-def _merge(w: World, first: int, callers: int, count: int) -> int:
+def lay_out_targets(w: World, th: int, node: int) -> None:
+    """And for those it dials."""
+    header = nodes32(w)[node]
+    first = header[FIRST_SLOT]
+    callers = header[COUNT]
+    table = peers(w)
+    end = first + callers
+    for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
+        target = dial_targets(w)[place]
+        if not (w[HAS_NATTED] and natted(w)[target]):
+            table[end] = target
+            end += 1
+    _sort(table, first + callers, end)
+    header[COUNT] = _merge(w, th, first, callers, end - first)
+
+
+@kernel
+def _sort(numbers: Any, start: int, end: int) -> None:
+    """Shell's, as nodes may dial any number of others."""
+    gap = 1
+    while 3 * gap < end - start:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for place in range(start + gap, end):
+            number = numbers[place]
+            at = place
+            while at - gap >= start and numbers[at - gap] > number:
+                numbers[at] = numbers[at - gap]
+                at -= gap
+            numbers[at] = number
+        gap //= 3
+
+
+@kernel
+def _merge(w: World, th: int, first: int, callers: int, count: int) -> int:
     """The first `callers` of `count` slots ascend, and so do those it dials; returns how many differ."""
     table = peers(w)
-    both = candidates(w)[0]
+    both = candidates(w)[th]
     for place in range(count):
         both[place] = table[first + place]
     left = 0
