@@ -6,7 +6,6 @@ from hearsay.core.events import EventKind
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.knowledge import column, is_marked, word_of
 from hearsay.sim.array.layout import (
-    COLUMNS,
     COUNT,
     FIRST_MESSAGE,
     FIRST_SLOT,
@@ -20,6 +19,7 @@ from hearsay.sim.array.layout import (
     World,
     arena,
     block_starts,
+    cells,
     links32,
     nodes32,
     sorted_events,
@@ -92,7 +92,7 @@ def ask_for_nodes(w: World, block: int) -> None:
             at = column(w, w1 & MESSAGE)
             if is_marked(w, node, at) and not w[HAS_LINKS]:
                 continue
-            touch_cells(w, node * w[COLUMNS] + at)
+            touch_cells(w, node * cells(w).shape[1] + at)
             touch_cached(w, word_of(w, node, at))
             touch_members(w, node * w[TOPICS])
         touch_nodes32(w, node * NODE32)
@@ -113,7 +113,7 @@ def ask_for_neighbours(w: World, block: int) -> None:
                 continue
             touch_cached(w, word_of(w, node, column(w, message)))
             for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
-                touch_cells(w, node * w[COLUMNS] + column(w, near_message))
+                touch_cells(w, node * cells(w).shape[1] + column(w, near_message))
         slot = nodes32(w)[node, FIRST_SLOT]
         last = slot + nodes32(w)[node, COUNT] - 1
         touch_flags(w, slot * w[TOPICS])

@@ -273,13 +273,14 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     w[at.RECYCLES] = w[at.SERVICE] == 0
     for name in ("seen", "cached"):
         arrays[name] = zeros((-(-nodes * columns // 64),), np.uint64)
-    arrays["cells"] = zeros((nodes, columns), np.uint64)
+    table = (nodes, max(1, min(columns, int(w[at.MESSAGES]))))
+    arrays["cells"] = zeros(table, np.uint64)
     if w[at.SEEN_EXPIRES]:
-        arrays["first_us"] = zeros((nodes, columns), np.int64)
+        arrays["first_us"] = zeros(table, np.int64)
     if w[at.MAX_SEEN_BINDS]:
-        arrays["seen_serials"] = zeros((nodes, columns), np.int64)
+        arrays["seen_serials"] = zeros(table, np.int64)
     if w[at.MAX_CACHED_BINDS]:
-        arrays["cache_serials"] = zeros((nodes, columns), np.int64)
+        arrays["cache_serials"] = zeros(table, np.int64)
 
 
 def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.int32]:

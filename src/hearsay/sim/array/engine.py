@@ -191,12 +191,10 @@ class ArrayEngine:
 
 
 def _with_columns_doubled(before: NDArray[np.uint64], columns: int, known: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Bits of nodes and columns, those of known messages in their new places. There are whole words of columns."""
-    words = columns // 64
+    """Bits of nodes and columns, those of known messages in their new places."""
+    old = np.unpackbits(before.view(np.uint8), bitorder="little").reshape(-1, columns)
+    new = np.zeros((len(old), 2 * columns), np.uint8)
+    new[:, known % (2 * columns)] = old[:, known % columns]
     after = zeros((2 * len(before),), np.uint64)
-    old, new = before.reshape(-1, words), after.reshape(-1, 2 * words)
-    for message in known.tolist():
-        here, there = message % columns, message % (2 * columns)
-        bits = old[:, here >> 6] >> np.uint64(here & 63) & np.uint64(1)
-        new[:, there >> 6] |= bits << np.uint64(there & 63)
+    after[...] = np.packbits(new, bitorder="little").view(np.uint64)
     return after
