@@ -17,7 +17,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, overload
 
 import numpy as np
@@ -127,6 +127,10 @@ class Plan:
     initially_down: frozenset[int]
     natted: frozenset[int]
     end_us: Micros
+
+    def without_dials(self) -> Plan:
+        """What is still to be known of a run once its network has come about."""
+        return replace(self, dials=Dials.of_lists([]))
 
 
 def make_plan(scenario: Scenario) -> Plan:

@@ -87,7 +87,9 @@ class Simulation:
             return ReferenceEngine(self.plan, self.recorder, self._checker)
         from hearsay.sim.array.engine import ArrayEngine
 
-        return ArrayEngine(self.plan, self._writer.add if self._writer is not None else None, threads)
+        engine = ArrayEngine(self.plan, self._writer.add if self._writer is not None else None, threads)
+        self.plan = self.plan.without_dials()  # so that the engine can let go of them
+        return engine
 
     @property
     def delivered(self) -> int:

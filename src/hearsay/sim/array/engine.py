@@ -31,7 +31,7 @@ class ArrayEngine:
     def __init__(self, plan: Plan, take_rows: Callable[[Rows], None] | None, threads: int = 1) -> None:
         """`take_rows` gets the trace in batches, which it must not keep; without it only the hash is made."""
         randomness = Randomness(plan.scenario.seed)
-        self.plan = plan
+        self._end_us = plan.end_us
         self.latency = make_latency(plan.scenario, randomness)
         self.arrays = build(plan, self.latency, randomness, tracing=take_rows is not None, threads=threads)
         self.stop_requested = False
@@ -46,12 +46,13 @@ class ArrayEngine:
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
         w = self.arrays.world
-        step = max(1, self.plan.end_us // _STEPS)
+        step = max(1, self._end_us // _STEPS)
         while not self.stop_requested:
             if self._threads is None:
                 work(w, ADVANCE, self.now + step)
             else:
                 self._advance_together(self._threads, self.now + step)
+            self._let_go_of_dials()
             self._hand_over_rows()
             self._take_long_latencies(LATENCIES_AT_ONCE // 2)
             match int(w[at.STATUS]):
@@ -89,6 +90,13 @@ class ArrayEngine:
                     work(w, SHARE, thread)
             if not work(w, FINISH, 0):
                 return
+
+    def _let_go_of_dials(self) -> None:
+        """Who dials whom at the start is nearly as much as who is whose neighbour."""
+        w = self.arrays.world
+        if w[at.BUCKET] > w[at.DIALS_UP_TO] and not w[at.STARTING] and len(self.arrays["dial_starts"]) > 1:
+            for name in ("dial_targets", "dial_starts", "dial_buckets"):
+                self.arrays[name] = np.zeros(1, self.arrays[name].dtype)
 
     def _hand_over_rows(self) -> None:
         if self._take_rows is None:
