@@ -17,11 +17,12 @@ BYTES_PER_NODE = 12_000
 BYTES_PER_LINK_END = 900
 BYTES_PER_DELIVERY = 500
 EVENTS_PER_SECOND = 120_000
-ARRAY_BYTES_PER_NODE = 120
-ARRAY_BYTES_PER_NEIGHBOUR = 24
+ARRAY_BYTES_PER_NODE = 250
+ARRAY_BYTES_PER_NEIGHBOUR = 6
+ARRAY_BYTES_PER_HELLO = 17
 ARRAY_BYTES_PER_LINK_END = 160
-ARRAY_BYTES_PER_DELIVERY = 13
-ARRAY_EVENTS_PER_SECOND = 8_000_000
+ARRAY_BYTES_PER_DELIVERY = 10
+ARRAY_EVENTS_PER_SECOND = 11_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_LINKS = 2_000_000
 MEMORY_SHARE = 0.75
 MAX_SECONDS = 3600
@@ -58,6 +59,9 @@ def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
     topics = sum(group.count for group in scenario.topics)
     per_neighbour = ARRAY_BYTES_PER_NEIGHBOUR + topics
     pace = ARRAY_EVENTS_PER_SECOND
+    routers = (scenario.router, *(population.router for population in scenario.population))
+    if any(router.parameters.hello for router in routers):
+        per_neighbour += ARRAY_BYTES_PER_HELLO
     if _links_need_memory(scenario):
         per_neighbour += ARRAY_BYTES_PER_LINK_END
         pace = ARRAY_EVENTS_PER_SECOND_WITH_LINKS

@@ -38,7 +38,7 @@ from hearsay.sim.array.layout import (
 )
 from hearsay.sim.array.mesh import is_off_size
 from hearsay.sim.array.payload import IHAVE, PART_IDS, PART_KIND, part_place
-from hearsay.sim.array.queue import GOSSIP, INLINE, KIND, MESH, MESSAGE, NODE, PAYLOAD, source_of
+from hearsay.sim.array.queue import GOSSIP, INLINE, KIND, MESSAGE, NODE, PAYLOAD, TOPIC_PART, source_of
 
 _MOST_CELLS = 128
 _TIMER = int(EventKind.TIMER_FIRED)
@@ -63,7 +63,7 @@ def ask_what_is_known(w: World, block: int) -> None:
             touch_seen(w, word_of(w, w1 >> NODE, column(w, w1 & MESSAGE)))
         elif kind == _TIMER:
             touch_members(w, (w1 >> NODE) * w[TOPICS])
-        elif kind == _RPC and not w1 & MESH:
+        elif kind == _RPC and not w1 & TOPIC_PART:
             touch_arena(w, w1 & PAYLOAD)
             touch_arena(w, (w1 & PAYLOAD) + 8)
         elif kind == _CONNECTED:
@@ -82,7 +82,7 @@ def ask_for_nodes(w: World, block: int) -> None:
         if w[HAS_LINKS]:
             link = sorted_links(w)[0, place]
             touch_links32(w, links32(w)[link, TWIN] * LINK32)
-            if (events[place, 0] >> KIND) & 15 == _RPC and not w1 & (INLINE | MESH):
+            if (events[place, 0] >> KIND) & 15 == _RPC and not w1 & (INLINE | TOPIC_PART):
                 rpc = w1 & PAYLOAD
                 part = words_at(w, part_place(rpc, 0))
                 if part[PART_KIND] == IHAVE:

@@ -222,14 +222,16 @@ def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int,
 
 
 @kernel
-def call_mesh(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
-    """An RPC that is one GRAFT or PRUNE."""
+def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
+    """An RPC that is one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
     counts(w)[th, EVENTS] += 1
-    if parameter(w, node, MAX_CONTROL) < 1:
-        drop(w, th, now, node, sender, kind, 1, _OVER_LIMIT)
-        return
     slot = find_slot(w, node, sender)
-    if kind == GRAFT:
+    if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
+        if not on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE):
+            subscriptions_over_limit(w, th, now, node, slot, 1)
+    elif parameter(w, node, MAX_CONTROL) < 1:
+        drop(w, th, now, node, sender, kind, 1, _OVER_LIMIT)
+    elif kind == GRAFT:
         on_graft(w, th, now, node, slot, topic)
     else:
         _on_prune(w, th, now, node, slot, topic)

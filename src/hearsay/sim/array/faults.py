@@ -68,7 +68,7 @@ from hearsay.sim.array.links import dial, notice_loss
 from hearsay.sim.array.membership import NOBODY
 from hearsay.sim.array.mesh import end_slot, first_slot
 from hearsay.sim.array.payload import release
-from hearsay.sim.array.queue import GOSSIP, INLINE, KIND, MESH, PAYLOAD
+from hearsay.sim.array.queue import GOSSIP, INLINE, KIND, PAYLOAD, TOPIC_PART
 from hearsay.sim.array.record import row
 from hearsay.sim.array.slots import find_slot
 from hearsay.sim.faults import ATTEMPTS_PER_PEER
@@ -87,7 +87,7 @@ def carries_payload(w0: int, w1: int) -> bool:
     kind = (w0 >> KIND) & 15
     if kind != _RPC and kind != _VALIDATED and kind != _FAILED:
         return False
-    return not w1 & (INLINE | GOSSIP | MESH)
+    return not w1 & (INLINE | GOSSIP | TOPIC_PART)
 
 
 @kernel

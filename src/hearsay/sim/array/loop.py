@@ -20,12 +20,12 @@ from hearsay.sim.array.calls import (
     call_gossip,
     call_join,
     call_leave,
-    call_mesh,
     call_message,
     call_publish,
     call_rpc,
     call_start,
     call_timer,
+    call_topic_part,
     call_validated,
 )
 from hearsay.sim.array.columns import admit
@@ -114,13 +114,12 @@ from hearsay.sim.array.links import (
     on_disconnected,
 )
 from hearsay.sim.array.neighbours import lay_out_callers, lay_out_targets
-from hearsay.sim.array.payload import GRAFT, PART_KIND, PRUNE, part_place, release
+from hearsay.sim.array.payload import PART_KIND, part_place, release
 from hearsay.sim.array.queue import (
     FINISHED,
     GOSSIP,
     INLINE,
     KIND,
-    MESH,
     MESSAGE,
     NEAR,
     NEEDS_LINKS,
@@ -129,9 +128,9 @@ from hearsay.sim.array.queue import (
     OFFSET,
     OK,
     PAYLOAD,
-    PRUNES,
     ROWS_WAIT,
     SOURCE,
+    TOPIC_PART,
     VIA,
     bring_near,
     divide,
@@ -143,6 +142,7 @@ from hearsay.sim.array.queue import (
     pop_near,
     push,
     source_of,
+    topic_kind,
 )
 from hearsay.sim.array.record import (
     DUPLICATES,
@@ -662,8 +662,8 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
             call_message(w, th, now, node, source_of(w0), payload & MESSAGE, w0 & 255, via)
         elif payload & GOSSIP:
             call_gossip(w, th, now, node, source_of(w0), payload & MESSAGE, gossip_bits(w0, payload))
-        elif payload & MESH:
-            call_mesh(w, th, now, node, source_of(w0), payload & MESSAGE, PRUNE if payload & PRUNES else GRAFT)
+        elif payload & TOPIC_PART:
+            call_topic_part(w, th, now, node, source_of(w0), payload & MESSAGE, topic_kind(payload))
         else:
             call_rpc(w, th, now, node, source_of(w0), payload)
         if carries_payload(w0, payload):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.sizes import SIMULATED_MESSAGE_ID_BYTES
-from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.knowledge import column
 from hearsay.sim.array.layout import (
     COALESCE,
@@ -76,9 +76,9 @@ from hearsay.sim.array.transport import (
     message_hash,
     send_copy,
     send_gossip,
-    send_mesh,
     send_message,
     send_rpc,
+    send_topic_part,
 )
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
@@ -315,14 +315,32 @@ def _flush_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
         if kept == start + 1 and entries[start, _KEY] >> _CLASS == _MESSAGES:
             message = entries[start, _KEY] & _ID
             send_message(w, th, now, node, slot, message, hops_from(w, node, message), entries[start, _VALUE])
-        elif kept == start + 1 and entries[start, _KEY] >> _CLASS == _MESH and not w[HAS_LINKS]:
-            topic = (entries[start, _KEY] >> _TOPIC) & _ID
-            send_mesh(w, th, now, node, slot, topic, entries[start, _VALUE], _alone(_mesh_size(w, topic)))
+        elif kept == start + 1 and not w[HAS_LINKS] and _is_about_a_topic(entries[start, _KEY] >> _CLASS):
+            _send_topic_part(w, th, now, node, start)
         elif coalesce:
             _send_together(w, th, now, node, slot, start, kept)
         else:
             _send_singly(w, th, now, node, slot, start, kept)
         start = end
+
+
+@inlined
+def _is_about_a_topic(part_class: int) -> bool:
+    return part_class == _MESH or part_class == _SUBSCRIPTIONS
+
+
+@kernel
+def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None:
+    entry = outbox(w)[th, place]
+    topic = (entry[_KEY] >> _TOPIC) & _ID
+    if entry[_KEY] >> _CLASS == _MESH:
+        kind = entry[_VALUE]
+        size = _alone(_mesh_size(w, topic))
+    else:
+        kind = SUBSCRIBE if entry[_VALUE] else UNSUBSCRIBE
+        size = _subscription_size(w, topic)
+        size += varint_size(size)
+    send_topic_part(w, th, now, node, entry[_SLOT], topic, kind, size)
 
 
 @kernel
@@ -504,7 +522,12 @@ def _topic_size(w: World, topic: int) -> int:
 @kernel
 def _write_subscription(w: World, rpc: int, index: int, topic: int, subscribe: int) -> None:
     kind = SUBSCRIBE if subscribe else UNSUBSCRIBE
-    _write(w, rpc, index, kind, topic, field_size(2 + _topic_size(w, topic)), 1)
+    _write(w, rpc, index, kind, topic, _subscription_size(w, topic), 1)
+
+
+@kernel
+def _subscription_size(w: World, topic: int) -> int:
+    return field_size(2 + _topic_size(w, topic))
 
 
 @kernel

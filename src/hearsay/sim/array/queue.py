@@ -2,10 +2,10 @@
 
 Layout: an event is two words, and a link in `queued_links` where links matter. Word 0, from the top: microseconds
 into the bucket (18 bits), kind (4), source + 1 (28), via + 1 (4), hops (8). Word 1: node (27 bits), payload (36): a
-message with the bit `INLINE`, gossip with the bit `GOSSIP`, a GRAFT or PRUNE with the bit `MESH`, or a place in the
-arena, or what the kind says. Gossip is a message and a bit for each of the `GOSSIP_SPAN` after it: 6 bits after the
-message, 12 in place of via and hops. Without its lowest 12 bits word 0 is the canonical order of events at one node;
-what is equal there came over one link and stays in the order it was sent.
+message with the bit `INLINE`, gossip with the bit `GOSSIP`, a part about one topic with the bit `TOPIC_PART`, or a
+place in the arena, or what the kind says. Gossip is a message and a bit for each of the `GOSSIP_SPAN` after it:
+6 bits after the message, 12 in place of via and hops. Without its lowest 12 bits word 0 is the canonical order of
+events at one node; what is equal there came over one link and stays in the order it was sent.
 
 A bucket is a chain of chunks of `CHUNK` events, one chain per thread. When a bucket opens all its events are known,
 but for those that a node makes for itself; they go into a small heap, `near`. So nodes are handled one after the
@@ -65,9 +65,7 @@ _ALL = 63
 """Shifts every node to block 0."""
 INLINE = 1 << 35
 GOSSIP = 1 << 34
-MESH = 1 << 33
-PRUNES = 1 << 32
-"""With MESH: a PRUNE, not a GRAFT."""
+TOPIC_PART = 1 << 33
 GOSSIP_SPAN = 18
 _WORD0_BITS = 12
 _MESSAGE_BITS = 28
@@ -109,6 +107,17 @@ def word_0(kind: int, source: int, via: int, hops: int) -> int:
 def gossip_payload(first: int, others: int) -> int:
     """IHAVE for a message, and for those after it whose bits are set; 12 of them stand in word 0."""
     return GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
+
+
+@inlined
+def topic_payload(kind: int, topic: int) -> int:
+    """SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
+    return TOPIC_PART | kind << _MESSAGE_BITS | topic
+
+
+@inlined
+def topic_kind(payload: int) -> int:
+    return (payload & (TOPIC_PART - 1)) >> _MESSAGE_BITS
 
 
 @inlined

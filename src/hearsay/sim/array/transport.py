@@ -66,7 +66,7 @@ from hearsay.sim.array.payload import (
     part_place,
     release,
 )
-from hearsay.sim.array.queue import INLINE, MESH, PRUNES, VIA, gossip_payload, push
+from hearsay.sim.array.queue import INLINE, VIA, gossip_payload, push, topic_payload
 from hearsay.sim.array.record import LAST_ARRIVAL_SENT, row, sending, sent
 from hearsay.sim.array.slots import latency, region
 from hearsay.trace.schema import TraceEvent
@@ -228,14 +228,14 @@ def send_gossip(
 
 
 @kernel
-def send_mesh(w: World, th: int, now: int, node: int, slot: int, topic: int, kind: int, size: int) -> None:
-    """One GRAFT or PRUNE, where links need no memory."""
+def send_topic_part(w: World, th: int, now: int, node: int, slot: int, topic: int, kind: int, size: int) -> None:
+    """One SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE, where links need no memory."""
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
     upper, lower = sending(w, now, kind, node, topic, -1, -1, size, 1, -1)
     sent(w, th, now, kind, node, peer, topic, -1, -1, size, 1, -1, delay, upper, lower)
     on_the_way(w, th, now + delay)
-    post(w, th, now + delay, peer, node, MESH | (PRUNES if kind == PRUNE else 0) | topic, slot, -1, 0)
+    post(w, th, now + delay, peer, node, topic_payload(kind, topic), slot, -1, 0)
 
 
 @inlined
