@@ -5,8 +5,10 @@
 
 simsub's network and rules, trace hash on, no trace written. Every run is a process of its own, so that memory is its
 own too; compiling and loading is done before. The random-access rate is that of 8-byte read-modify-writes all over an
-array of 1 GiB, one after the other: an event needs a handful of such accesses, so events per access say how far the
-engine is from what the memory allows. The ratio says how many times as fast as the reference engine a run is.
+array of 1 GiB, one after the other: an event needs a handful of such accesses, so accesses per event say how far the
+engine is from what the memory allows. `of limit` is the share of a rate of one event per 34 ns, about what it takes
+to move an event through memory and nothing else; copies that need not travel (`departures.py`) count as events too.
+The ratio says how many times as fast as the reference engine a run is.
 
 With SimPy installed (`pip install simpy`) its processes run the same network beside. So does PeerSim 1.0.5's
 event-driven mode, given its jar, with jep and djep beside it as in its release, and a JDK on the PATH (the packaged
@@ -31,6 +33,8 @@ import numpy as np
 from hearsay.core.randomness import GOLDEN
 from hearsay.sim.array.compiling import entry
 
+LEAST_S = 34e-9
+"""To move an event through memory: estimated."""
 WORDS = 1 << 27
 ACCESSES = 20_000_000
 WORKLOADS = {1000: ("1000", "0.1"), 10_000_000: ("1", "1")}
@@ -145,8 +149,8 @@ def compare(sizes: list[int], all_threads: list[int], reference_up_to: int, peer
     print(f"random accesses: {rate / 1e6:.0f} M/s")
     for threads in all_threads:
         run("array", 100, threads)
-    print(f"{'engine':>10} {'threads':>7} {'nodes':>9} {'build s':>8} {'run s':>7} {'M events/s':>10} {'accesses':>9}"
-          f" {'bytes/node':>10} {'ratio':>6}")  # fmt: skip
+    print(f"{'engine':>10} {'threads':>7} {'nodes':>9} {'build s':>8} {'run s':>7} {'M events/s':>10} {'of limit':>8}"
+          f" {'accesses':>9} {'bytes/node':>10} {'ratio':>6}")  # fmt: skip
     for nodes in sizes:
         reference = run("reference", nodes, 1) if nodes <= reference_up_to else None
         fastest = float("inf")
@@ -174,7 +178,8 @@ def show(
     ratio = f"{reference['wall'] / got['wall']:.1f}" if reference is not None else ""
     print(
         f"{engine:>10} {threads:>7} {nodes:>9,} {got['build']:>8.2f} {got['wall']:>7.2f} "
-        f"{got['events'] / got['wall'] / 1e6:>10.2f} {rate * got['wall'] / got['events']:>9.1f} "
+        f"{got['events'] / got['wall'] / 1e6:>10.2f} {got['events'] * LEAST_S / got['wall']:>8.0%} "
+        f"{rate * got['wall'] / got['events']:>9.1f} "
         f"{got['peak'] / nodes:>10,.0f} {ratio:>6}",
         flush=True,
     )

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from engines_agree import check, plan_of, run_array, run_reference, told_difference
 from hearsay.core import randomness
 from hearsay.core.rpc import PartKind
-from hearsay.sim.array import building, draws, layout
+from hearsay.sim.array import building, draws, layout, loop, queue, record
 from hearsay.sim.array import engine as engine_module
 from hearsay.sim.array.compiling import entry
 from hearsay.sim.array.engine import ArrayEngine
@@ -63,9 +63,10 @@ def test_two_threads_give_the_same_trace(text):
         check(text, threads=2)
 
 
-def test_columns_of_dead_messages_are_used_again(monkeypatch):
-    monkeypatch.setattr(building, "_LEAST_COLUMNS", 8)
-    monkeypatch.setattr(building, "_CELLS_AT_FIRST", 8)
+@pytest.mark.parametrize("columns", [8, 64])
+def test_columns_of_dead_messages_are_used_again(monkeypatch, columns):
+    monkeypatch.setattr(building, "_LEAST_COLUMNS", columns)
+    monkeypatch.setattr(building, "_CELLS_AT_FIRST", columns)
     plan = plan_of(LIVELY)
     rows, summary = run_array(plan)
     assert np.array_equal(rows, run_reference(plan)[0])
@@ -73,7 +74,7 @@ def test_columns_of_dead_messages_are_used_again(monkeypatch):
     engine = ArrayEngine(plan, None)
     engine.run()
     world = engine.arrays.world
-    assert world[layout.COLUMNS] < len(plan.publications)
+    assert columns < world[layout.COLUMNS] < len(plan.publications)
     assert world[layout.FIRST_MESSAGE] > 0
 
 
@@ -98,6 +99,32 @@ def test_a_difference_is_shown_with_its_rows():
     assert told is not None
     assert "Only in A at that time: 1 rows\n-" in told
     assert "Only in B at that time: 1 rows\n+" in told
+
+
+def test_names_fit_into_their_tables():
+    """Kernels do not look at bounds."""
+    assert layout._scalar.count <= layout.SCALARS
+    assert layout._field.count <= layout.PARAMETERS
+    assert record.COUNTS <= layout.COUNTERS
+    assert queue.LEAVING_NEXT < layout.CONTROL
+
+
+def test_most_gossip_and_many_duplicates_do_not_travel():
+    plan = make_plan(load_scenario(None, "simsub", [("network.nodes", "500")]))
+    engine = ArrayEngine(plan, None)
+    world = engine.arrays.world
+    travelled = 0
+    while loop.work(world, loop.BEGIN, 0):
+        travelled += int(world[layout.GATHERED]) if world[layout.NOW] else 0
+        if world[layout.GATHERED]:
+            loop.work(world, loop.SHARE, 0)
+        if not loop.work(world, loop.FINISH, 0):
+            break
+    figures = engine.figures()
+    assert figures.trace_hash == run_reference(plan)[1]["trace_hash"]
+    heartbeats = 24 * 500
+    sent = dict(zip(PartKind, figures.sent, strict=True))
+    assert travelled - heartbeats < 0.75 * sent[PartKind.PUBLISH] + 0.2 * sent[PartKind.IHAVE] + sent[PartKind.GRAFT]
 
 
 @entry
