@@ -64,7 +64,7 @@ def test_the_page_loads_nothing_and_escapes_what_is_from_outside(written):
 def test_pictures_are_svg_files_of_their_own(written):
     names = sorted(path.stem for path in (written / "pictures").iterdir())
     assert names == [
-        "curves", "front", "map-control_per_delivery", "map-copies_per_delivery", "map-delivery_ratio",
+        "costs", "curves", "front", "map-control_per_delivery", "map-copies_per_delivery", "map-delivery_ratio",
         "map-latency_p99_ms",
     ]  # fmt: skip
     for path in (written / "pictures").iterdir():

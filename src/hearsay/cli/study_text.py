@@ -49,7 +49,7 @@ def shown(value: float, form: Form) -> str:
             return f"{value:.3%}"
         case "ms":
             return f"{value:,.0f} ms"
-        case "count":
+        case "count" | "bytes":
             return f"{value:,.0f}"
         case "s":
             return f"{value:,.1f} s"

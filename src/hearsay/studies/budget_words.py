@@ -51,5 +51,5 @@ def _value(value: float, form: Form) -> str:
             return f"{value:,.4g} ms" if value < 1000 else f"{value:,.0f} ms"
         case "s":
             return f"{value:,.4g} s"
-        case "count" | "number":
+        case "count" | "number" | "bytes":
             return f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"

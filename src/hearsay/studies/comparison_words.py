@@ -63,7 +63,7 @@ def value_words(line: Compared, value: float) -> str:
             return f"{value:,.1f} ms"
         case "s":
             return f"{value:,.1f} s"
-        case "count":
+        case "count" | "bytes":
             return f"{value:,.0f}"
         case "number":
             return f"{value:,.3f}"

@@ -10,7 +10,7 @@ from hearsay.sim.summary import Summary
 
 Value: TypeAlias = float | int | str | bool | None
 Better: TypeAlias = Literal["more", "less", ""]
-Form: TypeAlias = Literal["percent", "ms", "number", "count", "s"]
+Form: TypeAlias = Literal["percent", "ms", "number", "count", "s", "bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,17 @@ FIGURES = (
     HeadlineFigure("simulated_seconds", "simulated", "s", "", "simulated time"),
 )
 BY_NAME = {figure.name: figure for figure in FIGURES}
+COSTS = (
+    HeadlineFigure("cpu_s", "time of a run", "s", "less", "processor time that a run took where it was made"),
+    HeadlineFigure(
+        "peak_bytes",
+        "memory of a run",
+        "bytes",
+        "less",
+        "the most that the process had taken which made the run, and others before it",
+    ),
+)
+"""What depends on the machine, and so is never compared or held to a budget."""
 COMPARED = (
     "delivery_ratio",
     "latency_p50_ms",

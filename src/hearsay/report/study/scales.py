@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from hearsay.report.numbers import count, figure, milliseconds, percent, seconds
+from hearsay.report.numbers import count, figure, milliseconds, percent, seconds, size
 from hearsay.studies.axes import Axis
 from hearsay.studies.figures import Form
 
@@ -16,6 +16,7 @@ FORMS: dict[Form, Callable[[float], str]] = {
     "number": figure,
     "count": count,
     "s": seconds,
+    "bytes": size,
 }
 _LOG_FROM = 30
 _MOST_TICKS = 6

@@ -17,7 +17,7 @@ from hearsay.report.study.pareto import Front, drawn_fronts, fronts, pareto_pict
 from hearsay.report.study.roles import Roles, roles, where
 from hearsay.report.study.scales import FORMS
 from hearsay.report.study.words import findings, front_words
-from hearsay.studies.figures import BY_NAME, COMPARED, FIGURES
+from hearsay.studies.figures import BY_NAME, COMPARED, COSTS, FIGURES
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
@@ -25,6 +25,7 @@ from hearsay.trace.durable import DurableFile, write_durably
 
 MOST_ROWS = 400
 MAPPED = ("delivery_ratio", "latency_p99_ms", "copies_per_delivery", "control_per_delivery")
+_DRAWN = BY_NAME | {figure.name: figure for figure in COSTS}
 _ACROSS = 3
 _MOST_ACROSS = 4
 
@@ -36,6 +37,7 @@ class _Drawn:
     roles: Roles | None
     curves: dict[str, list[Html]]
     maps: dict[str, list[Html]]
+    costs: dict[str, list[Html]]
     fronts: list[Front]
     front_picture: Html | None
 
@@ -47,6 +49,7 @@ def write_study_report(swept: Swept, out: Path, pictures: Path) -> None:
     lines = legend(swept, drawn.roles) if drawn.roles is not None else []
     across = len(drawn.roles.facets) if drawn.roles is not None and len(drawn.roles.facets) > 1 else _ACROSS
     kinds = {"curves": ([each for group in drawn.curves.values() for each in group], lines)}
+    kinds["costs"] = ([each for group in drawn.costs.values() for each in group], lines)
     kinds |= {f"map-{name}": (group, []) for name, group in drawn.maps.items()}
     if drawn.front_picture is not None:
         kinds["front"] = ([drawn.front_picture], _front_legend(swept, drawn.fronts))
@@ -73,12 +76,14 @@ def _draw(swept: Swept) -> _Drawn:
     found = roles(swept.study)
     curves: dict[str, list[Html]] = {}
     maps: dict[str, list[Html]] = {}
+    costs: dict[str, list[Html]] = {}
     if found is not None:
         curves = {name: multiples(swept, found, BY_NAME[name]) for name in COMPARED}
         maps = {name: heat_maps(swept, found, BY_NAME[name]) for name in MAPPED}
+        costs = {figure.name: multiples(swept, found, figure) for figure in COSTS}
     all_fronts = fronts(swept)
     picture = pareto_picture(swept, drawn_fronts(all_fronts)) if all_fronts else None
-    return _Drawn(found, curves, maps, all_fronts, picture)
+    return _Drawn(found, curves, maps, costs, all_fronts, picture)
 
 
 def _page(swept: Swept, drawn: _Drawn) -> str:
@@ -118,6 +123,9 @@ def _sections(swept: Swept, drawn: _Drawn) -> Iterator[Html]:
         if any(drawn.maps.values()):
             words = "In each cell the mean over seeds, and how far its 95 % interval reaches."
             yield _pictures("Maps", "maps", drawn.maps, [], words)
+        if any(drawn.costs.values()):
+            words = "Unlike everything above, these depend on the machine and on what else it did."
+            yield _pictures("What the runs took", "costs", drawn.costs, legend(swept, drawn.roles), words)
     yield _table(swept)
     yield _definitions()
 
@@ -164,8 +172,8 @@ def _pictures(title: str, id_: str, groups: dict[str, list[Html]], entries: Sequ
             "figure",
             tag(
                 "figcaption",
-                tag("h3", _capital(BY_NAME[name].title)),
-                tag("p", BY_NAME[name].meaning, class_="question"),
+                tag("h3", _capital(_DRAWN[name].title)),
+                tag("p", _DRAWN[name].meaning, class_="question"),
             ),
             tag("div", *(tag("div", picture, class_="chart") for picture in group), class_="multiples"),
             class_="card wide" if len(group) > 1 else "card",
