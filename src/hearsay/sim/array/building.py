@@ -389,7 +389,10 @@ def _set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
 
 
 def _set_start(arrays: Arrays) -> None:
-    """Whether the network can come about at once, and else when its dials arrive."""
+    """Whether the network can come about at once, and else when its dials arrive.
+
+    Rows are kept in the order of time, and so only without them.
+    """
     w = arrays.world
     table = arrays["parameters"]
     says_hello = bool(table[:, at.HELLO].any())

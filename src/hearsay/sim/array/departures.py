@@ -22,6 +22,8 @@ from hearsay.sim.array.queue import (
     MESSAGE,
     NODE,
     gossip_bits,
+    gossip_payload,
+    gossip_rest,
     insert,
     push,
     word_0,
@@ -51,6 +53,13 @@ def post(
     line[LEAVING_NEXT] = place + 1
     if place + 1 - line[LEAVING_FIRST] == ROOM:
         _depart(w, th, ROOM // 2)
+
+
+@inlined
+def post_gossip(w: World, th: int, time: int, node: int, source: int, link: int, first: int, others: int) -> None:
+    """IHAVE for a message, and for those after it whose bits are set."""
+    via, hops = gossip_rest(others)
+    post(w, th, time, node, source, gossip_payload(first, others), link, via, hops)
 
 
 @kernel

@@ -66,6 +66,7 @@ from hearsay.sim.array.payload import IHAVE, IWANT
 from hearsay.sim.array.queue import OUTBOX_FULL, SCRATCH_USED
 from hearsay.sim.array.routers import is_in, parameter
 from hearsay.sim.array.slots import find_slot, is_native
+from hearsay.sim.array.sorting import sort_numbers
 
 _DRAW_GOSSIP = int(Purpose.GOSSIP)
 _UNSUPPORTED = int(Reason.UNSUPPORTED)
@@ -208,7 +209,7 @@ def gossip(w: World, th: int, node: int, tick: int) -> None:
             end += 1
     line[SCRATCH_USED] = end
     if w[TOPICS] > 1:
-        _sort(ids, start, end)
+        sort_numbers(ids, start, end)
     while start < end:
         topic = ids[start] >> _TOPIC_SHIFT
         following = start
@@ -221,18 +222,6 @@ def gossip(w: World, th: int, node: int, tick: int) -> None:
             inside = IN_MESH if in_mesh else IN_FANOUT
             _to_gossip_targets(w, th, node, tick, topic, inside, first, following - first)
         start = following
-
-
-@kernel
-def _sort(numbers: Any, start: int, end: int) -> None:
-    """Numbers ascend but for their topics, so that few have to move far."""
-    for place in range(start + 1, end):
-        number = numbers[place]
-        at = place
-        while at > start and numbers[at - 1] > number:
-            numbers[at] = numbers[at - 1]
-            at -= 1
-        numbers[at] = number
 
 
 @kernel

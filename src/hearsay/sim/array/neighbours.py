@@ -6,8 +6,6 @@ ascending order. Those it dials itself are put in order behind them, and the two
 
 from __future__ import annotations
 
-from typing import Any
-
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.layout import (
     COUNT,
@@ -27,6 +25,7 @@ from hearsay.sim.array.layout import (
     touch_nodes32,
     touch_peers,
 )
+from hearsay.sim.array.sorting import sort_numbers
 
 _AHEAD = 16
 
@@ -63,25 +62,8 @@ def lay_out_targets(w: World, th: int, node: int) -> None:
         if not (w[HAS_NATTED] and natted(w)[target]):
             table[end] = target
             end += 1
-    _sort(table, first + callers, end)
+    sort_numbers(table, first + callers, end)
     header[COUNT] = _merge(w, th, first, callers, end - first)
-
-
-@kernel
-def _sort(numbers: Any, start: int, end: int) -> None:
-    """Shell's, as nodes may dial any number of others."""
-    gap = 1
-    while 3 * gap < end - start:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for place in range(start + gap, end):
-            number = numbers[place]
-            at = place
-            while at - gap >= start and numbers[at - gap] > number:
-                numbers[at] = numbers[at - gap]
-                at -= gap
-            numbers[at] = number
-        gap //= 3
 
 
 @kernel

@@ -104,8 +104,14 @@ def word_0(kind: int, source: int, via: int, hops: int) -> int:
 
 
 @inlined
+def gossip_rest(others: int) -> tuple[int, int]:
+    """What stands in place of via and hops: the lowest bits of the messages after the first."""
+    return ((others >> VIA) & 15) - 1, others & 255
+
+
+@inlined
 def gossip_payload(first: int, others: int) -> int:
-    """IHAVE for a message, and for those after it whose bits are set; 12 of them stand in word 0."""
+    """The first message, and the other bits."""
     return GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
 
 

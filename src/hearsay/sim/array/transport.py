@@ -9,7 +9,7 @@ from hearsay.core.events import EventKind
 from hearsay.core.randomness import Purpose
 from hearsay.core.rpc import PartKind
 from hearsay.sim.array.compiling import inlined, kernel
-from hearsay.sim.array.departures import post
+from hearsay.sim.array.departures import post, post_gossip
 from hearsay.sim.array.draws import below, draw1, extend
 from hearsay.sim.array.layout import (
     ALONE_BYTES,
@@ -66,7 +66,7 @@ from hearsay.sim.array.payload import (
     part_place,
     release,
 )
-from hearsay.sim.array.queue import INLINE, VIA, gossip_payload, push, topic_payload
+from hearsay.sim.array.queue import INLINE, push, topic_payload
 from hearsay.sim.array.record import LAST_ARRIVAL_SENT, row, sending, sent
 from hearsay.sim.array.slots import latency, region
 from hearsay.trace.schema import TraceEvent
@@ -223,8 +223,7 @@ def send_gossip(
     delay = latency(w, node, peer)
     sent(w, th, now, IHAVE, node, peer, topic, -1, -1, size, count, -1, delay, upper, lower)
     on_the_way(w, th, now + delay)
-    via = ((others >> VIA) & 15) - 1
-    post(w, th, now + delay, peer, node, gossip_payload(first, others), slot, via, others & 255)
+    post_gossip(w, th, now + delay, peer, node, slot, first, others)
 
 
 @kernel
