@@ -55,12 +55,12 @@ SCENARIO = {
     "network.degree": 6,
     "topics.0.count": 4,
     # Long lines and few messages: what a busy machine adds is small then.
-    "links.min_ms": 200,
-    "links.max_ms": 600,
+    "links.min_ms": 300,
+    "links.max_ms": 900,
     "warmup_s": 14,
     "linger_s": 5,
-    "workload.messages": 24,
-    "workload.interval_s": 0.75,
+    "workload.messages": 9,
+    "workload.interval_s": 2.1,
     "workload.publishers": "subscribers",
     "router.preset": "v1.1",
     # Real nodes need some round trips until they know each other. Then heartbeats begin at any time within a second.
@@ -152,8 +152,7 @@ async def real(plan: Plan, directory: Path, wait_s: float, late_s: list[float]) 
             await nodes[publication.publisher].publish(plan.topics[publication.topic], data)
         await asyncio.sleep(start + plan.end_us / 1e6 - asyncio.get_running_loop().time())
         end_us = time_ns() // 1000
-        for node in nodes:
-            await node.close()
+        await asyncio.gather(*(node.close() for node in nodes))
     join_traces([to_text(node.peer) for node in nodes], plan.topics, traces, directory, start_us, end_us)
     return directory
 
@@ -240,7 +239,8 @@ class Comparison(NamedTuple):
     simulated: list[Figures]
     real: list[Figures]
     late_ms: float
-    """By how much, in the mean, the lines of the real networks held bytes back too long: the machine was busy."""
+    """Nine of ten pieces of data were held back by their line no longer than this beyond its latency. More means that
+    the machine was busy: a mean does not show it, as nearly all pieces of a quiet second are on time."""
 
     def means(self) -> tuple[Figures, Figures]:
         return _mean(self.simulated), _mean(self.real)
@@ -256,7 +256,7 @@ def compare(spark: SparkSession, directory: Path) -> Comparison:
     outputs = {run.name: directory / "metrics" / run.name for run in runs}
     analyze(spark, runs, outputs, lambda _: None)
     found = [figures(outputs[run.name]) for run in runs]
-    return Comparison(found[: len(made)], found[len(made) :], 1000 * fmean(late_s))
+    return Comparison(found[: len(made)], found[len(made) :], 1000 * float(np.quantile(late_s, 0.9)))
 
 
 def _mean(all_of_them: list[Figures]) -> Figures:
@@ -275,7 +275,7 @@ def main() -> None:
             for runs in (comparison.simulated, comparison.real)
         ]
         print(f"| {name} | {ours:,.5g} | {spans[0]} | {theirs:,.5g} | {spans[1]} | {theirs / ours:.3f} |")
-    print(f"\nThe lines were {comparison.late_ms:.1f} ms late, in the mean.")
+    print(f"\nNine of ten pieces of data were at most {comparison.late_ms:.1f} ms late.")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ class CountingRecorder(Recorder):
         self.copies: dict[int, int] = {}
         self.tree_changes: list[int] = []
         """When a GRAFT or a PRUNE was sent."""
+        self.new_neighbours: list[int] = []
+        """When a node got a neighbour; twice for each link."""
 
     def _take_rows(self) -> Rows:
         rows = super()._take_rows()
@@ -37,6 +39,7 @@ class CountingRecorder(Recorder):
             self.copies[int(message)] = self.copies.get(int(message), 0) + int(count)
         changing = (kinds == PartKind.GRAFT) | (kinds == PartKind.PRUNE)
         self.tree_changes += rows[(events == TraceEvent.SEND_RPC) & changing, Column.TIME_US].tolist()
+        self.new_neighbours += rows[events == TraceEvent.NEIGHBOR_UP, Column.TIME_US].tolist()
         return rows
 
 

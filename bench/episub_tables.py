@@ -1,6 +1,6 @@
 """Episub's tree and its near links, beside the published figures.
 
-    python bench/episub_tables.py [SEEDS] [tree|bounds|repair|proximity …]
+    python bench/episub_tables.py [SEEDS] [tree|bounds|settling|repair|proximity …]
 
 Beside it: `episub_overlay.py` (crashes, 10,000 nodes) and `episub_threshold.py` (tree optimisation).
 """
@@ -85,6 +85,31 @@ def bursts(preset: str, seed: int) -> Run:
     draw = Randomness(seed)
     at = [(30 + number // 5, draw.below(100, Purpose.PUBLISHER, number)) for number in range(150)]
     return published_by(100, seed, at, router__preset=preset)
+
+
+def settling(seeds: int) -> None:
+    print("\n100 peers, 30 rounds, one sender: what new links cost the tree, and when they get fewer\n")
+    print("| links | warm-up s | RMR after the first message | new links meanwhile | copies too many for each |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for name, keys in (
+        ("episub, 4 + 3", {}),
+        ("random only, 7 + 0", {"router__random_links": 7, "router__near_links": 0}),
+    ):
+        for warmup_s in (30, 120, 300):
+            rmr: list[float] = []
+            new: list[float] = []
+            for seed in range(1, seeds + 1):
+                run = Run(100, seed, warmup_s=warmup_s, workload__messages=30, **keys).finish()
+                rmr.append(fmean(run.redundancy(number, 99) for number in run.recorder.messages if number))
+                since, until = (
+                    info.published_us for number, info in run.recorder.messages.items() if number in (0, 29)
+                )
+                new.append(sum(since < time <= until for time in run.recorder.new_neighbours) / 2)
+            each = fmean(rmr) * 29 * 99 / max(1, fmean(new))
+            print(
+                f"| {name} | {warmup_s} | {spread(rmr, '{:.3f}')} | {spread(new, '{:.0f}')} | {each:.1f} |",
+                flush=True,
+            )
 
 
 def repair(seeds: int) -> None:
@@ -184,7 +209,7 @@ def proximity(seeds: int) -> None:
             )
 
 
-PARTS = {"tree": tree, "bounds": bounds, "repair": repair, "proximity": proximity}
+PARTS = {"tree": tree, "bounds": bounds, "settling": settling, "repair": repair, "proximity": proximity}
 
 
 def main() -> None:

@@ -10,6 +10,12 @@ from hypothesis import strategies as st
 Pick = Callable[[Sequence[Any]], Any]
 
 ROUTERS = ("gossipsub", "meshsub", "randomsub", "floodsub")
+PRESETS = {
+    "gossipsub": ("r1", "simsub", "v1.1", "guide"),
+    "meshsub": ("r1", "simsub", "v1.1"),
+    "randomsub": ("r1", "simsub"),
+    "floodsub": ("r1", "simsub"),
+}
 DEGREES = ((6, 4, 12), (2, 1, 3), (3, 3, 3), (0, 0, 0), (4, 2, 5))
 
 
@@ -22,12 +28,14 @@ def scenario_texts(draw: Any) -> str:
 
     nodes = pick([5, 2, 20, 60, 120])
     topics = ["b", "a", "c10", "c9"][: pick([1, 2, 4])]
+    router = _router(pick)
+    says_hello = not any('preset = "simsub"' in line or line == "hello = false" for line in router)
     return "\n".join(
         [
             *_times_and_links(pick, nodes),
-            *_router(pick),
+            *router,
             *_topics_and_workload(pick, topics),
-            *_timed(pick, draw, nodes, topics),
+            *_timed(pick, draw, nodes, topics, ["join", "leave", "publish"] if says_hello else ["publish"]),
             *_faults(pick),
             f"[trace]\nstate_interval_s = {pick([0, 1, 10])}",
         ]
@@ -52,9 +60,10 @@ def _times_and_links(pick: Pick, nodes: int) -> list[str]:
 def _router(pick: Pick) -> list[str]:
     kind = pick(ROUTERS)
     has_mesh = kind in ("gossipsub", "meshsub")
-    lines = ["[router]", f'kind = "{kind}"', f'preset = "{pick(["r1", "simsub", *(["v1.1"] if has_mesh else [])])}"']
+    lines = ["[router]", f'kind = "{kind}"', f'preset = "{pick(PRESETS[kind])}"']
     options: dict[str, Sequence[Any]] = {
         "hello": ["true", "false"],
+        "announce_again_ms": [300, 3000],
         "coalesce": ["true", "false"],
         "seen_ttl_ms": [500, 2000],
         "max_seen": [1, 3],
@@ -68,6 +77,7 @@ def _router(pick: Pick) -> list[str]:
     if has_mesh:
         options |= {
             "prune_trigger": ['"at_high"'],
+            "full_mesh": ['"refuse"', '"accept"'],
             "unknown_graft": ['"prune"', '"ignore"'],
             "heartbeat_interval_ms": [50, 300],
             "first_heartbeat_ms": [0, 100],
@@ -92,7 +102,7 @@ def _router(pick: Pick) -> list[str]:
             "graft_on_missing": [1, 2],
             "missing_window_heartbeats": [1, 3],
             "max_ids_per_ihave": [1, 2],
-            "max_ids_per_iwant": [1],
+            "max_ids_per_iwant": [1, 3],
             "iwant_answers_per_id": [0, 1],
             "max_cached_messages": [1, 2],
         }
@@ -100,7 +110,8 @@ def _router(pick: Pick) -> list[str]:
             lines += ["history_length = 3", "history_gossip = 2"]
     lines += [f"{name} = {pick(values)}" for name, values in options.items() if pick([False] * 4 + [True])]
     if pick([False, False, False, True]):
-        other = f'kind = "{pick(ROUTERS)}", preset = "{pick(["r1", "simsub"])}"'
+        other_kind = pick(ROUTERS)
+        other = f'kind = "{other_kind}", preset = "{pick(PRESETS[other_kind])}"'
         lines += ["[[population]]", f"share = {pick([0.2, 0.5])}", f"router = {{ {other} }}"]
     return lines
 
@@ -120,14 +131,14 @@ def _topics_and_workload(pick: Pick, topics: Sequence[str]) -> list[str]:
     ]
 
 
-def _timed(pick: Pick, draw: Any, nodes: int, topics: Sequence[str]) -> list[str]:
+def _timed(pick: Pick, draw: Any, nodes: int, topics: Sequence[str], actions: Sequence[str]) -> list[str]:
     lines: list[str] = []
     for _ in range(pick([0, 0, 3, 8])):
         at_ms = draw(st.integers(0, 8000))
         lines += [
             "[[timed]]",
             f"at_s = {at_ms / 1000}\nnode = {pick(range(nodes))}",
-            f'action = "{pick(["join", "leave", "publish"])}"\ntopic = "{pick(topics)}"',
+            f'action = "{pick(actions)}"\ntopic = "{pick(topics)}"',
         ]
     return lines
 

@@ -19,10 +19,12 @@ from hearsay.node.node import Node
 from hearsay.node.topic import Topic
 
 MAX_LINE = 2000
+WAIT_S = 30
+"""So long lines of a pipe or a file wait for somebody to hear them; at a terminal they wait until you leave."""
 
 
 def is_a_line_of_chat(message: Message) -> bool:
-    """What others send is checked before it is shown or passed on."""
+    """What others send is checked before it is shown or passed on: nothing that could drive a terminal, one line."""
     try:
         said = json.loads(message.data)
     except ValueError:
@@ -31,6 +33,7 @@ def is_a_line_of_chat(message: Message) -> bool:
         isinstance(said, dict)
         and isinstance(said.get("name"), str)
         and isinstance(said.get("text"), str)
+        and (said["name"] + said["text"]).isprintable()
         and len(message.data) <= MAX_LINE
     )
 
@@ -50,8 +53,11 @@ async def chat(room_name: str, name: str, connect: list[str]) -> None:
         showing = asyncio.create_task(show(room))
         while line := await asyncio.to_thread(sys.stdin.readline):
             if line.strip():
-                said = json.dumps({"name": name, "text": line.strip()[: MAX_LINE // 2]})
-                await room.publish(said.encode(), wait_for_peers=True)
+                said = json.dumps({"name": name, "text": " ".join(line.split())[: MAX_LINE // 2]})
+                if not await node.wait_for_peers(room_name, None if sys.stdin.isatty() else WAIT_S):
+                    sys.exit(f"nobody was there to hear it within {WAIT_S} s: {line.strip()}")
+                await node.make_room(within_s=5)
+                await room.publish(said.encode())
         await node.flush()
         showing.cancel()
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,10 +39,12 @@ def test_json_has_the_keys_of_the_contract_and_nothing_else_is_on_stdout():
     summary = summary_of("--preset", "simsub", *SMALL)
     assert list(summary) == [
         "router", "engine", "seed", "nodes", "messages", "fanout", "publish", "deliver", "delivery_ratio",
-        "duplicates", "sent", "latency_ms", "hops", "simulated_seconds", "events", "trace_hash", "complete",
+        "duplicates", "sent", "latency_ms", "hops", "bytes_out", "uplink_share", "simulated_seconds", "events",
+        "trace_hash", "complete",
     ]  # fmt: skip
     assert list(summary["latency_ms"]) == ["p50", "p90", "p99", "max"]
-    assert list(summary["hops"]) == ["mean", "max"]
+    assert list(summary["hops"]) == list(summary["bytes_out"]) == ["mean", "max"]
+    assert summary["uplink_share"] == {"mean": None, "max": None}
     assert (summary["publish"], summary["deliver"], summary["sent"]["connect"]) == (15, 90, 300)
 
 
@@ -70,17 +74,30 @@ def test_people_see_counters_and_a_histogram():
     assert "=== simulation summary ===\n" in shown
     assert "deliver: 90\n" in shown
     assert "█" in shown
+    assert re.search(r"\ndelivery ratio: [\d.]+ %\nlatency: p50 [\d.]+ ms  p90 [\d.]+ ms  ", shown)
+    assert re.search(r"\nsent per node: mean [\d.]+ kB  max [\d.]+ kB\nsimulated: [\d.]+ s, ", shown)
+    limited = hearsay("simulate", "--preset", "simsub", *SMALL, "--set", "links.uplink_mbit=10").stdout
+    assert re.search(r"sent per node: mean [\d.]+ kB  max [\d.]+ kB  [\d.]+ % of its uplink\n", limited)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--nodse", "5"), "--nodes"),
-        (("--nodes", "many"), "'many' is not a valid integer"),
-        (("--nodes", "0"), "0 is not in the range 1<=x<=100000000"),
+        (("--nodes", "many"), "'--nodes': many is not a whole number in 1…100000000"),
+        (("--nodes", "0"), "'--nodes': 0 is not a whole number in 1…100000000"),
+        (("--message-delay", "nan"), "'--message-delay': nan is not a number from 0 on"),
+        (("--set", "warmup_s=1e9"), "warmup_s"),
+        (("--set", "linger_s=86401"), "linger_s"),
         (("--preset", "simsb"), "did you mean 'simsub'?"),
         (("--router", "gosipsub"), "no router 'gosipsub'; there are episub, floodsub, gossipsub"),
         (("--set", "network.nods=4"), "--set network.nods=4: unknown key, did you mean 'nodes'?"),
+        (("--set", "router.D=8"), "--set router.D=8: unknown key, did you mean 'degree'?"),
+        (("--set", "router.D_lo=3"), "--set router.D_lo=3: unknown key, did you mean 'degree_low'?"),
+        (("--set", "degree=8"), "--set degree=8: unknown key, did you mean network.degree or router.degree?"),
+        (("--set", "rate=0.1"), "--set rate=0.1: unknown key, did you mean loss.rate?"),
+        (("--set", "netwrk.nodes=8"), "--set netwrk.nodes=8: netwrk: unknown key, did you mean 'network'?"),
+        (("--set", "birds.count=8"), "--set birds.count=8: birds: unknown key; the sections are network, links, "),
         (("--set", "loss.rate=2"), "--set loss.rate=2: must be in 0…1"),
         (("--set", "router.degree_low=9"), "must not be above degree (6)"),
         (("--set", "nodes"), "write it as section.key=value"),
@@ -95,6 +112,67 @@ def test_wrong_usage_is_exit_2_and_says_what_is_right(arguments, message, tmp_pa
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--master", "mars"), "--master mars: must be spark://HOST:PORT, yarn, k8s://URL or local[CORES]"),
+        (("--remote", "http://mars"), "--remote http://mars: must be sc://HOST:PORT"),
+        (("--master", "yarn", "--remote", "sc://mars"), "give --master or --remote, not both"),
+    ],
+)
+@pytest.mark.parametrize("command", [("analyze", "run"), ("compare", "r1", "r1"), ("spark", "doctor")], ids=" ".join)
+def test_where_spark_shall_run_is_checked_first(command, arguments, told):
+    done = hearsay(*command, *arguments)
+    assert (done.returncode, done.stderr) == (2, f"hearsay: {told}\n")
+
+
+@pytest.mark.parametrize("heap", ["abc", "4", "2t", "-1g", "1m", "100000g"])
+def test_a_heap_that_cannot_be_is_told_before_spark_starts(tmp_path, heap):
+    env = {**os.environ, "HEARSAY_SPARK_HEAP": heap}
+    rule = "must be a whole number with m or g (MiB or GiB), from 512m to this machine's "
+    done = hearsay("analyze", tmp_path, env=env)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"hearsay: HEARSAY_SPARK_HEAP = '{heap}': {rule}")
+    looked = hearsay("spark", "doctor", "--no-start", env=env)
+    assert (
+        looked.returncode,
+        f"BAD  heap of the driver: HEARSAY_SPARK_HEAP = '{heap}': {rule}" in looked.stdout,
+    ) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("r1",), "r1: no such file; did you mean --preset r1?"),
+        (
+            ("--preset", "filecoin", "--nodes", 12),
+            "preset filecoin: timed.9.node = 95: must be below network.nodes (12), and so must 11 more; "
+            "all need network.nodes = 96 or more",
+        ),
+    ],
+)
+def test_a_simulation_that_cannot_be_says_what_would_do(arguments, told):
+    done = hearsay("simulate", *arguments)
+    assert (done.returncode, done.stderr, done.stdout) == (2, f"hearsay: {told}\n", "")
+
+
+def test_threads_that_nobody_uses_are_told_of_and_a_fanout_of_no_messages_is_not():
+    done = hearsay("simulate", "--nodes", 5, "--connect", 2, "--messages", 0, "--engine", "reference", "--threads", 3)
+    assert (done.returncode, "fanout:" in done.stdout) == (0, False)
+    assert "--threads 3: the reference engine has one; more are the array engine's\n" in done.stderr
+
+
+def test_help_shows_no_range_where_there_is_none():
+    shown = hearsay("trace", "show", "--help").stdout
+    assert ("None" in shown, "x>=1" in shown) == (False, True)
+
+
+def test_the_text_of_tracestat_is_no_json(tmp_path):
+    done = hearsay("analyze", tmp_path, "--format", "tracestat", "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "hearsay: --json gives the answers; --format tracestat is text alone\n"
 
 
 def test_a_wrong_command_has_a_suggestion():
@@ -159,6 +237,31 @@ def test_a_full_disk_says_what_is_safe(tmp_path, engine):
     assert not (tmp_path / "run" / "manifest.json").exists()
 
 
+def test_a_run_that_is_named_twice_is_refused_before_spark_starts(tmp_path):
+    run, link = tmp_path / "run", tmp_path / "link"
+    assert hearsay("simulate", *SMALL, "--out", run).returncode == 0
+    link.symlink_to(run)
+    for command in (("analyze",), ("report", "--out", tmp_path / "report.html")):
+        done = hearsay(*command, run, run)
+        assert (done.returncode, done.stderr) == (2, f"hearsay: {run}: given twice\n")
+        done = hearsay(*command, run, link)
+        assert (done.returncode, done.stderr) == (2, f"hearsay: {link}: given twice, as {run} before\n")
+
+
+def test_a_run_that_cannot_be_read_is_named_before_spark_starts(tmp_path):
+    good, damaged = tmp_path / "good", tmp_path / "damaged"
+    for run in (good, damaged):
+        assert hearsay("simulate", *SMALL, "--out", run).returncode == 0
+    next(damaged.glob("trace/class=message/*.parquet")).write_bytes(b"")
+    nobody = ("--master", "spark://127.0.0.1:1")
+    told = hearsay("analyze", good, damaged, tmp_path / "nowhere", *nobody).stderr.splitlines()
+    assert [line.partition(", 0 of ")[0] for line in told] == [
+        f"hearsay: left out: {damaged}: trace/class=message/part-00000.parquet: truncated",
+        f"hearsay: left out: {tmp_path / 'nowhere'} does not exist",
+        "hearsay: no session at spark://127.0.0.1:1: Connection refused",
+    ]
+
+
 def test_without_trace_there_are_summary_and_manifest(tmp_path):
     run = tmp_path / "run"
     assert hearsay("simulate", *SMALL, "--trace", "none", "--out", run).returncode == 0
@@ -168,32 +271,12 @@ def test_without_trace_there_are_summary_and_manifest(tmp_path):
     assert not list(run.glob("trace/**/*.parquet"))
 
 
-def test_ctrl_c_leaves_a_readable_run_marked_incomplete(tmp_path):
-    run = tmp_path / "run"
-    arguments = ["simulate", "--nodes", "1000", "--messages", "5000", "--out", str(run)]
-    process = subprocess.Popen([HEARSAY, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:  # a plain progress line comes once the run is well under way
-        if line.startswith("simulated"):
-            process.send_signal(signal.SIGINT)
-            break
-    shown, errors = process.communicate(timeout=120)
-    assert (process.returncode, "Traceback" in errors) == (130, False)
-    assert "(interrupted: figures up to there)" in shown
-    assert json.loads((run / "manifest.json").read_text())["complete"] is False
-    assert "deliver" in hearsay("trace", "show", run, "--event", "deliver", "--limit", 5).stdout
-
-
 def test_trace_show_and_diff(tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         assert hearsay("simulate", *SMALL, "--seed", seed, "--out", tmp_path / name).returncode == 0
     shown = hearsay("trace", "show", tmp_path / "a", "--node", 3, "--event", "graft").stdout.splitlines()
     assert shown
-    assert all(
-        ("graft" in line and line.split("graft")[0].strip().endswith("node 3")) or "↔ 3" in line for line in shown
-    )
-    nobody = hearsay("trace", "show", tmp_path / "a", "--node", 999)
-    assert (nobody.stdout, nobody.stderr) == ("", "no row of this run is like that\n")
+    assert all("node 3" in line.split("graft")[0] for line in shown)
     equal = hearsay("trace", "diff", tmp_path / "a", tmp_path / "b")
     assert (equal.returncode, equal.stdout) == (0, "the traces are equal\n")
     different = hearsay("trace", "diff", tmp_path / "a", tmp_path / "c")
@@ -203,10 +286,91 @@ def test_trace_show_and_diff(tmp_path):
     assert (missing.returncode, "does not exist" in missing.stderr) == (1, True)
 
 
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    run = tmp_path_factory.mktemp("small") / "run"
+    assert hearsay("simulate", *SMALL, "--out", run).returncode == 0
+    return run
+
+
+def test_shown_rows_are_those_of_the_nodes_that_were_named_and_of_all_events_that_were(small_run):
+    arguments = ("--node", 3, "--node", 5, "--event", "graft", "--event", "deliver", "--limit", 10_000)
+    shown = [line.split() for line in hearsay("trace", "show", small_run, *arguments).stdout.splitlines()]
+    assert {(line[2], line[3]) for line in shown} == {
+        (node, event) for node in "35" for event in ("graft", "deliver")
+    }
+
+
+def test_the_other_end_is_a_condition_of_its_own(small_run):
+    peers = [line.split()[-1] for line in _shown(small_run, "--node", 3, "--event", "add_peer")]
+    assert len(set(peers)) > 2
+    (line,) = _shown(small_run, "--node", 3, "--remote", peers[0], "--event", "add_peer")
+    assert line.split()[2:] == ["3", "add", "peer", "↔", peers[0]]
+
+
+def _shown(run, *arguments):
+    return hearsay("trace", "show", run, *arguments).stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("--node", "999"), 2, "--node 999: no such node in RUN; there are 0…30"),
+        (("--remote", "bob"), 2, "--remote bob: no peer is called 'bob' in this run"),
+        (("--message", "55", "--message", "0"), 2, "--message 55: no such message in RUN; there are 0…2"),
+        (("--topic", "birds"), 2, "--topic birds: no topic is called 'birds' in this run"),
+        (("--node", "3", "--from", "1000"), 1, "RUN: no row is like that"),
+    ],
+)
+def test_what_is_not_in_a_run_is_no_success(small_run, arguments, code, told):
+    done = hearsay("trace", "show", small_run, *arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        code,
+        "",
+        f"hearsay: {told}\n".replace("RUN", str(small_run)),
+    )
+
+
 def test_presets_are_listed():
     shown = hearsay("simulate", "--list-presets").stdout
     names = [line.split()[0] for line in shown.splitlines()]
-    assert names == ["churn-30", "ethereum-blocks", "ipns", "r1", "simsub"]
+    assert names == ["churn-30", "ethereum-blocks", "filecoin", "ipns", "r1", "simsub"]
+
+
+def test_a_preset_is_shown_as_it_is_written():
+    shown = hearsay("simulate", "--show-preset", "simsub").stdout
+    assert shown.startswith("# ")
+    assert tomllib.loads(shown)["router"]["preset"] == "simsub"
+    done = hearsay("simulate", "--show-preset", "simsb")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "did you mean 'simsub'?" in done.stderr
+
+
+def test_a_resolved_scenario_is_shown_and_runs_as_what_it_was_resolved_from(tmp_path):
+    arguments = ("--preset", "simsub", *SMALL, "--set", "router.degree=8", "--seed", 5)
+    shown = hearsay("simulate", *arguments, "--show-scenario")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert tomllib.loads(shown.stdout)["router"]["degree_low"] == 4
+    file = tmp_path / "resolved.toml"
+    file.write_text(shown.stdout, encoding="utf-8")
+    assert summary_of(file)["trace_hash"] == summary_of(*arguments)["trace_hash"]
+    wrong = hearsay("simulate", "--show-scenario", "--out", tmp_path / "run")
+    assert (wrong.returncode, "runs nothing" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("sim", "simulate"), ("trace sh", "show"), ("simulate --preset sim", "simsub"), ("analyze --fol", "--follow")],
+)
+def test_a_shell_completes_commands_options_and_presets(typed, completed):
+    words = f"hearsay {typed}"
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1), "_HEARSAY_COMPLETE": "bash_complete"}
+    assert hearsay(env={**os.environ, **asked}).stdout == f"plain,{completed}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_of_a_shell(shell):
+    assert f"_HEARSAY_COMPLETE={shell}_complete" in hearsay("completion", shell).stdout
 
 
 def test_help_loads_nothing_heavy():

@@ -1,16 +1,19 @@
-"""`hearsay node` as people use it: two processes that chat, JSON, keys, traces, wrong input, Ctrl-C."""
+"""`hearsay node` as people use it: two processes that chat, pipes, JSON, keys, traces, wrong input, Ctrl-C."""
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from commands import hearsay
 
 from hearsay.trace.reader import read_rows
 from hearsay.trace.schema import Column, TraceEvent
@@ -36,8 +39,8 @@ def _nothing_stays_behind():
 class Running:
     """A node in a process of its own, with --json."""
 
-    def __init__(self, *arguments):
-        command = [str(HEARSAY), "node", "--json", *QUICK, *map(str, arguments)]
+    def __init__(self, *arguments, quick=QUICK):
+        command = [str(HEARSAY), "node", "--json", *quick, *map(str, arguments)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         RUNNING.append(self.process)
@@ -74,7 +77,7 @@ def test_two_terminals_chat_and_leave_readable_traces(tmp_path):
     assert other.interrupt() == 130
     one.until("status", peers=0)
     assert one.interrupt() == 130
-    runs = sorted((tmp_path / "trace").glob("[0-9]*"))
+    runs = sorted((tmp_path / "trace").glob("[0-9]*")) or [tmp_path / "trace" / "whole"]  # of more than one piece
     assert [problem for run in (*runs, tmp_path / "trace") for problem in verify(run)] == []
     events = [row[Column.EVENT] for row in read_rows(tmp_path / "trace").tolist()]
     assert len(events) == sum(len(read_rows(run)) for run in runs)
@@ -106,6 +109,210 @@ def test_publishing_from_a_pipe_waits_for_a_peer_and_ends():
     reader.interrupt()
 
 
+def is_listening(address):
+    try:
+        socket.create_connection(("127.0.0.1", int(address.split("/")[4]))).close()
+    except ConnectionError:
+        return False
+    return True
+
+
+def node(*arguments, stdin="", timeout=60):
+    """A node that runs to its end."""
+    command = [str(HEARSAY), "node", *QUICK, *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout)
+
+
+def test_what_is_piped_into_a_node_arrives_before_it_ends():
+    reader = Running("--subscribe", "news")
+    lines = [f"line {number}" for number in range(100)]
+    done = node("--publish", "news", "--connect", reader.address, stdin="\n".join(lines))
+    assert done.returncode == 0, done.stderr
+    assert [reader.until("message")["data"] for _ in lines] == lines
+    assert f"connected to {reader.address}: /meshsub/1.1.0" in done.stderr
+    reader.interrupt()
+
+
+def test_what_reaches_nobody_is_told_and_a_failure():
+    stranger = Running("--subscribe", "weather")
+    unheard = node("--publish", "news", "--connect", stranger.address, "--wait", "0.5", stdin="one\n\ntwo\nthree")
+    assert unheard.returncode == 1
+    told = "hearsay: 3 messages for topic news reached nobody: no subscriber came within 0.5 s, 1 other peer did"
+    assert unheard.stderr.splitlines()[-1] == told
+    stranger.interrupt()
+    nobody = node("--publish", "news", "--connect", stranger.address, "--wait", "0.2", stdin="one")
+    assert nobody.returncode == 1
+    assert nobody.stderr.splitlines()[-1] == (
+        "hearsay: 1 message for topic news reached nobody: no peer was connected within 0.2 s; "
+        f"{stranger.address}: Connection refused"
+    )
+
+
+def test_a_peer_that_confirms_nothing_is_no_success():
+    reader = Running("--subscribe", "news")
+    command = [str(HEARSAY), "node", *QUICK, "--json", "--publish", "news", "--connect", reader.address]
+    sender = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    sender.stdin.write("one\n")
+    sender.stdin.flush()
+    reader.until("message")
+    reader.process.send_signal(signal.SIGSTOP)
+    _, errors = sender.communicate("two\n", timeout=30)
+    reader.process.send_signal(signal.SIGCONT)
+    assert sender.returncode == 1
+    assert errors == (
+        "hearsay: the last messages may not have arrived: no peer has confirmed the end of its connection\n"
+    )
+    reader.interrupt()
+
+
+def test_lines_that_are_too_long_are_refused_and_the_later_ones_sent(tmp_path):
+    reader = Running("--subscribe", "news")
+    given = tmp_path / "lines"
+    given.write_text("\n".join(["first", "x" * 3_000_000, "second", "y" * (1 << 20), "third", ""]))
+    with given.open() as file:
+        done = subprocess.run(
+            [str(HEARSAY), "node", *QUICK, "--publish", "news", "--connect", reader.address],
+            stdin=file,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    refusals = [line for line in done.stderr.splitlines() if "not sent" in line or line.startswith("hearsay")]
+    assert refusals[0] == "line 2: not sent: 3000000 bytes; at most 1048576 fit into an RPC"
+    assert refusals[1].startswith("line 4: not sent: a message of 1048")
+    assert refusals[2:] == ["hearsay: 2 lines of the input could not be sent"]
+    assert [reader.until("message")["data"] for _ in range(3)] == ["first", "second", "third"]
+    reader.interrupt()
+
+
+def test_a_line_that_still_waits_is_named_when_the_node_is_interrupted():
+    waiting = Running("--subscribe", "news")
+    waiting.type("hello?")
+    waiting.until("waiting", topic="news")
+    waiting.process.send_signal(signal.SIGINT)
+    _, errors = waiting.process.communicate(timeout=30)
+    assert waiting.process.returncode == 130
+    assert list(filter(None, errors.splitlines())) == [
+        "hearsay: 1 message for topic news reached nobody: no peer was connected",
+        "hearsay: interrupted",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["nothing", "a file", "closed"])
+def test_any_input_will_do(kind, tmp_path):
+    (tmp_path / "empty").touch()
+    given = {"nothing": "< /dev/null", "a file": f"< {tmp_path / 'empty'}", "closed": "<&-"}[kind]
+    done = subprocess.run(["sh", "-c", f"{HEARSAY} node {given}"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["listening", "peers"]
+
+
+def test_what_peers_say_neither_forges_lines_nor_drives_the_terminal():
+    reader = subprocess.Popen(
+        [str(HEARSAY), "node", *QUICK, "--subscribe", "news"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    RUNNING.append(reader)
+    address = reader.stderr.readline().decode().split()[-1]
+    hostile = b"\x1b]0;owned\x07\rAda: yes \xe2\x80\xae \xff \\ \xc2\x9b gr\xc3\xbc\xc3\x9fe\n"
+    command = [str(HEARSAY), "node", *QUICK, "--publish", "news", "--connect", address]
+    sender = subprocess.run(command, input=hostile, capture_output=True, timeout=60)
+    assert sender.returncode == 0, sender.stderr
+    line = reader.stdout.readline().decode()
+    assert line.partition(": ")[2] == "\\x1b]0;owned\\x07\\rAda: yes \\u202e \\xff \\\\ \\x9b grüße\n"
+    reader.terminate()
+    assert reader.wait(timeout=30) == 143
+
+
+def test_each_address_says_what_becomes_of_it(tmp_path):
+    one = Running("--subscribe", "chat")
+    key = one.address.rpartition("/")[2]
+    bare = one.address.partition("/p2p/")[0]
+    someone = "12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN"
+    seeker = Running("--connect", bare, "--connect", f"{bare}/p2p/{someone}", "--connect", "/ip4/127.0.0.1/tcp/1")
+    news = {}
+    while len(news) < 3:
+        found = seeker.until("address")
+        news[found.pop("address")] = found
+    assert news[bare]["state"] == "connected"
+    assert (news[bare]["peer"], news[bare]["protocol"]) == (key, "/meshsub/1.1.0")
+    assert news[f"{bare}/p2p/{someone}"]["reason"] == f"expected {someone}, got {key}"
+    refused = news["/ip4/127.0.0.1/tcp/1"]
+    assert (refused["state"], refused["reason"]) == ("failed", "Connection refused")
+    assert 1 <= refused["retry_s"] <= 1.5
+    one.interrupt()
+    lost = seeker.until("address", address=bare)
+    assert (lost["state"], lost["reason"]) == ("lost", "the connection ended")
+    assert seeker.until("address", address=bare)["reason"] == "Connection refused"
+    seeker.interrupt()
+
+
+def test_ones_own_address_is_not_tried_again(tmp_path):
+    first = Running("--key", tmp_path / "key")
+    first.interrupt()
+    bare = first.address.partition("/p2p/")[0]
+    again = Running("--key", tmp_path / "key", "--listen", bare, "--connect", first.address, "--connect", bare)
+    told = [again.until("address", state="own") for _ in range(2)]
+    assert {news["address"] for news in told} == {first.address, bare}
+    assert {news["reason"] for news in told} == {"this is the node itself"}
+    again.interrupt()
+
+
+def test_sigterm_ends_a_node_in_good_order(tmp_path):
+    one = Running("--subscribe", "chat", "--trace", tmp_path / "trace")
+    one.process.terminate()
+    _, errors = one.process.communicate(timeout=30)
+    assert one.process.returncode == 143
+    assert len(errors.splitlines()) == 1
+    assert verify(tmp_path / "trace") == []
+
+
+def test_a_second_signal_does_not_wait_for_peers_that_do_not_answer():
+    one = Running("--subscribe", "chat")
+    other = Running("--subscribe", "chat", "--connect", one.address)
+    one.until("status", peers=1)
+    other.process.send_signal(signal.SIGSTOP)
+    one.process.send_signal(signal.SIGINT)
+    while is_listening(one.address):  # the node closes, and would wait for the one that is stopped
+        pass
+    one.process.terminate()
+    _, errors = one.process.communicate(timeout=30)
+    assert one.process.returncode == 143
+    assert errors == "hearsay: terminated\n"
+    other.process.send_signal(signal.SIGCONT)
+
+
+def test_the_traces_of_several_nodes_are_joined_into_one_run(tmp_path):
+    one = Running("--subscribe", "chat", "--trace", tmp_path / "one")
+    other = Running("--subscribe", "chat", "--connect", one.address, "--trace", tmp_path / "other")
+    one.until("status", peers=1, mesh={"chat": 1})
+    other.type("hello")
+    one.until("message")
+    one.type("hello yourself")
+    other.until("message")
+    for running in (other, one):
+        running.interrupt()
+    command = [str(HEARSAY), "trace", "join", str(tmp_path / "one"), str(tmp_path / "other")]
+    done = subprocess.run([*command, "--out", str(tmp_path / "run")], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "2 traces of 2 nodes" in done.stdout
+    alone = hearsay("trace", "join", tmp_path / "one", "--out", tmp_path / "alone")
+    assert "1 trace of 1 node, " in alone.stdout
+    assert verify(tmp_path / "run") == []
+    rows = read_rows(tmp_path / "run")
+    delivered = rows[rows[:, Column.EVENT] == TraceEvent.DELIVER]
+    assert sorted(delivered[:, [Column.PEER, Column.MESSAGE]].tolist()) == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    again = subprocess.run([*command, "--out", str(tmp_path / "one")], capture_output=True, text=True, timeout=100)
+    assert again.returncode == 1
+    assert len(again.stderr.splitlines()) == 1
+    assert verify(tmp_path / "one") == []
+
+
 def test_the_chat_example():
     pipe = subprocess.PIPE
     one = subprocess.Popen([sys.executable, str(CHAT), "--name", "Ada"], stdin=pipe, stdout=pipe, text=True)
@@ -120,6 +327,17 @@ def test_the_chat_example():
     for process in (other, one):
         process.stdin.close()
         assert process.wait(timeout=30) == 0
+
+
+def test_lines_piped_into_the_chat_example_arrive():
+    one = subprocess.Popen([sys.executable, str(CHAT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    RUNNING.append(one)
+    arguments = ("--name", "Bob", "--connect", one.stdout.readline().split()[-1])
+    said = "".join(f"{number}\n" for number in range(300))
+    done = subprocess.run([sys.executable, str(CHAT), *arguments], input=said, stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 0
+    heard = [one.stdout.readline().split()[-1] for _ in range(300)]
+    assert heard == said.split()
 
 
 def test_the_file_sharing_example(tmp_path):
@@ -148,6 +366,12 @@ def test_the_file_sharing_example(tmp_path):
         (("--set", "degree=-1"), "degree = -1: must be in 0…"),
         (("--set", "degree"), "write it as key=value"),
         (("--key", __file__), "--key"),
+        (("--key", "no-such-folder/key"), "--key no-such-folder/key: No such file or directory"),
+        (("--subscribe", ""), "--subscribe '': empty"),
+        (("--publish", ""), "--publish '': empty"),
+        (("--set", "degre=8"), "degre = 8: is not a parameter of this router; did you mean degree?"),
+        (("--set", "x=8"), "is not a parameter of this router; there are "),
+        (("--connect", "/ip4/127.0.0.1/tcp/0"), "nobody listens on port 0"),
     ],
 )
 def test_wrong_input_is_one_line(arguments, complaint):
@@ -183,3 +407,73 @@ def test_a_port_that_is_taken_is_a_line_and_not_a_traceback():
     assert "cannot start the node" in done.stderr
     assert "Traceback" not in done.stderr
     one.interrupt()
+
+
+def test_a_router_that_fails_ends_the_node_with_one_line_and_a_sealed_trace(tmp_path):
+    (tmp_path / "half_router.py").write_text(
+        "from hearsay.core.floodsub import Floodsub, FloodsubParameters\n"
+        "from hearsay.core.registry import RouterKind\n"
+        "class Half(Floodsub):\n"
+        "    def accepted(self, message, received_from):\n"
+        "        raise KeyError('boom')\n"
+        "HALF = RouterKind('half', FloodsubParameters, Half, {'r1': {}})\n",
+        encoding="utf-8",
+    )
+    sender = Running("--subscribe", "news", "--router", "floodsub", quick=())
+    command = [str(HEARSAY), "node", "--router", "half_router:HALF", "--subscribe", "news"]
+    command += ["--connect", sender.address, "--trace", str(tmp_path / "trace")]
+    half = subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    RUNNING.append(half)
+    sender.type("hello")
+    half.wait(timeout=30)
+    said = half.stderr.read()
+    assert half.returncode == 1
+    assert "Traceback" not in said
+    assert said.splitlines()[-1].startswith("hearsay: router half failed at this node, handling ")
+    assert "KeyError: 'boom' (half_router.py:5, in accepted); HEARSAY_DEBUG=1 shows its traceback" in said
+    assert verify(tmp_path / "trace") == []
+
+
+def test_output_that_cannot_be_written_is_told_once():
+    sender = Running("--subscribe", "news")
+    with open("/dev/full", "w") as full:
+        command = [str(HEARSAY), "node", *QUICK, "--subscribe", "news", "--connect", sender.address]
+        node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=full, stderr=subprocess.PIPE, text=True)
+    RUNNING.append(node)
+    sender.type("hello")
+    node.wait(timeout=30)
+    said = [line for line in node.stderr.read().splitlines() if line.startswith("hearsay:")]
+    assert node.returncode == 1
+    assert said == ["hearsay: standard output cannot be written to: No space left on device"]
+
+
+def test_a_long_topic_is_shortened_when_it_is_shown():
+    topic = "long" * 25_000
+    done = subprocess.run(
+        [str(HEARSAY), "node", "--publish", topic, "--wait", "0.1"], input="hello\n", capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert topic[:60] + "…" in done.stderr
+    assert len(done.stderr) < 1000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("node", "--trace"),
+        ("node", "--key"),
+        ("simulate", "--out"),
+        ("demo", "--out"),
+        ("trace", "join", "x", "--out"),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_path_is_not_the_current_folder(tmp_path, arguments):
+    done = hearsay(*arguments, "", cwd=tmp_path, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2
+    assert f"'{arguments[-1]}': empty" in done.stderr
+    assert list(tmp_path.iterdir()) == []

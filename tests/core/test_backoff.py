@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.actions import Send
+from hearsay.core.actions import PartDropped, Send
 from hearsay.core.backoff import Backoffs
 from hearsay.core.events import Join, PeerConnected, RpcReceived, TimerFired
 from hearsay.core.randomness import Randomness
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.rpc import FLOODSUB, MESHSUB, MESHSUB_11, Control, Prune, Rpc, Subscription
+from hearsay.core.rpc import FLOODSUB, MESHSUB, MESHSUB_11, Control, Graft, Prune, Rpc, Subscription
 
 
 def router(preset):
@@ -60,3 +61,35 @@ def test_an_r1_router_does_not_know_backoff():
     old.handle(RpcReceived("peer", Rpc(control=Control(prune=(Prune("t", 3600),)))), 0)
     sends = [action for action in old.handle(TimerFired(), old.deadline()) if isinstance(action, Send)]
     assert any(send.rpc.control is not None and send.rpc.control.graft for send in sends)
+
+
+def grafted(member, peers, time):
+    """Peers that connect, subscribe to t and say GRAFT; returns what the router does about it."""
+    actions = []
+    for peer in peers:
+        member.handle(PeerConnected(peer, member.strategy.protocols[0]), time)
+        rpc = Rpc((Subscription("t", True),), control=Control(graft=(Graft("t"),)))
+        actions += member.handle(RpcReceived(peer, rpc), time)
+    return actions
+
+
+@pytest.mark.parametrize("preset", ["v1.1", "r1"])
+def test_two_hundred_grafts_between_two_heartbeats(preset):
+    """Under v1.1 the former members stay; r1 takes everyone in and then chooses among all."""
+    member = router(preset)
+    member.handle(Join("t"), 0)
+    former = {f"former {number}" for number in range(6)}
+    grafted(member, sorted(former), 0)
+    refused = grafted(member, [f"late {number}" for number in range(200)], 1)
+    assert sum(isinstance(action, PartDropped) for action in refused) == (194 if preset == "v1.1" else 0)
+    member.handle(TimerFired(), member.deadline())
+    mesh = member.strategy.mesh.topics["t"]
+    assert len(mesh) == (12 if preset == "v1.1" else 6)
+    assert (former < mesh.members) == (preset == "v1.1")
+
+
+def test_what_a_router_speaks_follows_from_its_parameters():
+    kind = ROUTERS["meshsub"]
+    with_backoffs = kind.parameters.from_mapping({"prune_backoff_ms": 1})
+    assert kind.protocols(kind.parameters()) == (MESHSUB, FLOODSUB)
+    assert kind.protocols(with_backoffs) == (MESHSUB_11, MESHSUB, FLOODSUB)

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from hearsay.core import mcache
 from hearsay.core.mcache import MessageCache
 from hearsay.core.rpc import Message
 from hearsay.core.seen import TimedSeen, WindowedSeen, entries, missing
@@ -111,12 +112,6 @@ class MessageCacheMachine(RuleBasedStateMachine):
         self.answers[message.id, peer] = self.answers.get((message.id, peer), 0) + 1
         assert self.cache.count_answer(message.id, peer) == self.answers[message.id, peer]
 
-    @rule(peer=st.sampled_from(["b", "c"]))
-    def forget_peer(self, peer):
-        self.cache.forget_peer(peer)
-        self.answers = {key: count for key, count in self.answers.items() if key[1] != peer}
-        assert not self.cache.counts_for(peer)
-
     @invariant()
     def same(self):
         if hasattr(self, "cache"):
@@ -132,6 +127,17 @@ class MessageCacheMachine(RuleBasedStateMachine):
                 )
                 assert list(self.cache.window(topic)) == recent
             assert len(self.cache) == len(held)
+
+
+def test_counts_of_requests_are_bounded(monkeypatch):
+    monkeypatch.setattr(mcache, "MAX_COUNTED", 3)
+    cache = MessageCache(5, 5, 10)
+    for number in range(3):
+        cache.put(Message(number, "news", b""))
+    assert [cache.count_answer(0, "b"), cache.count_answer(0, "b"), cache.count_answer(0, "c")] == [1, 2, 1]
+    assert [cache.count_answer(1, "b"), cache.count_answer(2, "b")] == [1, 1]
+    assert cache.count_answer(1, "b") == 2
+    assert cache.count_answer(0, "b") == 1
 
 
 TestTimedSeen = TimedSeenMachine.TestCase

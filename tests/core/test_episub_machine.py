@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from test_router_machines import MALLORY, hostile
 
-from hearsay.core.actions import Dial, Disconnect, FindContacts, Ping, Send
+from hearsay.core.actions import Dial, Disconnect, FindContacts, PartDropped, Ping, Send
 from hearsay.core.episub.membership import ManagedOverlay
 from hearsay.core.events import (
     ContactsFound,
@@ -84,6 +84,8 @@ class Overlay(RuleBasedStateMachine):
                     self.owed.append((name, action))
                 case FindContacts():
                     self.owed.append((name, action))
+                case PartDropped():
+                    assert action.count > 0
                 case _:
                     pass
 
@@ -188,6 +190,7 @@ class Overlay(RuleBasedStateMachine):
             own = self.parameters
             assert set(strategy.trees) == set(strategy.memberships) == router.joined
             assert {state.peer for state in router.inspect().peers} == set(router.connected)
+            assert not any(strategy.remembers(peer) for peer in (*PEERS, MALLORY) if peer not in router.connected)
             for topic, tree in strategy.trees.items():
                 membership = strategy.memberships[topic]
                 assert isinstance(membership, ManagedOverlay)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from hearsay.core.actions import Send
 from hearsay.core.events import (
     Join,
@@ -62,6 +64,37 @@ def test_at_the_next_beat_of_a_router_that_has_one():
     due = router.deadline()
     assert due is not None
     assert router.handle(TimerFired(), due) == [Send("b", HELLO)]
+
+
+def test_after_a_while_without_a_heartbeat():
+    router = joined_floodsub()
+    due = router.deadline()
+    assert due == 1 + router.parameters.announce_again_ms * 1000
+    assert router.handle(TimerFired(), due) == [Send("b", HELLO)]
+    assert router.deadline() is None
+    router.handle(SendFailed("b", HELLO), due)
+    assert router.deadline() == due + router.parameters.announce_again_ms * 1000
+
+
+def test_a_timer_of_ones_own_is_not_taken_for_the_strategys():
+    class Slow(Floodsub):
+        fired: ClassVar[list[int]] = []
+
+        def attach(self, shell: Router) -> None:
+            super().attach(shell)
+            shell.due = 5_000_000
+
+        def timer_fired(self) -> None:
+            self.fired.append(self.shell.now)
+            self.shell.due = None
+
+    router = Router("a", Slow(), Randomness(1))
+    router.handle(Join("news"), 0)
+    router.handle(PeerConnected("b", FLOODSUB), 0)
+    router.handle(SendFailed("b", HELLO), 1)
+    while (due := router.deadline()) is not None:
+        router.handle(TimerFired(), due)
+    assert Slow.fired == [5_000_000]
 
 
 def test_not_to_a_peer_that_came_back():

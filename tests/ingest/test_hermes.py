@@ -14,11 +14,15 @@ from hearsay.core.rpc import PartKind
 from hearsay.ingest.importing import Imported, NothingImported, import_traces
 from hearsay.ingest.tracestat import tracestat
 from hearsay.libp2p.base_text import to_base58
-from hearsay.trace.arrow import read_table
 from hearsay.trace.reader import iter_rows
 from hearsay.trace.run_folder import RunFolder
 from hearsay.trace.schema import TraceEvent
 from hearsay.trace.verify import verify
+
+
+def read_table(path):
+    return parquet.read_table(path).to_pydict()
+
 
 ME, OTHER, THIRD = (to_base58(bytes([0x12, 0x20]) + bytes([number]) * 32) for number in (1, 2, 3))
 RPC = {"is_og": [True], "remote_peer_id": [OTHER]}

@@ -18,12 +18,17 @@ from hearsay.ingest.source_record import load_events, load_source
 from hearsay.ingest.sources import recognise, split
 from hearsay.ingest.tracestat import trace_stat, tracestat
 from hearsay.libp2p.base_text import to_base58
-from hearsay.trace.arrow import read_table
+from hearsay.trace.arrow import parquet
 from hearsay.trace.manifest import load_manifest
 from hearsay.trace.reader import iter_rows, read_rows
 from hearsay.trace.run_folder import RunFolder
 from hearsay.trace.schema import PartKind, TraceEvent
 from hearsay.trace.verify import verify
+
+
+def read_table(path):
+    return parquet.read_table(path).to_pydict()
+
 
 DATA = Path(__file__).parent / "data"
 RECORDED = ["go-0.16", "go-0.15"]

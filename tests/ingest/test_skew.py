@@ -16,11 +16,16 @@ from hearsay.ingest.importing import import_traces
 from hearsay.ingest.message_facts import PairDelays, facts_of_file, merged_delays
 from hearsay.ingest.peer_names import peer_name
 from hearsay.ingest.skew import estimate_clocks
-from hearsay.trace.arrow import read_table
+from hearsay.trace.arrow import parquet
 from hearsay.trace.manifest import load_manifest
 from hearsay.trace.reader import read_rows
 from hearsay.trace.run_folder import RunFolder
 from hearsay.trace.schema import NONE, Column, PartKind, TraceEvent
+
+
+def read_table(path):
+    return parquet.read_table(path).to_pydict()
+
 
 DATA = Path(__file__).parent / "data"
 

@@ -13,12 +13,17 @@ import pytest
 from hearsay.ingest.importing import import_traces
 from hearsay.ingest.sources import recognise, split
 from hearsay.ingest.tracestat import tracestat
-from hearsay.trace.arrow import read_table
+from hearsay.trace.arrow import parquet
 from hearsay.trace.manifest import load_manifest
 from hearsay.trace.order import canonical
 from hearsay.trace.reader import read_rows
 from hearsay.trace.run_folder import RunFolder
 from hearsay.trace.verify import verify
+
+
+def read_table(path):
+    return parquet.read_table(path).to_pydict()
+
 
 pytest.importorskip("pyspark")
 DATA = Path(__file__).parent / "data"

@@ -7,10 +7,15 @@ import tracemalloc
 from contextlib import asynccontextmanager
 from random import Random
 
-from hearsay.core.rpc import Control, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+from hearsay.core.rpc import Control, Extension, Graft, IHave, IWant, Message, PeerInfo, Prune, Rpc, Subscription
 from hearsay.libp2p.frames import frame
 from hearsay.libp2p.host import Host
+from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.peer_id import peer_id_of
+from hearsay.libp2p.peer_record import PeerRecord, seal_record
 from hearsay.libp2p.varint import encode
+from hearsay.node.address_records import RECORD_FIELD
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
@@ -108,6 +113,22 @@ async def test_stale_rpcs_of_a_peer_that_is_gone_are_dropped():
         )
         assert node.topic_peers("news") == node.topic_peers("topic 0") == 0
         assert node.mesh("news") == ()
+
+
+@run
+async def test_signed_addresses_are_looked_at_only_if_they_were_asked_for():
+    stranger = PrivateKey.generate()
+    peer = peer_id_of(stranger.public)
+    record = seal_record(stranger, PeerRecord(peer, 1, (Multiaddr.parse("/ip4/127.0.0.1/tcp/1"),)))
+    exchanged = encode_rpc(Rpc(control=Control(prune=(Prune("news", 60, (PeerInfo(peer, record),)),))))
+    carried = encode_rpc(Rpc(control=Control(extensions=(Extension(RECORD_FIELD, record),))))
+    for parameters, wanted in ({}, ()), ({"accept_exchange": True}, (peer,)):
+        async with attacked(parameters=parameters) as (node, _, stream):
+            received = node.statistics.rpcs_received
+            for data in (carried, exchanged):
+                stream.write(frame(data))
+            await until(lambda node=node, before=received: node.statistics.rpcs_received == before + 2)
+            assert node._discovery.known == wanted
 
 
 @run

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from hearsay.cli.published_lines import PublishedLines
 from hearsay.core.events import Verdict
 from hearsay.libp2p.errors import DialError
 from hearsay.libp2p.keys import PrivateKey
+from hearsay.node.address_news import AddressState
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.wire.limits import RpcLimits, TooLarge
@@ -266,6 +268,78 @@ async def test_bootstrap_finds_a_peer_that_comes_later_and_comes_back():
 
 
 @run
+async def test_a_peer_that_ends_every_connection_is_not_dialled_at_once_again():
+    async with Node(config()) as rude:
+        rude._host.on_peer_up.append(rude.disconnect)
+        news = []
+        seeker = Node(config(bootstrap=rude.addresses))
+        seeker.on_address_news.append(news.append)
+        async with seeker:
+            await until(lambda: any(each.state is AddressState.LOST or each.retry_s for each in news))
+            assert news[-1].retry_s >= 1
+
+
+@run
+async def test_rendezvous_points_say_what_becomes_of_them():
+    async with Node(config(rendezvous_point=True)) as point:
+        dead, alive = "/ip4/127.0.0.1/tcp/1", point.addresses[0]
+        node = Node(config(rendezvous=(dead, alive)))
+        async with node:
+            await until(lambda: len(node.address_news) == 2)
+            news = {each.address: each for each in node.address_news}
+            assert (news[dead].state, news[dead].reason) == (AddressState.FAILED, "Connection refused")
+            assert (news[alive].state, news[alive].peer) == (AddressState.CONNECTED, point.peer)
+
+
+@run
+async def test_waiting_for_the_peers_of_a_topic():
+    for router in ("gossipsub", "floodsub", "episub"):
+        async with Node(config(router)) as one, Node(config(router)) as other:
+            await one.join("news")
+            await other.join("news")
+            assert not await one.wait_for_peers("news", within_s=0.01)
+            assert not one.reaches_somebody("news")
+            waiting = asyncio.ensure_future(one.wait_for_peers("news"))
+            await one.connect(other.addresses[0])
+            assert await waiting
+            assert (await one.publish("news", b"hello")).sent == 1
+
+
+@run
+async def test_messages_that_wait_in_vain_are_counted():
+    limits = NodeLimits(waiting_publishes=2)
+    async with Node(config(limits=limits)) as one:
+        for number in range(5):
+            await one.publish("news", bytes([number]), wait_for_peers=True)
+        assert (one.waiting("news"), one.statistics.gave_up_waiting) == (2, 3)
+
+
+@run
+async def test_making_room_loses_nothing_to_a_slow_peer():
+    limits = NodeLimits(peer_queue_bytes=1 << 20)
+    async with Node(config("floodsub", limits=limits)) as one, Node(config("floodsub")) as other:
+        here, there = await one.join("news"), await other.join("news")
+        await one.connect(other.addresses[0])
+        await one.wait_for_peers("news")
+        for number in range(60):
+            assert await one.make_room(within_s=60)
+            assert (await here.publish(bytes([number]) * 100_000)).dropped == 0
+        assert [(await there.next()).data[0] for _ in range(60)] == list(range(60))
+
+
+@run
+async def test_closing_says_who_has_taken_everything():
+    async with Node(config()) as one, Node(config()) as other:
+        await other.join("news")
+        await one.connect(other.addresses[0])
+        await one.wait_for_peers("news")
+        await one.publish("news", b"the last words")
+        await one.close()
+        assert one.confirmed == {other.peer}
+        assert (await other._topics["news"].next()).data == b"the last words"
+
+
+@run
 async def test_connecting_says_why_not():
     async with Node(config()) as node:
         with pytest.raises(DialError, match="itself"):
@@ -362,3 +436,16 @@ async def test_some_of_a_list_of_rendezvous_points_may_be_dead():
         await newcomer.join("news")
         await until(lambda: newcomer.topic_peers("news") == 2)
     silent.close()
+
+
+def test_a_peer_with_whom_no_protocol_is_agreed_yet_is_not_called_foreign():
+    @run
+    async def test():
+        async with Node() as other, Node() as node:
+            await node.connect(other.addresses[0])
+            lines = PublishedLines(node, "news", False, 3.0, lambda event, text: None)
+            assert lines.why_nobody() == "1 connected, not yet agreed on a protocol within 3 s"
+            await until(lambda: node.peers)
+            assert node.agreeing == ()
+
+    test()

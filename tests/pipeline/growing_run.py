@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.pipeline import tables
-from hearsay.pipeline.stream.follow import STREAM_FOLDER
+from hearsay.pipeline.outputs import STREAM_FOLDER
 from hearsay.pipeline.stream.ledger import Ledger
 from hearsay.pipeline.table_store import read_table
 from hearsay.pipeline.tables import METRICS_FOLDER

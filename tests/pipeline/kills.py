@@ -60,6 +60,12 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "SPARK_"))}
 
 
+def heed_signals() -> None:
+    """In the child: whoever started the tests in the background had it ignore SIGINT, and that is inherited."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def analyze(mode: str, run: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """An analysis that nobody kills."""
     return subprocess.run(
@@ -70,8 +76,9 @@ def analyze(mode: str, run: Path, out: Path, *more: str) -> subprocess.Completed
 def analyze_and_kill(kill: Kill, run: Path, out: Path) -> Outcome:
     """Run until the point, kill, and wait until everything that was started has ended."""
     process = subprocess.Popen(
-        command(kill.mode, run, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
-    )
+        command(kill.mode, run, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment(),
+        preexec_fn=heed_signals,
+    )  # fmt: skip
     assert process.stderr is not None
     lines: list[str] = []
     enough = threading.Event()

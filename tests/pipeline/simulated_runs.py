@@ -26,6 +26,9 @@ RUNS = {
     "crashing": ("r1", "meshsub", [*SMALL, ("workload.messages", "24"), ("linger_s", "1.5"),
                                    ("faults.crash", "[{at_s=14,share=0.5,rejoin_after_s=3}]")]),
     "episub": ("r1", "episub", [*SMALL, ("warmup_s", "20"), ("faults.crash", "[{at_s=23,share=0.2}]")]),
+    "partitioned": ("r1", "gossipsub", [*SMALL, ("workload.messages", "24"), ("linger_s", "1"), ("loss.rate", "0.02"),
+                                        ("workload.publishers", "any"),
+                                        ("faults.partition", "[{at_s=8,heal_s=13,share=0.4}]")]),
     "topics": ("r1", "gossipsub", [*SMALL, ("topics", TOPICS)]),
     "narrow": ("r1", "gossipsub", [*SMALL, ("links.uplink_mbit", "0.05"), ("links.uplink_queue_bytes", "2000")]),
 }  # fmt: skip

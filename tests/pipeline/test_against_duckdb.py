@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections import Counter, defaultdict
 
 import duckdb
@@ -40,6 +41,12 @@ def sql(analysed, facts):
             least(time_us + {window}, {end}) w_us from e where event='publish'""")
         connection.execute("""create view d as select e.message, e.topic, e.peer node, e.hops, e.via, e.time_us - p_us lat,
             e.peer != publisher away, p_us, w_us from e join p using (message) where event='deliver'""")
+        connection.execute("""create view refused as select message, peer node from e
+            where event='reject' and reason in ('rejected', 'ignored') except select message, node from d""")
+        connection.execute("""create view due as select p.message, m.node from p join m on m.topic = p.topic and since <= p_us
+            and until >= w_us where (p.message, m.node) not in (select message, node from refused)
+            and (p.message not in (select message from refused) or p.message in
+            (select message from d where away and coalesce(via, '') != 'inject'))""")
         return connection.execute(query.format(end=end, window=window)).fetchall()
 
     return ask
@@ -85,11 +92,10 @@ def test_memberships(name, analysed, facts):
 @pytest.mark.parametrize("name", NAMES)
 def test_messages(name, analysed, sql):
     asked = sql(name, """
-        with el as (select p.message, count(m.node) eligible from p left join m on m.topic = p.topic and since <= p_us and until >= w_us
-                    group by 1),
+        with el as (select p.message, count(due.node) eligible from p left join due using (message) group by 1),
         fd as (select message, topic, node, p_us, w_us, min(lat) lat from d group by all),
         de as (select d.message, lat, row_number() over (partition by d.message order by lat) r, eligible
-               from fd d join m on m.topic = d.topic and m.node = d.node and since <= p_us and until >= w_us join el on el.message = d.message),
+               from fd d join due using (message, node) join el on el.message = d.message),
         reached as (select message, count(*) found, min(lat) filter (r >= eligible * 0.5) t50, min(lat) filter (r >= eligible * 0.9) t90,
                min(lat) filter (r >= eligible * 0.99) t99, min(lat) filter (r >= eligible) t100 from de group by 1),
         fig as (select message, count(*) delivered, count(*) filter (away) away, count(*) filter (away and via = 'iwant') by_iwant,
@@ -123,9 +129,8 @@ def test_messages(name, analysed, sql):
 def test_messages_of_go(name, analysed, sql):
     """A real trace tells its duplicates and arrivals; it knows no hops and no flights."""
     asked = sql(name, """
-        with el as (select p.message, count(m.node) eligible from p left join m on m.topic = p.topic and since <= p_us and until >= w_us
-                    group by 1),
-        de as (select distinct d.message, d.node from d join m on m.topic = d.topic and m.node = d.node and since <= p_us and until >= w_us),
+        with el as (select p.message, count(due.node) eligible from p left join due using (message) group by 1),
+        de as (select distinct message, node from d join due using (message, node)),
         found as (select message, count(*) n from de group by 1),
         fig as (select message, count(*) delivered, count(*) filter (away) away, quantile_cont(lat, 0.5) filter (away) p50,
                 max(lat) filter (away) mx from d group by 1),
@@ -189,11 +194,14 @@ def test_headline_of_one_topic_equals_the_summary(name, analysed, facts):
     assert line["messages"] == summary["messages"]
     assert line["router"] == summary["router"]
     assert line["delivery_ratio"] == pytest.approx(summary["delivery_ratio"], abs=1e-12)
+    assert line["bytes_out"]["mean"] == pytest.approx(summary["bytes_out"]["mean"], abs=0.0501)
 
 
 def test_headline_has_a_line_for_every_topic(analysed, facts, sql):
     lines = headlines([facts["topics"]], {"topics": analysed["topics"]})
     assert [line["topic"] for line in lines] == ["news", "<b>&'"]
+    own = {row["topic"]: row["bytes_mean"] for row in stored(analysed["topics"], tables.BALANCE)}
+    assert [line["bytes_out"]["mean"] for line in lines] == [own[0], own[1]]
     for topic, line in enumerate(lines):
         ((p50, p99),) = sql(
             "topics",
@@ -205,12 +213,16 @@ def test_headline_has_a_line_for_every_topic(analysed, facts, sql):
 
 @pytest.mark.parametrize("name", ALL)
 def test_latency_table(name, analysed, sql):
-    asked = sql(name, "select topic, cast(floor(lat / 1000) as int), hops, count(*) from d where away group by all")
+    step = (
+        "case when lat < 0 or lat >= 100000 then 1000 when lat >= 10000 then 100 when lat >= 1000 then 10 else 1 end"
+    )
+    asked = sql(name, f"""select topic, cast(floor(lat / 1000) as int), cast(floor(lat / {step}) * {step} as bigint), hops,
+        count(*) from d where away group by all""")  # fmt: skip
     ours = [
-        (row["topic"], row["latency_ms"], row["hops"], row["deliveries"])
+        (row["topic"], row["latency_ms"], row["latency_us"], row["hops"], row["deliveries"])
         for row in stored(analysed[name], tables.LATENCY)
     ]
-    assert sorted(ours) == sorted(asked)
+    assert Counter(ours) == Counter(asked)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -400,12 +412,21 @@ def test_resilience(name, analysed, facts):
     rows = read_rows(analysed[name], {"node"}).tolist()
     changes = [row[0] for row in rows if row[1] in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN)]
     messages = stored(analysed[name], tables.MESSAGES)
-    ours = {row["topic"]: row for row in stored(analysed[name], tables.RESILIENCE)}
+    ours = {row["topic"]: row for row in stored(analysed[name], tables.RESILIENCE) if row["disturbance"] is None}
     assert set(ours) == {row["topic"] for row in messages}
+    scenario = tomllib.loads((analysed[name] / "scenario.toml").read_text())
+    partitions = [(each["at_s"] * 10**6, each["heal_s"] * 10**6) for each in scenario["faults"]["partition"]]
+    losing = scenario["loss"]["rate"] > 0 and not partitions
     for topic, line in ours.items():
         mine = sorted((row for row in messages if row["topic"] == topic), key=lambda row: row["published_us"])
-        later = [time for time in changes if time > mine[0]["published_us"]]
-        first, last = (min(later), max(later)) if later else (None, None)
+        later = [(time, time) for time in changes if time > mine[0]["published_us"]] + partitions
+        first, last = (min(since for since, _ in later), max(until for _, until in later)) if later else (None, None)
+        if losing:
+            assert not later
+            assert (line["disturbances"], line["first_us"], line["last_us"]) == (1, 0, facts[name].end_us)
+            assert (line["ratio_before"], line["ratio_after"], line["heal_us"]) == (None, None, None)
+            assert line["ratio_during"] == ratio_of(mine)
+            continue
         assert (line["disturbances"], line["first_us"], line["last_us"]) == (len(later), first, last)
         phases = defaultdict(list)
         for row in mine:
@@ -414,10 +435,9 @@ def test_resilience(name, analysed, facts):
             phases["before" if undisturbed else "after" if row["published_us"] > last else "during"].append(row)
         ratios = {}
         for phase in ("before", "during", "after"):
-            eligible = sum(row["eligible"] for row in phases[phase])
-            ratios[phase] = sum(row["delivered_eligible"] for row in phases[phase]) / eligible if eligible else None
+            ratios[phase] = ratio_of(phases[phase])
             assert line[f"ratio_{phase}"] == ratios[phase]
-        judged = [row for row in mine if first is not None and row["published_us"] > first]
+        judged = [row for row in mine if first is not None and row["published_us"] > first and row["eligible"]]
         goal = 0.99 * (1.0 if ratios["before"] is None else ratios["before"])
         bad = [row["published_us"] for row in judged if row["ratio"] < goal]
         good = [row["published_us"] for row in judged if bad and row["published_us"] > bad[-1]]
@@ -427,6 +447,52 @@ def test_resilience(name, analysed, facts):
             assert line["heal_us"] == 0
         else:
             assert line["heal_us"] == (max(good[0] - last, 0) if good else None)
+
+
+def test_every_disturbance_is_named_and_measured_by_itself(analysed, facts):
+    name = "partitioned"
+    named = stored(analysed[name], tables.DISTURBANCES)
+    assert [(row["kind"], row["what"], row["since_us"], row["until_us"], row["source"]) for row in named] == [
+        ("loss", "2 % of messages lost on links throughout", 0, facts[name].end_us, "scenario"),
+        (
+            "partition",
+            "40 % of the nodes cut off from the others from 8 s to 13 s",
+            8_000_000,
+            13_000_000,
+            "scenario",
+        ),
+    ]
+    lines = {row["disturbance"]: row for row in stored(analysed[name], tables.RESILIENCE)}
+    messages = stored(analysed[name], tables.MESSAGES)
+    assert lines[0]["ratio_during"] == ratio_of(messages)
+    assert (lines[0]["ratio_before"], lines[0]["ratio_after"]) == (None, None)
+    closes = [(row, min(row["published_us"] + 1_000_000, facts[name].end_us)) for row in messages]
+    before = [row for row, closed in closes if closed < 8_000_000]
+    after = [row for row in messages if row["published_us"] > 13_000_000]
+    during = [row for row in messages if row not in before and row not in after]
+    assert len(before) > 2
+    assert lines[1]["ratio_before"] == ratio_of(before)
+    assert lines[1]["ratio_during"] == ratio_of(during) < 0.9 < lines[1]["ratio_before"]
+    assert lines[1]["ratio_after"] == ratio_of(after)
+    crashes = stored(analysed["crashing"], tables.DISTURBANCES)
+    assert [row["what"] for row in crashes] == ["50 % of the nodes crashed at 14 s and came back 3 s later"]
+
+
+@pytest.mark.parametrize("name", ["narrow", "gossipsub"])
+def test_share_of_the_uplink(name, analysed, facts):
+    (line,) = headlines([facts[name]], {name: analysed[name]})
+    (balance,) = [row for row in stored(analysed[name], tables.BALANCE) if row["topic"] is None]
+    if name == "gossipsub":
+        assert line["uplink_share"] == {"mean": None, "max": None}
+        return
+    could_send = 0.05 * 1e6 / 8 * json.loads((analysed[name] / "summary.json").read_text())["simulated_seconds"]
+    assert line["uplink_share"]["mean"] == pytest.approx(balance["bytes_mean"] / could_send)
+    assert line["uplink_share"]["max"] == pytest.approx(balance["bytes_max"] / could_send)
+
+
+def ratio_of(messages: list[dict]) -> float | None:
+    eligible = sum(row["eligible"] for row in messages)
+    return sum(row["delivered_eligible"] for row in messages) / eligible if eligible else None
 
 
 def rows_of_deliveries(path) -> list[tuple[int, int]]:
@@ -455,7 +521,7 @@ def test_state_and_quality(analysed):
         assert checks.get("repeated_deliveries", 0) == 0 or name in ("churning", "crashing", "spanning")
         drops = Counter(row[Column.REASON] for row in read_rows(path).tolist() if row[1] == TraceEvent.DROP_RPC)
         assert sum(n for check, n in checks.items() if check.startswith("drop_")) == sum(drops.values())
-        assert (name in ("lossy", "meshsub")) == ("drop_lost" in checks)
+        assert (name in ("lossy", "meshsub", "partitioned")) == ("drop_lost" in checks)
         assert (name == "narrow") == ("drop_queue_full" in checks)
 
 

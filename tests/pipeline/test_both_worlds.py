@@ -6,7 +6,7 @@ import pytest
 
 from both_worlds import NETWORKS, SCENARIO, SEEDS, TOLERANCES, compare
 
-LATE_MS = 40
+LATE_MS = 60
 """A tenth of the mean line. Lines that are later are other lines than the simulated ones."""
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -20,5 +20,7 @@ def test_twenty_real_nodes_behave_as_the_simulated_ones(spark, tmp_path):
     simulated, real = comparison.means()
     for figure, tolerance in TOLERANCES.items():
         if figure == "p50_ms" and comparison.late_ms > LATE_MS:
-            pytest.skip(f"the machine is too busy: lines of 200 … 600 ms were {comparison.late_ms:.0f} ms late")
+            pytest.skip(
+                f"the machine is too busy: a tenth of the data on the lines was over {comparison.late_ms:.0f} ms late"
+            )
         assert getattr(real, figure) == pytest.approx(getattr(simulated, figure), rel=tolerance), figure

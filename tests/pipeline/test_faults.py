@@ -48,6 +48,25 @@ def test_a_follower_whose_jvm_and_then_a_worker_is_killed_takes_every_row_once(a
     assert_every_row_once(run.path, out / NAME)
 
 
+KILL_THE_JVM = """
+import os, signal
+from hearsay.pipeline import session
+try:
+    with session.spark_session(session.Where(), 1, lambda text: None):
+        os.kill(session._jvm.process.pid, signal.SIGKILL)
+        session._jvm.process.wait()
+except session.SparkUnavailable as error:
+    print(error)
+"""
+
+
+def test_a_jvm_that_is_gone_is_told_with_what_may_help():
+    """Not to do the same again."""
+    done = subprocess.run([sys.executable, "-c", KILL_THE_JVM], capture_output=True, text=True, timeout=300)
+    assert done.stdout.startswith("Spark's JVM was killed, and its work is not done. If memory ran out: its heap is ")
+    assert "HEARSAY_SPARK_HEAP sets another" in done.stdout
+
+
 def own_mounts() -> list[str]:
     """The command under which a process may mount; none if this system lets nobody."""
     for options in (["--mount"], ["--user", "--map-root-user", "--mount"]):
@@ -63,6 +82,7 @@ disk=$1 tables=$2 left=$3 state=$4
 shift 4
 mount -t tmpfs -o size=8m none "$disk"
 mkdir "$disk/run"
+echo '{"format": "hearsay-folder", "version": 1, "holds": "tables"}' > "$disk/run/.hearsay-folder"
 cp -r "$tables" "$disk/run/metrics"
 head -c 100000000 /dev/zero > "$disk/fill" 2> /dev/null || true
 truncate -s "-$left" "$disk/fill"

@@ -17,6 +17,9 @@ from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.run_facts import load_runs
 from hearsay.pipeline.stream.follow import Follower
 from hearsay.pipeline.table_store import read_table
+from hearsay.pipeline.tables import QUALITY
+from hearsay.report.answers import caveats
+from hearsay.report.run import open_runs
 from hearsay.trace.reader import read_rows
 from hearsay.trace.run_series import RunSeries
 from hearsay.trace.schema import Column
@@ -57,6 +60,8 @@ def test_a_live_nodes_series_is_followed_as_one_run(spark, run_folders, tmp_path
     """A node writes a run folder every few seconds, messages straddle them, and seals the whole when it closes."""
     rows = read_rows(run_folders["topics"])
     rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
+    rows[:, Column.TIME_US] += 1_700_000_000_000_000  # a live node's clock is the world's
+    said: list[str] = []
     series = RunSeries(tmp_path / "node")
     peers, topics = [str(number) for number in range(61)], ["news", "other"]
     for number, lot in enumerate(np.array_split(rows, 4)):
@@ -66,7 +71,12 @@ def test_a_live_nodes_series_is_followed_as_one_run(spark, run_folders, tmp_path
             writer.add(lot)
             folder.write_manifest(writer.close(), seed=None, complete=True)
         if number == 1:
-            assert Follower(spark, series.path, tmp_path / "out", None, print).tick() is None
+            assert Follower(spark, series.path, tmp_path / "out", None, said.append).tick() is None
+            length_s = (lot[-1, Column.TIME_US] - rows[0, Column.TIME_US]) / 1e6
+            assert f" {length_s:.1f} s of the run" in said[-1]
+            (selected,) = open_runs([tmp_path / "out"]).runs
+            found = [row for row in selected.read(QUALITY).to_pylist() if row["rows"]]
+            assert "the run is still being written, and the figures reach up to there." in caveats(selected, found)
             assert quality(tmp_path / "out")["rows"] == sum(map(len, np.array_split(rows, 4)[:2]))
     series.seal(peers, topics, "hearsay")
     assert verify(series.path) == []

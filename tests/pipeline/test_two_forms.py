@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from simulated_runs import RUNS
+from simulated_runs import GO_TRACES, RUNS
 
 from hearsay.pipeline import tables
 from hearsay.pipeline.metrics.messages import messages_table
@@ -17,14 +17,15 @@ NAMES = [*RUNS, "spanning"]
 
 
 def test_messages(spark, analysed, facts):
-    runs = [facts[name] for name in NAMES]
+    names = [*NAMES, *GO_TRACES]
+    runs = [facts[name] for name in names]
     rows = trace_rows(spark, runs, "message")
     members = spark.read.schema(tables.MEMBERSHIPS.ddl).parquet(
-        *(f"{analysed[name]}/metrics/memberships" for name in NAMES)
+        *(f"{analysed[name]}/metrics/memberships" for name in names)
     )
     frame = messages_table(rows, members, run_table(spark, runs))
     ours = {(row["run"], row["message"]): row.asDict() for row in frame.collect()}
-    scanned = [row for name in NAMES for row in read_table(analysed[name], tables.MESSAGES).to_pylist()]
+    scanned = [row for name in names for row in read_table(analysed[name], tables.MESSAGES).to_pylist()]
     assert len(scanned) == len(ours) > 100
     for row in scanned:
         assert ours[row["run"], row["message"]] == row

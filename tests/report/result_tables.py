@@ -28,6 +28,7 @@ from hearsay.pipeline.tables import (
     TRAFFIC,
     MetricTable,
 )
+from hearsay.trace.own_folders import Holds, mark
 
 HOSTILE = """<script>alert(1)</script>"'&\u202e</title><!--"""
 TYPES = {
@@ -49,6 +50,7 @@ def write_table(run: Path, table: MetricTable, rows: Rows | pa.Table, parts: int
         rows = pa.Table.from_pylist([{name: row.get(name) for name in table.names} for row in rows], schema=schema)
     folder = run / METRICS_FOLDER / table.name
     folder.mkdir(parents=True, exist_ok=True)
+    mark(run, Holds.TABLES)
     for old in folder.glob("*.parquet"):
         old.unlink()
     size = -(-len(rows) // parts)
@@ -121,7 +123,8 @@ def _topic_rows(topic: int, topic_name: str, nodes: int, messages: int, slow: in
             for number in range(messages)
         ],
         LATENCY.name: [
-            {"latency_ms": distance * 10 * slow, "hops": distance, "deliveries": count * messages}
+            {"latency_ms": distance * 10 * slow, "latency_us": distance * 10_000 * slow, "hops": distance,
+             "deliveries": count * messages}
             for distance, count in deliveries
         ],
         TRAFFIC.name: [_traffic(topic, node, "publish", 1, 100 * (node + 1)) for node in range(nodes)]

@@ -14,6 +14,7 @@ from hearsay.report.study.pareto import COPIES, SLACK, SPEED, fronts
 from hearsay.report.study.roles import roles
 from hearsay.report.study.scales import scale_of_axis, scale_of_values
 from hearsay.report.study.study_page import write_study_report
+from hearsay.studies.asked import Asked
 from hearsay.studies.axes import axis_of_values
 from hearsay.studies.base import Base
 from hearsay.studies.comparison import compare, sides
@@ -153,14 +154,39 @@ def test_failures_and_missing_runs_are_said_first(swept, tmp_path):
 
 def test_the_page_of_a_comparison(tmp_path):
     a = Base(preset="r1", settings=(("network.nodes", 30), ("workload.messages", 3)))
-    names = ("A <a>", "B")
-    study, points = sides(a, a.with_settings([("loss.rate", "0.4")]), names, 5, same_seeds=True, engine="auto")
+    asked = Asked("A <a>", None, ("loss.rate=0.4",), ("network.nodes=30", "workload.messages=3"), 5)
+    b = a.with_settings([("loss.rate", "0.4")])
+    study, points = sides(a, b, asked.names, 5, same_seeds=True, engine="auto")
     results = results_of(study, points)
     lines = compare(points, results)
-    write_comparison_report(lines, names, points, results, tmp_path / "report.html")
+    write_comparison_report(lines, asked, points, results, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "script-src 'none'" in page
     assert "A <a>" not in page
     assert "better in copies per delivery" in page
-    strips = page.split('id="seeds"')[1]
-    assert strips.count('class="mark"') == 6 * 5 * 2
+    strips = page.split('id="seeds"')[1].split('id="ran"')[0]
+    assert strips.count('class="mark"') == 7 * 5 * 2
+    ran = re.sub(r"<[^>]+>", " ", page.split('id="ran"')[1]).replace("&#x27;", "'")
+    assert "both: with network.nodes=30, workload.messages=3" in page
+    assert "They differ in: loss.rate." in ran
+    assert f" {asked.command} ".replace("<", "&lt;").replace(">", "&gt;") in ran
+    assert "hearsay simulate --preset r1 --nodes 30 --messages 3 --set loss.rate=0.4 --seed 1" in ran
+    assert all(row["trace_hash"] in ran for row in results.values())
+
+
+def test_a_study_says_what_ran(swept, tmp_path):
+    write_study_report(swept, tmp_path / "report.html", tmp_path / "pictures", "hearsay sweep loss.toml --seeds 3")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    assert "27 runs" in page
+    assert "30 nodes; 3 messages of 100 bytes; axes: loss.rate (3), D &lt;i&gt; (3); seeds 1…3." in page
+    ran = page.split('id="ran"')[1]
+    assert "hearsay sweep loss.toml --seeds 3" in ran
+    assert all(f"scenarios/{point.name}.toml --seed 1" in ran for point in swept.points)
+
+
+def test_titles_are_said_once_and_points_of_the_front_by_their_name(swept, written):
+    page = (written / "report.html").read_text(encoding="utf-8")
+    assert ".figures .figure-title { display: none; }" in page
+    labels = re.findall(r'class="label"[^>]*>([^<]*)<', page.split('id="front"')[1].split("</section>")[0])
+    assert labels
+    assert set(labels) <= {f"D &lt;i&gt; {label}" for label in swept.study.axes[1].labels}

@@ -15,22 +15,30 @@ import pyarrow.parquet
 import pytest
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
+from hearsay.pipeline.table_store import read_table
 from hearsay.pipeline.tables import (
+    CHURN,
     CONTROL,
     DEGREES,
+    DISTURBANCES,
     HEADLINE,
     LATENCY,
+    MEASURED,
     MESH,
     MESH_LINKS,
+    MESSAGES,
     METRICS_FOLDER,
     QUALITY,
     RESILIENCE,
+    SPREAD,
+    STATE,
     TABLES,
     TRAFFIC,
 )
+from hearsay.report.all_topics import all_topics
 from hearsay.report.definitions import definitions
 from hearsay.report.errors import ReportError
-from hearsay.report.run import MOST_TOPICS
+from hearsay.report.run import MOST_TOPICS, open_runs
 from hearsay.report.write import write_report
 
 HEARSAY = Path(sys.executable).with_name("hearsay")
@@ -85,14 +93,100 @@ def test_answers_say_the_figures_of_the_tables(tmp_path):
         "Half of the deliveries took at most 50 ms, 99 of 100 at most 100 ms, the slowest 100 ms.",
         "Copies crossed 5 links on average, at most 10.",
         "1.5 copies arrived per delivery; 1 is the least possible. 12.5 % of the bytes sent were control.",
-        "6 disturbances (nodes that came or went): the delivery ratio was 100 % before, 97.5 % during.",
+        "6 disturbances (nodes that came or went, links that broke): the delivery ratio was 100 % before, 97.5 %",
         "Not measured after: no message with eligible nodes was published then.",
-        "It healed 1.5 s after the last of them.",
+        "It healed 1.5 s after the end of it.",
         "Not answered by runs of one size (20 nodes)",
         "A node sent 1.23 kB on average, the busiest 2.5 times that. The Gini coefficient is 0.25",
         "A node kept 1.5 kB on average, at most 2.5 kB; at most 30 entries.",
     ):
         assert said in text
+
+
+def test_a_latency_over_more_than_the_deliveries_due_says_so(tmp_path):
+    run = write_run(tmp_path / "ring")
+    rows = [
+        {"run": "ring", "topic": 0, "message": number, "publisher": 0, "eligible": 3, "delivered_eligible": 3,
+         "ratio": 1.0, "delivered": 20, "away": 19, "copies": 28, "t100_us": 9_090_000 - number}
+        for number in range(10)
+    ]  # fmt: skip
+    write_table(run, MESSAGES, rows)
+    text = report(tmp_path, run).text
+    verdict, answers = text.split("Seven answers")[:2]
+    over = "over all 190 deliveries, with those to nodes that came later or left soon"
+    assert f"all that were due within 9.09 s, 99 of 100 within 100 ms ({over})" in verdict
+    assert f"That is {over}; all that were due were made within 9.09 s." in answers
+    assert "over all deliveries" in report(tmp_path, run, write_run(tmp_path / "other")).text
+
+
+def test_a_latency_over_the_deliveries_due_needs_no_words(tmp_path):
+    assert "came later" not in report(tmp_path, write_run(tmp_path / "ring")).text
+
+
+def test_disturbances_are_named_with_delivery_before_during_and_after(tmp_path):
+    run = write_run(tmp_path / "ring")
+    cut_off = "40 % of the nodes cut off from the others from 4 s to 6 s"
+    named = [
+        {"disturbance": 0, "kind": "loss", "what": "5 % of messages lost on links throughout", "source": "scenario"},
+        {"disturbance": 1, "kind": "partition", "what": cut_off, "source": "scenario"},
+    ]
+    write_table(run, DISTURBANCES, [{"run": run.name, **row} for row in named])
+    measured = [
+        {"disturbances": 1, "ratio_before": 0.99, "ratio_during": 0.6, "ratio_after": 1.0},
+        {"disturbance": 0, "kind": "loss", "disturbances": 1, "ratio_during": 0.9},
+        {"disturbance": 1, "kind": "partition", "disturbances": 1, "ratio_before": 0.99, "ratio_during": 0.6,
+         "ratio_after": 1.0, "heal_us": 2_000_000},
+    ]  # fmt: skip
+    write_table(run, RESILIENCE, [{"run": run.name, "topic": 0, **row} for row in measured])
+    text = report(tmp_path, run).text
+    assert "5 % of messages lost on links throughout: the delivery ratio was 90 % under it." in text
+    assert f"{cut_off}: the delivery ratio was 99 % before, 60 % during, 100 % after. It healed 2 s after" in text
+    assert "Not put to the test" not in text
+
+
+def test_what_a_trace_cannot_tell_is_not_a_zero(tmp_path):
+    run = write_run(tmp_path / "ring")
+    (row,) = [dict(row) for row in read_table(run, HEADLINE).to_pylist()]
+    unknown = ("bytes_out_mean", "bytes_out_max_over_mean", "bytes_out_gini", "control_bytes_share", "hops_mean")
+    write_table(run, HEADLINE, [row | dict.fromkeys(unknown)])
+    reasons = {"bytes_out": "sizes are not in it", "evenness": "sizes are not in it", "hops": "hops are not in it"}
+    lines = [{"figure": figure, "measured": False, "reason": reason} for figure, reason in reasons.items()]
+    write_table(run, MEASURED, [{"run": run.name, **line} for line in lines])
+    sent = read_table(run, TRAFFIC).to_pylist()
+    write_table(run, TRAFFIC, [row | {"bytes_out": None} for row in sent])
+    page = report(tmp_path, run)
+    assert "Not measured: sizes are not in it." in page.text
+    assert "Hops were not measured: hops are not in it." in page.text
+    assert "Control was not measured: sizes are not in it." in page.text
+    assert "load" not in {figure["id"] for figure in page.data["figures"]}
+    assert 'href="#load"' not in (tmp_path / "report.html").read_text()
+    load = report(tmp_path, run, write_run(tmp_path / "other")).figure("load")  # empty for one of two runs alone
+    assert [line["reason"] for line in load["absent"] if line["run"] == 0] == ["not measured: sizes are not in it."]
+    assert "Rings are hops" not in page.text
+
+
+def test_what_no_trace_of_live_nodes_can_tell_has_no_panel(tmp_path):
+    run = write_run(tmp_path / "nodes")
+    write_table(run, MEASURED, [{"run": "nodes", "figure": "state", "measured": False, "reason": "no rows"}])
+    write_table(run, STATE, [])
+    copies = [row | {"copies_per_delivery": 1.0} for row in read_table(run, HEADLINE).to_pylist()]
+    write_table(run, HEADLINE, copies)
+    page = report(tmp_path, run)
+    assert "state" not in {figure["id"] for figure in page.data["figures"]}
+    assert not any(attributes.get("href") == "#state" for _, attributes in page.tags)
+    assert "with 1 copy per delivery" in page.text
+
+
+def test_charts_of_real_nodes_start_at_the_first_row(tmp_path):
+    run = write_run(tmp_path / "ring")
+    begins = 1_795_305_812_061_905
+    (row,) = [dict(row) for row in read_table(run, HEADLINE).to_pylist()]
+    write_table(run, HEADLINE, [row | {"start_us": begins}])
+    messages = read_table(run, MESSAGES).to_pylist()
+    write_table(run, MESSAGES, [row | {"published_us": row["published_us"] + begins} for row in messages])
+    page = report(tmp_path, run)
+    assert page.figure("latency-over-time")["series"][0]["x"] == list(range(10))
+    assert page.figure("churn")["series"][1]["x"] == [0, 2, 4, 6, 8]
 
 
 def test_charts_hold_the_figures_of_the_tables(tmp_path):
@@ -171,7 +265,7 @@ def test_nothing_measured_is_said_and_why(tmp_path):
         "Not measured: no message was published.",
         "Not measured: there was no delivery away from a publisher.",
         "Control was not measured: the trace has no bytes sent.",
-        "Not measured: the analysis says nothing about disturbances.",
+        "Not measured: there is no message that any node was due.",
         "Not measured: the number of nodes is not known.",
         "Not measured: the trace has no rows about the state of nodes.",
         "the run was interrupted",
@@ -234,13 +328,138 @@ def test_a_script_is_no_node(tmp_path):
     assert load["y"][-1] == 1900
 
 
-def test_many_topics_are_chosen_by_messages_and_the_rest_counted(tmp_path):
+def test_all_topics_come_first_then_those_in_most_trouble_and_the_rest_is_counted(tmp_path):
     names = [f"topic-{number:02}" for number in range(40)]
-    page = report(tmp_path, write_run(tmp_path / "many", topics=names))
+    run = write_run(tmp_path / "many", topics=names)
+    headlines = pa.parquet.read_table(run / METRICS_FOLDER / HEADLINE.name).drop_columns(["run"]).to_pylist()
+    headlines[37] |= {"delivered": 150, "delivery_ratio": 0.75}
+    write_table(run, HEADLINE, [{"run": run.name, **row} for row in headlines])
+    page = report(tmp_path, run)
     options = [attributes["value"] for name, attributes in page.tags if name == "option"]
-    assert options == [str(place) for place in range(MOST_TOPICS)]
-    assert f"and {40 - MOST_TOPICS} smaller topics in the table only" in page.text
+    assert options == [str(place) for place in range(MOST_TOPICS + 1)]
+    assert "Topic all topics topic-37 topic-00" in page.text
+    assert f"and {40 - MOST_TOPICS} other topics in the table only" in page.text
     assert names[-1] in page.text
+    missing = 50 + 39
+    assert (
+        f"{100 - 100 * missing / 8000:.1f} % of the 8,000 deliveries due were made ({missing} missing)" in page.text
+    )
+    assert "The topic in most trouble is topic-37 with 75 %." in page.text
+    assert "topic-37, the topic in most trouble: 6 disturbances" in page.text
+
+
+def test_the_line_of_all_topics_is_that_of_the_topic_where_there_is_one(tmp_path):
+    run = open_runs([write_run(tmp_path / "ring")]).runs[0]
+    (own,) = run.headlines
+    whole = all_topics(run)
+    for name in ("messages", "eligible", "delivered", "delivery_ratio", "latency_p50_ms", "latency_p99_ms", "nodes"):
+        assert whole[name] == own[name], name
+    assert whole["copies_per_delivery"] == pytest.approx(28 / 19)
+    loads = [100 * (node + 1) + (100 if node == 0 else 0) for node in range(20)]
+    mean = sum(loads) / 20
+    apart = sum(abs(a - b) for a in loads for b in loads)
+    assert whole["bytes_out_mean"] == pytest.approx(mean)
+    assert whole["bytes_out_gini"] == pytest.approx(apart / (2 * 20 * 20 * mean))
+
+
+def simulated(folder: Path, router: str) -> Path:
+    """A run folder's scenario and summary beside made-up tables."""
+    command = ["simulate", "--preset", "r1", "--router", router, "--nodes", "9", "--messages", "1", "--trace", "none"]
+    done = subprocess.run([HEARSAY, *command, "--out", folder], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return write_run(folder)
+
+
+def test_the_report_says_what_ran_and_gives_its_verdict_first(tmp_path):
+    runs = [simulated(tmp_path / router, router) for router in ("gossipsub", "floodsub")]
+    text = report(tmp_path, *runs).text
+    assert "2 runs; all with 9 nodes, 1 message of 100 bytes; they differ in router.kind; seed 1." in text
+    assert text.index("99.5 % of the deliveries due were made in each run.") < text.index("Seven answers")
+    assert "what lies close together may be chance" in text
+    for run in runs:
+        assert json.loads((run / "summary.json").read_text())["trace_hash"] in text
+    assert "hearsay simulate --preset r1 --router floodsub --nodes 9 --messages 1 --seed 1" in text
+    assert "router.heartbeat_interval_ms = 1000" not in text.split("Figures")[0]
+    alone = report(tmp_path, runs[0]).text
+    assert "router.heartbeat_interval_ms = 1000" in alone
+    assert "looked at every 10 s; messages stay in the cache for 5 s" in alone
+
+
+def with_headlines(run: Path, **changed) -> Path:
+    """The run with other figures in the lines of its topics."""
+    lines = pa.parquet.read_table(run / METRICS_FOLDER / HEADLINE.name).drop_columns(["run"]).to_pylist()
+    write_table(run, HEADLINE, [{"run": run.name, **line, **changed} for line in lines])
+    return run
+
+
+def test_the_table_has_the_runs_in_the_order_given(tmp_path):
+    whole = with_headlines(write_run(tmp_path / "whole"), delivered=200, delivery_ratio=1.0, ratio_before=1.0)
+    text = report(tmp_path, whole, write_run(tmp_path / "short")).text
+    table = text[text.index("The runs side by side") : text.index("What ran")]
+    assert table.index(" whole ") < table.index(" short ")
+    assert "Every delivery due was made in 1 of 2 runs; short made the fewest, 99.5 % of them." in text
+
+
+def test_not_measured_is_explained_only_where_it_is_said(tmp_path):
+    measured = with_headlines(write_run(tmp_path / "ring"), latency_max_ms=100.0)
+    assert "n/m: not measured." not in report(tmp_path, measured).text
+    assert "n/m: not measured." in report(tmp_path, with_headlines(measured, hops_mean=None)).text
+
+
+def test_no_topic_is_in_trouble_where_all_fare_alike(tmp_path):
+    text = report(tmp_path, write_run(tmp_path / "two", topics=["news", "prices"])).text
+    assert "in most trouble:" not in text
+    assert "news, the topic with most messages: 6 disturbances" in text
+
+
+def test_the_heading_names_an_unknown_router_as_one(tmp_path):
+    assert (
+        "go router unknown, 20 nodes"
+        in report(tmp_path, with_headlines(write_run(tmp_path / "go"), router="unknown")).text
+    )
+
+
+def test_a_single_link_is_one_link(tmp_path):
+    assert (
+        "crossed 1 link on average"
+        in report(tmp_path, with_headlines(write_run(tmp_path / "near"), hops_mean=1.0)).text
+    )
+
+
+def test_no_figure_of_a_single_run_is_marked_as_the_best(tmp_path):
+    page = report(tmp_path, write_run(tmp_path / "small"), write_run(tmp_path / "large", nodes=40, slow=3))
+    assert "Bold" not in page.text
+    assert not any(name == "b" for name, _ in page.tags)
+
+
+def test_a_quiet_run_has_no_empty_timeline(tmp_path):
+    run = write_run(tmp_path / "quiet")
+    quiet = [{"run": "quiet", "second": second, "nodes_up": 20} for second in range(10)]
+    due = [
+        {"run": "quiet", "topic": 0, "second": s, "eligible": 20, "delivered": 20, "ratio": 1.0} for s in range(10)
+    ]
+    write_table(run, CHURN, [*quiet, *due])
+    churn = report(tmp_path, run).figure("churn")
+    assert churn["series"] == []
+    assert churn["absent"][0]["reason"].startswith("nothing to draw: no node came or went")
+
+
+def test_different_messages_side_by_side_are_called_different(tmp_path):
+    runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b")]
+    same = report(tmp_path, *runs)
+    assert "these are different messages" not in same.text
+    assert {one["caption"] for one in same.figure("spread")["series"]} == {"message 1"}
+    other = pa.parquet.read_table(runs[1] / METRICS_FOLDER / SPREAD.name).to_pylist()
+    write_table(runs[1], SPREAD, [{**row, "message": 7} for row in other])
+    page = report(tmp_path, *runs)
+    assert "these are different messages" in page.text
+    assert {one["caption"] for one in page.figure("spread")["series"]} == {"message 1", "message 7"}
+
+
+def test_what_is_said_below_a_figure_names_its_run(tmp_path):
+    text = report(tmp_path, write_run(tmp_path / "small"), write_run(tmp_path / "large", nodes=40)).text
+    assert re.search(r"small\s*: the busiest tenth of the nodes sent", text)
+    assert re.search(r"large\s*: the busiest tenth of the nodes sent", text)
 
 
 def test_runs_of_one_name_are_told_apart(tmp_path):
@@ -270,7 +489,7 @@ def test_a_run_of_a_million_nodes_stays_small(tmp_path):
     }  # fmt: skip
     write_table(run, TRAFFIC, pa.table(columns))
     latencies = [
-        {"run": "big", "topic": 0, "latency_ms": latency, "hops": hops, "deliveries": 1000 + latency}
+        {"run": "big", "topic": 0, "latency_us": 1000 * latency, "hops": hops, "deliveries": 1000 + latency}
         for latency in range(5000)
         for hops in range(3)
     ]
@@ -318,6 +537,38 @@ def test_a_damaged_table_is_named(tmp_path):
         write_report([run], tmp_path / "report.html")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("summary.json", "{", "not JSON"),
+        ("scenario.toml", "= 3", "not readable as TOML"),
+        ("manifest.json", '{"format": "hearsay-run", "version": 99}', "manifest"),
+        ("manifest.json", "", "not JSON"),
+    ],
+)
+def test_a_damaged_run_is_refused_in_one_line(tmp_path, name, content, said):
+    run = write_run(tmp_path / "ring")
+    (run / name).write_text(content)
+    line = one_line(hearsay(run), 1)
+    assert str(run / name) in line
+    assert said in line
+    assert not (run / "report.html").exists()
+
+
+def test_a_truncated_trace_is_said_first(tmp_path):
+    scenario = ["--preset", "r1", "--nodes", "9", "--messages", "1", "--trace", "full"]
+    run = tmp_path / "ring"
+    done = subprocess.run([HEARSAY, "simulate", *scenario, "--out", run], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    write_run(run)
+    assert "Before you read on" not in report(tmp_path, run).text
+    file = sorted(run.glob("trace/*/*.parquet"))[0]
+    file.write_bytes(file.read_bytes()[:-9])
+    text = report(tmp_path, run).text
+    assert "Before you read on" in text
+    assert f"{file.relative_to(run)}: truncated" in text
+
+
 def test_a_table_without_a_column_is_named(tmp_path):
     run = write_run(tmp_path / "ring")
     folder = run / METRICS_FOLDER / HEADLINE.name
@@ -331,4 +582,4 @@ def test_a_table_without_a_column_is_named(tmp_path):
 def test_an_unfinished_table_counts_as_absent(tmp_path):
     run = write_run(tmp_path / "ring")
     (run / METRICS_FOLDER / RESILIENCE.name / "_SUCCESS").unlink()
-    assert "the analysis says nothing about disturbances" in report(tmp_path, run).text
+    assert "there is no message that any node was due" in report(tmp_path, run).text

@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, stdev
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 
 from engines_agree import check, plan_of, run_array, run_reference, told_difference
+from hearsay.cli.commands import hearsay
+from hearsay.cli.failures import CommandFailed
 from hearsay.core import randomness
+from hearsay.core.actions import Reason
 from hearsay.core.rpc import PartKind
+from hearsay.sim import engines
 from hearsay.sim.array import building, draws, layout, loop, queue, record
 from hearsay.sim.array import engine as engine_module
 from hearsay.sim.array.compiling import entry
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.layout import World
 from hearsay.sim.engines import choose_engine, unsupported
+from hearsay.sim.estimate import estimate
 from hearsay.sim.plan import make_plan
+from hearsay.sim.recorder import Recorder
+from hearsay.sim.reference import ReferenceEngine
 from hearsay.sim.scenario_file import load_scenario
-from hearsay.sim.simulate import Simulation
+from hearsay.sim.simulate import Simulation, simulate
+from hearsay.studies.one_run import Task, perform
 from hearsay.trace.digest import TraceDigest
 from hearsay.trace.manifest import load_manifest
 from hearsay.trace.reader import read_rows
 from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.schema import Column, TraceEvent
 from hearsay.trace.verify import verify
 from random_scenarios import scenario_texts
+from simsub_tables import LAG_MS, TABLES, run
 
 pytestmark = pytest.mark.xdist_group("array")
 
@@ -90,6 +105,149 @@ def test_the_folder_holds_the_rows_that_were_hashed(tmp_path):
     assert digest.rows == trace.rows
 
 
+NARROW = """
+preset = "r1"
+linger_s = 60
+[network]
+nodes = 60
+degree = 29
+[links]
+uplink_mbit = 0.02
+[router]
+kind = "floodsub"
+[workload]
+messages = 120
+interval_s = 0.01
+"""
+
+
+def test_hundreds_of_thousands_of_copies_may_wait_for_narrow_uplinks():
+    """More than the queue was once made for, and beyond the ring of its buckets."""
+    plan = plan_of(NARROW)
+    engine = ArrayEngine(plan, None)
+    assert engine.run()
+    assert engine.arrays["control"][0, queue.FAR] > 250_000
+    reference = ReferenceEngine(plan, Recorder())
+    reference.run()
+    assert engine.trace_hash == reference.trace_hash
+
+
+def test_auto_begins_anew_with_the_reference_engine_where_the_array_engine_has_no_room(monkeypatch, tmp_path):
+    monkeypatch.setattr(engines, "WORTH_COMPILING", 0)
+    monkeypatch.setattr(building, "lines_at_most", lambda least, _bytes: min(least, 200))
+    file = tmp_path / "lively.toml"
+    file.write_text(LIVELY, encoding="utf-8")
+    arguments = ["simulate", str(file), "--json", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(hearsay, arguments)
+    assert done.exit_code == 0
+    engine, again = done.stderr.splitlines()[:2]
+    assert engine.startswith("engine: array (")
+    assert again.startswith("engine: reference (the array engine has no room for so ")
+    summary = json.loads(done.stdout)
+    assert summary["engine"] == "reference"
+    assert summary["trace_hash"] == simulate(file).trace_hash
+    assert verify(tmp_path / "run") == []
+    task = Task("again", "point", 1, LIVELY, (), "auto", trace=True)
+    row = perform(task, tmp_path)
+    assert (row["error"], row["engine"], row["trace_hash"]) == (None, "reference", summary["trace_hash"])
+    assert verify(tmp_path / "again") == []
+    row = perform(replace(task, run="array", engine="array"), tmp_path)
+    assert row["error"].startswith("OutOfRoom: the array engine has no room for so ")
+    arguments = [*arguments[:-1], str(tmp_path / "other"), "--engine", "array"]
+    done = CliRunner().invoke(hearsay, arguments, standalone_mode=False)
+    assert isinstance(done.exception, CommandFailed)
+    assert "the reference engine may (--engine reference)" in str(done.exception)
+
+
+def test_where_addresses_are_counted_the_engine_asks_for_little_and_runs():
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30));"
+        "from hearsay.sim.scenario_file import load_scenario; from hearsay.sim.simulate import simulate;"
+        "print(simulate(load_scenario(None, 'simsub', ()), engine='array').complete)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+KEPT = (
+    "from hearsay.sim.array import compiling;"
+    "print(compiling.kept_in(), compiling.is_kept_for_good(), compiling.is_compiled())"
+)
+
+
+def told_where_code_is_kept(**environment: str) -> list[str]:
+    known = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "HOME", "TMPDIR")}
+    done = subprocess.run(
+        [sys.executable, "-c", KEPT], env={**known, **environment}, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def told_first(*arguments: str, env: dict[str, str] | None = None) -> str:
+    """The first line that the command says of itself."""
+    command = [Path(sys.executable).with_name("hearsay"), *arguments]
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        told = process.stderr.readline()
+        process.kill()
+    return told
+
+
+def test_machine_code_is_kept_among_temporary_files_where_the_home_cannot_be_written(tmp_path):
+    home = tmp_path / "home"
+    home.write_text("no folder", encoding="utf-8")
+    folder, for_good, _ = told_where_code_is_kept(HOME=str(home), TMPDIR=str(tmp_path))
+    private = tmp_path / f"hearsay-cache-{os.getuid()}"
+    assert folder.startswith(f"{private}/hearsay/array-engine/")
+    assert for_good == "False"
+    assert private.stat().st_mode & 0o777 == 0o700
+    folder, for_good, _ = told_where_code_is_kept(XDG_CACHE_HOME=str(tmp_path / "named"), TMPDIR=str(tmp_path))
+    assert (folder.startswith(f"{tmp_path}/named/hearsay/"), for_good) == (True, "True")
+
+
+def test_machine_code_is_neither_kept_nor_run_where_others_may_write(tmp_path):
+    private = tmp_path / f"hearsay-cache-{os.getuid()}"
+    nowhere = {"HOME": "/dev/null", "TMPDIR": str(tmp_path)}
+    private.mkdir(mode=0o777)
+    private.chmod(0o777)
+    assert told_where_code_is_kept(**nowhere) == ["None", "False", "False"]
+    private.rmdir()
+    (tmp_path / "another").mkdir(mode=0o700)
+    private.symlink_to(tmp_path / "another")
+    assert told_where_code_is_kept(**nowhere) == ["None", "False", "False"]
+    known = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
+    told = told_first("simulate", "--nodes", "10", "--engine", "array", env={**known, **nowhere})
+    assert "its code cannot be kept, so every run does this (XDG_CACHE_HOME names another place)" in told
+
+
+def test_a_script_that_lags_gives_the_gossip_of_simsubs_fast_runs():
+    """Table 3, a message every 10 ms: its IHAVEs are twice ours, unless a message waits for the one before."""
+    (nodes, messages, delay), published = TABLES[3]
+    lag_s = nodes * LAG_MS / 1000
+    assert lag_s > delay
+    for interval_s, fits in ((lag_s, True), (delay, False)):
+        counts = [run("array", (nodes, messages, interval_s, seed))["ihave"] for seed in range(1, 5)]
+        assert (abs(fmean(counts) - published["ihave"]) < 4 * stdev(counts)) is fits
+
+
+def test_a_long_run_is_told_before():
+    assert told_first("simulate", "--nodes", "5000", "--messages", "500", "--engine", "reference") == (
+        "this takes about 3 min\n"
+    )
+    assert not estimate(load_scenario(None, "r1"), "reference").is_long
+
+
+def test_timed_publications_count_in_the_estimate(tmp_path):
+    timed = "".join(f"[[timed]]\nat_s = {20 + at}\nnode = {at}\naction = 'publish'\n" for at in range(30))
+    file = tmp_path / "timed.toml"
+    file.write_text(f"preset = 'r1'\nworkload.messages = 0\nnetwork.nodes = 50\n{timed}", encoding="utf-8")
+    scenario = load_scenario(file)
+    events = simulate(scenario).events
+    assert 0.5 * events < engines.estimated_events(scenario) < 2 * events
+    without = load_scenario(None, "r1", [("workload.messages", "0"), ("network.nodes", "50")])
+    assert estimate(scenario, "array").memory_bytes > estimate(without, "array").memory_bytes
+
+
 def test_a_difference_is_shown_with_its_rows():
     plan = plan_of(LIVELY)
     rows, _ = run_array(plan)
@@ -99,6 +257,13 @@ def test_a_difference_is_shown_with_its_rows():
     assert told is not None
     assert "Only in A at that time: 1 rows\n-" in told
     assert "Only in B at that time: 1 rows\n+" in told
+
+
+@pytest.mark.parametrize("delay_ms", [30, 2500])
+def test_what_applications_reject_is_due_to_nobody_in_either_engine(delay_ms):
+    """Also where the verdict comes when the window of the message is over."""
+    few = LIVELY.replace("messages = 240", "messages = 20").replace("seen_ttl_ms = 6000\n", "")
+    check(f"{few}\n[validation]\ndelay_ms = {delay_ms}\nreject_share = 0.4\n")
 
 
 def test_names_fit_into_their_tables():
@@ -152,10 +317,60 @@ def test_choice_and_bounds_are_the_cores(size):
         assert _below(np.uint64(randomness.mix(state)), bound) == randomness.below(randomness.mix(state), bound)
 
 
+REJOINED = """
+linger_s = 6
+[network]
+nodes = 12
+topology = "complete"
+[router]
+preset = "v1.1"
+exchange_peers = 3
+unsubscribe_backoff_ms = 2000
+degree = 3
+degree_low = 2
+degree_high = 4
+[validation]
+delay_ms = 900
+[workload]
+messages = 12
+interval_s = 0.5
+publishers = "subscribers"
+[[population]]
+share = 0.3
+router = { kind = "gossipsub", preset = "r1" }
+"""
+
+
+@pytest.mark.parametrize("links", ["", "[links]\nuplink_mbit = 0.3\nuplink_queue_bytes = 900"])
+def test_backoffs_are_said_and_kept(links):
+    """By nodes of v1.1 and r1 that leave, while messages wait for a verdict, and rejoin."""
+    timed = [
+        f"[[timed]]\nat_s = {5.2 + 0.37 * number}\nnode = {number % 5}\naction = '{action}'\ntopic = 'topic'"
+        for number, action in enumerate(["leave"] * 5 + ["join"] * 5)
+    ]
+    plan = plan_of("\n".join([REJOINED, links, *timed]))
+    rows, summary = run_array(plan)
+    expected_rows, expected_summary = run_reference(plan)
+    assert told_difference(rows, expected_rows) is None
+    assert summary == expected_summary
+    reasons = set(rows[rows[:, Column.EVENT] == TraceEvent.REJECT][:, Column.REASON].tolist())
+    assert reasons >= {Reason.NOT_SUBSCRIBED, Reason.BACKOFF, Reason.OVER_LIMIT}
+
+
 def test_latencies_are_the_reference_engines():
     for links in ('latency = "log_normal"', "min_ms = 0\nmax_ms = 3000000"):
         plan = plan_of(f"[links]\n{links}\n[network]\nnodes = 30")
         assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
+
+
+def test_parameters_without_a_kernel_are_named():
+    keys = [("router.preset", "v1.1"), ("router.accept_exchange", "true"), ("router.ask_again_heartbeats", "3")]
+    scenario = load_scenario(None, "r1", [*keys, ("network.nodes", "100000")])
+    assert [problem.split(" =")[0] for problem in unsupported(scenario)] == [
+        "router.accept_exchange", "router.ask_again_heartbeats",
+    ]  # fmt: skip
+    assert choose_engine(scenario)[0] == "reference"
+    assert unsupported(load_scenario(None, "r1", keys[:1])) == []
 
 
 def test_what_it_cannot_do_is_named():

@@ -133,6 +133,22 @@ def test_survivors_of_a_crash_get_everything_again(preset, share):
     assert all(receivers(made, message) == set(graph) for message in range(20, len(made.plan.publications)))
 
 
+def test_the_dead_are_replaced_before_their_connections_end():
+    made = sound(
+        network__nodes=60,
+        workload__messages=0,
+        linger_s=60,
+        router__stabilise_max_ms=2000,
+        faults__detection_s=600,
+        faults__crash__0__at_s=21,
+        faults__crash__0__share=0.3,
+    )
+    graph = graph_of(made)
+    assert len(graph) == 42
+    assert components(graph) == 1
+    assert all(peers <= set(graph) for peers in graph.values())
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_messages_reach_all_survivors_even_before_the_crash_is_noticed(seed):
     made = simulation(
@@ -187,6 +203,7 @@ def test_who_leaves_is_forgotten_and_may_come_back(tmp_path):
 
 def test_views_follow_the_estimated_size():
     sizes = {}
+    random_links = {}
     for nodes in (20, 200):
         made = sound(
             network__nodes=nodes,
@@ -199,8 +216,11 @@ def test_views_follow_the_estimated_size():
         estimates = [membership.sizing.estimate for membership in memberships]
         assert 0.6 * nodes < fmean(estimates) < 1.5 * nodes
         sizes[nodes] = fmean(membership.sizing.active_size for membership in memberships)
+        random_links[nodes] = {membership.sizing.random_links for membership in memberships}
+        assert {membership.sizing.near_links for membership in memberships} == {3}
     assert round(sizes[20]) == 4
     assert round(sizes[200]) == 5
+    assert random_links == {20: {1}, 200: {2}}
 
 
 def test_many_topics_share_connections():
@@ -241,6 +261,21 @@ def test_a_steady_tree_costs_one_copy_per_node_and_is_as_deep_as_flooding():
         else:
             assert fmean(copies.redundancy(number, 299) for number in range(3, 10)) > 3
     assert fmean(last["tree"][3:]) <= fmean(last["flood"][3:]) + 2
+
+
+def test_what_the_application_judges_is_not_asked_for():
+    """Two thirds of the copies were answers to such GRAFTs, and what PRUNEs and GRAFTs made of the tree, before."""
+    copies = Copies()
+    made = sound(
+        network__nodes=50,
+        workload__messages=15,
+        workload__publisher_count=0,
+        validation__delay_ms=1500,
+        linger_s=15,
+        listener=copies,
+    )
+    assert all(len(receivers(made, number)) == 50 for number in range(15))
+    assert fmean(copies.redundancy(number, 49) for number in range(15)) < 1.5
 
 
 IROH = {
@@ -323,18 +358,20 @@ def test_near_links_make_messages_faster_and_one_random_link_keeps_them_together
     regions = tmp_path / "clusters.csv"
     lines = [f"c{a},c{b},{5 if a == b else 60 + 10 * (b - a)},0" for a in range(4) for b in range(a, 4)]
     regions.write_text("\n".join(["from,to,latency_ms,jitter_ms", *lines]), encoding="utf-8")
-    latencies = {}
-    for name, keys in {
-        "random": {"router__random_links": 6, "router__near_links": 0},
-        "gocast": {"router__preset": "gocast"},
-    }.items():
-        made = sound(network__nodes=200, links__latency="regions", links__regions_file=regions, warmup_s=40, **keys)
-        assert components(graph_of(made)) == 1
-        rows = made.recorder.deliveries
-        rows = rows[rows[:, Column.MESSAGE] >= 5]
-        published = np.array([made.recorder.messages[number].published_us for number in range(10)])
-        latencies[name] = (rows[:, Column.TIME_US] - published[rows[:, Column.MESSAGE]]).mean()
-    assert latencies["gocast"] < 0.7 * latencies["random"]
+    latencies = {"random": [], "gocast": []}
+    for seed in (1, 2):  # what random links give depends much on the seed
+        for name, keys in {
+            "random": {"router__random_links": 6, "router__near_links": 0},
+            "gocast": {"router__preset": "gocast"},
+        }.items():
+            links = {"links__latency": "regions", "links__regions_file": regions}
+            made = sound(network__nodes=200, warmup_s=40, seed=seed, **links, **keys)
+            assert components(graph_of(made)) == 1
+            rows = made.recorder.deliveries
+            rows = rows[rows[:, Column.MESSAGE] >= 5]
+            published = np.array([made.recorder.messages[number].published_us for number in range(10)])
+            latencies[name].append((rows[:, Column.TIME_US] - published[rows[:, Column.MESSAGE]]).mean())
+    assert fmean(latencies["gocast"]) < 0.7 * fmean(latencies["random"])
 
 
 def test_a_hostile_share_of_plain_flooders_is_served_too(tmp_path):
@@ -348,4 +385,4 @@ def test_the_trace_of_episub_is_the_same_on_every_machine():
     assert simulation(network__nodes=40, workload__messages=6).run().summary.trace_hash == GOLDEN
 
 
-GOLDEN = "f83172abbb4efc481bf834ad13f4a4f1"
+GOLDEN = "f09389007abe8a3ca07451b9345bcf1e"

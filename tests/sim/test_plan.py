@@ -102,6 +102,19 @@ def test_topic_choice():
     assert all(900 < count < 1100 for count in Counter(one.topic for one in drawn.publications).values())
 
 
+def test_topics_have_sizes_and_weights_of_their_own():
+    topics = [{"name": "a", "weight": 2, "size_bytes": 7}, {"name": "b", "weight": 0}, {"name": "c", "count": 2}]
+    timed = [{"at_s": 5, "node": 0, "action": "publish", "topic": "b"}]
+    in_turn = plan(topics=topics, timed=timed, workload={"messages": 5, "size_bytes": 9})
+    assert [(one.topic, one.size_bytes) for one in in_turn.publications] == [
+        (0, 7), (1, 9), (0, 7), (2, 9), (3, 9), (0, 7),
+    ]  # fmt: skip
+    drawn = plan(topics=topics, workload={"messages": 3000, "topic_choice": "random"})
+    counts = Counter(one.topic for one in drawn.publications)
+    assert 1400 < counts[0] < 1600
+    assert counts[1] == 0
+
+
 def test_subscriptions():
     made = plan(
         network={"nodes": 1000},
@@ -185,11 +198,13 @@ def test_timed_joins_and_leaves_count_for_publishers():
     [
         (
             {"topics": [{"subscribers": []}], "workload": {"publishers": "subscribers"}},
-            'workload.publishers = "subscribers": no topic has subscribers, nobody can publish',
+            'workload.publishers = "subscribers": no topic has subscribers '
+            "(topics.N.subscribers, subscribers_count), nobody can publish",
         ),
         (
             {"workload": {"publishers": "non_subscribers"}},
-            'workload.publishers = "non_subscribers": all nodes subscribe to all topics, nobody can publish',
+            'workload.publishers = "non_subscribers": all nodes subscribe to all topics '
+            "(topics.N.subscribers, subscribers_count), nobody can publish",
         ),
     ],
 )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 from hearsay.core.episub.caches import MissingList, PayloadCache
+from hearsay.core.episub.context import Sequence
+from hearsay.core.episub.membership import ManagedOverlay
 from hearsay.core.episub.neighbours import Neighbours
+from hearsay.core.episub.probing import Probing
 from hearsay.core.episub.tree import Tree
 from hearsay.core.episub.views import Views
 from hearsay.sim import checker
@@ -57,7 +60,7 @@ def test_forgets_to_say_that_it_accepted(monkeypatch):
 
 def test_drops_links_in_silence(monkeypatch):
     monkeypatch.setattr(Neighbours, "evict", lambda self, peer: self.drop(peer, remember=True))
-    reported("is not mutual", problems(workload__messages=0, linger_s=10))
+    reported("is not mutual", problems(router__preset="gocast", workload__messages=0, linger_s=10))
 
 
 def test_lets_the_passive_list_grow(monkeypatch):
@@ -130,7 +133,7 @@ def test_prunes_links_of_the_tree(monkeypatch):
 
     monkeypatch.setattr(Tree, "duplicate", eager_to_prune)
     monkeypatch.setattr(checker, "MAX_REPORTED", 10_000)  # that much is missing, too
-    monkeypatch.setattr(MissingList, "touch", lambda self, attempts: {})
+    monkeypatch.setattr(MissingList, "touch", lambda self, attempts, judged, seen: ({}, {}))
     reported(r"are no tree: \d+ edges, ([2-9]|\d\d) parts", problems(**FIXED))
 
 
@@ -140,7 +143,7 @@ def test_does_not_listen_to_prune(monkeypatch):
 
 
 def test_never_asks_for_what_is_missing(monkeypatch):
-    monkeypatch.setattr(MissingList, "touch", lambda self, attempts: {})
+    monkeypatch.setattr(MissingList, "touch", lambda self, attempts, judged, seen: ({}, {}))
     monkeypatch.setattr(Tree, "_make_eager", Tree._make_lazy)
     reported("is missing, though", problems(**FIXED))
 
@@ -222,3 +225,42 @@ def test_remembers_who_left(monkeypatch):
     monkeypatch.setattr(Tree, "neighbor_down", lambda self, peer, in_good_order: None)
     churn = {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 4}
     reported("left after its disconnect|not the active list in two", problems(**churn))
+
+
+def test_asks_for_what_the_application_is_judging(monkeypatch):
+    sound = MissingList.touch
+    monkeypatch.setattr(MissingList, "touch", lambda self, attempts, judged, seen: sound(self, attempts, (), ()))
+    reported("GRAFT asks for message .*, which has arrived", problems(validation__delay_ms=1500))
+
+
+def test_takes_a_full_table_of_dials_for_a_death(monkeypatch):
+    def round(self, count):
+        for peer in sorted(self._views.passive)[:count]:
+            if not self._connections.meet(peer, self._views.topic, lambda: None, lambda: None):
+                self._gone(peer)
+
+    monkeypatch.setattr(Probing, "round", round)
+    reported("left the passive list untried", problems(router__max_dials=1))
+
+
+LEAVING_TWICE = {
+    f"timed__{number}__{key}": value
+    for number, (at_s, action) in enumerate([(16, "leave"), (17, "join"), (20, "leave")])
+    for key, value in {"at_s": at_s, "node": 3, "action": action}.items()
+}
+UNNOTICED_CRASH = {"faults__crash__0__at_s": 16, "faults__crash__0__share": 0.3, "faults__detection_s": 60}
+
+
+def test_numbers_its_leaves_anew(monkeypatch):
+    monkeypatch.setattr(Sequence, "next", lambda self, now: 1)
+    reported("LEAVE has number 1, an earlier one had 1", problems(**LEAVING_TWICE))
+
+
+def test_keeps_a_silent_neighbour(monkeypatch):
+    monkeypatch.setattr(ManagedOverlay, "silent", lambda self, peer: None)
+    reported("left a ping unanswered, and stays", problems(**UNNOTICED_CRASH))
+
+
+def test_a_sound_router_that_is_put_to_these_tests_is_not_accused():
+    for keys in ({"validation__delay_ms": 1500}, {"router__max_dials": 1}, LEAVING_TWICE, UNNOTICED_CRASH):
+        assert problems(**keys) == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from hearsay.core.actions import Action, Deliver, Send, Via
+from hearsay.core.backoff import Backoffs
 from hearsay.core.gossipsub import Gossipsub
 from hearsay.core.mcache import MessageCache
 from hearsay.core.mesh import Mesh
@@ -98,6 +99,21 @@ def test_never_grafts_enough(monkeypatch):
         lambda self, topic, mesh, count, purpose, tick: sound(self, topic, mesh, count - 3, purpose, tick),
     )
     reported("peers, below 4", problems())
+
+
+def test_grafts_too_early(monkeypatch):
+    monkeypatch.setattr(Backoffs, "forbids_graft", lambda *_: False)
+    keys = {"router__degree": 2, "router__degree_low": 2, "router__degree_high": 2}
+    reported("before the backoff in 'topic' is over", problems(router__preset="v1.1", **keys))
+
+
+def test_takes_nobody_back(monkeypatch):
+    """A mesh is asked for fewer peers while it keeps apart from some, and no longer than that."""
+    monkeypatch.setattr(Backoffs, "forbids_graft", lambda self, topic, peer, now: (topic, peer) in self._until)
+    monkeypatch.setattr(Backoffs, "expire", lambda *_: None)
+    keys = {f"timed__{n}__{key}": value for n, action in enumerate(("leave", "join")) for key, value in
+            {"at_s": 6 + n, "node": 3, "action": action, "topic": "topic"}.items()}  # fmt: skip
+    reported("node 3: mesh of 'topic' has 0", problems(router__preset="v1.1", linger_s=20, network__nodes=6, **keys))
 
 
 def test_gossips_about_old_messages(monkeypatch):

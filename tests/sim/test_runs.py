@@ -12,6 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hearsay.core.actions import Reason
+from hearsay.core.rpc import Control, PeerInfo, Prune, Rpc
+from hearsay.core.sizes import part_sizes
 from hearsay.sim.scenario import ScenarioError
 from hearsay.sim.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation, simulate
@@ -95,6 +98,23 @@ def test_summary_and_trace_say_the_same(tmp_path):
     # A copy the script hands to a node that has the message is a duplicate there too.
     assert events[TraceEvent.DUPLICATE] == summary.duplicates
     assert events[TraceEvent.PUBLISH] == summary.messages
+
+
+@pytest.mark.parametrize("engine", ["reference", "array"])
+def test_the_summary_says_what_nodes_sent_and_how_much_of_their_uplinks_that_took(tmp_path, engine):
+    """The script sends too, and is no node."""
+    folder = RunFolder.create(tmp_path / "run")
+    keys = {"links__uplink_mbit": 0.1, "links__uplink_queue_bytes": 4000}
+    summary = Simulation(scenario("simsub", **keys), folder=folder, engine=engine).run().summary
+    rows = read_rows(tmp_path / "run")
+    sends = rows[(rows[:, Column.EVENT] == TraceEvent.SEND_RPC) & (rows[:, Column.BYTES] > 0)]
+    by_node = [int(sends[sends[:, Column.PEER] == node, Column.BYTES].sum()) for node in range(summary.nodes)]
+    assert sum(by_node) < sends[:, Column.BYTES].sum()
+    mean, most = sum(by_node) / summary.nodes, max(by_node)
+    assert summary.bytes_out == {"mean": round(mean, 1), "max": most}
+    room = 100_000 / 8 * summary.simulated_seconds
+    assert summary.uplink_share == {"mean": round(mean / room, 6), "max": round(most / room, 6)}
+    assert 0 < mean < most < room
 
 
 def test_a_transcript_has_every_row():
@@ -181,6 +201,68 @@ def test_mixed_populations_under_all_faults_at_once(tmp_path):
     assert result.summary.deliver > 0
 
 
+LEFT_AND_REJOINED = """
+linger_s = 16
+[network]
+nodes = 9
+topology = "complete"
+[router]
+preset = "v1.1"
+exchange_peers = 3
+[workload]
+messages = 6
+publishers = "subscribers"
+[[timed]]
+at_s = 6
+node = 3
+action = "leave"
+topic = "topic"
+[[timed]]
+at_s = 7
+node = 3
+action = "join"
+topic = "topic"
+"""
+
+
+def test_backoffs_of_v11_are_said_and_kept(tmp_path):
+    """Who leaves says ten seconds; who rejoins keeps to them, and is in the mesh again when they are over."""
+    file = tmp_path / "rejoined.toml"
+    file.write_text(LEFT_AND_REJOINED, encoding="utf-8")
+    rows: list[TraceRow] = []
+    result = Simulation(load_scenario(file), check=True, listener=rows.append).run()
+    assert result.problems == ()
+    prunes = [row.bytes for row in rows if row.event == TraceEvent.SEND_RPC and row.kind == PartKind.PRUNE]
+    said = Prune("topic", 10, (PeerInfo(0), PeerInfo(1), PeerInfo(2)))
+    assert set(prunes) == {part_sizes(Rpc(control=Control(prune=(said,))))[0][2]}
+    grafts = [row.time_us for row in rows if row.event == TraceEvent.GRAFT and row.peer == 3]
+    back = [time_us for time_us in grafts if time_us > 7_000_000]
+    assert len(back) >= 4
+    assert 16_000_000 < min(back) < 20_000_000
+    assert not [row for row in rows if row.event == TraceEvent.REJECT and row.reason == Reason.BACKOFF]
+
+
+@pytest.mark.parametrize("kind", ["meshsub", "gossipsub"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 3},
+        {"links__uplink_mbit": 0.5, "links__uplink_queue_bytes": 1000, "router__prune_backoff_ms": 2000},
+        {"router__degree": 3, "router__degree_low": 3, "router__degree_high": 3, "router__max_backoffs": 2},
+        {"router__exchange_peers": 4, "router__accept_exchange": "true", "network__degree": 3},
+    ],
+    ids=lambda keys: "+".join(keys),
+)
+def test_no_run_of_v11_breaks_an_invariant(kind, keys):
+    leaves = {f"timed.{n}.{key}": value for n in range(8) for key, value in _leave_or_join(n).items()}
+    checked(router__kind=kind, router__preset="v1.1", **keys, **leaves)
+
+
+def _leave_or_join(number: int) -> dict[str, object]:
+    action = ("leave", "join")[number % 2]
+    return {"at_s": 6 + number * 0.7, "node": number // 2, "action": action, "topic": "topic"}
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     router=st.sampled_from(ROUTERS),
@@ -210,6 +292,31 @@ def test_no_random_run_breaks_an_invariant(router, nodes, degree, messages, loss
     )
 
 
+@pytest.mark.parametrize("engine", ["reference", "array"])
+def test_who_says_goodbye_leaves_its_topics_and_is_heard(tmp_path, engine):
+    """A peer that is there gets the UNSUBSCRIBE and the PRUNE before it loses the connection."""
+    keys = {"churn__away_share": 0.1, "churn__mean_session_s": 20, "churn__goodbye": "true"}
+    folder = RunFolder.create(tmp_path / "run")
+    Simulation(
+        scenario(**{f"faults__{key}": value for key, value in keys.items()}), folder=folder, engine=engine
+    ).run()
+    rows = [TraceRow.from_codes(tuple(codes)) for codes in read_rows(tmp_path / "run").tolist()]
+    downs = {(row.time_us, row.peer) for row in rows if row.event is TraceEvent.NODE_DOWN}
+    went = {node for _, node in downs}
+    said = [row for row in rows if (row.time_us, row.peer) in downs and row.event is TraceEvent.SEND_RPC]
+    assert {row.kind for row in said} == {PartKind.UNSUBSCRIBE, PartKind.PRUNE}
+    assert {row.peer for row in said if row.kind is PartKind.UNSUBSCRIBE} == went
+    left = {(row.time_us, row.peer) for row in rows if row.event is TraceEvent.LEAVE}
+    assert left == downs
+    lost = {(row.peer, row.remote) for row in rows if row.event is TraceEvent.DROP_RPC}
+    pruned = {(row.time_us, row.peer, row.remote) for row in rows if row.event is TraceEvent.PRUNE}
+    heard = [row for row in said if row.kind is PartKind.PRUNE and row.remote not in went]
+    assert heard
+    for row in heard:
+        assert (row.peer, row.remote) not in lost
+        assert (row.time_us + row.delay_us, row.remote, row.peer) in pruned
+
+
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_one_or_two_nodes(nodes):
     summary = checked(network__nodes=nodes)
@@ -221,6 +328,15 @@ def test_no_messages():
     assert summary.delivery_ratio is None
     assert summary.latency_ms == {"p50": None, "p90": None, "p99": None, "max": None}
     assert summary.hops == {"mean": None, "max": None}
+
+
+@pytest.mark.parametrize("router", ROUTERS)
+def test_what_applications_reject_is_due_to_nobody(router):
+    """Rejecting loses nothing that was due: half of the messages go no further than who publishes them, and peers."""
+    accepting = checked(router=router, validation__delay_ms=1)
+    rejecting = checked(router=router, validation__delay_ms=1, validation__reject_share=0.5)
+    assert rejecting.deliver < 0.8 * accepting.deliver
+    assert rejecting.delivery_ratio == pytest.approx(accepting.delivery_ratio, abs=0.02)
 
 
 def test_gossip_recovers_what_a_thin_mesh_loses():
@@ -298,3 +414,32 @@ def test_the_published_tables_of_simsub_lie_among_our_runs(network):
 
 def test_a_message_handed_to_all_nodes_at_once_builds_no_tree_and_breaks_no_invariant():
     checked(router="episub", network__nodes=3, network__degree=0, workload__messages=2, seed=0)
+
+
+CROWDED_UPLINKS = """
+warmup_s = 20
+[network]
+nodes = 12
+degree = 2
+[links]
+uplink_mbit = 0.03
+uplink_queue_bytes = 2400
+[workload]
+messages = 5
+interval_s = 3
+size_bytes = 20
+publishers = "subscribers"
+""" + "".join(f"[[topics]]\nname = 'topic-{number}'\n" for number in range(120))
+
+
+@pytest.mark.parametrize("router", ["floodsub", "randomsub"])
+def test_hellos_that_found_the_uplink_full_arrive_later(tmp_path, router):
+    """A hello of 120 topics fills the uplink; the messages themselves all fit through it."""
+    file = tmp_path / "crowded.toml"
+    file.write_text(CROWDED_UPLINKS, encoding="utf-8")
+    rows: list[TraceRow] = []
+    summary = simulate(load_scenario(file, None, (), router=router), trace=rows.append)
+    refused = Counter(row.kind for row in rows if row.event == TraceEvent.DROP_RPC)
+    assert refused[PartKind.SUBSCRIBE] > 0
+    assert refused[PartKind.PUBLISH] == 0
+    assert summary.delivery_ratio == 1.0

@@ -46,7 +46,7 @@ BAD_FILES = [
     ("[router]\ndegre = 7\n", ["file.toml:2: router.degre = 7: unknown key, did you mean 'degree'?"]),
     ("[router]\ndegree = 13\n", ["file.toml:1: router.degree_high = 12: must not be below degree (13)"]),
     ('[router]\nseen_by = "now"\n', ['file.toml:2: router.seen_by = "now": must be one of time, history']),
-    ('[router]\npreset = "r2"\n', ['file.toml:2: router.preset = "r2": must be one of r1, simsub, v1.1']),
+    ('[router]\npreset = "r2"\n', ['file.toml:2: router.preset = "r2": must be one of r1, simsub, guide, v1.1']),
     ("[router]\nkind = 3\n", ["file.toml:2: router.kind = 3: must be a string"]),
     (
         '[router]\nkind = "gosipsub"\n',
@@ -71,6 +71,13 @@ BAD_FILES = [
     (
         "[network]\nnodes = 5\n[[timed]]\nat_s = 1\nnode = 5\naction = 'leave'\n",
         ["file.toml:5: timed.0.node = 5: must be below network.nodes (5)"],
+    ),
+    (
+        "[network]\nnodes = 5\n[[topics]]\nsubscribers = [\n  7,\n  9,\n  1,\n]\n",
+        [
+            "file.toml:6: topics.0.subscribers.1 = 9: must be below network.nodes (5), and so must 1 more; "
+            "all need network.nodes = 10 or more"
+        ],
     ),
     (
         "[[faults.cut]]\nat_s = 1\nlinks = [\n  [1, 2],\n  [3],\n]\n",
@@ -141,7 +148,7 @@ def test_files_that_cannot_be_read(here: Callable[..., Path]):
         ("network.nodes", "-3", "--set network.nodes=-3: must be in 1…100000000"),
         ("network.nodes", -3, "--set network.nodes=-3: must be in 1…100000000"),
         ("network.nodes", "many", "--set network.nodes=many: must be an integer"),
-        ("nodes", "5", "--set nodes=5: unknown key"),
+        ("nodes", "5", "--set nodes=5: unknown key, did you mean network.nodes?"),
         ("links.max_ms", "1", "--set links.max_ms=1: must not be below min_ms (10)"),
         ("network.nodes.x", "1", "--set network.nodes.x=1: network.nodes is not a table"),
         ("network..x", "1", "--set network..x=1: 'network..x' is not the path of a key"),
@@ -270,7 +277,7 @@ def test_presets_load_plan_and_survive_a_dump(here: Callable[..., Path], name: s
 
 
 def test_the_presets_there_are():
-    assert preset_names() == ("churn-30", "ethereum-blocks", "ipns", "r1", "simsub")
+    assert preset_names() == ("churn-30", "ethereum-blocks", "filecoin", "ipns", "r1", "simsub")
     assert load_scenario(None, "r1") == Scenario()
     simsub = load_scenario(None, "simsub")
     assert simsub.router.parameters == GossipsubParameters.from_mapping(ROUTERS["gossipsub"].presets["simsub"])
@@ -289,7 +296,7 @@ DOCUMENTS = st.fixed_dictionaries(
     {},
     optional={
         "seed": st.integers(0, 2**63 - 1),
-        "warmup_s": numbers(10**9),
+        "warmup_s": numbers(86_400),
         "network": st.fixed_dictionaries(
             {},
             optional={

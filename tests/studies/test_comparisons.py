@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from dataclasses import replace
 
 import pytest
 from made_here import results_of
 from small_study import hearsay
 
+from hearsay.studies.asked import Asked
 from hearsay.studies.base import Base
 from hearsay.studies.comparison import Compared, Verdict, compare, side, sides
-from hearsay.studies.comparison_words import overall_words, verdict_words
+from hearsay.studies.comparison_words import (
+    by_itself_words,
+    interval_words,
+    overall_words,
+    short_verdict,
+    side_words,
+    verdict_words,
+)
 from hearsay.studies.errors import StudyError
 from hearsay.studies.figures import BY_NAME
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import point_of
 from hearsay.studies.statistics import paired
+from hearsay.words.numbers import plain
 
 TINY = (("network.nodes", 12), ("network.degree", 3), ("workload.messages", 2), ("warmup_s", 2), ("linger_s", 2))
 
@@ -29,7 +41,10 @@ def test_the_same_scenario_on_the_same_seeds_is_equal_in_all():
     base = Base(preset="r1", settings=TINY)
     lines = compared(base, base, 4)
     assert {line.verdict for line in lines.values()} == {Verdict.EQUAL}
-    assert overall_words(list(lines.values()), ("A", "B")) == "No difference detectable with 4 seeds."
+    words = overall_words(list(lines.values()), ("A", "B"))
+    assert words.startswith("No difference: delivered, p50 latency, ")
+    assert words.endswith(" are the same on each of 4 seeds.")
+    assert {interval_words(line) for line in lines.values()} == {"the same"}
 
 
 def test_the_same_scenario_on_different_seeds_is_called_different_in_at_most_5_of_100_cases():
@@ -54,8 +69,19 @@ def test_more_links_in_the_mesh_are_faster_and_cost_copies():
     assert lines["delivery_ratio"].verdict is Verdict.EQUAL
     words = overall_words(list(lines.values()), ("four", "ten"))
     assert words.startswith("ten against four: better in ")
-    assert "worse in copies per delivery" in words
-    assert "No difference detectable in delivered" in words
+    assert re.search(r"worse in copies per delivery \(\d+ % more\)", plain(words))
+    assert "The same on every seed: delivered." in words
+
+
+def test_bytes_are_compared_and_shares_of_uplinks_where_there_are_limits():
+    a = Base(preset="r1", settings=TINY)
+    lines = compared(a, a.with_settings([("workload.size_bytes", 5000)]), 4)
+    assert lines["bytes_per_node"].verdict is Verdict.WORSE
+    assert "uplink_share" not in lines
+    narrow = a.with_settings([("links.uplink_mbit", 1)])
+    lines = compared(narrow, narrow.with_settings([("workload.size_bytes", 5000)]), 4)
+    assert lines["uplink_share"].verdict is Verdict.WORSE
+    assert 0 < lines["uplink_share"].difference.mean_a < lines["uplink_share"].difference.mean_b < 1
 
 
 def line_of(name: str, a: list[float], b: list[float], verdict: Verdict, figures: int = 1) -> Compared:
@@ -63,15 +89,32 @@ def line_of(name: str, a: list[float], b: list[float], verdict: Verdict, figures
     return Compared(BY_NAME[name], difference, verdict, difference.detectable(figures))
 
 
+def told(line: Compared) -> str:
+    return plain(verdict_words(line))
+
+
 def test_words():
     faster = line_of("latency_p99_ms", [100, 110, 90, 100], [90, 98, 80, 92], Verdict.BETTER)
-    assert verdict_words(faster) == "better: 10 % less (between 7.4 % and 13 %)"
+    assert told(faster) == "better: 10 % less (between 7.4 % and 13 %)"
     fewer = line_of("delivery_ratio", [1, 1, 1, 1], [0.9, 0.91, 0.89, 0.9], Verdict.WORSE)
-    assert verdict_words(fewer) == "worse: 10 percentage points less (between 8.7 and 11 percentage points)"
+    assert told(fewer) == "worse: 10 percentage points less (between 8.7 and 11 percentage points)"
     unseen = line_of("hops_mean", [3.0, 3.2, 3.1, 2.9], [3.1, 3.1, 3.0, 3.05], Verdict.UNDETECTED)
-    assert verdict_words(unseen) == "no difference detectable with 4 seeds (would see 9 %)"
+    assert told(unseen) == "no difference detectable with 4 seeds (would see 9.0 %)"
+    twice = line_of("copies_per_delivery", [2, 2.1, 1.9, 2], [4, 4.2, 3.8, 4.01], Verdict.WORSE)
+    assert told(twice) == "worse: 100 % more (between 94 % and 110 %)"
     unknown = Compared(BY_NAME["hops_mean"], None, Verdict.UNKNOWN, 0.0)
-    assert verdict_words(unknown) == "not measured: fewer than two seeds have it"
+    assert told(unknown) == "not measured: fewer than two seeds have it"
+
+
+def test_a_side_that_ran_well_keeps_its_figures_when_the_other_failed():
+    r1 = Base(preset="r1")
+    _, (a, b) = sides(r1, r1.with_settings([("router.degree", 9)]), ("A", "B"), 2, same_seeds=True, engine="auto")
+    results = {a.run(seed): {"error": None, "hops_mean": 3.0 + seed} for seed in a.seeds}
+    results |= {b.run(seed): {"error": "boom"} for seed in b.seeds}
+    (line,) = compare([a, b], results, ["hops_mean"])
+    assert side_words(line) == ("4.5", "–")
+    assert short_verdict(line) == "not measured in B"
+    assert told(line) == "not measured in B: fewer than two seeds have it"
 
 
 def test_what_is_no_scenario_is_said():
@@ -97,7 +140,36 @@ def test_the_command_tells_what_is_kept(tmp_path):
     assert "Content-Security-Policy" in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_a_comparison_says_what_holds_on_both_sides_and_keeps_its_own_folder(tmp_path):
+    both = tuple(f"{key}={value}" for key, value in TINY)
+    a = Base(preset="r1", settings=TINY)
+    for loss in ("0.3", "0.4"):
+        asked = Asked("r1", None, ("router.degree=9",), (*both, f"loss.rate={loss}"), 3)
+        base = a.with_settings([("loss.rate", loss)])
+        study, points = sides(
+            base, base.with_settings([("router.degree", 9)]), asked.names, 3, same_seeds=True, engine="auto"
+        )
+        StudyFolder.open(tmp_path / "sweeps" / asked.folder_name).add(results_of(study, points).values())
+        done = hearsay(*shlex.split(asked.command)[1:], cwd=tmp_path, variables={"COLUMNS": "80"})
+        assert done.returncode == 0, done.stderr
+        assert f"both: with {', '.join(asked.both)}\nseeds: 3, the same on both sides" in done.stdout
+        assert f"again: {asked.command}\n" in done.stdout
+        table = done.stdout.split("\n\n")[2]
+        assert "B − A (95 % interval)   verdict" in table
+        assert "sent per node" in table
+        assert max(map(len, table.splitlines())) <= 80
+        assert f"report: sweeps/{asked.folder_name}/report.html" in done.stdout
+    assert len(list((tmp_path / "sweeps").iterdir())) == 2
+
+
 def test_nothing_to_compare_is_a_usage_error(tmp_path):
     done = hearsay("compare", "r1", cwd=tmp_path)
     assert done.returncode == 2
     assert "nothing to compare" in done.stderr
+
+
+def test_an_interval_without_0_that_is_no_difference_says_why():
+    line = line_of("control_per_delivery", [3.0, 3.2, 3.1, 2.9], [2.7, 3.0, 2.7, 2.6], Verdict.UNDETECTED)
+    assert by_itself_words([line]) == ""
+    why = "its own interval leaves 0 out, which by chance one of several figures may do."
+    assert by_itself_words([replace(line, by_itself=True)]) == f"Control per delivery: {why}"

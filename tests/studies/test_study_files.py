@@ -103,7 +103,7 @@ values = [[2, 1], [6]]
 """
     assert problems(tmp_path, text) == [
         "small.toml:1: title = 5: must be a string",
-        'small.toml:7: base.preset = "r2": must be one of churn-30, ethereum-blocks, ipns, r1, simsub',
+        'small.toml:7: base.preset = "r2": must be one of churn-30, ethereum-blocks, filecoin, ipns, r1, simsub',
         "small.toml:13: axes.0.to = 0: must be above from (0)",
         "small.toml:18: axes.1.values.1 = [6]: must be an array of 2, one for each of keys",
         'small.toml:3: engine = "fast": must be one of auto, reference, array',
@@ -131,7 +131,7 @@ values = [
         'small.toml:2: base.file = "absent.toml": no such file'
     ]
     assert problems(tmp_path, '[base]\npreset = "r2"') == [
-        'small.toml:2: base.preset = "r2": must be one of churn-30, ethereum-blocks, ipns, r1, simsub'
+        'small.toml:2: base.preset = "r2": must be one of churn-30, ethereum-blocks, filecoin, ipns, r1, simsub'
     ]
     assert problems(tmp_path, "title =") == ["small.toml:1: Invalid value"]
 

@@ -45,7 +45,7 @@ def test_a_damaged_file_is_named_and_its_runs_are_not_there(tmp_path):
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("Dear …")
-    with pytest.raises(StudyFolderError, match="is not the folder of a study; choose another --out"):
+    with pytest.raises(StudyFolderError, match="is not empty and not the folder of a study; choose another"):
         StudyFolder.open(tmp_path / "letters")
-    with pytest.raises(StudyFolderError, match="cannot be written"):
+    with pytest.raises(StudyFolderError, match="is in the way, it is no folder"):
         StudyFolder.open(tmp_path / "letters" / "dear.txt")

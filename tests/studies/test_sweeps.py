@@ -123,7 +123,7 @@ def test_a_router_from_outside_travels_and_what_kills_its_task_is_named(tmp_path
     assert done.returncode == 1
     assert "2 of 4 runs failed" in done.stderr
     rows = table(tmp_path / "out", "runs").to_pylist()
-    assert rows[0]["error"] == "RuntimeError: four is too few"
+    assert rows[0]["error"] == "RuntimeError: four is too few (deadly_router.py:10, in deadly)"
     assert rows[1]["error"] == "its process was killed (out of memory?), 3 times"
     assert [(row["error"], row["delivery_ratio"]) for row in rows[2:]] == [(None, 1)] * 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from written_runs import write_run
 
 from hearsay.pipeline.kernels.columns import read_columns
 from hearsay.pipeline.stream.file_notes import read_notes
+from hearsay.trace.diff import diff_runs
 from hearsay.trace.errors import RunFolderError
+from hearsay.trace.reader import iter_rows
 from hearsay.trace.schema import Column
 from hearsay.trace.verify import verify
 
@@ -54,6 +57,30 @@ def read(run: Path, data: bytes) -> tuple[list[list[int]], int] | None:
         return [columns[column].tolist() for column in Column], rows
     assert FILE in said
     return None
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        ("trace_rows", r"run: the files hold \d+ rows, the manifest says 7"),
+        ("rows", r"\.parquet: \d+ rows instead of 7"),
+    ],
+)
+def test_rows_that_the_manifest_counts_otherwise_are_not_shown(tmp_path, field, told):
+    write_run(tmp_path / "run", many_rows(400, 5))
+    file = tmp_path / "run" / "manifest.json"
+    manifest = json.loads(file.read_text())
+    if field == "rows":
+        changed = manifest["files"][0]
+        manifest["trace_rows"] += 7 - changed["rows"]
+        changed["rows"] = 7
+    else:
+        manifest["trace_rows"] = 7
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(RunFolderError, match=told):
+        list(iter_rows(tmp_path / "run"))
+    with pytest.raises(RunFolderError, match=told):
+        diff_runs(tmp_path / "run", tmp_path / "run")
 
 
 def test_a_file_cut_at_any_byte_of_its_footer_is_refused(run, whole):

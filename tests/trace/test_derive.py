@@ -145,8 +145,10 @@ def test_reading_with_derivation(tmp_path):
     assert len(read_rows(run)) == len(STORY)
     assert len(read_rows(run, derive=True)) == len(STORY) + 8 + 3
     assert len(read_rows(run, {"rpc"}, derive=True)) == 2
-    duplicates = iter_rows(run, events=[TraceEvent.DUPLICATE], peer=1, derive=True)
-    assert [(row.time_us, row.peer, row.remote) for row in duplicates] == [(15, 0, 1), (20, 2, 1), (27, 1, 2)]
+    duplicates = iter_rows(run, events=[TraceEvent.DUPLICATE], peers=[1, 2], derive=True)
+    assert [(row.time_us, row.peer, row.remote) for row in duplicates] == [(20, 2, 1), (27, 1, 2)]
+    duplicates = iter_rows(run, events=[TraceEvent.DUPLICATE], remotes=[1], derive=True)
+    assert [(row.time_us, row.peer, row.remote) for row in duplicates] == [(15, 0, 1), (20, 2, 1)]
     late = list(iter_rows(run, from_us=20, before_us=50, derive=True))
     assert {row.time_us for row in late} == {20, 21, 27, 40}
     assert late == sorted(late, key=lambda row: (row.time_us, row.peer))

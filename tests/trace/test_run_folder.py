@@ -113,7 +113,7 @@ def test_verify_finds_a_message_that_straddles_undeclared(tmp_path):
     ("text", "complaint"),
     [
         ("{", "not JSON"),
-        ("[]", "not the manifest of a hearsay run"),
+        ("[]", "not a JSON object"),
         ('{"format": "other"}', "not the manifest of a hearsay run"),
         ('{"format": "hearsay-run", "version": 2}', "version 2 is not 1"),
         ('{"format": "hearsay-run", "version": 1}', "a field is missing or wrong"),
@@ -140,6 +140,15 @@ def test_no_run_here(tmp_path):
         load_manifest(tmp_path / "nowhere")
 
 
+def test_a_run_that_was_cut_off_is_told_as_that(tmp_path):
+    RunFolder.create(tmp_path / "run").write_text_atomic("scenario.toml", "")
+    told = r"run is an unfinished run \(no manifest\.json\): it was cut off, or is still being written"
+    with pytest.raises(RunFolderError, match=f"{told}$"):
+        load_manifest(tmp_path / "run")
+    with pytest.raises(RunFolderError, match=f"{told}; choose another --out or remove it$"):
+        RunFolder.create(tmp_path / "run")
+
+
 def test_create_refuses_what_is_not_its_own(tmp_path, run):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("keep")
@@ -152,7 +161,7 @@ def test_create_refuses_what_is_not_its_own(tmp_path, run):
         RunFolder.create(tmp_path / "file")
     with pytest.raises(RunFolderError, match="file"):
         RunFolder.create(tmp_path / "file" / "run")
-    with pytest.raises(RunFolderError, match=r"cannot write a run here|Permission"):
+    with pytest.raises(RunFolderError, match="cannot be written"):
         RunFolder.create(type(tmp_path)("/proc/hearsay-run"))
     assert (tmp_path / "notes" / "mine.txt").read_text() == "keep"
 
@@ -161,4 +170,4 @@ def test_overwriting_removes_the_old_run_and_nothing_else(run):
     (run / "mine.txt").write_text("keep")
     RunFolder.create(run, overwrite=True)
     left = sorted(str(entry.relative_to(run)) for entry in run.rglob("*"))
-    assert left == [".hearsay-run", "dictionary", "mine.txt"]
+    assert left == [".hearsay-folder", "dictionary", "mine.txt"]

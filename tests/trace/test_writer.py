@@ -28,7 +28,7 @@ def add_and_close(writer: TraceWriter, rows: np.ndarray) -> None:
 
 
 def leftovers(path: Path) -> list[Path]:
-    return [entry for entry in path.rglob(".*") if entry.name != ".hearsay-run"]
+    return [entry for entry in path.rglob(".*") if not entry.name.startswith(".hearsay-")]
 
 
 def message_files(path: Path) -> dict[str, np.ndarray]:

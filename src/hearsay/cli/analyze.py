@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.main import CommandFailed, WrongInput
+from hearsay.cli.extras import require_extra
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.given_paths import GivenPath, require_distinct
+from hearsay.cli.numbers import Real
 
 if TYPE_CHECKING:
     from hearsay.pipeline.run_facts import RunFacts
 
-CARRIED = ("summary.json", "manifest.json", "scenario.toml", "dictionary")
-"""What a report needs of a run beside the tables."""
-
 
 @click.command("analyze")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=GivenPath(path_type=Path))
 @click.option("--master", metavar="URL", help="A Spark cluster: spark://…, yarn, k8s://…; embedded without.")
 @click.option("--remote", metavar="URL", help="A Spark Connect server: sc://…")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
+@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help="Write to DIR/RUN instead of the run folders.")  # fmt: skip
-@click.option("--window", type=click.FloatRange(min=0.001), metavar="SECONDS",
+@click.option("--window", type=Real(min=0.001), metavar="SECONDS",
               help="How long a node must stay to be eligible; else the scenario's linger_s, or 30.")  # fmt: skip
 @click.option("--follow", is_flag=True, help="Keep the tables of one run fresh while it is written.")
-@click.option("--interval", type=click.FloatRange(min=0.05), default=2.0, show_default=True, metavar="SECONDS",
+@click.option("--interval", type=Real(min=0.05), default=2.0, show_default=True, metavar="SECONDS",
               help="With --follow: how often to look for new files.")  # fmt: skip
 @click.option("--until-complete", is_flag=True, help="With --follow: end when the run is complete.")
 @click.option("--allow-bad", is_flag=True, help="Leave out runs that cannot be read, and still exit 0.")
@@ -39,16 +38,18 @@ CARRIED = ("summary.json", "manifest.json", "scenario.toml", "dictionary")
 @click.option("--json", "as_json", is_flag=True, help="The answers as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
-    from hearsay.cli.spark_steps import spark_steps
-    from hearsay.pipeline.session import Where
+    from hearsay.cli.spark_steps import chosen_place, require_heap, spark_steps
 
     if options["shape"] == "tracestat" and options["follow"]:
         raise WrongInput("--follow keeps tables fresh; --format tracestat makes none")
+    if options["shape"] == "tracestat" and options["as_json"]:
+        raise WrongInput("--json gives the answers; --format tracestat is text alone")
     if options["shape"] == "tracestat":
         _tracestat(options["runs"], options["allow_bad"])
         return
-    if options["master"] and options["remote"]:
-        raise WrongInput("give --master or --remote, not both")
+    where = chosen_place(options["master"], options["remote"])
+    require_extra("spark")
+    require_heap(where)
     window = options["window"]
     window_us = None if window is None else round(window * 1_000_000)
     if options["follow"]:
@@ -61,9 +62,9 @@ def command(**options: Any) -> None:
     runs, bad = load_readable(options["runs"], window_us)
     outputs = _outputs(runs, options["out"])
     lines: list[dict[str, Any]] = []
-    require_outputs(outputs.values())
+    _name_bad(bad)
     if runs:
-        with spark_steps(Where(options["master"], options["remote"]), sum(run.rows for run in runs)) as work:
+        with own_outputs(runs, outputs), spark_steps(where, sum(run.rows for run in runs)) as work:
             lines = analyzed(work, runs, outputs)
     show_answers(lines, [outputs[run.name] for run in runs], options["as_json"])
     _answer_for(bad, len(runs), options["allow_bad"])
@@ -73,6 +74,7 @@ def _tracestat(paths: tuple[Path, ...], allow_bad: bool) -> None:
     from hearsay.ingest.tracestat import tracestat
 
     runs, bad = load_readable(paths, None)
+    _name_bad(bad)
     for run in runs:
         if len(paths) > 1:
             click.echo(f"== {run.name}")
@@ -80,9 +82,13 @@ def _tracestat(paths: tuple[Path, ...], allow_bad: bool) -> None:
     _answer_for(bad, len(runs), allow_bad)
 
 
-def _answer_for(bad: list[str], good: int, allow_bad: bool) -> None:
+def _name_bad(bad: list[str]) -> None:
+    """At once: who waits for Spark shall know what for."""
     for problem in bad:
         click.echo(f"hearsay: left out: {problem}", err=True)
+
+
+def _answer_for(bad: list[str], good: int, allow_bad: bool) -> None:
     if bad and not allow_bad:
         raise CommandFailed(f"{len(bad)} of {len(bad) + good} runs could not be read; --allow-bad accepts that")
 
@@ -94,9 +100,15 @@ def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: 
         sys.stdout.write("\n")
         return
     from hearsay.cli.answers_text import answers_text
+    from hearsay.pipeline.table_store import read_table
+    from hearsay.pipeline.tables import QUALITY
 
     if lines:
         click.echo(answers_text(lines))
+    for output in outputs:
+        for check in read_table(output, QUALITY).to_pylist():
+            if check["check"] == "not_due":
+                click.echo(f"{output.resolve().name}: {check['detail']}")
     for output in outputs:
         click.echo(f"tables: {output / 'metrics'}")
 
@@ -107,6 +119,7 @@ def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[
     from hearsay.trace.errors import RunFolderError
     from hearsay.trace.verify import verify
 
+    require_distinct(paths)
     good: list[Path] = []
     bad: list[str] = []
     for path in paths:
@@ -123,16 +136,18 @@ def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[
     return load_runs(good, window_us), bad
 
 
-def require_outputs(outputs: Iterable[Path]) -> None:
-    """Fail before Spark starts if there is nowhere to put the tables."""
-    from hearsay.pipeline.table_store import require_writable
+@contextmanager
+def own_outputs(runs: Sequence[RunFacts], outputs: dict[str, Path]) -> Generator[None]:
+    """The folders for the tables are ours, and nobody else writes there: said before Spark starts."""
+    from hearsay.pipeline.outputs import claimed_outputs
     from hearsay.trace.errors import RunFolderError
 
-    try:
-        for output in outputs:
-            require_writable(output)
-    except RunFolderError as error:
-        raise CommandFailed(str(error)) from None
+    with ExitStack() as claimed:
+        try:
+            claimed.enter_context(claimed_outputs({run.name: run.path for run in runs}, outputs))
+        except RunFolderError as error:
+            raise CommandFailed(str(error)) from None
+        yield
 
 
 @contextmanager
@@ -152,28 +167,16 @@ def failures_in_one_line() -> Generator[None]:
 
 
 def analyzed(work: Any, runs: list[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:
-    """Run the analysis in an open Spark session; failures as one line."""
+    """Run the analysis in an open Spark session, into outputs that are held; failures as one line."""
     from hearsay.pipeline.analyze import analyze, headlines
+    from hearsay.pipeline.outputs import carry
 
     with failures_in_one_line():
         for run in runs:
-            carry(run, outputs[run.name])
+            carry(run.path, outputs[run.name])
         analyze(work.session, runs, outputs, work.step)
         return headlines(runs, outputs)
 
 
 def _outputs(runs: list[RunFacts], out: Path | None) -> dict[str, Path]:
     return {run.name: run.path if out is None else out / run.name for run in runs}
-
-
-def carry(run: RunFacts, output: Path) -> None:
-    """Copy what a report needs beside the tables."""
-    if output.resolve() == run.path:
-        return
-    output.mkdir(parents=True, exist_ok=True)
-    for name in CARRIED:
-        source = run.path / name
-        if source.is_dir():
-            shutil.copytree(source, output / name, dirs_exist_ok=True)
-        elif source.exists():
-            shutil.copyfile(source, output / name)

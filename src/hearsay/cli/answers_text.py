@@ -1,49 +1,70 @@
-"""The answers of an analysis as text: a table for several runs, a short list for one."""
+"""The answers of an analysis as a table for the terminal: a line for each run and topic."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
 
-HEADS = (
-    "run", "topic", "router", "delivered", "p50 ms", "p99 ms", "max ms", "hops", "copies", "control", "load max/mean",
-    "state bytes",
-)  # fmt: skip
+from hearsay.cli.tables_text import prose, table_text
+from hearsay.words.numbers import figure, milliseconds, percent, size
+
+_Figure: TypeAlias = Callable[[dict[str, Any]], float | None]
+
+_NAMES = ("run", "topic", "router")
+_FIGURES: tuple[tuple[str, _Figure, Callable[[float], str]], ...] = (
+    ("delivered", lambda line: line["delivery_ratio"], percent),
+    ("p50", lambda line: line["latency_ms"]["p50"], milliseconds),
+    ("p99", lambda line: line["latency_ms"]["p99"], milliseconds),
+    ("max", lambda line: line["latency_ms"]["max"], milliseconds),
+    ("hops", lambda line: line["hops"]["mean"], figure),
+    ("copies", lambda line: line["copies_per_delivery"], figure),
+    ("control", lambda line: line["control_bytes_share"], percent),
+    ("sent per node", lambda line: line["bytes_out"]["mean"], size),
+    ("of uplink", lambda line: _uplink_share(line), percent),
+    ("load max/mean", lambda line: line["bytes_out"]["max_over_mean"], figure),
+    ("state", lambda line: line["state_bytes"]["mean"], size),
+)
+_ONLY_WHERE_LIMITED = "of uplink"
+_NOT_MEASURED = "n/m"
+_OF_SEVERAL_TOPICS = "sent per node: of each topic its own parts; IWANT names no topic"
+_MOST_LETTERS = 40
 
 
 def answers_text(lines: list[dict[str, Any]]) -> str:
-    rows = [HEADS, *(_cells(line) for line in lines)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
-    return "\n".join(_line(row, widths) for row in rows)
+    """What no run tells apart (one topic, a router that the run is named after) is left out."""
+    figures = [
+        one for one in _FIGURES if one[0] != _ONLY_WHERE_LIMITED or any(one[1](line) is not None for line in lines)
+    ]
+    names = [name for name in _NAMES if name == "run" or not _says_nothing(name, lines)]
+    head = [*names, *(title for title, *_ in figures)]
+    rows = [
+        [*(_printable(str(line[name])) for name in names), *(_cell(of(line), show) for _, of, show in figures)]
+        for line in lines
+    ]
+    text = table_text(head, rows, left=len(names))
+    notes: list[str] = []
+    if len({line["run"] for line in lines}) < len(lines):
+        notes.append(prose(_OF_SEVERAL_TOPICS))
+    if any(_NOT_MEASURED in row for row in rows):
+        notes.append("n/m: not measured")
+    return "\n".join([text, *notes])
 
 
-def _line(cells: tuple[str, ...], widths: list[int]) -> str:
-    left = 3
-    aligned = [cell.ljust(width) if index < left else cell.rjust(width)
-               for index, (cell, width) in enumerate(zip(cells, widths, strict=True))]  # fmt: skip
-    return "  ".join(aligned).rstrip()
+def _uplink_share(line: dict[str, Any]) -> float | None:
+    """The mean over the nodes; an analysis of an earlier version does not know it."""
+    share: Any = line.get("uplink_share")
+    return cast("dict[str, float | None]", share)["mean"] if isinstance(share, dict) else share
 
 
-def _cells(line: dict[str, Any]) -> tuple[str, ...]:
-    latency, load, state = line["latency_ms"], line["bytes_out"], line["state_bytes"]
-    return (
-        str(line["run"]),
-        _printable(str(line["topic"])),
-        str(line["router"]),
-        _number(line["delivery_ratio"], "{:.2%}"),
-        _number(latency["p50"], "{:,.1f}"),
-        _number(latency["p99"], "{:,.1f}"),
-        _number(latency["max"], "{:,.1f}"),
-        _number(line["hops"]["mean"], "{:.2f}"),
-        _number(line["copies_per_delivery"], "{:.2f}"),
-        _number(line["control_bytes_share"], "{:.1%}"),
-        _number(load["max_over_mean"], "{:.2f}"),
-        _number(state["mean"], "{:,.0f}"),
-    )
+def _says_nothing(name: str, lines: list[dict[str, Any]]) -> bool:
+    if name == "router":
+        return all(line["router"] == line["run"] for line in lines)
+    return len({line[name] for line in lines}) == 1
 
 
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else form.format(value)
+def _cell(value: float | None, show: Callable[[float], str]) -> str:
+    return _NOT_MEASURED if value is None else show(value)
 
 
 def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in text)[:40]
+    return "".join(character if character.isprintable() else "?" for character in text)[:_MOST_LETTERS]

@@ -9,27 +9,31 @@ from typing import Any
 
 import click
 
-from hearsay.cli.main import CommandFailed, WrongInput
-from hearsay.cli.study_session import chosen_place, make_runs, spark_options, tell_failures
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.given_paths import GivenPath
+from hearsay.cli.spark_steps import chosen_place
+from hearsay.cli.study_session import make_runs, spark_options, tell_failures
 
 FOLDER = "sweeps"
 
 
 @click.command("check")
-@click.argument("budget", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
+@click.argument("budget", type=GivenPath(path_type=Path))
+@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help=f"Where runs and tables go, {FOLDER}/check-BUDGET without.")  # fmt: skip
 @spark_options
 @click.option("--json", "as_json", is_flag=True, help="What was measured as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Run the cases of a file of budgets; exit 1 if one of them is broken."""
+    from hearsay.cli.tables_text import prose
     from hearsay.studies.budget_words import judged_words
     from hearsay.studies.budgets import judge, load_budgets
     from hearsay.studies.errors import StudyError, StudyFolderError
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.sweep import Sweep
+    from hearsay.words.numbers import plain
 
-    where = chosen_place(options)
+    where = chosen_place(options["master"], options["remote"])
     path: Path = options["budget"]
     try:
         study, points, cases = load_budgets(path)
@@ -51,7 +55,7 @@ def command(**options: Any) -> None:
                 "at_least": each.budget.at_least,
                 "at_most": each.budget.at_most,
                 "excess": each.excess,
-                "words": judged_words(each),
+                "words": plain(judged_words(each)),
             }
             for each in found
         ]
@@ -59,9 +63,9 @@ def command(**options: Any) -> None:
         sys.stdout.write("\n")
     else:
         for each in found:
-            click.echo(judged_words(each))
+            click.echo(prose(judged_words(each)))
     tell_failures(swept)
-    broken = [judged_words(each) for each in found if not each.held]
+    broken = [plain(judged_words(each)) for each in found if not each.held]
     if broken:
         summary = f"{len(broken)} of {len(found)} budgets are broken"
         raise CommandFailed("\n".join([summary, *broken]) if options["as_json"] else summary)

@@ -8,47 +8,85 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hearsay.cli.main import CommandFailed
+from hearsay.cli.failures import CommandFailed
+from hearsay.cli.given_paths import GivenPath
+from hearsay.cli.numbers import Real, Whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hearsay.trace.own_folders import OwnFolder
+
+REPORT = "report.html"
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 WARMUP_S = {"episub": 30}
 """Episub makes its connections itself, and its overlay is given time for that; the others are handed theirs."""
+STATE_INTERVAL_S = 1
+"""So small a run can be looked at more often than its caches live."""
 
 
 @click.command("demo")
-@click.option("--nodes", type=click.IntRange(1, 10_000), default=300, show_default=True)
-@click.option("--messages", type=click.IntRange(0, 1000), default=20, show_default=True)
-@click.option("--loss", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Share of what is lost.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("demo-run"), show_default=True)
+@click.option("--nodes", type=Whole(1, 10_000), default=300, show_default=True)
+@click.option("--messages", type=Whole(0, 1000), default=20, show_default=True)
+@click.option("--loss", type=Real(0, 1), default=0.05, show_default=True, help="Share of what is lost.")
+@click.option("--seed", type=Whole(0), default=1, show_default=True)
+@click.option("--out", type=GivenPath(path_type=Path), default=Path("demo-run"), show_default=True)
 def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> None:
     """Simulate the routers on one network, analyse the traces on embedded Spark, write and name the report."""
-    from hearsay.cli.analyze import analyzed, load_readable
+    from hearsay.cli.analyze import analyzed, load_readable, own_outputs
     from hearsay.cli.answers_text import answers_text
-    from hearsay.cli.spark_steps import spark_steps
+    from hearsay.cli.spark_steps import require_spark_at, spark_steps
     from hearsay.pipeline.session import Where
+    from hearsay.report.errors import ReportError
     from hearsay.report.write import write_report
 
+    require_spark_at(Where())
     started = monotonic()
+    own = _own_folder(out)
     click.echo(f"{nodes} nodes, 10 dials each, {messages} messages, {loss:.0%} of the messages and gossip lost")
     folders = _simulate(nodes, messages, loss, seed, out)
     simulated = monotonic()
     runs, problems = load_readable(tuple(folders), None)
     if problems:
         raise CommandFailed(problems[0])
-    with spark_steps(Where(), sum(run.rows for run in runs)) as work:
-        lines = analyzed(work, runs, {run.name: run.path for run in runs})
+    outputs = {run.name: run.path for run in runs}
+    with own_outputs(runs, outputs), spark_steps(Where(), sum(run.rows for run in runs)) as work:
+        lines = analyzed(work, runs, outputs)
     analysed = monotonic()
-    page = out / "report.html"
-    write_report(folders, page)
+    page = out / REPORT
+    try:
+        write_report(folders, page)
+    except ReportError as error:
+        raise CommandFailed(str(error)) from None
+    own.release()
     click.echo(answers_text(lines))
     click.echo(
         f"\nsimulated in {simulated - started:.0f} s, analysed on Spark in {analysed - simulated:.0f} s, "
         f"{monotonic() - started:.0f} s in all\nreport: {page.resolve()}"
     )
+
+
+def _own_folder(out: Path) -> OwnFolder:
+    """The demo's folder, with a run in it for each router, which the next demo replaces."""
+    from hearsay.report.errors import ReportError
+    from hearsay.report.report_file import require_report_or_nothing
+    from hearsay.trace.errors import RunFolderError
+    from hearsay.trace.own_folders import Holds, claim
+
+    try:
+        own = claim(out, Holds.DEMO, of_0_1=_of_0_1)
+        require_report_or_nothing(out / REPORT)
+    except (RunFolderError, ReportError) as error:
+        raise CommandFailed(str(error)) from None
+    return own
+
+
+def _of_0_1(path: Path) -> bool:
+    """A demo's folder had no marker in 0.1. It is known by what is in it, and nothing else may be."""
+    from hearsay.trace.own_folders import Holds, held_by
+
+    is_whole = {entry.name for entry in path.iterdir()} == {*ROUTERS, REPORT}
+    return is_whole and all(held_by(path / router) is Holds.RUN for router in ROUTERS)
 
 
 def _simulate(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Sequence[Path]:
@@ -65,6 +103,7 @@ def _simulate(nodes: int, messages: int, loss: float, seed: int, out: Path) -> S
             ("network.nodes", str(nodes)),
             ("workload.messages", str(messages)),
             ("loss.rate", str(loss)),
+            ("trace.state_interval_s", str(STATE_INTERVAL_S)),
         ]
         if router in WARMUP_S:
             overrides.append(("warmup_s", str(WARMUP_S[router])))

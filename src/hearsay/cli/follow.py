@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import click
 
-from hearsay.cli.analyze import carry, failures_in_one_line, require_outputs, show_answers
-from hearsay.cli.main import CommandFailed, WrongInput
+from hearsay.cli.analyze import failures_in_one_line, show_answers
+from hearsay.cli.failures import CommandFailed, WrongInput
 
 
 def follow(options: dict[str, Any], window_us: int | None) -> None:
     """Follow one run until it is complete, or for ever."""
     from hearsay.pipeline.analyze import headlines
+    from hearsay.pipeline.outputs import carry, claim_output, is_same
     from hearsay.pipeline.session import SparkUnavailable, Where, spark_session
-    from hearsay.pipeline.stream.follow import Follower
+    from hearsay.pipeline.stream.follow import Follower, has_begun
+    from hearsay.trace.errors import RunFolderError
+    from hearsay.trace.manifest import MANIFEST, load_manifest
 
     if len(options["runs"]) != 1:
         raise WrongInput("--follow takes one run folder")
@@ -28,18 +32,32 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
     if not path.resolve().parent.is_dir():
         raise WrongInput(f"{path}: there is no folder {path.resolve().parent}")
     output: Path = path if options["out"] is None else options["out"] / path.resolve().name
-    if path.exists() or output != path:
-        require_outputs([output])
     waiting = Event()
-    try:
-        with spark_session(Where(options["master"]), _rows_so_far(path), _say) as spark, failures_in_one_line():
-            follower = Follower(spark, path, output, window_us, _say)
-            _say(f"following {path}")
-            while (run := follower.tick()) is None or not options["until_complete"]:
-                waiting.wait(options["interval"])
-            carry(run, output)
-    except SparkUnavailable as error:
-        raise CommandFailed(str(error)) from None
+    with ExitStack() as claimed:
+        is_claimed = False
+
+        def own_output() -> None:
+            """Before its trace is there, a run's folder is its writer's alone."""
+            nonlocal is_claimed
+            if not is_claimed and (has_begun(path) or not is_same(path, output)):
+                claimed.enter_context(claim_output(path, output))
+                is_claimed = True
+
+        try:
+            if (path / MANIFEST).exists():
+                load_manifest(path)
+            own_output()
+            with spark_session(Where(options["master"]), _rows_so_far(path), _say) as spark, failures_in_one_line():
+                follower = Follower(spark, path, output, window_us, _say)
+                _say(f"following {path}")
+                while (run := follower.tick()) is None or not options["until_complete"]:
+                    waiting.wait(options["interval"])
+                    own_output()
+                carry(path, output)
+        except RunFolderError as error:
+            raise CommandFailed(str(error)) from None
+        except SparkUnavailable as error:
+            raise CommandFailed(str(error)) from None
     show_answers(headlines([run], {run.name: output}), [output], options["as_json"])
     if not run.manifest.complete:
         raise CommandFailed(f"{path}: the run was interrupted; the tables are of what it left")

@@ -1,24 +1,22 @@
-"""`hearsay node`: a real node on the terminal. Lines in are published, messages come out as lines."""
+"""`hearsay node`: a real node on the terminal: what it is told, and how it ends."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import signal
-import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.main import CommandFailed, WrongInput
+from hearsay.cli.ending import DEBUG
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.given_paths import GivenPath
+from hearsay.cli.numbers import Real
+from hearsay.cli.signals import Signalled
 
 if TYPE_CHECKING:
     from hearsay.libp2p.keys import PrivateKey
     from hearsay.node.config import NodeConfig
-    from hearsay.node.node import Node
-    from hearsay.node.topic import Received, Topic
 
 
 @click.command("node")
@@ -33,33 +31,40 @@ if TYPE_CHECKING:
 @click.option("--mdns", is_flag=True, help="Find peers on the local network (needs the extra `mdns`).")
 @click.option("--subscribe", multiple=True, metavar="TOPIC", help="Join a topic and print its messages.")
 @click.option("--publish", metavar="TOPIC", help="Publish lines of the input here [default: the first --subscribe].")
+@click.option("--wait", type=Real(0), metavar="SECONDS",
+              help="So long a line waits for a peer [default: 30; with --subscribe for ever].")  # fmt: skip
 @click.option("--router", metavar="NAME", default="gossipsub", show_default=True,
               help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")  # fmt: skip
 @click.option("--preset", metavar="NAME", help="The router's parameter set [default: v1.1 if it has one, else r1].")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a parameter of the router.")
 @click.option("--no-sign", is_flag=True, help="Messages without author and signature, told apart by their content.")
-@click.option("--key", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+@click.option("--key", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="The node's identity; made if the file does not exist.")  # fmt: skip
-@click.option("--trace", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write a live trace.")
+@click.option("--trace", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR", help="Write a live trace.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Run a node that speaks libp2p pubsub, until Ctrl-C; lines typed are published.
 
     A chat between two terminals: `hearsay node --subscribe chat`, and in the other one the same with --connect and
-    the address the first one prints.
+    the address the first one prints. A node that only publishes ends with its input, and with 1 if anything of that
+    reached nobody.
     """
-    from hearsay.libp2p.errors import MissingExtra
+    from hearsay.cli.node_terminal import run_node
+    from hearsay.core.failures import RouterFailed
 
     _check_addresses(options)
+    _check_topics(options)
     config, identity = _config(options), _identity(options["key"])
     try:
-        interrupted = asyncio.run(_Terminal(options).run(config, identity))
-    except OSError as error:
-        raise CommandFailed(f"cannot start the node: {error}") from None
-    except MissingExtra as error:
-        raise CommandFailed(str(error)) from None
-    if interrupted:
-        raise KeyboardInterrupt
+        signalled, problems = asyncio.run(run_node(config, identity, options))
+    except RouterFailed as error:
+        raise CommandFailed(f"{error}; {DEBUG}=1 shows its traceback") from error
+    if signalled is not None:
+        for problem in problems:
+            click.echo(f"hearsay: {problem}", err=True)
+        raise Signalled(signalled)
+    if problems:
+        raise CommandFailed("\n".join(problems))
 
 
 def _check_addresses(options: dict[str, Any]) -> None:
@@ -75,10 +80,25 @@ def _check_addresses(options: dict[str, Any]) -> None:
     for flag in ("listen", "connect", "rendezvous"):
         for address in options[flag]:
             try:
-                if not can_dial(Multiaddr.parse(address)):
+                parsed = Multiaddr.parse(address)
+                if not can_dial(parsed):
                     raise WrongInput(f"--{flag} {address}: host {options['host']} supports only {kinds}")
+                if flag != "listen" and any(part in (("tcp", "0"), ("udp", "0")) for part in parsed.parts):
+                    raise WrongInput(f"--{flag} {address}: nobody listens on port 0; ports are 1…65535")
             except EncodingError as error:
                 raise WrongInput(f"--{flag}: {error}") from None
+
+
+def _check_topics(options: dict[str, Any]) -> None:
+    for flag in ("subscribe", "publish"):
+        given = options[flag]
+        for topic in (given,) if isinstance(given, str) else given or ():
+            if not topic:
+                raise WrongInput(f"--{flag} '': empty; a topic has a name")
+            try:
+                topic.encode()
+            except UnicodeEncodeError:
+                raise WrongInput(f"--{flag} {topic!a}: a topic's name is UTF-8") from None
 
 
 def _config(options: dict[str, Any]) -> NodeConfig:
@@ -126,125 +146,15 @@ def _plain(value: str) -> object:
 
 
 def _identity(path: Path | None) -> PrivateKey | None:
-    from hearsay.libp2p.errors import EncodingError
-    from hearsay.libp2p.keys import PrivateKey
+    from hearsay.node.key_file import KeyFileError, identity_in
 
     if path is None:
         return None
     try:
-        if path.exists():
-            return PrivateKey.decode(path.read_bytes())
-        identity = PrivateKey.generate()
-        path.touch(mode=0o600)
-        path.write_bytes(identity.encode())
-        return identity
-    except EncodingError as error:
+        return identity_in(path)
+    except KeyFileError as error:
         raise WrongInput(f"--key {path}: {error}") from None
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        raise WrongInput(f"--key {path}: {error.strerror}") from None
     except OSError as error:
         raise CommandFailed(f"--key {path}: {error.strerror}") from None
-
-
-class _Terminal:
-    """The node's input and output."""
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        self._subscribe: tuple[str, ...] = tuple(dict.fromkeys(options["subscribe"]))
-        self._publish: str | None = options["publish"] or next(iter(self._subscribe), None)
-        self._json: bool = options["as_json"]
-        self._trace: Path | None = options["trace"]
-
-    async def run(self, config: NodeConfig, identity: PrivateKey | None) -> bool:
-        """Until the input ends (with nothing subscribed) or a signal comes; whether it was a signal."""
-        from hearsay.node.node import Node
-
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-        async with Node(config, identity=identity, trace=self._trace) as node:
-            for address in node.addresses:
-                self._say({"event": "listening", "address": address}, f"listening: {address}")
-            topics = [await node.join(name) for name in self._subscribe]
-            typing = asyncio.ensure_future(self._read_lines(node))
-            stopping = asyncio.ensure_future(stop.wait())
-            showing = [asyncio.ensure_future(self._print(node, topic)) for topic in topics]
-            tasks: list[asyncio.Future[Any]] = [typing, stopping, *showing, asyncio.ensure_future(self._report(node))]
-            ends = [stopping] if topics else [stopping, typing]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await node.flush()
-            return stop.is_set()
-
-    async def _print(self, node: Node, topic: Topic) -> None:
-        async for message in topic:
-            if message.received_from is not None:
-                self._print_message(message)
-
-    def _print_message(self, message: Received) -> None:
-        text = message.data.decode("utf-8", "backslashreplace")
-        if self._json:
-            found = {
-                "event": "message",
-                "topic": message.topic,
-                "from": message.author_text,
-                "id": message.message_id.hex(),
-                "data": text,
-            }
-            print(json.dumps(found), flush=True)
-            return
-        who = (message.author_text or "somebody")[-8:]
-        where = f"{message.topic} " if len(self._subscribe) > 1 else ""
-        print(f"{where}{who}: {text}", flush=True)
-
-    async def _report(self, node: Node) -> None:
-        """A status line when peers or mesh change."""
-        before: object = None
-        while True:
-            mesh = {topic: len(node.mesh(topic)) for topic in self._subscribe}
-            now = (len(node.peers), tuple(mesh.values()))
-            if now != before:
-                before = now
-                links = ", ".join(f"{topic} {count}" for topic, count in mesh.items())
-                status = {"event": "status", "peers": now[0], "mesh": mesh}
-                self._say(status, f"peers: {now[0]}" + (f"; mesh: {links}" if links else ""))
-            await asyncio.sleep(0.5)
-
-    async def _read_lines(self, node: Node) -> None:
-        from hearsay.wire.limits import TooLarge
-
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=1 << 21)
-        with suppress(ValueError):  # stdin is a plain file
-            await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-            while line := await reader.readline():
-                await self._publish_line(node, line, TooLarge)
-            return
-        for text in sys.stdin.buffer:
-            await self._publish_line(node, text, TooLarge)
-
-    async def _publish_line(self, node: Node, line: bytes, too_large: type[Exception]) -> None:
-        data = line.rstrip(b"\r\n")
-        if not data:
-            return
-        if self._publish is None:
-            self._say({"event": "error", "error": "no --publish topic"}, "no topic to publish to: give --publish")
-            return
-        try:
-            done = await node.publish(self._publish, data, wait_for_peers=True)
-        except too_large as error:
-            self._say({"event": "error", "error": str(error)}, f"not sent: {error}")
-            return
-        if self._json:
-            sent = {"event": "published", "id": done.message_id.hex(), "sent": done.sent, "waiting": done.waiting}
-            print(json.dumps(sent), flush=True)
-        elif done.waiting:
-            print("(waits for a peer)", file=sys.stderr, flush=True)
-
-    def _say(self, event: dict[str, Any], text: str) -> None:
-        """News about the node: an object with --json, else a line beside the messages."""
-        if self._json:
-            print(json.dumps(event), flush=True)
-        else:
-            print(text, file=sys.stderr, flush=True)

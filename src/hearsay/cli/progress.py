@@ -1,7 +1,8 @@
-"""Progress in simulated time: a bar on a terminal, a plain line now and then otherwise."""
+"""Progress: where a bar can be drawn, and that of simulated time; elsewhere a plain line now and then."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -15,10 +16,15 @@ REFRESH_S = 0.1
 PLAIN_EVERY_S = 10.0
 
 
+def bars_can_be_drawn() -> bool:
+    """A terminal that can move back and write over a line."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+
 @contextmanager
 def simulated_time(simulation: Simulation) -> Generator[Callable[[int], None]]:
     """A callback that takes the simulated time in microseconds."""
-    if sys.stderr.isatty():
+    if bars_can_be_drawn():
         with _bar(simulation) as update:
             yield update
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from contextlib import contextmanager
 from itertools import takewhile
@@ -12,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.main import CommandFailed, WrongInput
+from hearsay.cli.ending import DEBUG
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.given_paths import GivenPath
+from hearsay.cli.numbers import Real, Whole
+from hearsay.cli.signals import Signalled, first_signal
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -38,60 +41,98 @@ def _show_presets(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
         ctx.exit()
 
 
+def _show_preset(ctx: click.Context, _parameter: click.Parameter, name: str | None) -> None:
+    if name is not None:
+        from hearsay.sim.scenario import ScenarioError
+        from hearsay.sim.scenario_file import preset_text
+
+        try:
+            click.echo(preset_text(name), nl=False)
+        except ScenarioError as error:
+            raise WrongInput(*error.problems) from None
+        ctx.exit()
+
+
+def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    from hearsay.sim.scenario_file import preset_names
+
+    return [name for name in preset_names() if name.startswith(incomplete)]
+
+
 @click.command("simulate")
-@click.argument("scenario", required=False, type=click.Path(path_type=Path))
-@click.option("--preset", metavar="NAME", help="Start from a preset instead of a file.")
+@click.argument("scenario", required=False, type=GivenPath(path_type=Path))
+@click.option("--preset", metavar="NAME", shell_complete=_complete_preset,
+              help="Start from a preset instead of a file.")  # fmt: skip
 @click.option("--list-presets", is_flag=True, is_eager=True, expose_value=False, callback=_show_presets,
               help="List the presets and exit.")  # fmt: skip
+@click.option("--show-preset", metavar="NAME", is_eager=True, expose_value=False, callback=_show_preset,
+              shell_complete=_complete_preset, help="Show a preset as a commented file and exit.")  # fmt: skip
+@click.option("--show-scenario", is_flag=True, help="Show the scenario with every key resolved, and run nothing.")
 @click.option("--router", metavar="NAME", help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")
-@click.option("--nodes", type=click.IntRange(1, MAX_NODES), help="Number of nodes.")
-@click.option("--connect", type=click.IntRange(0, 10_000), help="How many peers each node dials.")
-@click.option("--messages", type=click.IntRange(0, MAX_NODES), help="Number of messages.")
-@click.option("--message-delay", type=click.FloatRange(min=0), metavar="SECONDS", help="Time between messages.")
-@click.option("--fanout", type=click.IntRange(1, MAX_NODES), help="Nodes the script hands each message to.")
-@click.option("--seed", type=click.IntRange(0, MAX_SEED), help="Seed of all chance.")
+@click.option("--nodes", type=Whole(1, MAX_NODES), help="Number of nodes.")
+@click.option("--connect", type=Whole(0, 10_000), help="How many peers each node dials.")
+@click.option("--messages", type=Whole(0, MAX_NODES), help="Number of messages.")
+@click.option("--message-delay", type=Real(min=0), metavar="SECONDS", help="Time between messages.")
+@click.option("--fanout", type=Whole(1, MAX_NODES), help="Nodes the script hands each message to.")
+@click.option("--seed", type=Whole(0, MAX_SEED), help="Seed of all chance.")
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
               help="reference runs everything; array is for large networks, with the same trace.")  # fmt: skip
-@click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="Of the array engine.")
+@click.option("--threads", type=Whole(1, 64), default=1, show_default=True, help="Of the array engine.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change any key of the scenario."
 )
 @click.option("--trace", type=click.Choice(["full", "none"]), default="full", show_default=True,
               help="What goes into the run folder.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write a run folder.")
-@click.option("--rotate", type=click.FloatRange(min=0.001), metavar="SECONDS",
+@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Write a run folder.")
+@click.option("--rotate", type=Real(min=0.001), metavar="SECONDS",
               help="Close trace files every so often in simulated time, for `hearsay analyze --follow`.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Watch the protocol's invariants; exit 1 if one is broken.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON on stdout, and nothing else there.")
 @click.option("--yes", is_flag=True, help="Run even if the estimate says it will not fit.")
 def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset; without either, simsub's network with r1's rules."""
+    from hearsay.core.failures import RouterFailed
     from hearsay.sim.estimate import estimate
     from hearsay.sim.scenario import ScenarioError
+    from hearsay.sim.scenario_file import dump_scenario
     from hearsay.sim.simulate import InvariantViolation
     from hearsay.trace.errors import RunFolderError
 
+    if options["show_scenario"] and (options["out"] is not None or options["as_json"]):
+        raise WrongInput("--show-scenario runs nothing: it goes with neither --out nor --json")
     if options["rotate"] is not None and (options["out"] is None or options["trace"] == "none"):
         raise WrongInput("--rotate goes with --out and --trace full")
     try:
         scenario = _load(options)
+        if options["show_scenario"]:
+            click.echo(dump_scenario(scenario), nl=False)
+            return
         engine = _choose_engine(scenario, options)
-        refusal = estimate(scenario, engine).refusal()
+        if engine == "reference" and options["threads"] > 1:
+            click.echo(
+                f"--threads {options['threads']}: the reference engine has one; more are the array engine's", err=True
+            )
+        needs = estimate(scenario, engine)
+        refusal = needs.refusal()
         if refusal and not options["yes"]:
             raise WrongInput(f"{refusal}; --yes runs it anyway")
+        if needs.is_long:
+            click.echo(f"this takes {needs.span}", err=True)
         folder = _run_folder(options["out"])
-        result = _run(scenario, options, folder, engine)
+        result, stopped_by = _run(scenario, options, folder, engine)
     except ScenarioError as error:
         raise WrongInput(*error.problems) from None
     except InvariantViolation as error:
         raise CommandFailed(f"the checker found broken invariants:\n{error}") from None
+    except RouterFailed as error:
+        raise CommandFailed(f"{error}; {DEBUG}=1 shows its traceback") from error
     except RunFolderError as error:
         raise CommandFailed(str(error)) from None
     _report(result, options, folder)
     if result.problems:
         raise CommandFailed("the checker found broken invariants:\n  " + "\n  ".join(result.problems))
     if not result.summary.complete:
-        raise KeyboardInterrupt
+        raise Signalled(stopped_by[0])
 
 
 def _load(options: dict[str, Any]) -> Scenario:
@@ -115,7 +156,16 @@ def _load(options: dict[str, Any]) -> Scenario:
             overrides.append((key, str(options[flag])))
     if options["scenario"] is not None and options["preset"] is not None:
         raise WrongInput('give a scenario file or --preset, not both (a file may say preset = "…")')
+    _require_file(options["scenario"])
     return load_scenario(options["scenario"], options["preset"], overrides, router=options["router"])
+
+
+def _require_file(given: Path | None) -> None:
+    """A preset that is given like a file is told of."""
+    from hearsay.sim.scenario_file import preset_names
+
+    if given is not None and str(given) in preset_names() and not given.exists():
+        raise WrongInput(f"{given}: no such file; did you mean --preset {given}?")
 
 
 def _choose_engine(scenario: Scenario, options: dict[str, Any]) -> EngineName:
@@ -141,9 +191,13 @@ def _run_folder(out: Path | None) -> RunFolder | None:
     return RunFolder.create(out) if out is not None else None
 
 
-def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, engine: EngineName) -> Result:
+def _run(
+    scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, engine: EngineName
+) -> tuple[Result, list[int]]:
+    """What came of it, and the signal that ended it before its time."""
     from hearsay.cli.progress import simulated_time
     from hearsay.sim.engines import OutOfRoom
+    from hearsay.sim.estimate import estimate
     from hearsay.sim.simulate import Simulation
 
     if engine == "array":
@@ -160,10 +214,16 @@ def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, 
             engine=engine,
             threads=options["threads"],
         )
-        with _stop_on_interrupt(simulation), simulated_time(simulation) as progress:
-            return simulation.run(progress)
+        with stopping_on_signals(simulation) as stopped_by, simulated_time(simulation) as progress:
+            return simulation.run(progress), stopped_by
     except OutOfRoom as error:
-        raise CommandFailed(f"{error}; the reference engine may have it (--engine reference)") from None
+        refusal = None if options["yes"] else estimate(scenario, "reference").refusal()
+        if options["engine"] != "auto" or refusal:
+            raise CommandFailed(f"{error}; {refusal or 'the reference engine may (--engine reference)'}") from None
+        click.echo(f"engine: reference ({error}; beginning anew)", err=True)
+        if folder is not None:
+            folder.begin_anew()
+        return _run(scenario, options, folder, "reference")
     except MemoryError:
         raise CommandFailed("out of memory; a smaller network or fewer messages at a time will fit") from None
     except OSError as error:
@@ -175,25 +235,33 @@ def _run(scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, 
 
 
 def _say_if_it_compiles() -> None:
-    from hearsay.sim.array.compiling import is_compiled
+    from hearsay.sim.array.compiling import is_compiled, is_kept_for_good, kept_in
 
-    if not is_compiled():
+    if is_compiled():
+        return
+    if is_kept_for_good():
         click.echo("compiling the array engine, once; this takes about half a minute", err=True)
+        return
+    folder = kept_in()
+    where = f"is kept in {folder}" if folder else "cannot be kept, so every run does this"
+    click.echo(
+        "compiling the array engine, which takes about half a minute; the user's cache cannot be written, so its "
+        f"code {where} (XDG_CACHE_HOME names another place)",
+        err=True,
+    )
 
 
 @contextmanager
-def _stop_on_interrupt(simulation: Simulation) -> Generator[None]:
-    """The first Ctrl-C lets the run end in good order; a second one ends it at once."""
+def stopping_on_signals(simulation: Simulation) -> Generator[list[int]]:
+    """The first signal lets the run end in good order, and is then in the list; a second one ends it at once."""
+    stopped_by: list[int] = []
 
-    def stop(_number: int, _frame: object) -> None:
+    def stop(number: int) -> None:
+        stopped_by.append(number)
         simulation.engine.stop_requested = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with first_signal(stop):
+        yield stopped_by
 
 
 def _report(result: Result, options: dict[str, Any], folder: RunFolder | None) -> None:

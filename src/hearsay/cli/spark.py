@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hearsay.cli.main import CommandFailed
+from hearsay.cli.failures import CommandFailed
 
 
 @click.group("spark")
@@ -18,8 +18,10 @@ def command() -> None:
 @click.option("--no-start", is_flag=True, help="Only look, do not start a session.")
 def doctor(master: str | None, remote: str | None, no_start: bool) -> None:
     """Say what is found (Java, versions, memory, cluster) and how to mend what is missing."""
+    from hearsay.cli.spark_steps import chosen_place
     from hearsay.pipeline.doctor import Finding, findings, try_session
-    from hearsay.pipeline.session import Where
+
+    where = chosen_place(master, remote)
 
     def show(found: Finding) -> None:
         click.echo(f"{'ok  ' if found.good else 'BAD '} {found.what}: {found.text}")
@@ -31,7 +33,7 @@ def doctor(master: str | None, remote: str | None, no_start: bool) -> None:
         show(found)
         bad += not found.good
     if not bad and not no_start:
-        found = try_session(Where(master, remote))
+        found = try_session(where)
         show(found)
         bad += not found.good
     if bad:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,12 +10,54 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from hearsay.cli.main import CommandFailed
+from hearsay.cli.extras import require_extra
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.progress import bars_can_be_drawn
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from hearsay.pipeline.session import Where
+
+
+def chosen_place(master: str | None, remote: str | None) -> Where:
+    """Where Spark shall run, by the two options that say it."""
+    from hearsay.pipeline.session import Where
+
+    if master and remote:
+        raise WrongInput("give --master or --remote, not both")
+    if master is not None and not _MASTER.fullmatch(master):
+        raise WrongInput(f"--master {master}: must be spark://HOST:PORT, yarn, k8s://URL or local[CORES]")
+    if remote is not None and not remote.startswith("sc://"):
+        raise WrongInput(f"--remote {remote}: must be sc://HOST:PORT")
+    return Where(master, remote)
+
+
+def require_heap(where: Where) -> None:
+    """The heap that the user's environment sets for a JVM here must be one."""
+    from hearsay.pipeline.session import WrongSetting, heap
+
+    if where.remote is not None:
+        return
+    try:
+        heap()
+    except WrongSetting as error:
+        raise WrongInput(str(error)) from None
+
+
+def require_spark_at(where: Where) -> None:
+    """Fail before anything is begun if there can be no session."""
+    from hearsay.pipeline.session import SparkUnavailable, require_spark
+
+    require_extra("spark")
+    require_heap(where)
+    try:
+        require_spark(where)
+    except SparkUnavailable as error:
+        raise CommandFailed(str(error)) from None
+
+
+_MASTER = re.compile(r"(spark|k8s)://.+|yarn|local(\[(\d+|\*)(, *\d+)?\]|-cluster\[[\d, ]+\])?")
 
 
 @dataclass(slots=True)
@@ -42,7 +85,7 @@ def spark_steps(where: Where, rows: int, steps: int | None = None) -> Generator[
     from hearsay.pipeline.session import SparkUnavailable, spark_session
 
     started = monotonic()
-    progress, task = _bar(steps or STEPS) if sys.stderr.isatty() else (None, None)
+    progress, task = _bar(steps or STEPS) if bars_can_be_drawn() else (None, None)
     work = SparkWork(None, started, progress, task)
     try:
         if progress is not None:
@@ -63,4 +106,4 @@ def _bar(steps: int) -> tuple[Progress, Any]:
 
     columns = (TextColumn("spark"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
     progress = Progress(*columns, console=Console(stderr=True), transient=True)
-    return progress, progress.add_task("", total=steps + 1, text="")
+    return progress, progress.add_task("", total=steps + 1, text="starting Spark")

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.main import CommandFailed, WrongInput
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.progress import bars_can_be_drawn
+from hearsay.cli.spark_steps import require_spark_at
 
 if TYPE_CHECKING:
     from hearsay.pipeline.session import Where
@@ -29,14 +31,6 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
         "--master", metavar="URL", help="A Spark cluster: spark://…, yarn, k8s://…; embedded without."
     )
     return master(remote(command))
-
-
-def chosen_place(options: dict[str, Any]) -> Where:
-    from hearsay.pipeline.session import Where
-
-    if options["master"] and options["remote"]:
-        raise WrongInput("give --master or --remote, not both")
-    return Where(options["master"], options["remote"])
 
 
 def settings_of(given: Sequence[str], option: str = "--set") -> list[tuple[str, str]]:
@@ -65,14 +59,16 @@ def make_runs(sweep: Sweep, where: Where) -> Swept:
             yield spark
 
     try:
+        if sweep.missing:
+            require_spark_at(where)
         with _progress(sweep) as listen:
             return sweep.run(where, session, listen)
     except StudyFolderError as error:
         raise CommandFailed(str(error)) from None
-    except SparkUnavailable as error:
+    except (SparkUnavailable, CommandFailed) as error:
         raise CommandFailed(f"{error}; {_kept(sweep)}") from None
-    except KeyboardInterrupt:
-        say(_kept(sweep))
+    except KeyboardInterrupt as stopped:
+        stopped.add_note(_kept(sweep))
         raise
 
 
@@ -102,8 +98,8 @@ def _progress(sweep: Sweep) -> Generator[Callable[[Progress], None]]:
     before = sweep.runs - len(sweep.missing)
     if before:
         say(f"{before} of {sweep.runs} runs are there already")
-    if sweep.missing and sys.stderr.isatty():
-        with _bar() as listen:
+    if sweep.missing and bars_can_be_drawn():
+        with _bar(len(sweep.missing)) as listen:
             yield listen
     else:
         yield _plain()
@@ -127,7 +123,7 @@ def _plain() -> Callable[[Progress], None]:
 
 
 @contextmanager
-def _bar() -> Generator[Callable[[Progress], None]]:
+def _bar(runs: int) -> Generator[Callable[[Progress], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -138,7 +134,7 @@ def _bar() -> Generator[Callable[[Progress], None]]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, text="starting Spark")
+        task = bar.add_task("", total=runs, text="starting Spark")
         yield lambda progress: bar.update(task, total=progress.total, completed=progress.done, text=_told(progress))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearsay.sim.summary import Summary
+from hearsay.words.numbers import figure, milliseconds, percent, plain, seconds, size
 
 BAR_WIDTH = 40
 
 
 def summary_text(summary: Summary) -> str:
-    return "\n".join(_lines(summary))
+    return plain("\n".join(_lines(summary)))
 
 
 def _lines(summary: Summary) -> Iterator[str]:
@@ -20,7 +21,8 @@ def _lines(summary: Summary) -> Iterator[str]:
     yield f"router: {summary.router}  engine: {summary.engine}  seed: {summary.seed}"
     yield f"nodes: {summary.nodes:,}"
     yield f"messages: {summary.messages:,}"
-    yield f"fanout: {summary.fanout}"
+    if summary.messages:
+        yield f"fanout: {summary.fanout}"
     yield f"publish: {summary.publish:,}"
     yield f"deliver: {summary.deliver:,}"
     yield f"duplicates: {summary.duplicates:,}"
@@ -30,21 +32,30 @@ def _lines(summary: Summary) -> Iterator[str]:
         yield "no messages: nothing to deliver, no latency"
     else:
         yield from _delivery(summary)
-    yield f"simulated: {summary.simulated_seconds:g} s, {summary.events:,} events"
+    yield from _bytes(summary)
+    yield f"simulated: {seconds(summary.simulated_seconds)}, {summary.events:,} events"
     yield f"trace hash: {summary.trace_hash}"
+
+
+def _bytes(summary: Summary) -> Iterator[str]:
+    sent, share = summary.bytes_out, summary.uplink_share["mean"]
+    uplink = "" if share is None else f"  {percent(share)} of its uplink"
+    yield f"sent per node: mean {size(sent['mean'])}  max {size(sent['max'])}{uplink}"
 
 
 def _delivery(summary: Summary) -> Iterator[str]:
     if summary.delivery_ratio is None:
         yield "delivery ratio: nobody was eligible"
     else:
-        yield f"delivery ratio: {summary.delivery_ratio:.4%}"
+        yield f"delivery ratio: {percent(summary.delivery_ratio)}"
     latency = summary.latency_ms
     if latency["max"] is None:
         yield "latency: no deliveries away from the publisher"
         return
-    yield "latency ms: " + "  ".join(f"{name} {value:g}" for name, value in latency.items())
-    yield f"hops: mean {summary.hops['mean']:g}  max {summary.hops['max']}"
+    known = {name: value for name, value in latency.items() if value is not None}
+    yield "latency: " + "  ".join(f"{name} {milliseconds(value)}" for name, value in known.items())
+    if summary.hops["mean"] is not None:
+        yield f"hops: mean {figure(summary.hops['mean'])}  max {summary.hops['max']}"
     highest = max(count for _, count in summary.histogram)
     for edge, count in summary.histogram:
         bar = "█" * round(BAR_WIDTH * count / highest)

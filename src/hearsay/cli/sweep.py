@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.main import CommandFailed, WrongInput
-from hearsay.cli.study_session import chosen_place, make_runs, settings_of, spark_options, tell_failures
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.given_paths import GivenPath
+from hearsay.cli.numbers import Whole
+from hearsay.cli.spark_steps import chosen_place
+from hearsay.cli.study_session import make_runs, settings_of, spark_options, tell_failures
 
 if TYPE_CHECKING:
     from hearsay.studies.study_file import Study
@@ -21,10 +24,10 @@ FOLDER = "sweeps"
 
 
 @click.command("sweep")
-@click.argument("study", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
+@click.argument("study", type=GivenPath(path_type=Path))
+@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help=f"The study's folder, {FOLDER}/STUDY without; what it holds is not run again.")  # fmt: skip
-@click.option("--seeds", type=click.IntRange(1, 100_000), metavar="N", help="Seeds 1…N instead of the study's.")
+@click.option("--seeds", type=Whole(1, 100_000), metavar="N", help="Seeds 1…N instead of the study's.")
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE",
               help="Change any key of the base scenario.")  # fmt: skip
 @click.option("--axis", "axes", multiple=True, metavar="SECTION.KEY=[VALUES]",
@@ -41,14 +44,16 @@ def command(**options: Any) -> None:
     from hearsay.studies.points import points_of
     from hearsay.studies.sweep import Sweep
 
-    where = chosen_place(options)
+    where = chosen_place(options["master"], options["remote"])
     path: Path = options["study"]
     try:
         study = _study(path, options)
         points = points_of(study)
-        folder = StudyFolder.open(options["out"] or Path(FOLDER) / study.name)
+        place: Path = options["out"] or Path(FOLDER) / study.name
+        folder = StudyFolder.look(place) if options["dry_run"] else StudyFolder.open(place)
         sweep = Sweep(study, points, folder, again=options["retry"])
-        folder.write_text("study.toml", path.read_text(encoding="utf-8"))
+        if not options["dry_run"]:
+            folder.write_text("study.toml", path.read_text(encoding="utf-8"))
     except StudyError as error:
         raise WrongInput(*error.problems) from None
     except StudyFolderError as error:
@@ -59,11 +64,25 @@ def command(**options: Any) -> None:
         _tell_plan(sweep)
         return
     swept = make_runs(sweep, where)
-    report = _write_report(swept, folder.path)
+    report = _write_report(swept, folder.path, _command(options))
     _tell(swept, folder.path, report, options["as_json"])
     tell_failures(swept)
     if swept.failures:
         raise CommandFailed(f"{len(swept.failures)} of {sweep.runs} runs failed; --retry makes them again")
+
+
+def _command(options: dict[str, Any]) -> str:
+    """The command that was given, as far as it says what runs."""
+    from hearsay.studies.what_ran import command_of
+
+    words: list[object] = ["sweep", options["study"]]
+    for option, given in (("--set", options["settings"]), ("--axis", options["axes"])):
+        for setting in given:
+            words += [option, setting]
+    for option in ("seeds", "engine"):
+        if options[option] is not None:
+            words += [f"--{option}", options[option]]
+    return command_of(words)
 
 
 def _study(path: Path, options: dict[str, Any]) -> Study:
@@ -88,13 +107,13 @@ def _tell_plan(sweep: Sweep) -> None:
     click.echo(f"to make: {len(sweep.missing)}, about {queue.seconds_left():.0f} s of one core")
 
 
-def _write_report(swept: Swept, folder: Path) -> Path:
+def _write_report(swept: Swept, folder: Path, command: str) -> Path:
     from hearsay.report.errors import ReportError
     from hearsay.report.study.study_page import write_study_report
 
     report = folder / "report.html"
     try:
-        write_study_report(swept, report, folder / "pictures")
+        write_study_report(swept, report, folder / "pictures", command)
     except ReportError as error:
         raise CommandFailed(str(error)) from None
     return report

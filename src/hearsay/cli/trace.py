@@ -1,15 +1,17 @@
-"""`hearsay trace`: look at the traces of runs, and import those of real networks."""
+"""`hearsay trace`: look at the traces of runs, join those of several nodes, and import those of real networks."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hearsay.cli.main import CommandFailed, WrongInput
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.given_paths import GivenPath, require_distinct
+from hearsay.cli.numbers import Real, Whole, counted
 
 if TYPE_CHECKING:
     from hearsay.ingest.importing import Imported
@@ -24,46 +26,54 @@ FORMATS = ("go-json", "go-pb", "traced", "hermes")
 
 @click.group("trace")
 def command() -> None:
-    """Look at traces: show one, compare two, import those of real networks."""
+    """Look at traces: show one, compare two; join those of several nodes, import those of real networks."""
 
 
 @command.command("show")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--node", metavar="NODE", help="Only rows of this node, by number or name.")
-@click.option("--event", metavar="NAME", help="Only rows of this event, such as deliver or graft.")
-@click.option("--topic", metavar="NAME", help="Only rows of this topic.")
-@click.option("--message", type=int, metavar="N", help="Only rows of this message.")
-@click.option("--from", "since", type=float, metavar="SECONDS", help="Only rows from this time on.")
-@click.option("--to", "until", type=float, metavar="SECONDS", help="Only rows up to this time.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Rows to show.")
+@click.argument("run", type=GivenPath(path_type=Path))
+@click.option("--node", "nodes", multiple=True, metavar="NODE", help="Only rows of this node, by number or name.")
+@click.option("--remote", "remotes", multiple=True, metavar="NODE",
+              help="Only rows with this node at the other end.")  # fmt: skip
+@click.option("--event", "events", multiple=True, metavar="NAME",
+              help="Only rows of this event, such as deliver or graft.")  # fmt: skip
+@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only rows of this topic.")
+@click.option("--message", "messages", type=Whole(), multiple=True, metavar="N", help="Only rows of this message.")
+@click.option("--from", "since", type=Real(), metavar="SECONDS", help="Only rows from this time on.")
+@click.option("--to", "until", type=Real(), metavar="SECONDS", help="Only rows up to this time.")
+@click.option("--limit", type=Whole(1), default=100, show_default=True, help="Rows to show.")
 @click.option("--derive", is_flag=True, help="Show receives and duplicates too, which follow from the sends.")
 def show_command(
     run: Path,
-    node: str | None,
-    event: str | None,
-    topic: str | None,
-    message: int | None,
+    nodes: tuple[str, ...],
+    remotes: tuple[str, ...],
+    events: tuple[str, ...],
+    topics: tuple[str, ...],
+    messages: tuple[int, ...],
     since: float | None,
     until: float | None,
     limit: int,
     derive: bool,
 ) -> None:
-    """Show the rows of RUN in order, one line each."""
+    """Show the rows of RUN in order, one line each; exit 1 if there are none.
+
+    --node, --remote, --event, --topic and --message may be given several times: rows of any of them.
+    """
     from itertools import islice
 
     from hearsay.trace.names import load_names
     from hearsay.trace.reader import iter_rows
     from hearsay.trace.show import show
 
-    events = _events(event)
+    chosen_events = _events(events)
     with _readable():
         names = load_names(run)
         rows = iter_rows(
             run,
-            events=events,
-            peer=_number_or_name(node),
-            topic=topic,
-            message=message,
+            events=chosen_events,
+            peers=_known(run, "--node", "peer", nodes, names.find_peer),
+            remotes=_known(run, "--remote", "peer", remotes, names.find_peer),
+            topics=_known(run, "--topic", "topic", topics, names.find_topic),
+            messages=_known(run, "--message", "message", messages, int),
             from_us=_micros(since),
             before_us=_micros(until),
             derive=derive,
@@ -72,15 +82,15 @@ def show_command(
     for row in shown[:limit]:
         click.echo(show(row, names))
     if not shown:
-        click.echo("no row of this run is like that", err=True)
+        raise CommandFailed(f"{run}: no row is like that")
     if len(shown) > limit:
         click.echo(f"… more rows; --limit shows more than {limit}", err=True)
 
 
 @command.command("diff")
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
-@click.option("--context", type=click.IntRange(0), default=10, show_default=True, help="Rows before the divergence.")
+@click.argument("a", type=GivenPath(path_type=Path))
+@click.argument("b", type=GivenPath(path_type=Path))
+@click.option("--context", type=Whole(0), default=10, show_default=True, help="Rows before the divergence.")
 def diff_command(a: Path, b: Path, context: int) -> None:
     """Compare the traces of runs A and B; exit 1 and name the first divergence if they differ."""
     from hearsay.trace.diff import diff_runs, render
@@ -97,8 +107,8 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 
 
 @command.command("import")
-@click.argument("files", type=click.Path(path_type=Path, exists=True, dir_okay=False), nargs=-1, required=True)
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
+@click.argument("files", type=GivenPath(path_type=Path, exists=True, dir_okay=False), nargs=-1, required=True)
+@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="What the files are; else each is recognised.")
 @click.option("--master", metavar="URL", help="Import on a Spark cluster: spark://…, yarn, k8s://…, local[N].")
 @click.option("--remote", metavar="URL", help="Import on a Spark Connect server: sc://…")
@@ -110,14 +120,14 @@ def import_command(
 
     Up to half a gigabyte is imported in this process, more on embedded Spark.
     """
+    from hearsay.cli.spark_steps import chosen_place, require_spark_at
     from hearsay.ingest.importing import NothingImported
     from hearsay.trace.run_folder import RunFolder
 
-    if master and remote:
-        raise WrongInput("give --master or --remote, not both")
-    twice = {str(file) for file in files if sum(file.resolve() == other.resolve() for other in files) > 1}
-    if twice:
-        raise WrongInput(*(f"{file}: given twice" for file in sorted(twice)))
+    where = chosen_place(master, remote)
+    require_distinct(files)
+    if master or remote or _large(files):
+        require_spark_at(where)
     with _readable():
         run = RunFolder.create(out)
     try:
@@ -134,13 +144,53 @@ def import_command(
         raise click.exceptions.Exit(1)
 
 
+@command.command("join")
+@click.argument("runs", type=GivenPath(path_type=Path), nargs=-1, required=True)
+@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
+def join_command(runs: tuple[Path, ...], out: Path) -> None:
+    """Join the traces of several live nodes, RUNS that `hearsay node --trace` wrote, into one run.
+
+    Peers, topics and messages get one numbering. Clocks that are off are put right where messages went both ways
+    between their nodes; skew.parquet says by how much.
+    """
+    from hearsay.ingest.importing import NothingImported, join_runs
+    from hearsay.ingest.live_runs import different_folders
+    from hearsay.trace.errors import RunFolderError
+    from hearsay.trace.run_folder import RunFolder
+
+    with _readable():
+        different_folders(runs)
+        run = RunFolder.create(out)
+        try:
+            joined = join_runs(runs, run)
+        except NothingImported as nothing:
+            run.discard()
+            _name_quarantined(nothing.record, "cannot be joined")
+            raise CommandFailed("nothing was joined") from None
+        except RunFolderError:
+            run.discard()
+            raise
+        except OSError as error:
+            raise CommandFailed(f"{out}: cannot write a run here ({error.strerror or error})") from None
+    observers = len(joined.clocks)
+    click.echo(
+        f"{out}: {counted(len(runs), 'trace')} of {counted(observers, 'node')}, {counted(joined.rows, 'row')}, "
+        f"{counted(joined.peers, 'peer')}, {counted(joined.messages, 'message')}"
+    )
+    off = sum(clock.flagged for clock in joined.clocks)
+    if off:
+        click.echo(f"the clocks of {off} of {observers} nodes were off and are put right; see skew.parquet")
+    unknown = sum(clock.offset_us is None for clock in joined.clocks)
+    if unknown and observers > 1:
+        click.echo(f"of the clocks of {unknown} of {observers} nodes nothing is known: no messages went both ways")
+
+
 def _imported(
     files: tuple[Path, ...], run: RunFolder, wanted: str | None, master: str | None, remote: str | None
 ) -> Imported:
     from hearsay.ingest.importing import import_traces
 
-    size = sum(file.stat().st_size for file in files)
-    if not (master or remote or size > IN_THIS_PROCESS_BYTES):
+    if not (master or remote or _large(files)):
         return import_traces(files, run, wanted=wanted)
     from hearsay.cli.spark_steps import spark_steps
     from hearsay.ingest.importing import NothingImported
@@ -149,7 +199,7 @@ def _imported(
     from hearsay.pipeline.session import Where
 
     try:
-        with spark_steps(Where(master, remote), size // LEAST_BYTES_PER_EVENT, steps=1) as work:
+        with spark_steps(Where(master, remote), _size(files) // LEAST_BYTES_PER_EVENT, steps=1) as work:
             work.step("importing")
             return import_with_spark(work.session, files, run, wanted=wanted)
     except (NothingImported, OSError):
@@ -162,11 +212,19 @@ def _imported(
         raise CommandFailed(f"the import failed: {in_one_line(error)}") from None
 
 
-def _name_quarantined(record: SourceRecord) -> None:
+def _size(files: tuple[Path, ...]) -> int:
+    return sum(file.stat().st_size for file in files)
+
+
+def _large(files: tuple[Path, ...]) -> bool:
+    return _size(files) > IN_THIS_PROCESS_BYTES
+
+
+def _name_quarantined(record: SourceRecord, what: str = "quarantined") -> None:
     from hearsay.trace.show import escape
 
     for file in record.quarantined:
-        click.echo(f"hearsay: {escape(file.name)}: quarantined: {escape(file.reason or '')}", err=True)
+        click.echo(f"hearsay: {escape(file.name)}: {what}: {escape(file.reason or '')}", err=True)
 
 
 def _tell_imported(imported: Imported, out: Path) -> None:
@@ -193,19 +251,42 @@ def _readable() -> Generator[None]:
         raise CommandFailed(str(error)) from None
 
 
-def _events(name: str | None) -> set[TraceEvent] | None:
+def _events(given: tuple[str, ...]) -> set[TraceEvent] | None:
     from hearsay.trace.schema import TraceEvent
 
-    if name is None:
-        return None
     by_name = {event.name.lower(): event for event in TraceEvent}
-    if name not in by_name:
-        raise WrongInput(f"--event {name}: there are {', '.join(by_name)}")
-    return {by_name[name]}
+    unknown = [name for name in given if name not in by_name]
+    if unknown:
+        raise WrongInput(*(f"--event {name}: there are {', '.join(by_name)}" for name in unknown))
+    return {by_name[name] for name in given} or None
 
 
-def _number_or_name(node: str | None) -> int | str | None:
-    return int(node) if node is not None and node.isdigit() else node
+def _known(
+    run: Path, option: str, what: str, given: Sequence[int | str], find: Callable[[int | str], int]
+) -> set[int] | None:
+    """The numbers of what was given; None for nothing. Refuses what the run's dictionaries do not know."""
+    from hearsay.trace.errors import RunFolderError
+    from hearsay.trace.names import known_numbers
+
+    if not given:
+        return None
+    known = known_numbers(run, f"{what}s", what)
+    thing = option.removeprefix("--")
+    numbers: set[int] = set()
+    problems: list[str] = []
+    for one in given:
+        try:
+            number = find(one)
+        except RunFolderError as error:
+            problems.append(f"{option} {one}: {error}")
+            continue
+        numbers.add(number)
+        if known is not None and number not in known:
+            there = f"there are {min(known)}…{max(known)}" if known else "there are none"
+            problems.append(f"{option} {one}: no such {thing} in {run}; {there}")
+    if problems:
+        raise WrongInput(*problems)
+    return numbers
 
 
 def _micros(seconds: float | None) -> int | None:

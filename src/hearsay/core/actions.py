@@ -44,6 +44,7 @@ class Reason(IntEnum):
     BACKOFF = 11
     BAD_SIGNATURE = 12
     NOT_A_NEIGHBOUR = 13
+    GIVEN_UP = 14
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,10 @@ class Backoffs:
         until = self._until.get((topic, peer))
         return until is not None and now < until + self._slack_us
 
+    def remaining_us(self, topic: TopicId, peer: PeerId, now: Micros) -> Micros:
+        """How much of a backoff is left."""
+        return max(0, self._until.get((topic, peer), now) - now)
+
     def expire(self, now: Micros) -> None:
         over = [key for key, until in self._until.items() if now >= until + self._slack_us]
         for key in over:

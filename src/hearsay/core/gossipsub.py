@@ -6,7 +6,11 @@ Rules:
 
 * Forward to the mesh and to peers that only flood; publish to a topic one has not joined goes to the fan-out.
 * Every heartbeat, for each topic of mesh and fan-out with ids in the gossip windows, IHAVE to a random few who are
-  not in it. IHAVE is answered with IWANT for the ids not seen; IWANT with the messages that are still kept.
+  not in it; each gets a sample of its own when there are more ids than an IHAVE may have, or some would be announced
+  to nobody. IHAVE is answered with IWANT for the ids not seen; IWANT with the messages that are still kept.
+* How many ids are asked of one peer, and how many it may ask for, is bounded per heartbeat, however many parts and
+  connections they come in. Of whom so many were asked, no further IHAVE is looked at (go).
+* An id is asked of everyone who announces it (go), or not again for `ask_again_heartbeats` (rust).
 * Option (guide, "Gossip": "if a peer notices it is repeatedly missing messages"): after `graft_on_missing` IHAVEs of
   one peer that brought news, within `missing_window_heartbeats`, that peer is GRAFTed.
 
@@ -80,7 +84,9 @@ class GossipsubParameters(MeshParameters):
     | short_mesh | publishing with a small mesh | mesh_only | mesh_only |
     | graft_on_missing | GRAFT a peer after so many IHAVEs with news; 0 is off | 0 | 0 |
     | missing_window_heartbeats | … counted over so many heartbeats | 5 | 5 |
-    | max_ids_per_ihave, max_ids_per_iwant | ids that are acted on, and sent, per IHAVE and IWANT | 5000 | 5000 |
+    | max_ids_per_ihave | ids of one IHAVE that are acted on, and sent | 5000 | 5000 |
+    | max_ids_per_iwant | ids asked of one peer, and acted on when it asks, per heartbeat | 5000 | 5000 |
+    | ask_again_heartbeats | an id that was asked for is not asked of others for so many; 0: of all | 0 | 0 |
     | iwant_answers_per_id | how often one message is sent to one peer on request | 3 | 1 000 000 |
     | max_cached_messages | size of the message cache | 200 000 | 200 000 |
     """
@@ -97,6 +103,7 @@ class GossipsubParameters(MeshParameters):
     missing_window_heartbeats: int = integer(5, low=1)
     max_ids_per_ihave: int = integer(5_000, low=1)
     max_ids_per_iwant: int = integer(5_000, low=1)
+    ask_again_heartbeats: int = integer(0, low=0)
     iwant_answers_per_id: int = integer(3, low=0)
     max_cached_messages: int = integer(200_000, low=1)
 
@@ -113,6 +120,12 @@ class Gossipsub(MeshStrategy):
         super().__init__(self.own)
         self.cache = MessageCache(self.own.history_length, self.own.history_gossip, self.own.max_cached_messages)
         self._news: dict[TopicId, dict[PeerId, int]] = {}
+        self._asked_of: dict[PeerId, int] = {}
+        """How many ids a peer was asked for since the last heartbeat; outlasts a disconnection, as the next does."""
+        self._asked_by: dict[PeerId, int] = {}
+        """How many ids a peer asked for since the last heartbeat."""
+        self._asked_at: dict[MessageId, int] = {}
+        """In which heartbeat an id was asked for, the oldest first; with `ask_again_heartbeats`."""
 
     def attach(self, shell: Router) -> None:
         super().attach(shell)
@@ -144,6 +157,7 @@ class Gossipsub(MeshStrategy):
         self.fanout.upkeep(tick)
         self._gossip(tick)
         self._forget_old_news(tick)
+        self._forget_old_requests(tick)
         self.cache.shift()
         self.shell.seen.shift()
 
@@ -157,7 +171,6 @@ class Gossipsub(MeshStrategy):
     def peer_removed(self, peer: ConnectedPeer) -> None:
         super().peer_removed(peer)
         self.fanout.remove_peer(peer)
-        self.cache.forget_peer(peer.id)
         for counts in self._news.values():
             counts.pop(peer.id, None)
 
@@ -172,15 +185,38 @@ class Gossipsub(MeshStrategy):
             shell.drop(sender.id, PartKind.IHAVE, len(ihave.ids), Reason.NOT_SUBSCRIBED)
             return
         ids = self._within_limit(sender, PartKind.IHAVE, ihave.ids, self.own.max_ids_per_ihave)
-        wanted = missing(shell.seen, ids, shell.now)
-        if wanted:
-            shell.outbox.want(sender.id, wanted[: self.own.max_ids_per_iwant])
+        if self._asked_of.get(sender.id, 0) >= self.own.max_ids_per_iwant:
+            return
+        news = missing(shell.seen, ids, shell.now)
+        if news:
+            self._ask(sender, news)
             if self.own.graft_on_missing:
                 self._count_news(sender, ihave.topic)
 
+    def _ask(self, sender: ConnectedPeer, news: list[MessageId]) -> None:
+        """IWANT for ids that are missing, as far as they may be asked for."""
+        if self.own.ask_again_heartbeats:
+            news = [message_id for message_id in news if message_id not in self._asked_at]
+        asked = self._asked_of.get(sender.id, 0)
+        wanted = news[: self.own.max_ids_per_iwant - asked]
+        if not wanted:
+            return
+        self._asked_of[sender.id] = asked + len(wanted)
+        if self.own.ask_again_heartbeats:
+            self._remember_asking(wanted)
+        self.shell.outbox.want(sender.id, wanted)
+
+    def _remember_asking(self, wanted: list[MessageId]) -> None:
+        self._asked_at.update(dict.fromkeys(wanted, self.heartbeat.tick))
+        while len(self._asked_at) > self.own.max_cached_messages:
+            del self._asked_at[next(iter(self._asked_at))]
+
     def on_iwant(self, sender: ConnectedPeer, iwant: IWant) -> None:
         refused = 0
-        for message_id in self._within_limit(sender, PartKind.IWANT, iwant.ids, self.own.max_ids_per_iwant):
+        asked = self._asked_by.get(sender.id, 0)
+        ids = self._within_limit(sender, PartKind.IWANT, iwant.ids, self.own.max_ids_per_iwant - asked)
+        self._asked_by[sender.id] = asked + len(ids)
+        for message_id in ids:
             message = self.cache.get(message_id)
             if message is None:
                 continue
@@ -205,8 +241,8 @@ class Gossipsub(MeshStrategy):
         return self.cache.messages()
 
     def remembers(self, peer: PeerId) -> bool:
-        """Whether anything is counted for a peer."""
-        return self.cache.counts_for(peer) or any(peer in counts for counts in self._news.values())
+        """Whether anything is counted for a peer that should be gone with its connection."""
+        return any(peer in counts for counts in self._news.values())
 
     def _gossip(self, tick: int) -> None:
         """IHAVE for the recent messages of every topic one routes (r1, "Gossip is emitted by selecting peers")."""
@@ -218,8 +254,18 @@ class Gossipsub(MeshStrategy):
                 routed = self.fanout.peers(topic)
             else:
                 continue
-            ids = tuple(sorted(by_topic[topic]))[-self.own.max_ids_per_ihave :]
-            self.shell.outbox.ihave(self._gossip_targets(topic, routed, tick), topic, ids)
+            ids = tuple(sorted(by_topic[topic]))
+            targets = self._gossip_targets(topic, routed, tick)
+            if len(ids) <= self.own.max_ids_per_ihave:
+                self.shell.outbox.ihave(targets, topic, ids)
+            else:
+                self._gossip_samples(targets, topic, ids, tick)
+
+    def _gossip_samples(self, targets: list[PeerId], topic: TopicId, ids: tuple[MessageId, ...], tick: int) -> None:
+        """Too many ids for one IHAVE: another sample for each peer, so that none is left out everywhere (go)."""
+        for peer in targets:
+            state = self.shell.draw(Purpose.GOSSIP_IDS, topic, tick, key_of(peer))
+            self.shell.outbox.ihave((peer,), topic, tuple(sample(state, ids, self.own.max_ids_per_ihave)))
 
     def _gossip_targets(self, topic: TopicId, routed: PeerGroup, tick: int) -> list[PeerId]:
         shell = self.shell
@@ -251,6 +297,15 @@ class Gossipsub(MeshStrategy):
     def _forget_old_news(self, tick: int) -> None:
         if self._news and tick % self.own.missing_window_heartbeats == 0:
             self._news.clear()
+
+    def _forget_old_requests(self, tick: int) -> None:
+        self._asked_of.clear()
+        self._asked_by.clear()
+        while self._asked_at:
+            oldest = next(iter(self._asked_at))
+            if tick - self._asked_at[oldest] < self.own.ask_again_heartbeats:
+                return
+            del self._asked_at[oldest]
 
     def _within_limit(
         self, sender: ConnectedPeer, kind: PartKind, ids: tuple[MessageId, ...], limit: int

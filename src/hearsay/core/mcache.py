@@ -2,7 +2,8 @@
 
 `put` adds to the current window, `get` finds a message that is still kept, `window` names the ids of the last
 `gossip` windows of a topic, `shift` closes the current window and discards what is older than `length` windows.
-At most `limit` messages are kept; the oldest goes first.
+At most `limit` messages are kept; the oldest goes first. How often a message was sent to a peer on request is counted
+with the message, so that a peer that reconnects does not start anew; of these counts there are at most `MAX_COUNTED`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from hearsay.core.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.rpc import Message
 from hearsay.core.windows import Windows
 
+MAX_COUNTED = 1_000_000
+"""Pairs of message and peer; beyond that the message that was asked for first starts anew."""
+
 
 class MessageCache:
-    __slots__ = ("_answers", "_gossip", "_length", "_limit", "_messages", "_windows")
+    __slots__ = ("_answers", "_counted", "_gossip", "_length", "_limit", "_messages", "_windows")
 
     def __init__(self, length: int, gossip: int, limit: int) -> None:
         self._length = length
@@ -23,6 +27,8 @@ class MessageCache:
         self._limit = limit
         self._messages: dict[MessageId, Message] = {}
         self._answers: dict[MessageId, dict[PeerId, int]] = {}
+        self._counted = 0
+        """Entries of all of `_answers`."""
         self._windows: Windows[Message] = Windows()
 
     def put(self, message: Message) -> None:
@@ -37,17 +43,15 @@ class MessageCache:
         return self._messages.get(message_id)
 
     def count_answer(self, message_id: MessageId, peer: PeerId) -> int:
-        """How often a kept message was sent to a peer on request, this time included."""
+        """How often a kept message was sent to a peer on request, this time included. Outlasts a disconnection."""
         counts = self._answers.setdefault(message_id, {})
+        if peer not in counts:
+            self._counted += 1
         counts[peer] = counts.get(peer, 0) + 1
-        return counts[peer]
-
-    def forget_peer(self, peer: PeerId) -> None:
-        for counts in self._answers.values():
-            counts.pop(peer, None)
-
-    def counts_for(self, peer: PeerId) -> bool:
-        return any(peer in counts for counts in self._answers.values())
+        count = counts[peer]
+        if self._counted > MAX_COUNTED:
+            self._counted -= len(self._answers.pop(next(iter(self._answers))))
+        return count
 
     def window(self, topic: TopicId) -> tuple[MessageId, ...]:
         """The ids of a topic in the gossip windows, ascending."""
@@ -75,4 +79,4 @@ class MessageCache:
 
     def _forget(self, message_id: MessageId) -> None:
         del self._messages[message_id]
-        self._answers.pop(message_id, None)
+        self._counted -= len(self._answers.pop(message_id, ()))

@@ -4,11 +4,13 @@ Rules (r1, "mesh" and the heartbeat; tech report 3.2.2 and figures 5–8; guide,
 
 * JOIN takes preferred peers first (fan-out), then random ones, up to D, and GRAFTs them. LEAVE PRUNEs all.
 * Upkeep: below D_low GRAFT random topic peers up to D; above D_high PRUNE random mesh peers down to D.
-* A received GRAFT is accepted whatever the size of the mesh, upkeep restores it. For a topic one has not joined it
-  is answered with PRUNE (r1) or ignored (v1.1), by parameter. A GRAFT by a peer that is not subscribed, or that
-  does not speak the protocol, is dropped.
+* A received GRAFT is accepted whatever the size of the mesh, upkeep restores it (r1); or it is answered with PRUNE
+  when the mesh has D_high peers already (v1.1, go), by parameter. Without that, whoever says GRAFT under many names
+  between two heartbeats owns the mesh, since upkeep then chooses among those who came.
+* A GRAFT for a topic one has not joined is answered with PRUNE (r1) or ignored (v1.1), by parameter. A GRAFT by a
+  peer that is not subscribed, or that does not speak the protocol, is dropped.
 * A GRAFT or PRUNE that could not be sent is sent again with the next RPC to that peer, at the latest with the next
-  heartbeat, if it is still true.
+  heartbeat, if it is still true. The PRUNE then names what is left of the backoff: both sides end it together.
 
 * With `prune_backoff_ms` (v1.1): backoff as in `backoff.py`; a PRUNE may name others of the topic (peer exchange),
   whom the receiver dials if `accept_exchange` says so. Peers that speak v1.0 get the plain PRUNE.
@@ -37,11 +39,22 @@ EXPIRE_EVERY = 15
 """Heartbeats between two looks for backoffs that are over."""
 
 
+_LEAVING, _REFUSING = -1, -2
+"""In place of a heartbeat's number, for draws of their own."""
+
+
 class PruneTrigger(StrEnum):
     """Upkeep prunes when the mesh is larger than D_high (seeds, js), or already as large (go, rust)."""
 
     ABOVE_HIGH = "above_high"
     AT_HIGH = "at_high"
+
+
+class FullMesh(StrEnum):
+    """What a GRAFT gets when the mesh has D_high peers: it is taken in (r1), or refused with PRUNE (v1.1)."""
+
+    ACCEPT = "accept"
+    REFUSE = "refuse"
 
 
 class UnknownGraft(StrEnum):
@@ -59,6 +72,7 @@ class MeshParameters(BackoffParameters):
     |---|---|---|---|
     | degree, degree_low, degree_high | D, D_low <= D <= D_high; all zero is legal: no mesh | 6/4/12 | 6/4/12 |
     | prune_trigger | prune above D_high, or at it | above_high | above_high |
+    | full_mesh | answer to a GRAFT when the mesh has D_high peers | accept | accept |
     | unknown_graft | answer to a GRAFT for a topic one is not in | prune | prune |
     | heartbeat_interval_ms | time between heartbeats | 1000 | 1000 |
     | first_heartbeat_ms | time to the first heartbeat | 1000 | 1000 |
@@ -69,6 +83,7 @@ class MeshParameters(BackoffParameters):
     degree_low: int = integer(4, low=0)
     degree_high: int = integer(12, low=0)
     prune_trigger: PruneTrigger = choice(PruneTrigger.ABOVE_HIGH)
+    full_mesh: FullMesh = choice(FullMesh.ACCEPT)
     unknown_graft: UnknownGraft = choice(UnknownGraft.PRUNE)
     heartbeat_interval_ms: int = milliseconds(1000, low=1)
     first_heartbeat_ms: int = milliseconds(1000)
@@ -130,10 +145,9 @@ class Mesh:
 
     def leave(self, topic: TopicId) -> None:
         """PRUNE all mesh peers of a topic and forget it."""
-        tick = -1  # a draw of its own, apart from those of the heartbeats
         for peer in self.topics.pop(topic):
             self._shell.actions.append(PeerPruned(topic, peer))
-            self._part(peer, topic, self._parameters.unsubscribe_backoff_ms, self._others(topic, peer, tick))
+            self._part(peer, topic, self._parameters.unsubscribe_backoff_ms, self._others(topic, peer, _LEAVING))
 
     def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
         mesh = self.topics.get(topic)
@@ -146,11 +160,21 @@ class Mesh:
         elif topic not in sender.topics:
             self._shell.outbox.prune(sender.id, Prune(topic))
             self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.NOT_A_SUBSCRIBER)
-        elif sender.id not in mesh and self._backoffs.holds(topic, sender.id, self._shell.now):
-            self._part(sender.id, topic, self._parameters.prune_backoff_ms)
-            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.BACKOFF)
-        elif mesh.add(sender.id):
-            self._shell.actions.append(PeerGrafted(topic, sender.id))
+        elif sender.id not in mesh:
+            self._graft_wanted(sender.id, topic, mesh)
+
+    def _graft_wanted(self, peer: PeerId, topic: TopicId, mesh: PeerGroup) -> None:
+        """A peer that may be in the mesh says GRAFT: take it in, unless it comes too early or there is no room."""
+        parameters = self._parameters
+        if self._backoffs.holds(topic, peer, self._shell.now):
+            self._part(peer, topic, parameters.prune_backoff_ms)
+            self._shell.drop(peer, PartKind.GRAFT, 1, Reason.BACKOFF)
+        elif parameters.full_mesh is FullMesh.REFUSE and len(mesh) >= parameters.degree_high:
+            self._part(peer, topic, parameters.prune_backoff_ms, self._others(topic, peer, _REFUSING))
+            self._shell.drop(peer, PartKind.GRAFT, 1, Reason.OVER_LIMIT)
+        else:
+            mesh.add(peer)
+            self._shell.actions.append(PeerGrafted(topic, peer))
 
     def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
         self.remove(sender.id, prune.topic)
@@ -222,17 +246,19 @@ class Mesh:
                 if peer in self.topics.get(topic, ()):
                     self._shell.outbox.graft(peer, topic)
                 else:
-                    self._part(peer, topic, self._parameters.prune_backoff_ms)
+                    self._say_prune(peer, topic, self._backoffs.remaining_us(topic, peer, self._shell.now))
 
     def _part(self, peer: PeerId, topic: TopicId, backoff_ms: int, others: tuple[PeerInfo, ...] = ()) -> None:
-        """Tell a peer PRUNE, and for how long if both sides know about that."""
-        connected = self._shell.connected[peer]
-        if not self._parameters.prune_backoff_ms:
-            self._shell.outbox.prune(peer, Prune(topic))
-            return
-        self._keep_apart(topic, peer, backoff_ms)
-        told = connected.protocol == MESHSUB_11
-        self._shell.outbox.prune(peer, Prune(topic, -(-backoff_ms // 1000), others) if told else Prune(topic))
+        """Keep apart from a peer, with backoffs on, and tell it."""
+        if self._parameters.prune_backoff_ms:
+            self._keep_apart(topic, peer, backoff_ms)
+        self._say_prune(peer, topic, backoff_ms * 1000, others)
+
+    def _say_prune(self, peer: PeerId, topic: TopicId, backoff_us: Micros, others: tuple[PeerInfo, ...] = ()) -> None:
+        """PRUNE, with the time and the others if both sides know about such."""
+        timed = self._shell.connected[peer].protocol == MESHSUB_11 and backoff_us > 0
+        prune = Prune(topic, -(-backoff_us // 1_000_000), others) if timed else Prune(topic)
+        self._shell.outbox.prune(peer, prune)
 
     def _keep_apart(self, topic: TopicId, peer: PeerId, backoff_ms: int) -> None:
         self._backoffs.start(topic, peer, self._shell.now + backoff_ms * 1000)

@@ -29,6 +29,7 @@ class MeshStrategy(Strategy):
 
     protocols = (MESHSUB, FLOODSUB)
     native_protocols = (MESHSUB,)
+    has_heartbeat = True
 
     mesh: Mesh
     heartbeat: Heartbeat

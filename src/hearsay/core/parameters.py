@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, Self
 
@@ -60,6 +61,7 @@ class RouterParameters:
     | field | rule | default |
     |---|---|---|
     | hello | send one's subscriptions when a peer connects, and changes to all peers (guide, "Subscribing") | on |
+    | announce_again_ms | without a heartbeat: when to say again what of that did not leave | 1 000 |
     | coalesce | one RPC per peer and event carries all parts (r1, piggybacking); off: one per part (simsub) | on |
     | validate | ask the application before a message is used (guide, "Sending messages") | off |
     | seen_ttl_ms | how long a message id is remembered (r1: two minutes, non-normative) | 120 000 |
@@ -67,6 +69,7 @@ class RouterParameters:
     """
 
     hello: bool = True
+    announce_again_ms: int = milliseconds(1_000, low=1)
     coalesce: bool = True
     validate: bool = False
     seen_ttl_ms: int = milliseconds(120_000, low=1)
@@ -110,7 +113,7 @@ class RouterParameters:
         """Build from plain values, words standing for choices. Unknown names are violations too."""
         known = {declared.name: declared for declared in fields(cls)}
         unknown = tuple(
-            Violation(name, value, "is not a parameter of this router")
+            Violation(name, value, f"is not a parameter of this router; {_nearest(name, tuple(known))}")
             for name, value in values.items()
             if name not in known
         )
@@ -139,3 +142,9 @@ class RouterParameters:
     @property
     def seen_ttl_us(self) -> Micros:
         return self.seen_ttl_ms * 1000
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    """What may have been meant, or all there is."""
+    near = get_close_matches(name, known, 1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"

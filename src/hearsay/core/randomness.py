@@ -58,6 +58,7 @@ class Purpose(IntEnum):
     REGION = 24
     LINK_CUT = 25
     PEER_EXCHANGE = 26
+    GOSSIP_IDS = 27
     NAT = 64
     CONTACT = 65
     NODES = 66

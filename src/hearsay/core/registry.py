@@ -58,9 +58,16 @@ _EPISUB: Mapping[str, Mapping[str, object]] = {
         "probe_count": 4,
     },
 }
+_GUIDE: Mapping[str, object] = {
+    "gossip_targets": "filter_then_select",
+    "fanout_ttl_ms": 120_000,
+    "fanout_top_up": "publish",
+    "graft_on_missing": 3,
+}
 _V11: Mapping[str, object] = {
     "prune_backoff_ms": 60_000,
     "unknown_graft": "ignore",
+    "full_mesh": "refuse",
     "first_heartbeat_ms": 100,
     "first_heartbeat_spread_ms": 100,
 }
@@ -75,9 +82,9 @@ class RouterKind:
     strategy: Callable[[Any], Strategy]
     presets: Mapping[str, Mapping[str, object]]
 
-    @property
-    def protocols(self) -> tuple[str, ...]:
-        return self.strategy(self.parameters()).protocols
+    def protocols(self, parameters: RouterParameters) -> tuple[str, ...]:
+        """What a router with these parameters speaks, preferred first."""
+        return self.strategy(parameters).protocols
 
 
 class UnknownRouter(ValueError):
@@ -97,6 +104,7 @@ ROUTERS: Mapping[str, RouterKind] = {
             {
                 "r1": {},
                 "simsub": _SIMSUB,
+                "guide": _GUIDE,
                 "v1.1": {**_V11, "gossip_targets": "filter_then_select", "short_mesh": "top_up"},
             },
         ),
@@ -114,8 +122,8 @@ def find_router(name: str) -> RouterKind:
         module_name, _, attribute = name.partition(":")
         try:
             found = getattr(import_module(module_name), attribute)
-        except (ImportError, AttributeError) as error:
-            raise UnknownRouter(f"router {name!r} cannot be loaded: {error}") from None
+        except Exception as error:
+            raise _not_loaded(name, error) from error
     else:
         points = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
         if name not in points:
@@ -123,11 +131,17 @@ def find_router(name: str) -> RouterKind:
             raise UnknownRouter(f"no router {name!r}; there are {known}, or an import path module:attribute")
         try:
             found = points[name].load()
-        except (ImportError, AttributeError) as error:
-            raise UnknownRouter(f"router {name!r} cannot be loaded: {error}") from None
+        except Exception as error:
+            raise _not_loaded(name, error) from error
     if not isinstance(found, RouterKind):
         raise UnknownRouter(f"router {name!r} is not a RouterKind but {type(found).__name__}")
     return found
+
+
+def _not_loaded(name: str, error: Exception) -> UnknownRouter:
+    """Whatever its module raises on the way in is its author's to hear of."""
+    kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
+    return UnknownRouter(f"router {name!r} cannot be loaded: {kind}{error}")
 
 
 def create(

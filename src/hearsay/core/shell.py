@@ -8,8 +8,11 @@ Rules, with where they come from:
   only after an accept it is cached, gossiped, forwarded and delivered (guide, "Sending messages").
 * An RPC is handled in the order subscriptions, messages, control (r1, "After processing the payload, it then
   processes the control messages").
-* Messages of topics one has not joined are dropped and not marked seen.
-* A SUBSCRIBE or UNSUBSCRIBE that could not be sent is said again with the next RPC to that peer, or at the next beat.
+* Messages of topics one has not joined are dropped and not marked seen; one that the application accepts after its
+  topic was left is dropped too.
+* A SUBSCRIBE or UNSUBSCRIBE that could not be sent is said again with the next RPC to that peer, or at the next beat;
+  in a router that has no heartbeat, `announce_again_ms` later. Otherwise the peer would never hear of it: to somebody
+  whom it believes to be in no topic it sends nothing, so nothing goes out that could carry the news.
 
 Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order and does nothing else;
 `deadline()` names the next time a `TimerFired` is due. A *strategy* adds whom to forward to and its own upkeep.
@@ -80,6 +83,7 @@ class Router:
     """One node's router: the shared shell around a strategy."""
 
     __slots__ = (
+        "_announce_due",
         "_due",
         "_expire_us",
         "_max_messages",
@@ -129,6 +133,8 @@ class Router:
         self._told_of_duplicates = strategy.told_of_duplicates
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self._due: Micros | None = None
+        self._announce_due: Micros | None = None
+        """When `_unannounced` is looked at without a heartbeat."""
         self.due_moved = False
         """Whether `due` was set since the driver last looked; the driver puts it back."""
         strategy.attach(self)
@@ -191,13 +197,12 @@ class Router:
     def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:
         match event:
             case TimerFired():
-                if self._due is None or now < self._due:
-                    raise UsageError(f"timer fired at {now}, due at {self._due}")
+                due = self.due
+                if due is None or now < due:
+                    raise UsageError(f"timer fired at {now}, due at {due}")
                 self.now = now
                 self.actions = actions
-                if self._unannounced:
-                    self._announce_again(sorted(self._unannounced))
-                self.strategy.timer_fired()
+                self._timer_fired()
             case MessageValidated():
                 if event.message_id not in self.pending:
                     raise UsageError(f"verdict on {event.message_id!r}, which was not asked about")
@@ -246,12 +251,14 @@ class Router:
 
     def deadline(self) -> Micros | None:
         """When the next `TimerFired` is due."""
-        return self._due
+        return self.due
 
     @property
     def due(self) -> Micros | None:
-        """What `deadline()` says; the strategy sets it."""
-        return self._due
+        """What `deadline()` says: the time that the strategy set, or an earlier one of the shell's own."""
+        if self._announce_due is None:
+            return self._due
+        return self._announce_due if self._due is None else min(self._due, self._announce_due)
 
     @due.setter
     def due(self, time: Micros | None) -> None:
@@ -357,7 +364,19 @@ class Router:
         if rpc.subscriptions:
             topics = self._unannounced.setdefault(peer, set())
             topics.update(change.topic for change in rpc.subscriptions)
+            if self._announce_due is None and not self.strategy.has_heartbeat:
+                self._announce_due = self.now + self.parameters.announce_again_ms * 1000
+                self.due_moved = True
         self.strategy.send_failed(peer, rpc)
+
+    def _timer_fired(self) -> None:
+        if self._unannounced:
+            self._announce_again(sorted(self._unannounced))
+        if self._announce_due is not None and self.now >= self._announce_due:
+            self._announce_due = None
+            self.due_moved = True
+        if self._due is not None and self.now >= self._due:
+            self.strategy.timer_fired()
 
     def _announce_again(self, peers: list[PeerId]) -> None:
         """Tell peers where one stands now in the topics they were not told about."""
@@ -418,6 +437,8 @@ class Router:
     def _validated(self, message_id: MessageId, verdict: Verdict) -> None:
         message, sender = self.pending.pop(message_id)
         match verdict:
+            case Verdict.ACCEPT if message.topic not in self.joined:  # left while the application looked at it
+                self.actions.append(MessageRejected(message, sender, Reason.NOT_SUBSCRIBED))
             case Verdict.ACCEPT:
                 self._accept(message, sender)
             case Verdict.REJECT:
@@ -426,8 +447,7 @@ class Router:
                 self.actions.append(MessageRejected(message, sender, Reason.IGNORED))
 
     def _accept(self, message: Message, sender: PeerId) -> None:
-        if message.topic in self.joined:
-            self.actions.append(_deliver(message, sender))
+        self.actions.append(_deliver(message, sender))
         self.strategy.accepted(message, sender)
 
     def _receive_control(self, sender: ConnectedPeer, control: Control) -> None:

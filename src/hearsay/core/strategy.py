@@ -38,6 +38,9 @@ class Strategy(ABC):
     chooses_connections: bool = False
     """Whether the router dials and hangs up by itself; then its driver makes no connections on its behalf."""
 
+    has_heartbeat: bool = False
+    """Whether `timer_fired` is called again and again, however quiet it is; what did not leave is said again then."""
+
     told_of_duplicates: bool = False
     """Whether `duplicate` is called. Most of what routers receive is duplicates, and most have nothing to do then."""
 

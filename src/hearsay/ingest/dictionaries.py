@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hearsay.core.actions import Reason
 from hearsay.ingest.parts import Part
 from hearsay.trace.arrow import compute, pa
-from hearsay.trace.schema import NONE
+from hearsay.trace.schema import NONE, wire_name
 
 Numbers = NDArray[np.int64]
 
@@ -26,8 +26,9 @@ _REASONS = {
     b"validation throttled": Reason.THROTTLED,
     b"validation queue full": Reason.THROTTLED,
     b"self originated message": Reason.SELF_ORIGIN,
+    **{wire_name(reason).encode(): reason for reason in Reason},
 }
-"""The reasons of go-libp2p-pubsub that are ours, too. Others (signatures, blacklists) are in `source.json` alone."""
+"""The reasons of go-libp2p-pubsub that are ours, too, and ours. Others (blacklists) are in `source.json` alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ What hermes keeps, and what becomes of it:
 * ihave, iwant, idontwant, sent_msg and peer_exchange (one row for each PRUNE of an RPC) are parts of RPCs;
   control_rpc sums them up and makes no rows. GRAFTs and subscriptions inside RPCs are not kept by hermes.
 * generic holds what has no family: publications, as JSON with the id in base64. Others there make no rows.
+* Files come from anywhere: one that would unpack to much more than its size is refused, and texts that repeat are
+  kept once, as their file keeps them.
 * connect_disconnect is about connections, not streams of pubsub; it makes no rows and tells implementations.
 """
 
@@ -26,7 +28,7 @@ from hearsay.core.rpc import PartKind
 from hearsay.ingest.errors import BadSource
 from hearsay.ingest.parts import PartWriter
 from hearsay.ingest.peer_names import peer_of_name
-from hearsay.trace.arrow import compute, pa, parquet
+from hearsay.trace.arrow import compute, pa, parquet, require_small
 from hearsay.trace.rows import Rows
 from hearsay.trace.schema import NONE, WIDTH, Column, TraceEvent
 
@@ -34,6 +36,7 @@ _Codes: TypeAlias = NDArray[np.int64]
 _LAST_MS = np.iinfo(np.int64).max // 1_000_000
 _BATCH_ROWS = 131_072
 _SKIPPED = -2
+_LONGEST_TEXT = 1 << 20
 
 _SUB_TYPES = {
     "add_peer": TraceEvent.ADD_PEER,
@@ -65,12 +68,15 @@ def decode_hermes(path: Path, part: PartWriter) -> None:
     """Read a file into the part; BadSource if it is not wholly good."""
     try:
         file = parquet.ParquetFile(path)
+        require_small(file.metadata, path.stat().st_size)
+        texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
+        file = parquet.ParquetFile(path, read_dictionary=texts)
         missing = {"timestamp", "type", "producer_id"} - set(file.schema_arrow.names)
         if missing:
             raise BadSource(f"foreign: no hermes events (no column {', '.join(sorted(missing))})")
         for batch in file.iter_batches(batch_size=_BATCH_ROWS):
             _Batch(batch, part).decode()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise BadSource(f"damaged Parquet ({str(error).partition(chr(10))[0]})") from None
 
 
@@ -99,7 +105,7 @@ class _Batch:
         self._part.add(kept)
 
     def _fill(self, rows: Rows) -> None:
-        families = compute.unique(self._column("type")).to_pylist()
+        families = self._distinct("type")[0]
         if "topic" in self._batch.schema.names and "payload" in self._batch.schema.names:
             self._generic(rows)
             return
@@ -133,29 +139,30 @@ class _Batch:
 
     def _fill_sizes(self, rows: Rows) -> None:
         sizes = self._numbers("msg_size")
-        handled = compute.equal(self._column("sub_type"), "handle_msg").to_numpy(zero_copy_only=False)
+        handled = self._is("sub_type", "handle_msg")
         rows[~handled, Column.BYTES] = sizes[~handled]
         sized = handled & (rows[:, Column.MESSAGE] != NONE)
         self._part.add_sizes(rows[sized, Column.MESSAGE], sizes[sized])
 
     def _tell_implementations(self, rows: Rows) -> None:
-        agents = self._column("agent_version").to_pylist()
-        for peer, agent in zip(rows[:, Column.REMOTE].tolist(), agents, strict=True):
+        for peer, agent in zip(rows[:, Column.REMOTE].tolist(), self._texts("agent_version"), strict=True):
             if peer != NONE and agent:
                 self._part.implementations[peer] = max(agent, self._part.implementations.get(peer, ""))
 
     def _generic(self, rows: Rows) -> None:
-        published = compute.equal(self._column("type"), "PUBLISH_MESSAGE").to_numpy(zero_copy_only=False)
+        published = self._is("type", "PUBLISH_MESSAGE")
         rows[:, Column.EVENT] = np.where(published, TraceEvent.PUBLISH, _SKIPPED)
         ids: list[bytes] = []
         topics: list[bytes] = []
-        for payload in self._column("payload").filter(pa.array(published)).to_pylist():
+        for payload, is_published in zip(self._texts("payload"), published.tolist(), strict=True):
+            if not is_published:
+                continue
             try:
                 fields = json.loads(payload)
                 ids.append(b64decode(fields["MsgID"], validate=True))
                 topics.append(str(fields["Topic"]).encode())
-            except (ValueError, KeyError, TypeError) as error:
-                raise BadSource(f"a publication's payload cannot be read ({error})") from None
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise BadSource(f"a publication's payload cannot be read ({str(error)[:80]})") from None
         rows[published, Column.MESSAGE] = self._part.identifiers.number_messages(ids)
         rows[published, Column.TOPIC] = self._part.identifiers.number_topics(topics)
 
@@ -170,17 +177,38 @@ class _Batch:
     def _numbers(self, name: str) -> _Codes:
         column = self._column(name)
         if not pa.types.is_integer(column.type):
-            raise BadSource(f"column {name} is {column.type}, not whole numbers")
+            kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            raise BadSource(f"column {name} is {kind}, not whole numbers")
         numbers = column.to_numpy(zero_copy_only=False).astype(np.int64)
         if numbers.min() < 0:
             raise BadSource(f"a negative {name}")
         return numbers
 
     def _distinct(self, name: str) -> tuple[list[str], _Codes]:
-        encoded = self._column(name).dictionary_encode()
+        """The texts of a column, each once, and which of them each row has."""
+        column = self._column(name)
+        encoded: Any = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         if not pa.types.is_string(encoded.dictionary.type):
             raise BadSource(f"column {name} is {encoded.dictionary.type}, not texts")
-        return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+        used: _Codes
+        places: _Codes
+        used, places = np.unique(encoded.indices.to_numpy(zero_copy_only=False), return_inverse=True)
+        texts: Any = encoded.dictionary.take(pa.array(used))
+        lengths: list[int] = compute.binary_length(texts).to_pylist()
+        if max(lengths) > _LONGEST_TEXT:
+            raise BadSource(f"a {name} is longer than {_LONGEST_TEXT} bytes")
+        named: list[str] = texts.to_pylist()
+        return named, places.astype(np.int64)
+
+    def _texts(self, name: str) -> list[str]:
+        """The texts of all rows."""
+        texts, places = self._distinct(name)
+        numbers: list[int] = places.tolist()
+        return [texts[number] for number in numbers]
+
+    def _is(self, name: str, text: str) -> NDArray[np.bool_]:
+        texts, places = self._distinct(name)
+        return np.array([each == text for each in texts])[places]
 
     def _codes(self, name: str, known: Mapping[str, int]) -> _Codes:
         texts, places = self._distinct(name)

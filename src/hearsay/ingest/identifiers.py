@@ -72,6 +72,10 @@ class Identifiers:
         self.messages, numbers = _numbered(self.messages, names)
         return numbers
 
+    def number_reasons(self, names: list[bytes]) -> Numbers:
+        self.reasons, numbers = _numbered(self.reasons, names)
+        return numbers
+
     def count_events(self, peers: Numbers, events: Numbers, times: Numbers) -> None:
         """Count events that did not come through `number`; negative ones are of no kind."""
         counted = events >= 0

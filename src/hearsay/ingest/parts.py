@@ -36,8 +36,10 @@ KEPT = {
     Column.REMOTE: np.int32,
     Column.TOPIC: np.int32,
     Column.MESSAGE: np.int32,
+    Column.HOPS: np.int32,
     Column.BYTES: np.int64,
     Column.COUNT: np.int32,
+    Column.VIA: np.int8,
     Column.REASON: np.int32,
 }
 _NAMES = {column: column.name.lower() for column in KEPT}
@@ -130,7 +132,8 @@ class PartWriter:
         copies = ((events == TraceEvent.PUBLISH) | (events == TraceEvent.DELIVER)) & (messages != NONE)
         self._make_room()
         np.minimum.at(self._first_copy, messages[copies], batch[Column.TIME_US][copies])
-        self._times_given.update(reasons[reasons != NONE].tolist())
+        given = (reasons != NONE) & (events != TraceEvent.NODE_DOWN)
+        self._times_given.update(reasons[given].tolist())
 
     def _make_room(self) -> None:
         wanted = int(self.identifiers.messages.used[0])

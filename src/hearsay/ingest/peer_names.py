@@ -6,6 +6,8 @@ from hearsay.libp2p.base_text import from_base58, to_base58
 from hearsay.libp2p.errors import EncodingError
 
 _SHA256, _IDENTITY = 0x12, 0x00
+_LONGEST_TEXT = 400
+"""Base58 takes time quadratic in the length. 257 bytes, the most that are written so, are 352 letters."""
 
 
 def peer_name(peer: bytes) -> str:
@@ -15,7 +17,9 @@ def peer_name(peer: bytes) -> str:
 
 
 def peer_of_name(text: str) -> bytes:
-    """ValueError if the text is not base58."""
+    """ValueError if the text is not base58, or longer than any peer id."""
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"{text[:40]!r}… of {len(text)} characters is not a peer id")
     try:
         return from_base58(text)
     except EncodingError:

@@ -89,17 +89,17 @@ def load_source(run: Path) -> SourceRecord | None:
         )
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunFolderError(f"{path}: not the record of an import ({error})") from error
 
 
 def load_events(run: Path) -> list[tuple[int, str, int]]:
     """(peer, event, events) of an imported run."""
-    table = read_table(run / f"{_EVENTS}.parquet")
+    table = read_table(run / f"{_EVENTS}.parquet", ["peer", "events"], ["event"])
     return list(zip(table["peer"], table["event"], table["events"], strict=True))
 
 
 def load_delays(run: Path) -> list[tuple[int, int]]:
     """(milliseconds, copies) of an imported run, ascending."""
-    table = read_table(run / f"{_DELAYS}.parquet")
+    table = read_table(run / f"{_DELAYS}.parquet", ["delay_ms", "copies"])
     return list(zip(table["delay_ms"], table["copies"], strict=True))

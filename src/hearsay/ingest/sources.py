@@ -24,12 +24,14 @@ from typing import IO, cast
 import numpy as np
 
 from hearsay.ingest.errors import BadSource
-from hearsay.ingest.event_decoder import DONE, NEED_MORE, PROBLEMS, message_ends
+from hearsay.ingest.event_decoder import DONE, MAX_MESSAGE, NEED_MORE, PROBLEMS, message_ends
 from hearsay.ingest.protobuf import is_batched, looks_like_events
 
 FORMATS = ("go-json", "go-pb", "traced", "hermes")
 
 PIECE_BYTES = 4 << 20
+LONGEST_LINE = 4 * MAX_MESSAGE
+"""An event of the largest size with all its bytes in base64 and its keys in JSON is less than half as long."""
 _HEAD_BYTES = 512
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
@@ -117,7 +119,7 @@ def _line_ends(path: Path, size: int, step: int) -> list[int]:
     with path.open("rb") as file:
         for at in range(step, size, step):
             file.seek(at)
-            file.readline()
+            _line_of(file)
             ends.append(file.tell())
     return ends
 
@@ -160,12 +162,20 @@ def pieces(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
 def lines(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
     """The unit's lines."""
     left = unit.stop - unit.start if unit.stop is not None else None
-    for line in file:
+    while line := _line_of(file):
         yield line
         if left is not None:
             left -= len(line)
             if left <= 0:
                 return
+
+
+def _line_of(file: IO[bytes]) -> bytes:
+    """The next line, unless it is longer than any event: a small gzip file can hold one without end."""
+    line = file.readline(LONGEST_LINE + 1)
+    if len(line) > LONGEST_LINE:
+        raise BadSource(f"a line is longer than {LONGEST_LINE >> 20} MiB")
+    return line
 
 
 def gathered(events: Iterable[bytes]) -> Iterator[bytes]:

@@ -2,7 +2,8 @@
 
 Rules:
 
-* `map` sends functions and tasks to `mapInArrow`, one task each; results come back pickled, by place.
+* `map` sends functions and tasks to `mapInArrow`, one task each; results come back by place, as data
+  (`task_results`).
 * The trace is written by one shuffle: rows are ranged by class and, in class message, by message, else by time;
   each partition sorts its rows and writes a part for each class it has. So no message straddles two files. A message
   lies in one partition however large it is.
@@ -14,8 +15,8 @@ Rules:
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,10 +26,11 @@ import numpy as np
 from hearsay.ingest.importing import UNIT_BYTES, Imported, import_traces
 from hearsay.ingest.numbering import NumberedPart, numbered_rows
 from hearsay.ingest.parts import load_part
+from hearsay.ingest.task_results import BadResult, from_bytes, to_bytes
 from hearsay.trace.arrow import pa
 from hearsay.trace.columns import ColumnBuilder
 from hearsay.trace.digest import TraceDigest, hash_of_parts
-from hearsay.trace.manifest import TraceFile, WrittenTrace
+from hearsay.trace.manifest import WrittenTrace
 from hearsay.trace.part_files import PartFiles
 from hearsay.trace.rows import Rows
 from hearsay.trace.run_folder import RunFolder
@@ -43,6 +45,7 @@ _ORDER = ["class", "place", *(name for name in COLUMNS if name != "message")]
 _GROUP_ROWS = 1_000_000
 _ROWS_PER_FILE = 4_000_000
 
+_PART_NAME = re.compile(r"trace/class=[a-z]+/part-[0-9]{5,}\.parquet")
 _KINDS = len(PartKind) + 1
 _CLASS_OF = np.array(
     [CLASSES.index(class_of(event, kind)) for event in range(len(TraceEvent)) for kind in range(NONE, len(PartKind))]
@@ -76,11 +79,11 @@ class SparkWorkers:
         def work(batches: Iterator[Any]) -> Iterator[Any]:
             for batch in batches:
                 for place, task in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    result = pickle.dumps(function(pickle.loads(task)))
+                    result = to_bytes(function(pickle.loads(task)))
                     yield _batch({"place": pa.array([place], pa.int32()), "result": [result]})
 
         found = self._tasks(tasks).mapInArrow(work, _RESULT).collect()
-        return [pickle.loads(row.result) for row in sorted(found, key=lambda row: row.place)]
+        return [from_bytes(bytes(row.result)) for row in sorted(found, key=lambda row: row.place)]
 
     def write(self, run: Path, parts: Sequence[NumberedPart]) -> WrittenTrace:
         def read(batches: Iterator[Any]) -> Iterator[Any]:
@@ -93,27 +96,18 @@ class SparkWorkers:
             part = _PartitionWriter(run)
             for batch in batches:
                 part.add(batch)
-            yield _batch({"place": pa.array([0], pa.int32()), "result": [pickle.dumps(part.finish())]})
+            yield _batch({"place": pa.array([0], pa.int32()), "result": [to_bytes(part.finish())]})
 
         rows = self._tasks(parts).mapInArrow(read, _ROW)
         total = sum(load_part(part.folder).rows for part in parts)
         partitions = max(total // self._rows_per_file + 1, len(CLASSES))
         placed = rows.repartitionByRange(partitions, "class", "place").sortWithinPartitions(*_ORDER)
-        written = [pickle.loads(row.result) for row in placed.mapInArrow(write, _RESULT).collect()]
+        written = [from_bytes(bytes(row.result)) for row in placed.mapInArrow(write, _RESULT).collect()]
         return _merged(written)
 
     def _tasks(self, tasks: Sequence[Any]) -> Any:
         rows = [(place, pickle.dumps(task)) for place, task in enumerate(tasks)]
         return self._spark.createDataFrame(rows, "place int, task binary").repartition(len(rows))
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """What one partition wrote."""
-
-    files: tuple[TraceFile, ...]
-    rows: int
-    hash: str
 
 
 class _PartitionWriter:
@@ -139,12 +133,12 @@ class _PartitionWriter:
             if sum(map(len, self._waiting)) >= _GROUP_ROWS:
                 self._flush()
 
-    def finish(self) -> _Written:
+    def finish(self) -> WrittenTrace:
         self._flush()
         for part in self._parts.values():
             part.finish()
         files = tuple(file for part in self._parts.values() for file in part.finished)
-        return _Written(files, self._digest.rows, self._digest.hex())
+        return WrittenTrace(files, self._digest.rows, self._digest.hex(), (), 0)
 
     def _flush(self) -> None:
         if not self._waiting:
@@ -175,8 +169,11 @@ def _batch(columns: dict[str, Any]) -> Any:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _merged(written: Sequence[_Written]) -> WrittenTrace:
+def _merged(written: Sequence[WrittenTrace]) -> WrittenTrace:
     files = sorted((file for each in written for file in each.files), key=lambda file: file.name)
+    for file in files:
+        if not _PART_NAME.fullmatch(file.name):
+            raise BadResult(f"a task wrote {file.name[:80]!r}, which is no part of a trace")
     files.sort(key=lambda file: CLASSES.index(file.trace_class))
     return WrittenTrace(
         tuple(files),

@@ -7,6 +7,7 @@ from pathlib import Path
 from hearsay.ingest.errors import BadSource
 from hearsay.ingest.hermes import decode_hermes
 from hearsay.ingest.json_events import protobuf_of_lines
+from hearsay.ingest.live_runs import LIVE, decode_live_run
 from hearsay.ingest.parts import PartWriter
 from hearsay.ingest.protobuf import decode_pieces
 from hearsay.ingest.sources import Unit, gathered, lines, opened, pieces, reading
@@ -15,7 +16,10 @@ from hearsay.ingest.sources import Unit, gathered, lines, opened, pieces, readin
 def decode_unit(unit: Unit, folder: Path) -> None:
     """Leave the unit's rows and names in the folder; BadSource if the unit is not wholly good."""
     with PartWriter(folder) as part:
-        if unit.source.format == "hermes":
+        if unit.source.format == LIVE:
+            with reading():
+                decode_live_run(unit.source.path, part)
+        elif unit.source.format == "hermes":
             with reading():
                 decode_hermes(unit.source.path, part)
         else:

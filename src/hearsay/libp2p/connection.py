@@ -4,6 +4,8 @@
 * While the socket's buffer is full nothing more is sealed; data waits at its streams, whose writers see it.
 * A peer that has not proven who it is before the deadline is cut off, so is one that breaks a protocol. A connection
   that is closed and cannot be flushed is cut off after `CLOSE_SECONDS`.
+* Who takes leave closes one direction and reads on until the peer has closed the other: a socket that is closed with
+  bytes unread throws away what it has not delivered.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from hearsay.libp2p.upgrade import Upgrade
 from hearsay.libp2p.yamux import Finished, GoAway, Opened, Received, Reset, Yamux, YamuxEvent, YamuxLimits
 
 CLOSE_SECONDS = 2.0
+LEAVE_SECONDS = 5.0
+"""So long a peer has to read to the end of what it was sent."""
 _WRITE_BUFFER = 256 * 1024
 
 
@@ -68,6 +72,8 @@ class Connection(asyncio.Protocol):
         self.gone: asyncio.Future[None] = self._loop.create_future()
         """Done when the socket is closed."""
         self.closed = False
+        self.ended_by_peer = False
+        """The peer has closed its direction; it does so when it has read to the end of ours."""
         self._transport: asyncio.Transport | None = None
         self._upgrade = Upgrade(identity, dialer, expected)
         self._channel: Channel | None = None
@@ -151,6 +157,18 @@ class Connection(asyncio.Protocol):
         transport.close()
         self._loop.call_later(CLOSE_SECONDS, transport.abort)
 
+    def take_leave(self) -> None:
+        """Say goodbye and close when the peer has done so too, at the latest after `LEAVE_SECONDS`."""
+        transport = self._transport
+        if self.closed or transport is None or self._channel is None or transport.is_closing():
+            self.close()
+            return
+        self.closed = True
+        self._mux.go_away(GoAway.NORMAL)
+        transport.write(self._channel.seal(self._mux.take()))
+        transport.write_eof()
+        self._loop.call_later(LEAVE_SECONDS, transport.abort)
+
     @property
     def attached(self) -> bool:
         """Whether it ever had a socket."""
@@ -189,6 +207,9 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.congested = False
         self._flush()
+
+    def eof_received(self) -> None:
+        self.ended_by_peer = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True

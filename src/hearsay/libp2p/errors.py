@@ -14,6 +14,14 @@ class ProtocolError(Exception):
 class DialError(Exception):
     """A peer could not be reached, or is not who it should be."""
 
+    def __init__(self, address: object, reason: str) -> None:
+        super().__init__(f"{address}: {reason}")
+        self.reason = reason
+
+
+class OwnAddress(DialError):
+    """The address is that of the host which dialled it."""
+
 
 class MissingExtra(Exception):
     """An optional library is not installed."""
@@ -29,6 +37,10 @@ class MultistreamError(ProtocolError):
 
 class NoiseError(ProtocolError):
     """The handshake or a secured frame is not authentic, or the peer is not who it should be."""
+
+
+class OwnIdentity(NoiseError):
+    """The peer is ourselves: the connection leads back to us, or our bytes were reflected."""
 
 
 class YamuxError(ProtocolError):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from hearsay.libp2p.connection import Connection, ConnectionLimits
-from hearsay.libp2p.errors import DialError, ProtocolError
+from hearsay.libp2p.errors import DialError, OwnAddress, OwnIdentity, ProtocolError
 from hearsay.libp2p.interfaces import concrete_addresses
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr, tcp_multiaddr
@@ -92,7 +92,7 @@ class Host:
         if expected is None:
             return await self._dial(parsed, None)
         if expected == self.peer:
-            raise DialError(f"{parsed}: that is this host itself")
+            raise OwnAddress(parsed, "that is this host itself")
         if expected in self.connections:
             return expected
         task = self._dialing.get(expected)
@@ -124,19 +124,27 @@ class Host:
         if connection is not None:
             self._drop(connection)
 
-    async def close(self) -> None:
-        """Stop listening, end all connections and wait until they are gone."""
+    async def close(self) -> frozenset[PeerId]:
+        """Stop listening, end all connections and wait until they are gone.
+
+        Whose end came in answer to ours has taken all that was sent; these peers are named.
+        """
         self._closed = True
         for server in self._servers:
             server.close()
         for task in list(self._dialing.values()):
             task.cancel()
+        peers = list(self.connections.values())
+        for connection in peers:
+            connection.take_leave()
+            self._down(connection)
         for connection in list(self._all):
-            self._drop(connection)
+            connection.close()
         while waiting := [connection.gone for connection in self._all if connection.attached]:
             await asyncio.gather(*waiting)
         self._all.clear()  # what was accepted while the server closed never gets a socket, and never loses it
         self._servers.clear()
+        return frozenset(connection.peer for connection in peers if connection.ended_by_peer)
 
     def connection_ready(self, connection: Connection) -> None:
         """A connection knows its peer."""
@@ -193,11 +201,11 @@ class Host:
     async def _dial(self, address: Multiaddr, expected: PeerId | None) -> PeerId:
         endpoint = address.tcp_endpoint
         if endpoint is None:
-            raise DialError(f"{address}: this host dials TCP only, such as /ip4/127.0.0.1/tcp/4001")
+            raise DialError(address, "this host dials TCP only, such as /ip4/127.0.0.1/tcp/4001")
         if self._closed:
-            raise DialError("this host is closed")
+            raise DialError(address, "this host is closed")
         if len(self._all) >= self._limits.max_connections:
-            raise DialError(f"{address}: this host has its {self._limits.max_connections} connections")
+            raise DialError(address, f"this host has its {self._limits.max_connections} connections")
         loop = asyncio.get_running_loop()
         connection: Connection | None = None
         try:
@@ -209,8 +217,12 @@ class Host:
                 await asyncio.shield(connection.ready)
         except TimeoutError:
             reason = f"no answer within {self._limits.dial_s:g} s"
+        except socket.gaierror as error:
+            reason = error.strerror or str(error)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)
+        except OwnIdentity as error:
+            raise OwnAddress(address, str(error)) from None
         except ProtocolError as error:
             reason = str(error)
         except asyncio.CancelledError:
@@ -219,11 +231,11 @@ class Host:
             raise
         else:
             if connection.closed and connection.peer not in self.connections:
-                raise DialError(f"{address}: the connection was closed at once")
+                raise DialError(address, "the connection was closed at once")
             return connection.peer
         if connection is not None:
             connection.abort()
-        raise DialError(f"{address}: {reason}") from None
+        raise DialError(address, reason) from None
 
     def _replaces(self, new: Connection, old: Connection) -> bool:
         """Whether both sides will keep the new connection."""

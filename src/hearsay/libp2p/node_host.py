@@ -67,6 +67,9 @@ class NodeHost(Protocol):
 
     def disconnect(self, peer: PeerId) -> None: ...
 
-    async def close(self) -> None:
-        """Stop listening, end all connections and wait until they are gone."""
+    async def close(self) -> frozenset[PeerId] | None:
+        """Stop listening, end all connections and wait until they are gone.
+
+        The peers that are known to have taken everything that was sent to them; None if a host cannot know.
+        """
         ...

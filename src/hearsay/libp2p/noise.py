@@ -15,7 +15,7 @@ from __future__ import annotations
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hearsay.libp2p import peer_id
-from hearsay.libp2p.errors import EncodingError, NoiseError
+from hearsay.libp2p.errors import EncodingError, NoiseError, OwnIdentity
 from hearsay.libp2p.keys import PrivateKey, PublicKey
 from hearsay.libp2p.noise_xx import TAG_BYTES, XX, Cipher
 from hearsay.libp2p.protobuf import DELIMITED, bytes_field, walk
@@ -157,7 +157,7 @@ class Handshake:
         if self._expected is not None and found != self._expected:
             raise NoiseError(f"expected {peer_id.to_text(self._expected)}, got {peer_id.to_text(found)}")
         if found == self._own:
-            raise NoiseError("the peer has our own identity")
+            raise OwnIdentity("the peer has our own identity")
         if not key.verify(signature, SIGNATURE_PREFIX + self._xx.remote_static):
             raise NoiseError(f"the signature of {peer_id.to_text(found)} is wrong")
         return found

@@ -45,7 +45,8 @@ class NodeConfig:
 
     host: HostName = "own"
     """Who moves the bytes: our own small host, or py-libp2p's with the extra `libp2p`."""
-    router: str = "gossipsub"
+    router: str | RouterKind = "gossipsub"
+    """A name, an import path `module:attribute`, or the kind itself."""
     preset: str | None = None
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])
     listen: tuple[str, ...] = ("/ip4/127.0.0.1/tcp/0",)
@@ -74,7 +75,7 @@ class NodeConfig:
 
     def router_parameters(self) -> tuple[RouterKind, RouterParameters]:
         """The router and its parameters; `ParameterError` or `UnknownRouter` says what cannot be."""
-        kind = find_router(self.router)
+        kind = self.router if isinstance(self.router, RouterKind) else find_router(self.router)
         preset = self.preset or ("v1.1" if "v1.1" in kind.presets else next(iter(kind.presets)))
         if preset not in kind.presets:
             raise ValueError(f"router {kind.name} has no preset {preset!r}; there are {', '.join(kind.presets)}")

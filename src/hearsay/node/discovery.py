@@ -3,31 +3,46 @@
 Peer exchange brings signed ones, which are dialled when the router asks; the local network brings claims, which are
 dialled at once.
 
-A bootstrap address that fails is dialled again with back-off (`hearsay.node.retries`).
+A bootstrap address that fails is dialled again with back-off (`hearsay.node.retries`), and so is one whose peer is
+gone as soon as it came. What becomes of each is told (`hearsay.node.address_news`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from logging import getLogger
 from random import random
 
-from hearsay.libp2p.errors import DialError, EncodingError
+from hearsay.libp2p.errors import DialError, EncodingError, OwnAddress
 from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.node_host import NodeHost
-from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.peer_id import PeerId, to_text
 from hearsay.libp2p.peer_record import open_record
+from hearsay.node.address_news import AddressNews, AddressState
 from hearsay.node.retries import FIRST_RETRY_S, Retries
 
 MAX_KNOWN_PEERS = 1024
 MAX_DIALS = 32
+LASTING_S = 10.0
+"""A connection that lasts so long makes good for failures before it."""
+NO_PUBSUB = "it speaks no pubsub that this node does"
 _log = getLogger(__name__)
 
 
 class Discovery:
-    def __init__(self, host: NodeHost, first_retry_s: float = FIRST_RETRY_S) -> None:
+    def __init__(
+        self,
+        host: NodeHost,
+        first_retry_s: float = FIRST_RETRY_S,
+        *,
+        tell: Callable[[AddressNews], None] = lambda news: None,
+        protocol_of: Callable[[PeerId], Awaitable[str]] | None = None,
+    ) -> None:
+        """`tell` hears of the addresses that are kept; `protocol_of` says what a new peer speaks, "" if nothing."""
         self._host = host
+        self._tell = tell
+        self._protocol_of = protocol_of
         self._first_retry_s = first_retry_s
         self._tasks: set[asyncio.Task[object]] = set()
         self._changed: dict[PeerId, asyncio.Event] = {}
@@ -91,21 +106,43 @@ class Discovery:
 
     async def _keep(self, address: Multiaddr) -> None:
         retries = Retries(self._first_retry_s)
+        loop = asyncio.get_running_loop()
+        before: PeerId | None = None
         while True:
             try:
                 peer = await self._host.dial(address)
+            except OwnAddress:
+                self._tell(AddressNews(str(address), AddressState.OWN, "this is the node itself"))
+                return
             except DialError as error:
                 wait_s = retries.wait_s()
-                _log.info("%s; next try in %.0f s", error, wait_s)
+                self._tell(AddressNews(str(address), AddressState.FAILED, error.reason, retry_s=wait_s))
                 await asyncio.sleep(wait_s)
                 continue
-            retries.succeeded()
+            since = loop.time()
             self._kept.add(peer)
             gone = self._changed.setdefault(peer, asyncio.Event())
+            await self._tell_connected(address, peer, before)
+            before = peer
             while peer in self._host.connections:
                 gone.clear()
                 await gone.wait()
-            await asyncio.sleep(self._first_retry_s * random())
+            wait_s = self._first_retry_s * random()
+            if loop.time() - since < LASTING_S:
+                wait_s = retries.wait_s()
+            else:
+                retries.succeeded()
+            self._tell(AddressNews(str(address), AddressState.LOST, "the connection ended", peer, retry_s=wait_s))
+            await asyncio.sleep(wait_s)
+
+    async def _tell_connected(self, address: Multiaddr, peer: PeerId, before: PeerId | None) -> None:
+        protocol = "" if self._protocol_of is None else await self._protocol_of(peer)
+        if peer not in self._host.connections:
+            return
+        remarks = [] if protocol or self._protocol_of is None else [NO_PUBSUB]
+        if before not in (None, peer):
+            remarks.append(f"another peer than before, {to_text(before)}")
+        self._tell(AddressNews(str(address), AddressState.CONNECTED, ", ".join(remarks), peer, protocol))
 
     async def _try(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> None:
         self._dials += 1

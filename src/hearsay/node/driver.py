@@ -18,6 +18,7 @@ from hearsay.core.actions import (
     Disconnect,
     DuplicateReceived,
     FindContacts,
+    LinkEager,
     MessagePublished,
     MessageRejected,
     PartDropped,
@@ -38,9 +39,11 @@ from hearsay.core.events import (
     TimerFired,
     Verdict,
 )
+from hearsay.core.failures import RouterFailed, told
 from hearsay.core.randomness import Randomness
 from hearsay.core.registry import create
 from hearsay.core.rpc import EPISUB, Control, Message, Rpc
+from hearsay.core.shell import UsageError
 from hearsay.libp2p.frames import frame
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.stream import Stream
@@ -63,7 +66,7 @@ from hearsay.wire.splitting import split_rpc
 class Driver:
     """The node gives what is not its business: `deliver` to the application, do what the router may `ask` for,
     `disconnect` peers, `learn` a signed address and know the `record_of` a peer, and hear when somebody may have
-    become `reachable`."""
+    become `reachable`, or that the router has `failed`."""
 
     def __init__(
         self,
@@ -77,6 +80,7 @@ class Driver:
         learn: Callable[[bytes], None],
         record_of: Callable[[PeerId], bytes | None],
         reachable: Callable[[], None],
+        failed: Callable[[RouterFailed], None],
     ) -> None:
         kind, parameters = config.router_parameters()
         self._limits = config.limits
@@ -86,8 +90,17 @@ class Driver:
         self._disconnect = disconnect
         self._learn = learn
         self._record_of = record_of
+        self._accepts_exchange = bool(getattr(parameters, "accept_exchange", False))
         self._reachable = reachable
-        self.router = create(kind, peer, parameters, Randomness(int.from_bytes(urandom(7), "big")), clock())
+        self._failed = failed
+        self._name = kind.name
+        self.failure: RouterFailed | None = None
+        """Why the router is not asked any more."""
+        chance = Randomness(int.from_bytes(urandom(7), "big"))
+        try:
+            self.router = create(kind, peer, parameters, chance, clock())
+        except Exception as error:
+            raise self._failure("being made", error) from error
         self.message_ids = MessageIds(config.message_id)
         self.signatures: dict[str, SignaturePolicy] = {}
         self._default_signatures = config.signatures
@@ -113,10 +126,25 @@ class Driver:
         return self.signatures.get(topic, self._default_signatures)
 
     def feed(self, event: Event) -> None:
-        """One event into the router, and all it asks for."""
-        for action in self.router.handle(event, self._clock()):
-            self._perform(action)
-        if self.router.due != self._armed_for:
+        """One event into the router, and all it asks for. One that failed is asked no more: its state is torn."""
+        if self.failure is not None:
+            return
+        what = f"handling {type(event).__name__}"
+        try:
+            actions = self.router.handle(event, self._clock())
+        except UsageError:
+            raise
+        except Exception as error:
+            self._give_up(what, error)
+            return
+        try:
+            for action in actions:
+                self._perform(action)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:
+            self._give_up(f"after {what}, asking for what cannot be done", error)
+        if self.router.due != self._armed_for and self.failure is None:
             self._arm()
 
     def publish(self, event: Event) -> tuple[int, int]:
@@ -133,12 +161,14 @@ class Driver:
         link = self.links.pop(peer, None)
         if link is not None:
             self.outbound_lost(link)
+            link.settled.set()
 
     def outbound_open(self, link: PeerLink, stream: Stream) -> None:
         """The peer speaks pubsub: the router may know it."""
         link.outbound = stream
         self.feed(PeerConnected(link.peer, stream.protocol))
         link.set_outbound(stream)
+        link.settled.set()
 
     def outbound_lost(self, link: PeerLink) -> None:
         if link.connected:
@@ -161,12 +191,32 @@ class Driver:
         self._flush()
         await asyncio.gather(*(link.drain() for link in list(self.links.values())))
 
+    async def make_room(self) -> None:
+        """Wait until the queues that are more than half full are empty."""
+        self._flush()
+        most = self._limits.peer_queue_bytes // 2
+        crowded = [link.drain() for link in self.links.values() if link.queue.bytes > most]
+        if crowded:
+            await asyncio.gather(*crowded)
+
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         await self.validation.close()
         if self.trace is not None:
             await self.trace.close()
+
+    def _give_up(self, what: str, error: Exception) -> None:
+        self.failure = self._failure(what, error)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._failed(self.failure)
+
+    def _failure(self, what: str, error: Exception) -> RouterFailed:
+        failure = RouterFailed(f"router {self._name} failed at this node, {what}: {told(error)}")
+        failure.__cause__ = error
+        return failure
 
     def _received(self, link: PeerLink, data: bytes) -> None:
         """A frame of a peer's stream."""
@@ -183,13 +233,14 @@ class Driver:
             return
         statistics.left_out_parts += decoded.left_out
         rpc, records = take_records(decoded.rpc)
-        for record in records:
-            self._learn(record)
+        if self.router.strategy.chooses_connections:
+            for record in records:
+                self._learn(record)
         if self.trace is not None:
             self.trace.received(link.peer, decoded.rpc)
         if rpc.messages:
             rpc = self._authentic(link, rpc)
-        if rpc.control is not None and rpc.control.prune:
+        if self._accepts_exchange and rpc.control is not None:
             for prune in rpc.control.prune:
                 for known in prune.peers[: self._limits.rpc.max_exchanged_peers]:
                     if known.record is not None:
@@ -249,7 +300,7 @@ class Driver:
                     self.statistics.parts_dropped += action.count
                 elif isinstance(action, MessagePublished):
                     self.statistics.published += 1
-                elif isinstance(action, PeerGrafted):
+                elif isinstance(action, PeerGrafted | LinkEager):
                     asyncio.get_running_loop().call_soon(self._reachable)
                 self._trace(action)
 

@@ -2,7 +2,8 @@
 
 Rows gather in memory and are written every few seconds, or when they are many, as a run folder of their own below
 the trace's directory: `00000`, `00001`, … Each is whole and readable when its manifest is there, so a node that is
-killed loses the rows of the last interval and nothing else (and says no `node_down`). A node that closes seals the
+killed loses the rows of the last interval and nothing else; its successor says `node_down` for it, with the reason
+`lost`. A node that closes seals the
 directory, which then is one run, with all rows of a message in one file (`hearsay.trace.run_series`). Writing
 happens in a thread.
 
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from logging import getLogger
 from pathlib import Path
+from typing import TypeAlias
 
 from hearsay.core.actions import (
     Deliver,
@@ -45,8 +47,9 @@ from hearsay.core.identifiers import Identifier, Micros
 from hearsay.core.rpc import Message, PartKind, Rpc
 from hearsay.core.sizes import framed_size, part_sizes
 from hearsay.libp2p.peer_id import PeerId, from_text, to_text
+from hearsay.trace.goodbye import lost_at
 from hearsay.trace.rows import RowBuffer, Rows, pack_row
-from hearsay.trace.run_series import RunSeries, write_names
+from hearsay.trace.run_series import RunSeries, numbered_folders, write_names
 from hearsay.trace.schema import NONE, OVERLAY_EVENTS, TraceEvent
 from hearsay.trace.writer import TraceWriter
 
@@ -55,10 +58,17 @@ INTERVAL_S = 5.0
 MAX_ROWS = 200_000
 
 
+_MessageFacts: TypeAlias = tuple[int, int, int, Micros, bytes]
+"""Topic, author, bytes of data, when it was first seen here, its id."""
+
+
 def message_number(message_id: Identifier) -> int:
     """63 bits of a hash of the id, the same at every node."""
-    raw = message_id if isinstance(message_id, bytes) else str(message_id).encode()
-    return int.from_bytes(blake2b(raw, digest_size=8).digest(), "big") >> 1
+    return int.from_bytes(blake2b(_id_bytes(message_id), digest_size=8).digest(), "big") >> 1
+
+
+def _id_bytes(message_id: Identifier) -> bytes:
+    return message_id if isinstance(message_id, bytes) else str(message_id).encode()
 
 
 class _Numbers:
@@ -77,19 +87,24 @@ class _Numbers:
 
 
 class LiveTrace:
-    def __init__(self, directory: Path, node: PeerId, clock: Callable[[], Micros], agent: str) -> None:
-        self._series = RunSeries(directory)
+    def __init__(
+        self, directory: Path, node: PeerId, clock: Callable[[], Micros], agent: str, router: str | None = None
+    ) -> None:
+        self._series = RunSeries(directory, router)
+        lost_us = _lost_us(directory)
         self._clock = clock
         self._agent = agent
         self._rows = RowBuffer()
         named = self._series.names()
         self._peers = _Numbers(map(from_text, _in_order(named.peers)))
         self._topics = _Numbers(_in_order(named.topics))
-        self._messages: dict[int, tuple[int, int, int, Micros]] = {}
+        self._messages: dict[int, _MessageFacts] = {}
         self._own = self._peers.of(node)
         self._writing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        if lost_us is not None:
+            self._row(TraceEvent.NODE_DOWN, reason=Reason.LOST, time_us=lost_us)
         self._row(TraceEvent.NODE_UP)
         self._arm()
 
@@ -202,7 +217,8 @@ class LiveTrace:
         number = message_number(message.id)
         if number not in self._messages:
             author = NONE if message.source is None else self._peers.of(message.source)
-            self._messages[number] = self._topics.of(message.topic), author, len(message.data), self._clock()
+            topic, size = self._topics.of(message.topic), len(message.data)
+            self._messages[number] = topic, author, size, self._clock(), _id_bytes(message.id)
         return number
 
     def _row(
@@ -218,10 +234,10 @@ class LiveTrace:
         count: int = NONE,
         via: int = NONE,
         reason: int = NONE,
+        time_us: Micros | None = None,
     ) -> None:
-        row = pack_row(
-            self._clock(), event, kind, self._own, remote, topic, message, hops, size, count, via, NONE, reason
-        )
+        time = self._clock() if time_us is None else time_us
+        row = pack_row(time, event, kind, self._own, remote, topic, message, hops, size, count, via, NONE, reason)
         self._rows.values.frombytes(row)
         if len(self._rows) >= MAX_ROWS:
             self._write()
@@ -250,6 +266,12 @@ def _report(writing: asyncio.Future[None]) -> None:
         _log.error("the trace cannot be written: %s", writing.exception())
 
 
+def _lost_us(directory: Path) -> Micros | None:
+    """When the predecessor was killed, if there is one that was."""
+    pieces = numbered_folders(directory)
+    return lost_at(pieces[-1]) if pieces else None
+
+
 def _in_order(names: Mapping[int, str]) -> list[str]:
     return [names[number] for number in range(len(names))]
 
@@ -259,7 +281,7 @@ def _write_folder(
     rows: Rows,
     peers: list[str],
     topics: list[str],
-    messages: dict[int, tuple[int, int, int, Micros]],
+    messages: dict[int, _MessageFacts],
     agent: str,
 ) -> None:
     series.write_names(peers, topics, agent)
@@ -268,7 +290,8 @@ def _write_folder(
     with TraceWriter(folder.path, spill_rows=size, row_group_rows=size) as writer:
         writer.add(rows)
         written = writer.close()
-    write_names(folder, peers, topics, agent)
-    columns = list(zip(*((number, *known) for number, known in sorted(messages.items())), strict=True))
-    folder.write_messages(*(columns or [()] * 5))
+    write_names(folder, peers, topics, agent, series.router)
+    known = [(number, *messages[number]) for number in sorted(messages)]
+    message, topic, author, sizes, times, ids = zip(*known, strict=True) if known else [()] * 6
+    folder.write_messages(message, topic, author, sizes, times, [each.hex() for each in ids])
     folder.write_manifest(written, seed=None, complete=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Self
 
 from hearsay.core.actions import Deliver
 from hearsay.core.events import Join, Leave, Publish
+from hearsay.core.failures import RouterFailed
 from hearsay.core.inspect import Peering, RouterState
 from hearsay.core.meshsub import MeshStrategy
 from hearsay.core.rpc import Message
@@ -35,6 +36,7 @@ from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.pinging import Pinging
 from hearsay.libp2p.rendezvous_streams import RendezvousPoint
 from hearsay.libp2p.stream import Stream, StreamClosed
+from hearsay.node.address_news import AddressBoard, AddressNews
 from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig
 from hearsay.node.connecting import Connecting
@@ -75,11 +77,17 @@ class Node:
         self._author = Author(self._host.identity, time_ns())
         self._topics: dict[str, Topic] = {}
         self._waiting: dict[str, deque[Message]] = {}
+        self._somebody = asyncio.Event()
+        """Set, and replaced, when somebody may have become reachable."""
+        self.confirmed: frozenset[PeerId] | None = None
+        """After `close`: the peers that took everything they were sent; None if the host cannot know."""
+        self._addresses = AddressBoard()
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: Driver | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._identification = Identification(self._host, self.config.agent)
         self._pinging = Pinging(self._host)
-        self._discovery = Discovery(self._host)
+        self._discovery = Discovery(self._host, tell=self._addresses.tell, protocol_of=self._protocol_of)
         self._connecting = Connecting(
             self._discovery, self._pinging, lambda: self.peers, lambda event: self._running.feed(event)
         )
@@ -99,11 +107,13 @@ class Node:
             disconnect=self._hang_up,
             learn=self._discovery.learn,
             record_of=self._record_of,
-            reachable=self._publish_waiting,
+            reachable=self._reachable,
+            failed=self._router_failed,
         )
         try:
             if self._trace_directory is not None:
-                driver.trace = LiveTrace(self._trace_directory, self.peer, clock, self.config.agent)
+                router, _ = self.config.router_parameters()
+                driver.trace = LiveTrace(self._trace_directory, self.peer, clock, self.config.agent, router.name)
             for protocol in driver.protocols:
                 self._host.handle(protocol, self._inbound)
             if driver.router.strategy.chooses_connections:
@@ -128,6 +138,8 @@ class Node:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+        if error is None and self.failure is not None:
+            raise self.failure
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -135,9 +147,41 @@ class Node:
         return tuple(map(str, self._host.addresses))
 
     @property
+    def connected(self) -> tuple[PeerId, ...]:
+        """Connected peers, whatever they speak."""
+        return tuple(sorted(self._host.connections))
+
+    @property
+    def on_address_news(self) -> list[Callable[[AddressNews], None]]:
+        """Called when something changes at an address of `bootstrap` or `rendezvous`: reached, lost, refused …"""
+        return self._addresses.told
+
+    @property
+    def address_news(self) -> tuple[AddressNews, ...]:
+        """The latest news of each of these addresses."""
+        return self._addresses.latest
+
+    @property
     def peers(self) -> tuple[PeerId, ...]:
         """Connected peers that speak pubsub."""
         return tuple(sorted(peer for peer, link in self._running.links.items() if link.connected))
+
+    @property
+    def agreeing(self) -> tuple[PeerId, ...]:
+        """Connected peers with whom a pubsub protocol is not agreed on yet."""
+        links = self._running.links
+        return tuple(
+            sorted(
+                peer
+                for peer in self._host.connections
+                if (link := links.get(peer)) is None or not link.settled.is_set()
+            )
+        )
+
+    @property
+    def failure(self) -> RouterFailed | None:
+        """Why the node has closed by itself: its router failed."""
+        return None if self._driver is None else self._driver.failure
 
     @property
     def statistics(self) -> Statistics:
@@ -181,6 +225,7 @@ class Node:
     ) -> Topic:
         """Take part in a topic, perhaps with a signature policy or message ids of its own."""
         driver = self._running
+        self._require_router()
         if topic in self._topics:
             raise ValueError(f"topic {topic!r} is joined already")
         topic.encode()  # a name that is not UTF-8 could not be sent
@@ -190,6 +235,7 @@ class Node:
             driver.message_ids.set(topic, message_id)
         joined = self._topics[topic] = Topic(self, topic, self.config.limits.topic_queue)
         driver.feed(Join(topic))
+        self._require_router()
         for search in self._searches:
             search.topic_joined()
         return joined
@@ -197,6 +243,7 @@ class Node:
     async def leave(self, topic: str) -> None:
         joined = self._topics.pop(topic, None)
         if joined is None:
+            self._require_router()
             raise ValueError(f"topic {topic!r} is not joined")
         self._waiting.pop(topic, None)
         self._running.feed(Leave(topic))
@@ -205,24 +252,69 @@ class Node:
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published:
         """Send a message to a topic, joined or not. `TooLarge` when no RPC could hold it.
 
-        With `wait_for_peers` a message that nobody could be sent waits for the first peer, or the mesh, of the topic.
+        With `wait_for_peers` a message that nobody could be sent waits for the first peer, or the mesh, of the topic;
+        as many as `NodeLimits.waiting_publishes` do, then the oldest is given up and counted.
         """
         driver = self._running
+        self._require_router()
         message = self._author.write(topic, data, driver.policy(topic))
         source, seqno = message.source, message.seqno
         assert source is None or isinstance(source, bytes)
         number = driver.message_ids(topic, source, seqno, data)
         message = replace(message, id=number)
         check_fits(message, self.config.limits.rpc.max_rpc_bytes)
-        if wait_for_peers and not self._reaches_somebody(topic):
-            waiting = self._waiting.setdefault(topic, deque(maxlen=self.config.limits.waiting_publishes))
+        if wait_for_peers and not self.reaches_somebody(topic):
+            waiting = self._waiting.setdefault(topic, deque())
             waiting.append(message)
+            if len(waiting) > self.config.limits.waiting_publishes:
+                waiting.popleft()
+                driver.statistics.gave_up_waiting += 1
             return Published(number, 0, 0, True)
         sent, dropped = driver.publish(Publish(message))
+        self._require_router()
         return Published(number, sent - dropped, dropped, False)
 
+    def waiting(self, topic: str) -> int:
+        """How many messages wait for somebody to send them to."""
+        return len(self._waiting.get(topic, ()))
+
+    def reaches_somebody(self, topic: str) -> bool:
+        """Whether a message would be sent to anybody now: a peer of the mesh, of a topic not joined a subscriber."""
+        router = self._running.router
+        has_mesh = isinstance(router.strategy, MeshStrategy) or router.strategy.chooses_connections
+        if has_mesh and topic in self._topics:
+            return len(self.mesh(topic)) > 0 or len(router.peers.in_topic(topic).flood) > 0
+        return self.topic_peers(topic) > 0
+
+    async def wait_for_peers(self, topic: str, within_s: float | None = None) -> bool:
+        """Wait until a message of a topic would reach somebody; False if nobody came in time."""
+        try:
+            async with asyncio.timeout(within_s):
+                while not self.reaches_somebody(topic):
+                    self._require_router()
+                    await self._somebody.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def make_room(self, within_s: float) -> bool:
+        """Wait until no peer's queue is more than half full; False if the time was too short.
+
+        Who publishes a lot does so before each message, so that none is dropped for want of room.
+        """
+        self._require_router()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._running.make_room()
+                return True
+        return False
+
     async def flush(self) -> None:
-        """Wait until everything that waits for peers has gone to them."""
+        """Wait until everything that was sent has left for its peers.
+
+        Messages that wait for a first peer (`waiting`) have not been sent to anybody: `wait_for_peers` is for them.
+        """
+        self._require_router()
         await self._running.flush()
 
     def add_validator(self, topic: str, validator: Validator) -> None:
@@ -234,6 +326,11 @@ class Node:
 
     async def close(self) -> None:
         """Leave all topics, say goodbye to all peers, finish the trace."""
+        if self._closing is None or self._closing.cancelled():
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await self._closing
+
+    async def _close(self) -> None:
         if self._local_network is not None:
             await self._local_network.close()
         for search in self._searches:
@@ -250,7 +347,7 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._identification.close()
-        await self._host.close()
+        self.confirmed = await self._host.close()
         if self._driver is not None:
             await self._driver.close()
 
@@ -259,6 +356,18 @@ class Node:
         if self._driver is None:
             raise RuntimeError("the node is not running; use `async with Node(…)`")
         return self._driver
+
+    def _router_failed(self, failure: RouterFailed) -> None:
+        """Without its router the node is none: whoever waits hears of it, and the node closes."""
+        for topic in self._topics.values():
+            topic.fail(failure)
+        self._somebody.set()
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+
+    def _require_router(self) -> None:
+        if self.failure is not None:
+            raise self.failure
 
     def _delivered(self, action: Deliver) -> None:
         message, sender = action.message, action.received_from
@@ -271,16 +380,23 @@ class Node:
         if not topic.put(Received(message.data, topic.name, message.source, message.id, sender)):
             self._running.statistics.missed += 1
 
-    def _reaches_somebody(self, topic: str) -> bool:
-        strategy = self._running.router.strategy
-        if isinstance(strategy, MeshStrategy) and topic in strategy.mesh.topics:
-            return len(strategy.mesh.topics[topic]) > 0
-        return self.topic_peers(topic) > 0
-
-    def _publish_waiting(self) -> None:
-        for topic in [topic for topic in self._waiting if self._reaches_somebody(topic)]:
+    def _reachable(self) -> None:
+        """Somebody subscribed, or joined a mesh."""
+        if self.failure is not None:
+            return
+        for topic in [topic for topic in self._waiting if self.reaches_somebody(topic)]:
             for message in self._waiting.pop(topic):
                 self._running.feed(Publish(message))
+        somebody, self._somebody = self._somebody, asyncio.Event()
+        somebody.set()
+
+    async def _protocol_of(self, peer: PeerId) -> str:
+        """What is spoken with a peer that has just come; nothing if it does not speak pubsub."""
+        link = self._running.links.get(peer)
+        if link is None:
+            return ""
+        await link.settled.wait()
+        return link.outbound.protocol if link.outbound is not None else ""
 
     def _record_of(self, peer: PeerId) -> bytes | None:
         if peer == self.peer:
@@ -308,6 +424,7 @@ class Node:
                 topics=lambda: self._topics,
                 record=self._identification.record,
                 found=self._discovery.found,
+                tell=self._addresses.tell,
             )
             self._searches.append(search)
         if self.config.dht:
@@ -318,7 +435,9 @@ class Node:
     def _peer_up(self, peer: PeerId) -> None:
         driver = self._running
         driver.peer_up(peer)
-        self._start(self._open(driver, driver.links[peer]))
+        link = driver.links[peer]
+        opening = self._start(self._open(driver, link))
+        opening.add_done_callback(lambda _: link.settled.set())
 
     def _inbound(self, stream: Stream) -> None:
         self._running.inbound_open(stream)
@@ -345,10 +464,11 @@ class Node:
             if link.outbound is stream:
                 driver.outbound_lost(link)
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 class _OurStream:

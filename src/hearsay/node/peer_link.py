@@ -7,6 +7,7 @@ validators.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -25,6 +26,8 @@ class PeerLink:
         self.peer = peer
         self.outbound: Stream | None = None
         self.inbound: Stream | None = None
+        self.settled = asyncio.Event()
+        """Set when our first stream to the peer is open, or will not be."""
         self.queue = OutgoingQueue(queue_bytes)
         self.pending_validations = 0
         self._left = left

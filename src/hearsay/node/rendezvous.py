@@ -26,6 +26,7 @@ from hearsay.libp2p.rendezvous import (
 )
 from hearsay.libp2p.rendezvous_streams import ask
 from hearsay.libp2p.stream import StreamClosed
+from hearsay.node.address_news import AddressNews, AddressState
 from hearsay.node.retries import Retries
 
 INTERVAL_S = 30.0
@@ -42,12 +43,14 @@ class RendezvousSearch:
         topics: Callable[[], Iterable[str]],
         record: Callable[[], bytes],
         found: Callable[[PeerId, tuple[Multiaddr, ...]], None],
+        tell: Callable[[AddressNews], None],
         interval_s: float = INTERVAL_S,
     ) -> None:
         self._host = host
         self._topics = topics
         self._record = record
         self._found = found
+        self._tell = tell
         self._interval_s = interval_s
         self._joined = [asyncio.Event() for _ in points]
         self._tasks = [
@@ -82,11 +85,13 @@ class RendezvousSearch:
                     await self._discover(point, topic, cookies)
             except (DialError, ProtocolError, StreamClosed, TimeoutError) as error:
                 wait_s = retries.wait_s()
-                _log.info("rendezvous at %s: %s; next try in %.0f s", address, error, wait_s)
+                reason = error.reason if isinstance(error, DialError) else str(error) or "no answer in time"
+                self._tell(AddressNews(str(address), AddressState.FAILED, reason, retry_s=wait_s))
                 point = None
                 await asyncio.sleep(wait_s)
                 continue
             retries.succeeded()
+            self._tell(AddressNews(str(address), AddressState.CONNECTED, "it is asked for peers", point))
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval_s * (1 + random() / 2)):
                     await joined.wait()

@@ -27,5 +27,7 @@ class Statistics:
     gossip_dropped: int = 0
     control_dropped: int = 0
     validations_timed_out: int = 0
+    gave_up_waiting: int = 0
+    """Own messages that waited for a peer and made room for later ones."""
     missed: int = 0
     """Messages the application did not take in time."""

@@ -49,6 +49,7 @@ class Topic:
         self._messages: deque[Received] = deque()
         self._something = asyncio.Event()
         self._left = False
+        self._failure: Exception | None = None
 
     async def publish(self, data: bytes, *, wait_for_peers: bool = False) -> Published:
         return await self._node.publish(self.name, data, wait_for_peers=wait_for_peers)
@@ -69,9 +70,16 @@ class Topic:
         self._left = True
         self._something.set()
 
+    def fail(self, failure: Exception) -> None:
+        """Nothing comes any more, and not because anybody wanted it so."""
+        self._failure = failure
+        self._something.set()
+
     async def next(self) -> Received:
-        """The next message; `StopAsyncIteration` when the topic was left."""
+        """The next message; `StopAsyncIteration` when the topic was left, `RouterFailed` when the router failed."""
         while not self._messages:
+            if self._failure is not None:
+                raise self._failure
             if self._left:
                 raise StopAsyncIteration
             self._something.clear()

@@ -14,11 +14,12 @@ from pyspark.sql import functions as F
 
 from hearsay.pipeline import tables
 from hearsay.pipeline.local_tables import local_lines
-from hearsay.pipeline.metrics import churn, mesh, state, traffic
+from hearsay.pipeline.metrics import churn, knowledge, mesh, resilience, state, traffic
 from hearsay.pipeline.metrics.headline import headline_table
 from hearsay.pipeline.metrics.memberships import memberships
-from hearsay.pipeline.metrics.quality import quality_table
-from hearsay.pipeline.metrics.speed import speed_table
+from hearsay.pipeline.metrics.messages import with_due_known
+from hearsay.pipeline.metrics.quality import few_due, nodes_without_goodbye, quality_table
+from hearsay.pipeline.metrics.speed import latency_table, speed_table
 from hearsay.pipeline.metrics.spread import spread_table, typical_messages
 from hearsay.pipeline.rows import run_table, topic_names, trace_rows
 from hearsay.pipeline.run_facts import RunFacts
@@ -62,35 +63,41 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     mesh_rows, node_rows = (trace_rows(spark, runs, trace_class) for trace_class in ("mesh", "node"))
     step("who was in which topic")
     members = store.write(tables.MEMBERSHIPS, memberships(mesh_rows, node_rows, facts))
+    seen = knowledge.seen_in(spark, runs)
     step("reading the trace: messages and traffic")
     folders = {run.name: str(store.folder_of(tables.MEMBERSHIPS, run)) for run in runs}
     scanned = scan(members, folders) if scan is not None else scan_files(spark, runs, facts, members, folders)
-    messages = store.write(tables.MESSAGES, scanned.messages)
+    sizes = knowledge.sizes_known(scanned.sizes)
+    known = {run.name: knowledge.knowledge_of(run, seen[run.name], *sizes.get(run.name, (0, 0))) for run in runs}
+    store.write(tables.MEASURED, knowledge.measured_table(spark, known))
+    messages = store.write(tables.MESSAGES, with_due_known(scanned.messages, known))
     step("latencies and bytes")
-    store.write(
-        tables.LATENCY,
-        scanned.by_hops.groupBy("run", "topic", "latency_ms", "hops").agg(F.sum("deliveries").alias("deliveries")),
-    )
-    sent = store.write(tables.TRAFFIC, scanned.traffic)
+    store.write(tables.LATENCY, latency_table(scanned.by_hops))
+    sent = store.write(tables.TRAFFIC, traffic.with_sizes_known(scanned.traffic, known))
     store.write(tables.CONTROL, traffic.control_table(sent))
-    balance = store.write(tables.BALANCE, traffic.balance_table(spark, sent, members, runs))
+    balance = store.write(tables.BALANCE, traffic.balance_table(spark, sent, members, known))
     step("the mesh over time")
-    seen = mesh.mesh_parts(mesh_rows, node_rows, members, runs).persist()
-    store.write(tables.MESH, mesh.mesh_table(seen))
-    store.write(tables.DEGREES, mesh.degrees_table(seen))
-    store.write(tables.MESH_LINKS, mesh.mesh_links_table(seen))
+    drawn = mesh.mesh_parts(mesh_rows, node_rows, members, runs, known).persist()
+    store.write(tables.MESH, mesh.mesh_table(drawn))
+    store.write(tables.DEGREES, mesh.degrees_table(drawn))
+    store.write(tables.MESH_LINKS, mesh.mesh_links_table(drawn))
     step("churn and recovery")
-    store.write(tables.CHURN, churn.churn_table(node_rows, messages, facts))
-    resilience = store.write(tables.RESILIENCE, churn.resilience_table(node_rows, messages, facts))
+    store.write(tables.CHURN, churn.churn_table(spark, node_rows, messages, runs, known))
+    disturbed = resilience.disturbances_of(node_rows, messages, runs)
+    store.write(tables.DISTURBANCES, resilience.disturbances_table(spark, disturbed))
+    recovery = resilience.resilience_table(spark, node_rows, messages, facts, runs, disturbed)
+    recovery = store.write(tables.RESILIENCE, recovery)
     step("what nodes keep, and the trace's quality")
     kept = store.write(tables.STATE, state.state_table(node_rows))
-    checks = quality_table(spark, runs, messages, scanned.repeated, scanned.drops, scanned.told_checks)
+    told = [*scanned.told_checks, *nodes_without_goodbye(node_rows, runs), *few_due(messages, runs)]
+    checks = quality_table(spark, runs, messages, scanned.repeated, scanned.drops, told)
     store.write(tables.QUALITY, checks)
     step("how a message spread")
     typical = typical_messages(messages)
     store.write(tables.SPREAD, spread_table(scanned.rows_of(typical), typical))
     step("the answers")
-    nodes = local_lines(spark, [(run.name, len(run.nodes)) for run in runs], "run string, nodes bigint")
+    observers = [(name, len(knows.observers)) for name, knows in known.items()]
+    nodes = local_lines(spark, observers, "run string, nodes bigint")
     answers = headline_table(
         facts,
         topic_names(spark, runs),
@@ -100,11 +107,11 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
         traffic.control_share(sent),
         balance,
         kept,
-        resilience,
+        recovery.where(F.col("disturbance").isNull()),
     )
     store.write(tables.HEADLINE, answers)
     scanned.release()
-    seen.unpersist()
+    drawn.unpersist()
 
 
 def _json_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -126,6 +133,7 @@ def _json_of(row: dict[str, Any]) -> dict[str, Any]:
             "max_over_mean": row["bytes_out_max_over_mean"],
             "gini": row["bytes_out_gini"],
         },
+        "uplink_share": {"mean": row["uplink_share_mean"], "max": row["uplink_share_max"]},
         "state_bytes": {"mean": row["state_bytes_mean"], "max": row["state_bytes_max"]},
         "resilience": {
             "before": row["ratio_before"],

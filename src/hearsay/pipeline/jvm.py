@@ -7,6 +7,7 @@ Rules:
   classes are replaced by patched ones, and the order decides.
 * The JVM lives as long as its standard input is open: when this process dies, however it dies, the JVM goes too.
 * Ctrl-C reaches this process alone, which then closes the JVM in good order.
+* Temporary files, those of the JVM and of its workers, lie in one folder, which goes when the JVM goes.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ appender.console.layout.pattern = spark: %m%n%ex{0}
 
 _POLL_S = 0.02
 _STOP_S = 10
+_CLEARINGS = 50
 
 
 class JvmFailed(Exception):
@@ -73,19 +75,38 @@ class Jvm:
         self._work = work
 
     @property
+    def work(self) -> Path:
+        """A folder of this process alone, which goes with the JVM."""
+        return self._work
+
+    @property
     def pid(self) -> int:
         return self.process.pid
 
     def stop(self) -> None:
+        """Let it end by itself, which it does as soon as its input ends."""
         stream: IO[bytes] | None = self.process.stdin
         if stream is not None and not stream.closed:
             stream.close()
         try:
             self.process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        shutil.rmtree(self._work, ignore_errors=True)
+            self.kill()
+        self._clear()
+
+    def kill(self) -> None:
+        """End it as it is: before Spark is up it listens to nobody."""
+        self.process.kill()
+        self.process.wait()
+        self._clear()
+
+    def _clear(self) -> None:
+        """Workers end when the JVM has: what the last of them writes meanwhile goes in the next turn."""
+        for _ in range(_CLEARINGS):
+            shutil.rmtree(self._work, ignore_errors=True)
+            if not self._work.exists():
+                return
+            Event().wait(_POLL_S)
 
 
 def spark_home() -> Path:
@@ -128,7 +149,7 @@ def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), spark_options: S
     work = Path(tempfile.mkdtemp(prefix="hearsay-spark-"))
     information = work / "gateway"
     command = java_options(java, heap, write_logging(work))
-    command[1:1] = extra
+    command[1:1] = [*extra, f"-Djava.io.tmpdir={work}", "-XX:-UsePerfData"]
     environment = {
         **os.environ,
         "SPARK_HOME": str(spark_home()),
@@ -137,6 +158,7 @@ def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), spark_options: S
         "SPARK_CONNECT_MODE": "0",
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(information),
+        "TMPDIR": str(work),
     }
     process = subprocess.Popen(
         [*command, "org.apache.spark.deploy.SparkSubmit", *spark_options, "pyspark-shell"],
@@ -146,8 +168,12 @@ def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), spark_options: S
     )
     jvm = Jvm(process, work)
     waiting = Event()
-    while process.poll() is None and not information.exists():
-        waiting.wait(_POLL_S)
+    try:
+        while process.poll() is None and not information.exists():
+            waiting.wait(_POLL_S)
+    except BaseException:
+        jvm.kill()
+        raise
     if not information.exists():
         jvm.stop()
         raise JvmFailed(f"{java} ended with code {process.returncode} before Spark was up")

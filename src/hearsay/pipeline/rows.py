@@ -20,6 +20,8 @@ ROWS_DDL = (
     "bytes bigint, count int, via string, delay_us bigint, reason string"
 )
 ARRIVED_NOT = ("lost", "unreachable")
+VERDICTS = ("rejected", "ignored")
+"""Reasons of a reject that are an application's verdict: the message is not to be taken."""
 
 
 def trace_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str) -> DataFrame:
@@ -29,9 +31,15 @@ def trace_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str) 
 
 
 def run_table(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
-    """One line per run: when it ends and how long the window of a message is."""
-    lines = [(run.name, run.router, run.end_us, run.window_us, run.manifest.complete) for run in runs]
-    return local_lines(spark, lines, "run string, router string, end_us bigint, window_us bigint, complete boolean")
+    """One line per run: when it starts and ends, how long the window of a message is, what an uplink carries."""
+    lines = [
+        (run.name, run.router, run.start_us, run.end_us, run.window_us, run.uplink_bits_per_s, run.manifest.complete)
+        for run in runs
+    ]
+    times = "start_us bigint, end_us bigint, window_us bigint"
+    return local_lines(
+        spark, lines, f"run string, router string, {times}, uplink_bits_per_s bigint, complete boolean"
+    )
 
 
 def topic_names(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:

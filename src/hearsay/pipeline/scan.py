@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from hearsay.pipeline.local_tables import local_lines
 from hearsay.pipeline.metrics import quality, whole_files
-from hearsay.pipeline.metrics.messages import in_milliseconds, latencies_of_rows, messages_table
+from hearsay.pipeline.metrics.messages import latencies_of_rows, messages_table, rounded_down
 from hearsay.pipeline.metrics.speed import pairs_of
 from hearsay.pipeline.rows import trace_rows
 from hearsay.pipeline.run_facts import RunFacts
@@ -30,13 +30,15 @@ class Scanned:
     latency_pairs: DataFrame
     """(run, topic, pairs), see `metrics.speed`."""
     by_hops: DataFrame
-    """(run, topic, latency_ms, hops, deliveries), not added up yet."""
+    """(run, topic, latency_us, hops, deliveries), latencies rounded down, not added up yet."""
     traffic: DataFrame
     """The table `traffic`."""
     repeated: DataFrame
     """(run, rows): deliveries of a message at a node beyond the first."""
     drops: DataFrame
     """(run, reason, rows)"""
+    sizes: DataFrame
+    """(run, sent, received): parts of which the trace tells the bytes."""
     told_checks: tuple[quality.Line, ...]
     """Lines for the table `quality` that are known already."""
     rows_of: Callable[[DataFrame], DataFrame]
@@ -69,7 +71,7 @@ def scan_files(
         repeated = repeated.unionByName(quality.repeated_deliveries(spanning))
         slow = latencies_of_rows(spanning, facts)
         pairs = pairs.unionByName(pairs_of(slow))
-        by_hops = by_hops.unionByName(in_milliseconds(slow))
+        by_hops = by_hops.unionByName(rounded_down(slow))
     return Scanned(
         messages,
         pairs,
@@ -77,6 +79,7 @@ def scan_files(
         whole_files.traffic_table(parts),
         repeated.groupBy("run").agg(F.sum("rows").alias("rows")),
         whole_files.drops_of_parts(parts),
+        whole_files.sizes_of_parts(parts),
         (),
         lambda typical: _rows_of(message_rows, typical),
         parts.unpersist,

@@ -7,6 +7,8 @@ Rules:
   here. In both cases this package travels along, so the cluster needs Python with numpy, pyarrow and scipy, not us.
 * Two profiles, chosen by the number of trace rows: a small trace is done before the optimising compiler of the JVM
   pays, a large one needs it.
+* What a session keeps on the disk lies in a folder of its own that nobody else may read and that goes with it; the
+  driver here takes no connection without its secret. Addresses are shown without tokens.
 * Sums of integers and ordered work everywhere, so all three give equal tables.
 """
 
@@ -14,12 +16,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import socket
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -27,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from hearsay.pipeline.failures import without_secrets
 from hearsay.pipeline.java import NoJava, find_java
 from hearsay.pipeline.jvm import Jvm, JvmFailed, start_jvm
 
@@ -39,10 +44,19 @@ FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 _THROUGHPUT = ("-XX:+UseParallelGC",)
 _PORTS = {"sc": 15002, "spark": 7077}
 _REACH_S = 5
+HEAP = "HEARSAY_SPARK_HEAP"
+_HEAP_FORM = re.compile(r"([0-9]{1,9})([mMgG])")
+_MIB = {"m": 1, "g": 1024}
+_LEAST_HEAP_MIB = 512
+"""Spark itself refuses to start with less than 450 MiB of it."""
 
 
 class SparkUnavailable(Exception):
     """There is no session to be had; the message says why and what to do."""
+
+
+class WrongSetting(SparkUnavailable):
+    """What the user's environment sets for Spark cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +67,23 @@ class Where:
     remote: str | None = None
 
     def __str__(self) -> str:
-        return self.remote or self.master or "embedded"
+        """Without what is nobody else's business: it is printed."""
+        return shown(self.remote or self.master or "embedded")
 
 
 _jvm: Jvm | None = None
+
+
+def require_spark(where: Where) -> None:
+    """Raise `SparkUnavailable` before anything is begun, for what can be known without starting a session."""
+    _require_pyspark()
+    for address in filter(None, (where.remote, where.master)):
+        _require_listener(address)
+    if where.remote is None:
+        try:
+            find_java()
+        except NoJava as error:
+            raise SparkUnavailable(str(error)) from None
 
 
 @contextmanager
@@ -93,10 +120,19 @@ def _stop(session: SparkSession, where: Where) -> None:
     try:
         session.stop()
     except Exception:
-        gone = "Spark's JVM here" if where.remote is None else f"the Spark server at {where.remote}"
-        raise SparkUnavailable(
-            f"{gone} has ended before its work was done (killed, out of memory?); run the command again"
-        ) from None
+        raise SparkUnavailable(_how_it_ended(where)) from None
+
+
+def _how_it_ended(where: Where) -> str:
+    """What is known of a Spark that is gone, and what can be done about it: the same again would end the same way."""
+    if where.remote is not None:
+        return f"the Spark server at {where} has ended before its work was done; its own log says why"
+    code = None if _jvm is None else _jvm.process.poll()
+    how = "does not answer" if code is None else "was killed" if code < 0 else f"ended with code {code}"
+    return (
+        f"Spark's JVM {how}, and its work is not done. If memory ran out: its heap is {heap()}, {HEAP} "
+        "sets another, and fewer runs at once need less. Tables of earlier analyses are whole"
+    )
 
 
 def cores() -> int:
@@ -134,13 +170,16 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None], cor
         except (NoJava, JvmFailed) as error:
             raise SparkUnavailable(str(error)) from None
     slots, embedded = cores(), master is None
+    is_here = master is None or master.startswith("local")
     settings = {
         **_of_the_session(small, embedded),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.default.parallelism": str(slots) if embedded else "",
         "spark.executor.extraJavaOptions": " ".join(FAST_START if small else _THROUGHPUT),
-        "spark.sql.warehouse.dir": tempfile.gettempdir() + "/hearsay-warehouse",
+        "spark.sql.warehouse.dir": str(_jvm.work / "warehouse"),
+        "spark.local.dir": str(_jvm.work) if is_here and "SPARK_LOCAL_DIRS" not in os.environ else "",
+        "spark.authenticate": "true" if is_here else "",
         "spark.driver.host": "127.0.0.1" if _is_local(master) else "",
         "spark.driver.bindAddress": "127.0.0.1" if _is_local(master) else "",
         "spark.python.worker.reuse": "true",
@@ -151,18 +190,33 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None], cor
     for name, value in settings.items():
         if value:
             builder = builder.config(name, value)
+    _quiet_the_gateway()
     try:
-        session = builder.getOrCreate()
-        _quiet(session)
+        session = _created(builder, _jvm)
+        session.sparkContext._accumulatorServer.handle_error = _say_nothing
         return session
     except Exception as error:
         raise SparkUnavailable(f"no session on {master or 'embedded Spark'}: {first_line(error)}") from None
 
 
-def _quiet(session: Any) -> None:
-    """When the JVM dies, two places in PySpark print tracebacks; `_stop` says it in a line."""
-    session.sparkContext._accumulatorServer.handle_error = _say_nothing
+def _created(builder: Any, jvm: Jvm) -> Any:
+    """Made in a thread of its own: on the main thread PySpark would put its handler of Ctrl-C in place of ours."""
+    with ThreadPoolExecutor(1, thread_name_prefix="spark-start") as thread:
+        made = thread.submit(builder.getOrCreate)
+        try:
+            return made.result()
+        except KeyboardInterrupt:
+            jvm.kill()  # which ends the thread's work, too
+            raise
+
+
+def _quiet_the_gateway() -> None:
+    """When the JVM dies or a call is interrupted, PySpark's gateway logs tracebacks; what it means is said in a line.
+
+    It logs with the root logger in some places, which then gets a handler, and with its own in others.
+    """
     logging.root.addFilter(_not_of_the_gateway)
+    logging.getLogger("py4j").propagate = False
 
 
 def _say_nothing(_request: object, _client: object) -> None: ...
@@ -190,7 +244,7 @@ def _remote_session(remote: str, small: bool, say: Callable[[str], None]) -> Spa
     _require_pyspark()
     from pyspark.sql import SparkSession
 
-    say(f"connecting to Spark at {remote}")
+    say(f"connecting to Spark at {shown(remote)}")
     builder: Any = SparkSession.builder
     try:
         session = builder.remote(remote).create()
@@ -199,7 +253,7 @@ def _remote_session(remote: str, small: bool, say: Callable[[str], None]) -> Spa
         session.range(1).collect()
         return session
     except Exception as error:
-        raise SparkUnavailable(f"no session at {remote}: {first_line(error)}") from None
+        raise SparkUnavailable(f"no session at {shown(remote)}: {first_line(error)}") from None
 
 
 def _require_listener(address: str) -> None:
@@ -215,7 +269,7 @@ def _require_listener(address: str) -> None:
             return
         except (OSError, ValueError) as error:
             problem = getattr(error, "strerror", None) or str(error)
-    raise SparkUnavailable(f"no session at {address}: {problem}")
+    raise SparkUnavailable(f"no session at {shown(address)}: {problem}")
 
 
 def _require_pyspark() -> None:
@@ -229,15 +283,31 @@ def _is_local(master: str | None) -> bool:
 
 def heap() -> str:
     """A quarter of the machine's memory, between 1 and 16 GB; `HEARSAY_SPARK_HEAP` says otherwise."""
-    chosen = os.environ.get("HEARSAY_SPARK_HEAP")
-    if chosen:
-        return chosen
+    memory = _memory_mib()
+    chosen = os.environ.get(HEAP)
+    if not chosen:
+        return f"{min(16_384, max(1024, int(memory * _MEMORY_SHARE)))}m"
+    form = _HEAP_FORM.fullmatch(chosen)
+    if form is None or not _LEAST_HEAP_MIB <= int(form[1]) * _MIB[form[2].lower()] <= memory:
+        rule = f"must be a whole number with m or g (MiB or GiB), from {_LEAST_HEAP_MIB}m to this machine's {memory}m"
+        raise WrongSetting(f"{HEAP} = {chosen!r:.40}: {rule}")
+    return chosen
+
+
+def _memory_mib() -> int:
     try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     except (AttributeError, ValueError, OSError):
-        total = 8 << 30
-    return f"{min(16_384, max(1024, int(total * _MEMORY_SHARE) >> 20))}m"
+        return 8 << 10
 
 
 def first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0][:300]
+    return without_secrets(str(error)).strip().partition("\n")[0][:300]
+
+
+def shown(address: str) -> str:
+    """An address without its parameters (`;token=…`) and without name and password before the host."""
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return address
+    return f"{scheme}://{re.split('[;?/]', rest)[0].rpartition('@')[2]}"

@@ -6,12 +6,14 @@ Rules:
 * When all tables are there, each run's change places with what stands in `metrics/`, which goes only then. A failure
   or a kill at any time leaves the old tables whole. Where folders cannot be swapped in one step, a kill between two
   renames leaves the old ones aside; the next analysis puts them back before it does anything else.
+* Only folders of ours are replaced or removed (`outputs`); whoever calls holds the outputs (`claimed_outputs`).
 * A table without rows is a file without rows: readers find all tables, always.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,10 +24,12 @@ import pyarrow.parquet
 from pyspark.sql import functions as F
 
 from hearsay.pipeline.exchange import exchange
+from hearsay.pipeline.outputs import SUCCESS, are_old_tables, remove_tables, require_tables
 from hearsay.pipeline.parquet_paths import read_parquet
 from hearsay.pipeline.run_facts import RunFacts
 from hearsay.pipeline.tables import METRICS_FOLDER, MetricTable
 from hearsay.trace.errors import RunFolderError
+from hearsay.trace.own_folders import Holds, held_by, is_real_folder, mark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +39,7 @@ parquet: Any = pyarrow.parquet
 
 WORK_PREFIX = ".metrics-"
 _OLD_PREFIX = f"{WORK_PREFIX}old-"
-_SUCCESS = "_SUCCESS"
+_WORK_NAME = re.compile(rf"{re.escape(WORK_PREFIX)}(old-|new-)?[0-9]+")
 _TYPES = {
     "string": pa.string(),
     "int": pa.int32(),
@@ -55,9 +59,11 @@ class TableStore:
         self._outputs = outputs
         self._work = outputs[runs[0].name] / f"{WORK_PREFIX}{os.getpid()}"
         for output in outputs.values():
-            require_writable(output)
+            require_tables(output)
+            output.mkdir(parents=True, exist_ok=True)
             _clear(output)
         self._work.mkdir()
+        mark(self._work, Holds.WORK)
         self._tables: list[MetricTable] = []
 
     def write(self, table: MetricTable, rows: DataFrame) -> DataFrame:
@@ -80,6 +86,7 @@ class TableStore:
             output = self._outputs[run.name]
             fresh = output / f"{WORK_PREFIX}new-{os.getpid()}"
             fresh.mkdir()
+            mark(fresh, Holds.METRICS)
             for table in self._tables:
                 self._move(table, run, fresh / table.name)
             final = output / METRICS_FOLDER
@@ -103,34 +110,29 @@ class TableStore:
             target.mkdir()
             schema = pa.schema([(name, _TYPES[kind]) for name, kind in table.columns])
             parquet.write_table(schema.empty_table(), target / "part-00000.parquet")
-        (target / _SUCCESS).touch()
-
-
-def require_writable(output: Path) -> None:
-    """Prove that folders can be made there: before anything is computed is the time to say so."""
-    probe = output / f"{WORK_PREFIX}probe-{os.getpid()}"
-    try:
-        probe.mkdir(parents=True)
-        probe.rmdir()
-    except OSError as error:
-        raise RunFolderError(f"{output}: cannot be written ({error.strerror}); choose another --out") from None
+        (target / SUCCESS).touch()
 
 
 def _clear(output: Path) -> None:
     """Remove what analyses left behind, but put tables back that one of them had only just moved aside."""
-    leftovers = sorted(output.glob(f"{WORK_PREFIX}*"))
     final = output / METRICS_FOLDER
-    for left in leftovers:
+    for left in sorted(output.glob(f"{WORK_PREFIX}*")):
+        if not _WORK_NAME.fullmatch(left.name) or not is_real_folder(left):
+            continue
         if left.name.startswith(_OLD_PREFIX) and not final.exists():
             left.rename(final)
-        else:
+        elif are_old_tables(left):
+            remove_tables(left, final)
+        elif held_by(left) is Holds.WORK:
             shutil.rmtree(left, ignore_errors=True)
+        elif not any(left.iterdir()):
+            left.rmdir()
 
 
 def read_table(output: Path, table: MetricTable) -> Any:
     """A stored table as an Arrow table with the declared columns."""
     folder = output / METRICS_FOLDER / table.name
-    if not (folder / _SUCCESS).exists():
+    if not (folder / SUCCESS).exists():
         raise RunFolderError(f"{output}: has no table {table.name}; run hearsay analyze {output} first")
     files = sorted(folder.glob("*.parquet"))
     return pa.concat_tables([parquet.read_table(file, partitioning=None) for file in files]).select(list(table.names))

@@ -57,8 +57,8 @@ MEMBERSHIPS = _table(
 )
 LATENCY = _table(
     "latency",
-    "deliveries away from the publisher, by latency in milliseconds and by hops",
-    "run string, topic int, latency_ms int, hops int, deliveries bigint",
+    "deliveries away from the publisher, by latency, rounded down to its first digits, and by hops",
+    "run string, topic int, latency_ms int, latency_us bigint, hops int, deliveries bigint",
 )
 TRAFFIC = _table(
     "traffic",
@@ -95,14 +95,19 @@ MESH_LINKS = _table(
 )
 CHURN = _table(
     "churn",
-    "second by second: nodes up, comings and goings, and how the messages published then fared",
-    """run string, topic int, second int, nodes_up bigint, came bigint, went bigint,
+    "stretch by stretch of the run: nodes up, comings and goings, and how the messages published then fared",
+    """run string, topic int, second int, seconds int, nodes_up bigint, came bigint, went bigint,
     messages bigint, eligible bigint, delivered bigint, ratio double""",
+)
+DISTURBANCES = _table(
+    "disturbances",
+    "what went wrong in the run, as its scenario says or its trace shows",
+    "run string, disturbance int, kind string, what string, since_us bigint, until_us bigint, source string",
 )
 RESILIENCE = _table(
     "resilience",
-    "delivery before, during and after disturbances, and the time to heal",
-    """run string, topic int, disturbances bigint, first_us bigint, last_us bigint,
+    "delivery before, during and after each disturbance and all of them together, and the time to heal",
+    """run string, topic int, disturbance int, kind string, disturbances bigint, first_us bigint, last_us bigint,
     ratio_before double, ratio_during double, ratio_after double, heal_us bigint""",
 )
 STATE = _table(
@@ -115,6 +120,11 @@ QUALITY = _table(
     "quality",
     "what is odd about the trace itself, check by check",
     "run string, check string, rows bigint, detail string",
+)
+MEASURED = _table(
+    "measured",
+    "which figures the trace of a run can tell, and why not the others",
+    "run string, figure string, measured boolean, reason string",
 )
 SPREAD = _table(
     "spread",
@@ -129,9 +139,10 @@ HEADLINE = _table(
     latency_p50_ms double, latency_p90_ms double, latency_p99_ms double, latency_max_ms double,
     hops_mean double, hops_max int, copies_per_delivery double, control_bytes_share double,
     bytes_out_mean double, bytes_out_max_over_mean double, bytes_out_gini double,
+    uplink_share_mean double, uplink_share_max double,
     state_bytes_mean double, state_bytes_max bigint,
     ratio_before double, ratio_during double, ratio_after double, heal_us bigint,
-    seconds double, complete boolean""",
+    start_us bigint, seconds double, complete boolean""",
 )
 
 TABLES: dict[str, MetricTable] = {
@@ -148,9 +159,11 @@ TABLES: dict[str, MetricTable] = {
         DEGREES,
         MESH_LINKS,
         CHURN,
+        DISTURBANCES,
         RESILIENCE,
         STATE,
         QUALITY,
+        MEASURED,
         SPREAD,
     )
 }

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import count
 from typing import Any
 
-from hearsay.libp2p.errors import DialError, EncodingError, MultistreamError
+from hearsay.libp2p.errors import DialError, EncodingError, MultistreamError, OwnAddress
 from hearsay.libp2p.interfaces import concrete_addresses
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr
@@ -85,23 +85,23 @@ class PyLibp2pHost:
     async def dial(self, address: Multiaddr) -> PeerId:
         expected = address.peer
         if not self.can_dial(address):
-            raise DialError(f"{address}: this host dials TCP, WebSocket and QUIC, such as {_EXAMPLES[2]}")
+            raise DialError(address, f"this host dials TCP, WebSocket and QUIC, such as {_EXAMPLES[2]}")
         if expected is None:
-            raise DialError(f"{address}: py-libp2p dials peers by name: the address must end with /p2p/…")
+            raise DialError(address, "py-libp2p dials peers by name: the address must end with /p2p/…")
         if expected == self.peer:
-            raise DialError(f"{address}: that is this host itself")
+            raise OwnAddress(address, "that is this host itself")
         if self._closed:
-            raise DialError("this host is closed")
+            raise DialError(address, "this host is closed")
         guest = await self._started()
         try:
             async with asyncio.timeout(DIAL_SECONDS):
                 await guest.call(self._connect, expected, address)
         except TimeoutError:
-            raise DialError(f"{address}: no answer within {DIAL_SECONDS:g} s") from None
+            raise DialError(address, f"no answer within {DIAL_SECONDS:g} s") from None
         except Exception as error:  # py-libp2p's own, and those of trio, sockets and certificates
-            raise DialError(f"{address}: {_reason(error)}") from None
+            raise DialError(address, _reason(error)) from None
         if expected not in self._connections:
-            raise DialError(f"{address}: the connection was closed at once")
+            raise DialError(address, "the connection was closed at once")
         return expected
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
@@ -137,6 +137,7 @@ class PyLibp2pHost:
             self._guest.call(self._under.disconnect, _their_id(peer))
 
     async def close(self) -> None:
+        """Whether peers took everything is not known here."""
         self._closed = True
         if self._starting is not None:
             await asyncio.wait([self._starting])

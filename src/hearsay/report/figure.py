@@ -58,6 +58,10 @@ class Figure:
     absent: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
     """Why a view has no series, where the reason is not that nothing was measured."""
     wide: bool = False
+    of_one_topic: bool = False
+    """There is nothing to draw of all topics together."""
+    remark: str = ""
+    """What a reader must know before comparing the runs."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -68,6 +72,7 @@ class Figure:
             "panels": [{"y": _axis(panel.y), "height": panel.height} for panel in self.panels],
             "measures": list(self.measures),
             "series": self.series,
+            "ofOneTopic": self.of_one_topic,
             "absent": [{**place(view), "reason": reason} for view, reason in self.absent],
             "missing": f"the table “{self.source.name}” has no rows for it: not measured, or there was none.",
         }

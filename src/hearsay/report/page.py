@@ -9,21 +9,25 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from hearsay.pipeline.tables import QUALITY, MetricTable
 from hearsay.report.answers import QUESTIONS, Question, caveats
-from hearsay.report.comparison import MEASURES, best, lines
+from hearsay.report.comparison import lines, measures
 from hearsay.report.definitions import definitions
-from hearsay.report.document import asset, document, footer, scrolling
+from hearsay.report.document import asset, document, footer, labelled_row, scrolling
 from hearsay.report.figure import Figure
 from hearsay.report.markup import Html, join, json_for_script, tag, visible
-from hearsay.report.numbers import count, plural, seconds
-from hearsay.report.run import Row, Run, Selection
+from hearsay.report.run import SCENARIO, Row, Run, Selection, View, topic_name, trouble
+from hearsay.report.verdict import verdict
+from hearsay.report.what_ran import Ran, what_ran
+from hearsay.studies.what_ran import command_of, differing, shared, simulate_command, size_words
+from hearsay.words.numbers import count, figure, plural, seconds
 
 SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "page.js")
 COLOURS = 8
 PREVIEW_ROWS = 12
+PREVIEW_DIGITS = 6
 
 _NOT_MEASURED = Html('<span class="faint" title="not measured">n/m</span>')
 
@@ -37,8 +41,10 @@ def page(selection: Selection, figures: Sequence[Figure]) -> str:
         tag(
             "main",
             _caveats(selection),
-            _answers(selection),
+            tag("p", verdict(selection), class_="card verdict", id="verdict"),
+            _answers(selection, {each.id for each in figures} | {"compared"}),
             _comparison(selection),
+            _what_ran(selection),
             _figures(selection, figures),
             _quality(selection),
             _definitions(),
@@ -59,19 +65,58 @@ def _title(selection: Selection) -> str:
 def _header(selection: Selection) -> Html:
     title = tag("h1", "Hearsay report")
     if len(selection.runs) > 1:
-        return tag("header", title)
+        return tag("header", title, tag("p", _common_facts(selection), class_="faint"))
     run = selection.runs[0]
     row = run.headlines[0] if run.headlines else {"router": None, "nodes": None, "seconds": None}
     facts = [
-        "router unknown" if row["router"] is None else str(row["router"]),
+        "router unknown" if row["router"] in (None, "unknown") else str(row["router"]),
         "nodes unknown" if row["nodes"] is None else plural(row["nodes"], "node"),
         "length unknown" if row["seconds"] is None else seconds(row["seconds"]),
+        *(size_words(run.settings)[1:] if run.settings else ()),
+        *((f"seed {run.summary['seed']}",) if "seed" in run.summary else ()),
     ]
     return tag(
         "header",
         title,
         tag("p", _named(selection, 0), tag("span", f" {', '.join(facts)}", class_="faint"), class_="subject"),
     )
+
+
+def _common_facts(selection: Selection) -> str:
+    """What all runs have, and in what they differ."""
+    known = [run.settings for run in selection.runs if run.settings is not None]
+    facts = [f"{len(selection.runs)} runs"]
+    if len(known) == len(selection.runs):
+        words = size_words(shared(known))
+        keys = differing(known)
+        facts += [f"all with {', '.join(words)}"] if words else []
+        facts += [f"they differ in {', '.join(keys)}" if keys else "with the same settings"]
+    seeds = sorted({run.summary["seed"] for run in selection.runs if isinstance(run.summary.get("seed"), int)})
+    if seeds:
+        facts.append(f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
+    return f"{'; '.join(facts)}."
+
+
+def _what_ran(selection: Selection) -> Html:
+    return what_ran([_ran(selection, index) for index in range(len(selection.runs))])
+
+
+def _ran(selection: Selection, index: int) -> Ran:
+    run = selection.runs[index]
+    facts = {title: str(run.summary[key]) for title, key in _RAN if key in run.summary}
+    if not facts:
+        facts = {"engine": "none: a trace of something else than a simulation"}
+    return Ran(_named(selection, index), run.settings, facts, _command(run))
+
+
+def _command(run: Run) -> str | None:
+    if run.settings is None:
+        return None
+    known = simulate_command(run.settings)
+    return known if known is not None else command_of(["simulate", run.folder / SCENARIO])
+
+
+_RAN = (("seed", "seed"), ("engine", "engine"), ("trace hash", "trace_hash"))
 
 
 def _toolbar(selection: Selection) -> Html:
@@ -88,7 +133,7 @@ def _toolbar(selection: Selection) -> Html:
     options = [tag("option", _shortened(name, 60), value=place) for place, name in enumerate(selection.topics)]
     picker = tag("label", "Topic ", tag("select", *options, id="topic"), class_="picker")
     left_out = (
-        tag("span", f"and {plural(selection.left_out, 'smaller topic')} in the table only", class_="faint")
+        tag("span", f"and {plural(selection.left_out, 'other topic')} in the table only", class_="faint")
         if selection.left_out
         else ""
     )
@@ -109,10 +154,11 @@ def _caveats(selection: Selection) -> Html:
     return tag("section", tag("h2", "Before you read on"), tag("ul", *items), class_="caveats", id="caveats")
 
 
-def _answers(selection: Selection) -> Html:
+def _answers(selection: Selection, shown: Collection[str]) -> Html:
+    """With links to those of their figures that are shown."""
     rows: list[Html] = []
     for question in QUESTIONS:
-        links = [tag("a", _LINKS[id_], href=f"#{id_}") for id_ in question.figures]
+        links = [tag("a", _LINKS[id_], href=f"#{id_}") for id_ in question.figures if id_ in shown]
         links.append(tag("a", "definition", href=f"#definition-{question.definition}"))
         rows.append(
             tag(
@@ -131,7 +177,7 @@ def _sentences(selection: Selection, question: Question) -> list[Html]:
     said: dict[tuple[int, str], list[int]] = {}
     for run in selection.runs:
         for view in run.views:
-            said.setdefault((view.place, question.answer(selection.runs, view)), []).append(view.run)
+            said.setdefault((view.place, _answer(selection, question, view)), []).append(view.run)
     return [
         tag(
             "p",
@@ -148,8 +194,18 @@ def _sentences(selection: Selection, question: Question) -> list[Html]:
     ]
 
 
+def _answer(selection: Selection, question: Question, view: View) -> str:
+    if view.topic is not None or not question.of_one_topic:
+        return question.answer(selection.runs, view)
+    views = selection.runs[view.run].topic_views
+    worst = min(views, key=lambda each: trouble(each.headline))
+    alike = len({each.headline["delivery_ratio"] for each in views}) == 1
+    chosen = "the topic with most messages" if alike else "the topic in most trouble"
+    return f"{topic_name(worst.headline)}, {chosen}: {question.answer(selection.runs, worst)}"
+
+
 def _named(selection: Selection, run: int) -> Html:
-    return join([_key(run), _name(selection.runs[run].label)])
+    return join([_key(run), " ", _name(selection.runs[run].label)])
 
 
 _LINKS = {
@@ -171,36 +227,37 @@ def _topic_words(selection: Selection, place: int) -> str:
 def _comparison(selection: Selection) -> Html:
     shown, total = lines(selection)
     several_topics = len({line.topic for line in shown}) > 1
-    head = [tag("th", "run", scope="col")]
-    if several_topics:
-        head.append(tag("th", "topic", scope="col"))
-    head.append(tag("th", "router", scope="col"))
-    head += [tag("th", measure.title, scope="col", class_="number") for measure in MEASURES]
+    heads = ["run", *(["topic"] if several_topics else []), "router"]
+    figures = measures(shown)
+    text = range(len(heads))
+    heads += [measure.title for measure in figures]
     body: list[Html] = []
     for line in shown:
-        cells = [tag("th", _key(line.run), " ", _name(selection.runs[line.run].label), scope="row")]
-        if several_topics:
-            cells.append(tag("td", _name(line.topic)))
-        cells.append(tag("td", line.row["router"] or "unknown"))
-        for measure in MEASURES:
-            value = line.row[measure.key]
-            text = _NOT_MEASURED if value is None else measure.show(value)
-            is_best = best(measure, line, shown)
-            cells.append(tag("td", tag("b", text) if is_best else text, class_="number"))
-        body.append(tag("tr", *cells, data_run=line.run))
-    note = (
-        "Bold: the best of its column" + (" within the topic" if several_topics else "") + ". "
-        if any(best(measure, line, shown) for measure in MEASURES for line in shown)
-        else ""
-    )
-    note += "n/m: not measured."
+        cells: list[object] = [join([_key(line.run), " ", _name(selection.runs[line.run].label)])]
+        cells += [_name(line.topic)] if several_topics else []
+        cells.append(line.row["router"] or "unknown")
+        for measure in figures:
+            value = line.row.get(measure.key)
+            cells.append(_NOT_MEASURED if value is None else measure.show(value))
+        body.append(labelled_row(heads, cells, text, data_run=line.run))
+    head = [
+        tag("th", title, scope="col", class_=None if place in text else "number") for place, title in enumerate(heads)
+    ]
+    notes: list[str] = []
+    if several_topics:
+        notes.append("Topics in most trouble first. Bytes of a topic are those of its own parts; IWANT names none.")
+    if any(line.row.get(measure.key) is None for line in shown for measure in figures):
+        notes.append("n/m: not measured.")
     if total > len(shown):
-        note += f" {count(len(shown))} of {count(total)} lines."
+        notes.append(f"{count(len(shown))} of {count(total)} lines.")
     return tag(
         "section",
         tag("h2", "The runs side by side" if len(selection.runs) > 1 else "The run in figures"),
-        scrolling(tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body)), "Figures of all runs"),
-        tag("p", note, class_="faint"),
+        scrolling(
+            tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), class_="labelled"),
+            "Figures of all runs",
+        ),
+        tag("p", " ".join(notes), class_="faint") if notes else "",
         id="compared",
     )
 
@@ -209,7 +266,12 @@ def _figures(selection: Selection, figures: Sequence[Figure]) -> Html:
     shown = [
         tag(
             "figure",
-            tag("figcaption", tag("h3", each.title), tag("p", each.question, class_="question")),
+            tag(
+                "figcaption",
+                tag("h3", each.title),
+                tag("p", each.question, class_="question"),
+                tag("p", each.remark, class_="question") if each.remark else "",
+            ),
             tag("div", tag("p", "The charts need JavaScript.", class_="faint"), class_="chart"),
             _notes(selection, each),
             tag("p", tag("a", "definition", href=f"#definition-{each.source.name}"), class_="links"),
@@ -226,8 +288,7 @@ def _notes(selection: Selection, shown: Figure) -> Html:
     notes = [
         tag(
             "li",
-            _key(view.run) if len(selection.runs) > 1 else "",
-            " ",
+            join([_named(selection, view.run), ": "]) if len(selection.runs) > 1 else "",
             tag("span", _topic_words(selection, view.place), class_="topic"),
             note,
             data_topic=view.place,
@@ -263,7 +324,7 @@ def _cell(value: object) -> Html:
     if value is None or value != value:
         return tag("td", "–", class_="faint number")
     if isinstance(value, float):
-        return tag("td", f"{value:.6g}", class_="number")
+        return tag("td", figure(value, PREVIEW_DIGITS), class_="number")
     if isinstance(value, int) and not isinstance(value, bool):
         return tag("td", str(value), class_="number")
     return tag("td", _name(str(value)))
@@ -295,6 +356,7 @@ def _data(selection: Selection, figures: Sequence[Figure]) -> Html:
         {
             "runs": [_shortened(run.label, 40) for run in selection.runs],
             "figures": [each.to_json() for each in figures],
+            "overall": selection.overall,
         }
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from math import isnan
 from pathlib import Path
@@ -19,10 +20,15 @@ from typing import Any
 
 import pyarrow.dataset
 
-from hearsay.pipeline.tables import BALANCE, CHURN, HEADLINE, MESSAGES, METRICS_FOLDER, MetricTable
+from hearsay.pipeline.run_facts import scenario_of, summary_of
+from hearsay.pipeline.tables import BALANCE, HEADLINE, MEASURED, METRICS_FOLDER, MetricTable
+from hearsay.report.all_topics import ALL_TOPICS, all_topics
 from hearsay.report.errors import ReportError
+from hearsay.studies.what_ran import settings_of
 from hearsay.trace.arrow import compute, pa
+from hearsay.trace.manifest import MANIFEST, load_manifest
 from hearsay.trace.run_folder import DICTIONARIES
+from hearsay.trace.verify import other_sizes
 
 dataset: Any = pyarrow.dataset
 
@@ -30,10 +36,9 @@ MOST_TOPICS = 6
 MOST_VIEWS = 36
 """Views whose charts keep the report below 5 MB: the more runs, the fewer topics can be chosen."""
 SUCCESS = "_SUCCESS"
+SCENARIO = "scenario.toml"
 SCRIPT_ROLE = "script"
 US_PER_S = 1_000_000
-
-_A_DAY_US = 86_400 * US_PER_S
 
 _ARROW_TYPES = {
     "string": pa.string(),
@@ -57,7 +62,8 @@ class View:
 
     run: int
     place: int
-    topic: int
+    topic: int | None
+    """None for all topics together."""
     headline: Row
     nodes: int | None
     """The topic's nodes: its members and whoever sent for it."""
@@ -66,11 +72,13 @@ class View:
 
     def rows(self, table: Any) -> Any:
         """The rows of the topic."""
+        if self.topic is None:
+            return table
         return table.filter(compute.equal(table.column("topic"), self.topic))
 
     def rows_and_loose(self, table: Any) -> Any:
         """The same, with those that name no topic (IWANT, connections) where they can only be this topic's."""
-        if not self.alone:
+        if self.topic is None or not self.alone:
             return self.rows(table)
         return table.filter(compute.equal(compute.fill_null(table.column("topic"), self.topic), self.topic))
 
@@ -83,6 +91,11 @@ class Run:
     label: str
     headlines: list[Row]
     views: list[View] = field(default_factory=list[View])
+
+    @property
+    def topic_views(self) -> list[View]:
+        """Without that of all topics together: what is drawn of one mesh, or of one message, is of one topic."""
+        return [view for view in self.views if view.topic is not None]
 
     def read(self, table: MetricTable, *columns: str) -> Any:
         """A table as Arrow; all columns unless some are named. A table that is not there has no rows."""
@@ -102,13 +115,51 @@ class Run:
         """The nodes of a topic, as the balance of their load counts them; of the run, where it says nothing."""
         return self._balanced.get(headline["topic"]) or headline["nodes"]
 
+    def why_not(self, figure: str) -> str | None:
+        """Why the run's trace cannot tell a figure; None if it can."""
+        return self._unmeasured.get(figure)
+
+    @property
+    def of_real_nodes(self) -> bool:
+        """Real nodes do not see all: something is always missing."""
+        return bool(self._unmeasured)
+
     def without_scripts(self, table: Any) -> Any:
         """Rows of nodes: a script that hands messages in sends, too, but is none."""
         return table.filter(compute.invert(compute.is_in(table.column("node"), self._scripts)))
 
     @cached_property
+    def settings(self) -> dict[str, object] | None:
+        """The resolved scenario's keys; None for a trace of something else than a simulation."""
+        try:
+            return settings_of((self.folder / SCENARIO).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def setting(self, key: str) -> float | None:
+        """A setting that is a number."""
+        value = (self.settings or {}).get(key)
+        return float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What the engine said; empty where there was none."""
+        return summary_of(self.folder)
+
+    @cached_property
+    def damaged_files(self) -> list[str]:
+        """Trace files that are not what the manifest says; tables in a folder of their own have no manifest."""
+        if not (self.folder / MANIFEST).exists():
+            return []
+        return other_sizes(self.folder, load_manifest(self.folder))
+
+    @cached_property
     def _balanced(self) -> dict[int | None, int]:
         return {row["topic"]: row["nodes"] for row in self.read(BALANCE, "topic", "nodes").to_pylist()}
+
+    @cached_property
+    def _unmeasured(self) -> dict[str, str]:
+        return {row["figure"]: row["reason"] for row in self.read(MEASURED).to_pylist() if not row["measured"]}
 
     @cached_property
     def _scripts(self) -> Any:
@@ -123,13 +174,9 @@ class Run:
 
     @cached_property
     def start_us(self) -> int:
-        """Where charts start the run's clock: at zero, or with real nodes' clocks at the first whole second."""
-        seconds = compute.min(self.read(CHURN, "second").column("second")).as_py()
-        published = compute.min(self.read(MESSAGES, "published_us").column("published_us")).as_py()
-        starts = [] if seconds is None else [seconds * US_PER_S]
-        if published is not None:
-            starts.append(published // US_PER_S * US_PER_S)
-        return min(starts) if starts and min(starts) > _A_DAY_US else 0
+        """Where the run's clock starts: at zero, or with real nodes' clocks at the first row."""
+        starts = [row["start_us"] for row in self.headlines if row["start_us"] is not None]
+        return int(min(starts, default=0))
 
 
 @dataclass(frozen=True)
@@ -138,28 +185,47 @@ class Selection:
 
     runs: Sequence[Run]
     topics: Sequence[str]
+    """With several topics, the first choice is all of them together."""
     left_out: int
     """How many topics there are beyond those one can choose."""
 
+    @property
+    def overall(self) -> bool:
+        """The first choice is all topics together."""
+        return len(self.topics) > 1
+
 
 def open_runs(folders: Sequence[Path]) -> Selection:
-    """The runs of these folders, with views for the topics with the most messages."""
+    """The runs of these folders, with views for all topics together and for those in most trouble."""
     runs = [_open_run(folder) for folder in folders]
     _tell_apart(runs)
-    messages: dict[str, int] = {}
-    for run in runs:
-        for row in run.headlines:
-            messages[topic_name(row)] = messages.get(topic_name(row), 0) + (row["messages"] or 0)
-    by_size = sorted(messages, key=lambda name: (-messages[name], name))
-    topics = by_size[: max(1, min(MOST_TOPICS, MOST_VIEWS // len(runs)))]
+    rows = [row for run in runs for row in run.headlines]
+    worst: dict[str, tuple[float, int]] = {}
+    for row in rows:
+        name = topic_name(row)
+        worst[name] = min(worst.get(name, trouble(row)), trouble(row))
+    in_order = sorted(worst, key=lambda name: (worst[name], name))
+    topics = in_order[: max(1, min(MOST_TOPICS, MOST_VIEWS // len(runs)))]
+    left_out = len(in_order) - len(topics)
+    if len(in_order) > 1:
+        topics = [ALL_TOPICS, *topics]
     for index, run in enumerate(runs):
-        run.views = [
+        if len(topics) > 1 and run.headlines:
+            overall = all_topics(run)
+            run.views.append(View(index, 0, None, overall, overall["nodes"], False))
+        run.views += [
             View(index, place, row["topic"], row, run.nodes_of(row), len(run.headlines) == 1)
             for place, topic in enumerate(topics)
             for row in run.headlines
-            if topic_name(row) == topic
+            if topic_name(row) == topic and not (place == 0 and len(topics) > 1)
         ]
-    return Selection(runs, topics, len(by_size) - len(topics))
+    return Selection(runs, topics, left_out)
+
+
+def trouble(headline: Row) -> tuple[float, int]:
+    """Ascending: the fewer of the deliveries due were made, the more trouble; then the more messages."""
+    ratio = headline["delivery_ratio"]
+    return (2.0 if ratio is None else float(ratio), -(headline["messages"] or 0))
 
 
 def topic_name(headline: Row) -> str:
@@ -172,12 +238,21 @@ def _open_run(folder: Path) -> Run:
         raise ReportError(f"{folder}: there is no such run folder")
     if _open(folder, HEADLINE) is None:
         raise ReportError(f"{folder}: this run has not been analysed; run `hearsay analyze {folder}` first")
+    _require_readable(folder)
     rows: list[Row] = [
         {key: None if isinstance(value, float) and isnan(value) else value for key, value in row.items()}
         for row in _read(folder, HEADLINE, HEADLINE.names).to_pylist()
     ]
     name = str(rows[0]["run"]) if rows else folder.resolve().name
     return Run(folder, name, [row for row in rows if row["topic"] is not None])
+
+
+def _require_readable(folder: Path) -> None:
+    """What is there besides the tables is what it should be: a damaged run is no run without a simulation."""
+    summary_of(folder)
+    scenario_of(folder)
+    if (folder / MANIFEST).exists():
+        load_manifest(folder)
 
 
 def _tell_apart(runs: Sequence[Run]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hearsay.report.errors import ReportError
+from hearsay.report.figure import Figure
 from hearsay.report.figures.churn import churn_timeline
 from hearsay.report.figures.efficiency import control_overhead, copies_per_delivery
 from hearsay.report.figures.latency import delivery_cdf, latency_over_time
@@ -13,8 +14,9 @@ from hearsay.report.figures.load import load_per_node, state_per_node
 from hearsay.report.figures.mesh import degree_histogram, degree_over_time
 from hearsay.report.figures.pictures import mesh_picture, spread_of_a_message
 from hearsay.report.page import page
-from hearsay.report.run import open_runs
-from hearsay.trace.durable import DurableFile, write_durably
+from hearsay.report.report_file import require_report_or_nothing, write_report_file
+from hearsay.report.run import Run, open_runs
+from hearsay.trace.own_folders import held_by
 
 FIGURES = (
     delivery_cdf,
@@ -30,17 +32,48 @@ FIGURES = (
     mesh_picture,
 )
 
+MEASURED_AS = {
+    "control": "bytes_out",
+    "load": "bytes_out",
+    "state": "state",
+    "mesh": "mesh_shape",
+    "degrees": "mesh_shape",
+    "picture": "mesh_shape",
+    "churn": "nodes_up",
+}
+"""Which line of the table `measured` says why a figure has nothing to show."""
 
-def write_report(runs: Sequence[Path], out: Path) -> None:
-    """Write the report of the runs in these folders. The file appears whole or not at all."""
+REPORT = "report.html"
+
+
+def write_report(runs: Sequence[Path], out: Path | None) -> Path:
+    """Write the report of the runs in these folders, or into the folder of the first; returns where it is.
+
+    The file appears whole or not at all.
+    """
+    target = runs[0] / REPORT if out is None else out
+    require_report_or_nothing(target)
     selection = open_runs(runs)
-    html = page(selection, [build(selection.runs) for build in FIGURES])
-    data = html.encode("utf-8", "backslashreplace")
+    if out is None and held_by(runs[0].resolve()) is None:
+        raise ReportError(f"{runs[0]}: is no folder of hearsay's; say with --out where the report shall go")
+    write_report_file(target, page(selection, _figures(selection.runs)))
+    return target
 
-    def fill(file: DurableFile) -> None:
-        file.write(data)
 
-    try:
-        write_durably(out, fill)
-    except OSError as error:
-        raise ReportError(f"{out}: cannot write the report ({error.strerror or error})") from error
+def _figures(runs: Sequence[Run]) -> list[Figure]:
+    """What real nodes' traces cannot tell has no figure; beside runs that can tell it, the reason stands there."""
+    figures = [build(runs) for build in FIGURES]
+    if all(run.of_real_nodes for run in runs):
+        figures = [each for each in figures if each.series]
+    for each in figures:
+        there = {(one["run"], one["topic"]) for one in each.series} | {
+            (view.run, view.place) for view, _ in each.absent
+        }
+        for run in runs:
+            reason = run.why_not(MEASURED_AS.get(each.id, ""))
+            each.absent.extend(
+                (view, f"not measured: {reason}.")
+                for view in run.views
+                if reason is not None and (view.run, view.place) not in there
+            )
+    return figures

@@ -9,7 +9,9 @@ It keeps books of its own from the events and actions of each node and compares 
 5. IHAVE names only messages of the gossip windows, IWANT answers come only from the message cache's windows;
 6. nothing left of a peer after its disconnect;
 7. one RPC per peer and event, peers ascending (unless the router sends parts singly);
-8. nothing used before the application accepted it.
+8. nothing used before the application accepted it;
+9. no GRAFT to a peer before a backoff that a PRUNE named is over (v1.1); nor is a mesh asked to have peers (4) from
+   whom it has to keep apart.
 
 Symmetry is not asked for when control messages may be lost. Answers to IWANT and to episub's GRAFT are exempt from 2
 and 3: who asks gets. What holds of episub's overlay and trees is in `overlay_checker.py`.
@@ -35,9 +37,10 @@ from hearsay.core.events import (
     Verdict,
 )
 from hearsay.core.gossipsub import Gossipsub, GossipsubParameters, SeenBy
-from hearsay.core.identifiers import Micros
+from hearsay.core.identifiers import Micros, PeerId, TopicId
 from hearsay.core.mesh import MeshParameters, PruneTrigger
 from hearsay.core.meshsub import MeshStrategy
+from hearsay.core.rpc import Prune
 from hearsay.core.shell import Router
 from hearsay.sim.nodes import SimNode
 from hearsay.sim.overlay_checker import OverlayChecker
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
     from hearsay.sim.reference import ReferenceEngine
 
 MAX_REPORTED = 20
+_SECOND_US = 1_000_000
+"""PRUNE names whole seconds, rounded up."""
 
 
 @dataclass(slots=True)
@@ -60,7 +65,17 @@ class _Book:
     came_from: dict[Any, Any] = field(default_factory=lambda: {})
     accepted_beat: dict[Any, int] = field(default_factory=lambda: {})
     pending: set[Any] = field(default_factory=lambda: set())
+    apart_until: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
+    """At the latest, by the PRUNEs that came and went; outlasts a disconnection."""
+    no_graft_before: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
+    """Where a PRUNE named the time."""
     beat: int = 0
+
+    def keep_apart(self, topic: TopicId, peer: PeerId, least: Micros, most: Micros) -> None:
+        """A backoff ends between these times, unless an earlier one lasts longer."""
+        key = (topic, peer)
+        self.no_graft_before[key] = max(least, self.no_graft_before.get(key, 0))
+        self.apart_until[key] = max(most, self.apart_until.get(key, 0))
 
 
 class Checker:
@@ -85,6 +100,8 @@ class Checker:
         router = node.router
         assert router is not None
         self._learn(book, event, now)
+        if isinstance(event, RpcReceived) and event.rpc.control is not None:
+            self._prunes_received(router, book, event.peer, event.rpc.control.prune, now)
         self._overlay.handled(node, event, actions, now)
         self._packing(node, router, actions, now)
         for action in actions:
@@ -203,10 +220,47 @@ class Checker:
         for graft in control.graft:
             if graft.topic not in known:
                 self._problem(now, node, f"GRAFT to {peer}, a non-subscriber of {graft.topic!r}")
+            self._not_too_early(node, router, book, graft.topic, peer, now)
+        self._prunes_sent(router, book, peer, control.prune, now)
         for ihave in control.ihave:
             if ihave.topic not in known:
                 self._problem(now, node, f"IHAVE to {peer}, a non-subscriber of {ihave.topic!r}")
             self._gossiped(node, router, book, ihave.ids, now)
+
+    def _prunes_received(
+        self, router: Router, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], now: Micros
+    ) -> None:
+        parameters = router.parameters
+        if not isinstance(parameters, MeshParameters) or not parameters.prune_backoff_ms:
+            return
+        for prune in prunes:
+            if prune.topic in book.joined:
+                named_ms = parameters.prune_backoff_ms if prune.backoff_s is None else prune.backoff_s * 1000
+                until = now + min(named_ms, parameters.max_backoff_ms) * 1000
+                book.keep_apart(prune.topic, peer, until, until)
+
+    def _prunes_sent(self, router: Router, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], now: Micros) -> None:
+        """A peer that speaks v1.0 is not told the time, and the checker does not know why it was pruned."""
+        parameters = router.parameters
+        if not isinstance(parameters, MeshParameters) or not parameters.prune_backoff_ms:
+            return
+        for prune in prunes:
+            if prune.backoff_s is not None:
+                until = now + prune.backoff_s * _SECOND_US
+                book.keep_apart(prune.topic, peer, until - _SECOND_US, until)
+            else:
+                longest_ms = max(parameters.prune_backoff_ms, parameters.unsubscribe_backoff_ms)
+                book.keep_apart(prune.topic, peer, now, now + longest_ms * 1000)
+
+    def _not_too_early(
+        self, node: SimNode, router: Router, book: _Book, topic: TopicId, peer: PeerId, now: Micros
+    ) -> None:
+        parameters = router.parameters
+        until = book.no_graft_before.get((topic, peer), now)
+        if now >= until or not isinstance(parameters, MeshParameters):
+            return
+        if len(book.no_graft_before) <= parameters.max_backoffs:  # else it may have forgotten some
+            self._problem(now, node, f"GRAFT to {peer}, {until - now} us before the backoff in {topic!r} is over")
 
     def _gossiped(self, node: SimNode, router: Router, book: _Book, ids: tuple[Any, ...], now: Micros) -> None:
         parameters = router.parameters
@@ -235,7 +289,7 @@ class Checker:
             return
         high = parameters.degree_high - (parameters.prune_trigger is PruneTrigger.AT_HIGH)
         for topic, mesh in strategy.mesh.topics.items():
-            available = len(router.peers.in_topic(topic).native)
+            available = self._not_apart(node, router, topic, parameters, now)
             if len(mesh) > max(high, parameters.degree):
                 self._problem(now, node, f"mesh of {topic!r} has {len(mesh)} peers after a heartbeat, above {high}")
             if len(mesh) < min(parameters.degree_low, available):
@@ -244,6 +298,15 @@ class Checker:
             strangers = [peer for peer in mesh if topic not in self._books[node.id].subscribed.get(peer, ())]
             if strangers:
                 self._problem(now, node, f"mesh of {topic!r} holds {strangers}, who do not subscribe to it")
+
+    def _not_apart(
+        self, node: SimNode, router: Router, topic: TopicId, parameters: MeshParameters, now: Micros
+    ) -> int:
+        """How many peers of a topic a mesh can be asked to have."""
+        slack_us = parameters.backoff_slack_heartbeats * parameters.heartbeat_interval_ms * 1000
+        apart_until = self._books[node.id].apart_until
+        peers = router.peers.in_topic(topic).native
+        return sum(now >= apart_until.get((topic, peer), -slack_us) + slack_us for peer in peers)
 
     def _remnants(self, node: SimNode, router: Router, peer: Any, now: Micros) -> None:
         if any(state.peer == peer for state in router.inspect().peers):

@@ -1,15 +1,21 @@
 """Which engine runs a scenario.
 
 The reference engine runs everything. The array engine gives the same trace, many times faster, for the four routers
-that it has kernels for; it is compiled once on a machine, which small runs do not pay for.
+that it has kernels for, with nearly all their parameters; it is compiled once on a machine, which small runs do not
+pay for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
+from hearsay.core.gossipsub import GossipsubParameters
+from hearsay.core.mesh import MeshParameters
 from hearsay.sim.scenario import Scenario
 from hearsay.sim.sections.network import TopologyKind
+from hearsay.sim.sections.routers import RouterChoice
+from hearsay.sim.sections.workload import TimedKind
 
 EngineName: TypeAlias = Literal["reference", "array"]
 
@@ -24,14 +30,20 @@ class OutOfRoom(Exception):
 
 def unsupported(scenario: Scenario) -> list[str]:
     """What the array engine cannot do, by key; nothing when it can do all."""
-    choices = {"router.kind": scenario.router.kind}
+    choices = {"router": scenario.router}
     for number, population in enumerate(scenario.population):
-        choices[f"population.{number}.router.kind"] = population.router.kind
-    return [
-        f"{key} = {kind!r}: only {', '.join(WITH_KERNELS)}"
-        for key, kind in choices.items()
-        if kind not in WITH_KERNELS
-    ]
+        choices[f"population.{number}.router"] = population.router
+    return [problem for key, choice in choices.items() for problem in _without_kernel(key, choice)]
+
+
+def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
+    if choice.kind not in WITH_KERNELS:
+        yield f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
+    parameters = choice.parameters
+    if isinstance(parameters, MeshParameters) and parameters.prune_backoff_ms and parameters.accept_exchange:
+        yield f"{key}.accept_exchange = true: only without prune_backoff_ms, since nobody dials at a router's wish"
+    if isinstance(parameters, GossipsubParameters) and parameters.ask_again_heartbeats:
+        yield f"{key}.ask_again_heartbeats = {parameters.ask_again_heartbeats}: only 0"
 
 
 def choose_engine(scenario: Scenario, *, checked: bool = False) -> tuple[EngineName, str]:
@@ -49,12 +61,20 @@ def choose_engine(scenario: Scenario, *, checked: bool = False) -> tuple[EngineN
 
 def estimated_events(scenario: Scenario) -> int:
     """Very roughly what a run's routers will have to handle."""
-    nodes = scenario.network.nodes
     degree = mean_degree(scenario)
-    messages = scenario.workload.messages
-    run_s = (scenario.warmup_us + scenario.linger_us + messages * scenario.workload.interval_us) / 1e6
     copies = degree if scenario.router.kind == "floodsub" else COPIES_PER_DELIVERY
-    return int(nodes * (degree * 2 + messages * copies + run_s))
+    return int(scenario.network.nodes * (degree * 2 + publications(scenario) * copies + _run_s(scenario)))
+
+
+def publications(scenario: Scenario) -> int:
+    """The messages of a run: the workload's and those of [[timed]]."""
+    timed = sum(timed.action is TimedKind.PUBLISH for timed in scenario.timed)
+    return scenario.workload.messages + timed
+
+
+def _run_s(scenario: Scenario) -> float:
+    last_us = scenario.warmup_us + scenario.workload.messages * scenario.workload.interval_us
+    return (max(last_us, *(timed.at_us for timed in scenario.timed), 0) + scenario.linger_us) / 1e6
 
 
 COPIES_PER_DELIVERY = 7

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from hearsay.sim.engines import EngineName, estimated_events, mean_degree
+from hearsay.sim.engines import EngineName, estimated_events, mean_degree, publications
 from hearsay.sim.scenario import Scenario
 from hearsay.sim.sections.network import LatencyKind
 
@@ -25,6 +25,7 @@ ARRAY_BYTES_PER_DELIVERY = 10
 ARRAY_EVENTS_PER_SECOND = 11_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_LINKS = 2_000_000
 MEMORY_SHARE = 0.75
+LONG_SECONDS = 20
 MAX_SECONDS = 3600
 
 
@@ -34,6 +35,15 @@ class Estimate:
     memory_bytes: int
     seconds: float
     available_bytes: int
+
+    @property
+    def is_long(self) -> bool:
+        """Whether one should be told before."""
+        return self.seconds > LONG_SECONDS
+
+    @property
+    def span(self) -> str:
+        return f"about {_span(self.seconds)}"
 
     def refusal(self) -> str | None:
         """Why the run should not be started; None when it fits."""
@@ -51,11 +61,11 @@ class Estimate:
 def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
     nodes = scenario.network.nodes
     degree = mean_degree(scenario)
-    messages = scenario.workload.messages
+    messages = publications(scenario)
     events = estimated_events(scenario)
     if engine == "reference":
         memory = nodes * (BYTES_PER_NODE + degree * BYTES_PER_LINK_END + messages * BYTES_PER_DELIVERY)
-        return Estimate(engine, memory, events / EVENTS_PER_SECOND, _available_bytes())
+        return Estimate(engine, memory, events / EVENTS_PER_SECOND, available_bytes())
     topics = sum(group.count for group in scenario.topics)
     per_neighbour = ARRAY_BYTES_PER_NEIGHBOUR + topics
     pace = ARRAY_EVENTS_PER_SECOND
@@ -66,7 +76,7 @@ def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
         per_neighbour += ARRAY_BYTES_PER_LINK_END
         pace = ARRAY_EVENTS_PER_SECOND_WITH_LINKS
     memory = nodes * (ARRAY_BYTES_PER_NODE + degree * per_neighbour + messages * ARRAY_BYTES_PER_DELIVERY)
-    return Estimate(engine, memory, events / pace, _available_bytes())
+    return Estimate(engine, memory, events / pace, available_bytes())
 
 
 def _links_need_memory(scenario: Scenario) -> bool:
@@ -78,7 +88,7 @@ def _links_need_memory(scenario: Scenario) -> bool:
     )  # fmt: skip
 
 
-def _available_bytes() -> int:
+def available_bytes() -> int:
     try:
         with open("/proc/meminfo", encoding="ascii") as table:
             for line in table:

@@ -2,8 +2,8 @@
 
 Rules:
 
-* A crash is silent: peers notice after the detection delay; what the node had sent is still under way. A goodbye
-  reaches each peer one latency later.
+* A crash is silent: peers notice after the detection delay; what the node had sent is still under way. Who says
+  goodbye leaves its topics first, and the goodbye reaches each peer after all that was said before.
 * A cut or a partition takes what is under way; both ends notice after the detection delay.
 * Who comes back starts empty and dials random live peers it can reach. On heal, a node that lost links to the fault
   dials as many random live peers as it lost, at most `redial`.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hearsay.core.events import Leave
 from hearsay.core.randomness import GOLDEN, Purpose, below, mix
 from hearsay.sim.nodes import Link, SimNode
 from hearsay.sim.plan import LinksCut, LinksHealed, NodeDown, NodeUp
@@ -54,6 +55,9 @@ class Faults:
     def _down(self, node: SimNode, goodbye: bool) -> None:
         engine = self._engine
         now = engine.now
+        if goodbye:
+            for topic in sorted(node.topics):
+                engine.feed(node, Leave(topic))
         engine.stop(node)
         for peer in sorted(node.links):
             link = node.links[peer]
@@ -63,8 +67,8 @@ class Faults:
                 earlier = earlier.previous
             link.set_open(False)
             link.dead = True
-            delay = link.latency_us if goodbye else self._detection_us
-            engine.notice_loss(link.twin, max(now + delay, link.last_arrival_us if goodbye else 0))
+            notices = max(now + link.latency_us, link.last_arrival_us) + 1 if goodbye else now + self._detection_us
+            engine.notice_loss(link.twin, notices)
         node.links.clear()
 
     def _up(self, node: SimNode) -> None:

@@ -7,9 +7,14 @@
 5. neighbours are mutual when quiet (nothing of episub under way between the two);
 6. the eager links of a topic are one shared spanning tree when quiet, after two messages in a row of one source that
    no change of neighbours came between or followed;
-7. a message that a lasting neighbour announced is here, or was asked for again and again until it was given up.
+7. a message that a lasting neighbour announced is here, or was asked for again and again until it was given up;
+8. nobody is asked for what has arrived, whatever became of it;
+9. nobody leaves the passive list untried: only who was dialled, pinged or connected, who makes room for another or
+   becomes a neighbour, and who has left;
+10. the LEAVEs of a node have growing numbers, also after it was started again;
+11. nobody stays a neighbour who left a ping unanswered.
 
-5 to 7 are looked at when the run ends; 6 and 7 only if no message can be lost.
+5 to 7 and 11 are looked at when the run ends; 6 and 7 only if no message can be lost.
 """
 
 from __future__ import annotations
@@ -18,12 +23,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hearsay.core.actions import Action, Deliver, MessagePublished, NeighborDown, NeighborUp, Send, Via
+from hearsay.core.actions import (
+    Action,
+    Deliver,
+    Dial,
+    MessagePublished,
+    NeighborDown,
+    NeighborUp,
+    PassiveAdded,
+    PassiveRemoved,
+    Ping,
+    Send,
+    Via,
+)
 from hearsay.core.episub.membership import ManagedOverlay
-from hearsay.core.episub.parameters import Broadcast, Overlay
-from hearsay.core.episub.parts import IHave
+from hearsay.core.episub.parameters import Broadcast, Overlay, ViewSizes
+from hearsay.core.episub.parts import Graft, IHave, Leave
 from hearsay.core.episub.router import Episub
-from hearsay.core.events import Event, RpcReceived
+from hearsay.core.events import Event, PeerConnected, PeerDisconnected, RoundTripMeasured, RpcReceived
+from hearsay.core.events import Leave as LeaveTopic
 from hearsay.core.identifiers import Micros
 from hearsay.sim.nodes import SimNode
 from hearsay.sim.plan import Plan
@@ -39,6 +57,10 @@ class _Book:
     hops: dict[Any, int] = field(default_factory=lambda: {})
     announced: dict[Any, tuple[Micros, Any, Any]] = field(default_factory=lambda: {})
     """Unknown messages: when they were first announced, by whom, in which topic."""
+    tried: set[Any] = field(default_factory=lambda: set())
+    """Peers that were dialled, pinged or connected."""
+    pinged_us: dict[Any, Micros] = field(default_factory=lambda: {})
+    """Since when peers owe the answer to a ping."""
 
 
 class OverlayChecker:
@@ -49,6 +71,8 @@ class OverlayChecker:
         limited = bool(scenario.links.uplink_mbit) or scenario.validation.active
         self._lossless = not (scenario.loss.rate_millionths or limited)
         self._books: dict[int, _Book] = {}
+        self._left: dict[int, int] = {}
+        """The number of each node's last LEAVE, whatever happened to it since."""
         self._changed_us: dict[Any, Micros] = {}
         self._published: dict[Any, list[tuple[Micros, Any]]] = {}
         for publication in plan.publications:
@@ -68,6 +92,13 @@ class OverlayChecker:
             for part in event.rpc.control.episub:
                 if isinstance(part, IHave) and part.topic in node.router.joined:
                     self._note_announced(node, book, event.peer, part, now)
+        if isinstance(event, PeerConnected):
+            book.tried.add(event.peer)
+        if isinstance(event, PeerDisconnected | RoundTripMeasured):
+            book.pinged_us.pop(event.peer, None)
+        self._passive_removals(node, strategy, book, event, actions, now)
+        if isinstance(event, LeaveTopic):
+            self._leaving(node, actions, now)
         for action in actions:
             match action:
                 case MessagePublished():
@@ -78,6 +109,12 @@ class OverlayChecker:
                     book.announced.pop(action.message.id, None)
                 case NeighborUp() | NeighborDown():
                     self._changed_us[action.topic] = now
+                    book.pinged_us.pop(action.peer, None)
+                case Dial():
+                    book.tried.add(action.peer)
+                case Ping():
+                    book.tried.add(action.peer)
+                    book.pinged_us.setdefault(action.peer, now)
                 case Send():
                     self._sent(node, book, action, now)
                 case _:
@@ -89,6 +126,7 @@ class OverlayChecker:
         for node in engine.nodes:
             if node.router is not None and isinstance(node.router.strategy, Episub):
                 self._mutual(engine, node, node.router.strategy, under_way)
+                self._nobody_silent(engine, node, node.router.strategy)
                 if self._lossless:
                     self._nothing_missing(engine, node, node.router.strategy)
         if self._lossless and not engine.plan.faults:
@@ -105,6 +143,29 @@ class OverlayChecker:
             if message_id not in book.hops and message_id not in node.router.known:
                 book.announced.setdefault(message_id, (now, peer, part.topic))
 
+    def _passive_removals(
+        self, node: SimNode, strategy: Episub, book: _Book, event: Event, actions: list[Action], now: Micros
+    ) -> None:
+        if isinstance(event, LeaveTopic) or strategy.own.view_sizes is ViewSizes.ESTIMATED:
+            return  # the whole list goes, or some of it
+        gone: set[Any] = {action.peer for action in actions if isinstance(action, PassiveRemoved)}
+        gone -= {action.peer for action in actions if isinstance(action, NeighborUp)}
+        room_for = sum(isinstance(action, PassiveAdded) for action in actions)
+        if isinstance(event, RpcReceived) and event.rpc.control is not None:
+            gone -= {part.source for part in event.rpc.control.episub if isinstance(part, Leave)}
+        untried = sorted(gone - book.tried)
+        if len(untried) > room_for:
+            self._problem(now, node, f"{untried} left the passive list untried")
+
+    def _leaving(self, node: SimNode, actions: list[Action], now: Micros) -> None:
+        said: set[int] = set()
+        for action in actions:
+            if isinstance(action, Send) and action.rpc.control is not None:
+                said |= {part.sequence for part in action.rpc.control.episub if isinstance(part, Leave)}
+        if said and min(said) <= self._left.get(node.id, -1):
+            self._problem(now, node, f"LEAVE has number {min(said)}, an earlier one had {self._left[node.id]}")
+        self._left[node.id] = max(said, default=self._left.get(node.id, -1))
+
     def _sent(self, node: SimNode, book: _Book, action: Send, now: Micros) -> None:
         for message, via in zip(action.rpc.messages, action.vias, strict=True):
             if via in (Via.EAGER, Via.LAZY) and message.hops != book.hops.get(message.id, -1) + 1:
@@ -116,6 +177,8 @@ class OverlayChecker:
                     for message_id in part.ids:
                         if message_id not in book.hops:
                             self._problem(now, node, f"IHAVE of message {message_id}, which it never accepted")
+                elif isinstance(part, Graft):
+                    self._asks_for_the_missing(node, part, now)
 
     def _views(self, node: SimNode, strategy: Episub, now: Micros) -> None:
         assert node.router is not None
@@ -192,6 +255,19 @@ class OverlayChecker:
         if parts > 1 or len(edges) != len(members) - 1:
             what = f"eager links of {topic!r} are no tree: {len(edges)} edges, {parts} parts, {len(members)} nodes"
             self._problem(engine.now, members[0], what)
+
+    def _asks_for_the_missing(self, node: SimNode, part: Graft, now: Micros) -> None:
+        assert node.router is not None
+        for message_id in part.ids:
+            if message_id in node.router.known or message_id in node.router.pending:
+                self._problem(now, node, f"GRAFT asks for message {message_id}, which has arrived")
+
+    def _nobody_silent(self, engine: ReferenceEngine, node: SimNode, strategy: Episub) -> None:
+        patience_us = 2 * strategy.own.reply_timeout_ms * 1000
+        for peer, since_us in sorted(self._books[node.id].pinged_us.items()):
+            neighbour = any(peer in membership.active() for membership in strategy.memberships.values())
+            if neighbour and engine.now - since_us > patience_us:
+                self._problem(engine.now, node, f"neighbour {peer} left a ping unanswered, and stays")
 
     def _nothing_missing(self, engine: ReferenceEngine, node: SimNode, strategy: Episub) -> None:
         own = strategy.own

@@ -18,6 +18,7 @@ from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TypeAlias, overload
 
 import numpy as np
@@ -479,6 +480,7 @@ class _PublisherDraw:
         if not fixed and any(action.join == subscribers for action in self._timed):
             return
         found = "no topic has subscribers" if subscribers else "all nodes subscribe to all topics"
+        found += " (topics.N.subscribers, subscribers_count)"
         raise ScenarioError([f'workload.publishers = "{self._class}": {found}, nobody can publish'])
 
 
@@ -493,6 +495,8 @@ def _publications(
     workload = scenario.workload
     nodes = scenario.network.nodes
     topics = {name: number for number, name in enumerate(scenario.topic_names)}
+    groups = [group for group in scenario.topics for _ in group.names]
+    turns = list(accumulate(group.weight for group in groups))
     due = [(time_us, 0, number) for number, time_us in enumerate(arrivals_us)]
     due += [
         (timed.at_us, 1, number) for number, timed in enumerate(scenario.timed) if timed.action is TimedKind.PUBLISH
@@ -505,9 +509,10 @@ def _publications(
             publisher = scenario.timed[number].node
             topic = topics[scenario.timed[number].topic]
         else:
-            topic = number % len(topics)
+            turn = number % turns[-1]
             if workload.topic_choice is TopicChoice.RANDOM:
-                topic = randomness.below(len(topics), Purpose.TOPIC_OF_MESSAGE, number)
+                turn = randomness.below(turns[-1], Purpose.TOPIC_OF_MESSAGE, number)
+            topic = bisect_right(turns, turn)
             if workload.publishers is Publishers.SCRIPT:
                 publisher = nodes
                 inject = tuple(distinct(randomness, workload.inject, nodes, -1, Purpose.INJECTION, message))
@@ -516,5 +521,7 @@ def _publications(
                 if drawn is None:
                     continue
                 publisher = drawn
-        publications.append(Publication(time_us, message, topic, publisher, inject, workload.size_bytes))
+        own = groups[topic].size_bytes
+        size_bytes = workload.size_bytes if own is None else own
+        publications.append(Publication(time_us, message, topic, publisher, inject, size_bytes))
     return tuple(publications)

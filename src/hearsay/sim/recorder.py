@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hearsay.core.identifiers import Micros
 from hearsay.core.rpc import PartKind
@@ -66,10 +67,13 @@ class Recorder:
         """Their times of flight."""
         self._digest = TraceDigest()
         self._sent = np.zeros(len(PartKind), dtype=np.int64)
+        self._bytes_out = np.zeros(0, dtype=np.int64)
         self.publishes = 0
         self.duplicates = 0
         self.events = 0
         self.messages: dict[Any, MessageInfo] = {}
+        self.refused: set[Any] = set()
+        """Messages that the application rejected."""
         self.delivered = 0
         self._deliveries: list[Rows] = []
         self.memberships: list[Membership] = []
@@ -91,6 +95,12 @@ class Recorder:
         """How many parts of each kind were sent so far."""
         self.flush()
         return self._sent.tolist()
+
+    def bytes_out(self, nodes: int) -> NDArray[np.int64]:
+        """What each node sent so far; the script, whose number comes after theirs, is none."""
+        self.flush()
+        counted = self._bytes_out[:nodes]
+        return np.pad(counted, (0, nodes - len(counted)))
 
     @property
     def trace_hash(self) -> str:
@@ -144,6 +154,13 @@ class Recorder:
         rows[is_copy, Column.REMOTE] = array("q", self.destinations)
         rows[is_copy, Column.DELAY_US] = array("q", self.delays)
         self._sent += np.bincount(rows[is_copy, Column.KIND], minlength=len(self._sent))
+        self._count_bytes(rows[is_copy, Column.PEER], rows[is_copy, Column.BYTES])
         self.destinations.clear()
         self.delays.clear()
         return rows
+
+    def _count_bytes(self, senders: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+        """A CONNECT has no size. Sums of a batch are far below what a float holds exactly."""
+        batch = np.bincount(senders, np.maximum(sizes, 0), minlength=len(self._bytes_out)).astype(np.int64)
+        batch[: len(self._bytes_out)] += self._bytes_out
+        self._bytes_out = batch

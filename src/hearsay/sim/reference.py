@@ -38,6 +38,7 @@ from hearsay.core.actions import (
     PeerPruned,
     PeerRemoved,
     Ping,
+    Reason,
     Send,
     TopicJoined,
     TopicLeft,
@@ -125,7 +126,7 @@ class ReferenceEngine:
             SimNode(number, tuple(plan.topics[topic] for topic in subscribed))
             for number, subscribed in enumerate(plan.subscriptions)
         ]
-        self._protocols = [kind.protocols for kind, _ in plan.routers]
+        self._protocols = [kind.protocols(parameters) for kind, parameters in plan.routers]
         latency = make_latency(scenario, self.randomness)
         self.latency = latency
         self.queue = EventQueue(latency.minimum_us)
@@ -587,6 +588,8 @@ class ReferenceEngine:
         message: Any = action.message
         peer: Any = action.peer
         node.validating.pop(message.id, None)
+        if action.reason is Reason.REJECTED:
+            self.recorder.refused.add(message.id)
         topic = self.topic_numbers[message.topic]
         reason = int(action.reason)
         kind = int(PartKind.PUBLISH)

@@ -14,7 +14,7 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Annotated
@@ -27,8 +27,8 @@ from hearsay.sim.sections.faults import Faults
 from hearsay.sim.sections.network import Links, Loss, Network, Service
 from hearsay.sim.sections.routers import Population, RouterChoice, RouterTable
 from hearsay.sim.sections.section import Section
-from hearsay.sim.sections.values import MILLION, Seconds, integer_in, scaled
-from hearsay.sim.sections.workload import Timed, TopicGroup, Validation, Workload
+from hearsay.sim.sections.values import MILLION, Seconds, integer_in, number_in, scaled
+from hearsay.sim.sections.workload import Timed, TimedKind, TopicGroup, Validation, Workload
 
 MAX_SEED = (1 << 63) - 1
 
@@ -51,12 +51,16 @@ class Trace(Section):
         return scaled(self.state_interval_s, MILLION)
 
 
+_Quiet = Annotated[Decimal, number_in("0", 86_400)]
+"""Seconds in which nothing is published: a day is much, and each is simulated with all its heartbeats."""
+
+
 class Scenario(Section):
     """A whole scenario. `validation` stands before the routers because it turns `validate` on in them."""
 
     seed: Annotated[int, integer_in(0, MAX_SEED)] = 1
-    warmup_s: Seconds = Decimal(5)
-    linger_s: Seconds = Decimal(10)
+    warmup_s: _Quiet = Decimal(5)
+    linger_s: _Quiet = Decimal(10)
     network: Network = Network()
     links: Links = Links()
     loss: Loss = Loss()
@@ -110,6 +114,8 @@ class Scenario(Section):
     def _topic_rules(self) -> Iterator[Violation]:
         if not self.topics:
             yield Violation("topics", [], "must not be empty")
+        elif self.workload.messages and not any(group.weight for group in self.topics):
+            yield Violation("topics.0.weight", 0, "no topic has a weight for workload.messages")
         nodes = self.network.nodes
         seen: set[str] = set()
         for number, group in enumerate(self.topics):
@@ -122,24 +128,43 @@ class Scenario(Section):
                 rule = f"must not be above network.nodes ({nodes})"
                 yield Violation(f"{path}.subscribers_count", group.subscribers_count, rule)
             times = Counter(group.subscribers or ())
+            places = {f"{path}.subscribers.{place}": node for place, node in enumerate(group.subscribers or ())}
+            yield from self._nodes_that_are_not_there(places)
             for place, node in enumerate(group.subscribers or ()):
-                if node >= nodes:
-                    rule = f"must be below network.nodes ({nodes})"
-                    yield Violation(f"{path}.subscribers.{place}", node, rule)
-                elif times[node] > 1:
+                if node < nodes and times[node] > 1:
                     yield Violation(f"{path}.subscribers.{place}", node, "is there more than once")
                     times[node] = 0
 
     def _timed_rules(self) -> Iterator[Violation]:
         known = frozenset(self.topic_names)
+        silent = self._without_hello()
+        places = {f"timed.{number}.node": timed.node for number, timed in enumerate(self.timed)}
+        yield from self._nodes_that_are_not_there(places)
         for number, timed in enumerate(self.timed):
-            if timed.node >= self.network.nodes:
-                rule = f"must be below network.nodes ({self.network.nodes})"
-                yield Violation(f"timed.{number}.node", timed.node, rule)
+            if silent and timed.action is not TimedKind.PUBLISH:
+                rule = f"not with {silent} = false, without which nobody would learn of it"
+                yield Violation(f"timed.{number}.action", str(timed.action), rule)
             if timed.topic not in known:
                 close = get_close_matches(timed.topic, sorted(known), n=1)
                 hint = f", did you mean {close[0]!r}?" if close else ""
                 yield Violation(f"timed.{number}.topic", timed.topic, f"no such topic{hint}")
+
+    def _nodes_that_are_not_there(self, places: Mapping[str, int]) -> Iterator[Violation]:
+        """One line for all of them, with the highest: a network that has it has the others."""
+        outside = {place: node for place, node in places.items() if node >= self.network.nodes}
+        if not outside:
+            return
+        place, node = max(outside.items(), key=lambda item: item[1])
+        rule = f"must be below network.nodes ({self.network.nodes})"
+        if len(outside) > 1:
+            rule += f", and so must {len(outside) - 1} more; all need network.nodes = {node + 1} or more"
+        yield Violation(place, node, rule)
+
+    def _without_hello(self) -> str | None:
+        """The key that lets some routers say no hello: their peers know of topics what holds when they connect."""
+        choices = {"router": self.router}
+        choices |= {f"population.{number}.router": one.router for number, one in enumerate(self.population)}
+        return next((f"{key}.hello" for key, choice in choices.items() if not choice.parameters.hello), None)
 
     @property
     def topic_names(self) -> tuple[str, ...]:

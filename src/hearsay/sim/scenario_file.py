@@ -33,7 +33,7 @@ from hearsay.core.registry import find_router
 from hearsay.sim.latency import read_regions
 from hearsay.sim.scenario import Scenario, ScenarioError
 from hearsay.sim.sections.routers import RouterChoice
-from hearsay.sim.sections.values import unknown_key
+from hearsay.sim.sections.values import near_key, unknown_key
 from hearsay.sim.toml_lines import KeyPath
 from hearsay.sim.toml_text import Document, dotted, parse, parse_file, parse_value, shown_value
 from hearsay.sim.topology import read_edges
@@ -165,15 +165,31 @@ class _Layers:
     def explain(self, error: ValidationError) -> list[str]:
         """A line for each thing that is wrong, those of the file in its order."""
         found: list[tuple[int, str]] = []
-        for path, violation in _violations(error):
-            origin = next(
-                self._origins[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self._origins
-            )
+        for path, violation in _violations(error, self._router_keys()):
+            origin = self._origin_of(path)
             if origin.path == path:
                 found.append((origin.line, f"{origin.label}: {violation.rule}"))
+            elif origin.path is not None and origin.path[: len(path)] == path:
+                found.append((origin.line, f"{origin.label}: {dotted(path)}: {violation.rule}"))
             else:
                 found.append((origin.line, f"{origin.label}: {violation.field}{violation.rule}"))
         return [line for _, line in sorted(found, key=lambda one: one[0])]
+
+    def _origin_of(self, path: KeyPath) -> _Origin:
+        """Where the value of a path was said: itself, the table it is in, or, if it is but a table, a key in it."""
+        for end in range(len(path), 0, -1):
+            if path[:end] in self._origins:
+                return self._origins[path[:end]]
+        below = (origin for known, origin in self._origins.items() if path and known[: len(path)] == path)
+        return next(below, self._origins[()])
+
+    def _router_keys(self) -> tuple[str, ...]:
+        """The parameters of the router that the document asks for, as far as it can be told."""
+        router = self.document.get("router")
+        kind = cast(Document, router).get("kind") if isinstance(router, dict) else None
+        with suppress(ValueError):
+            return find_router(kind if isinstance(kind, str) else "gossipsub").parameters.names()
+        return ()
 
     def change_router(self, upper: Mapping[str, object]) -> None:
         """Make way for the `kind` or `preset` of a layer that comes next."""
@@ -275,7 +291,7 @@ def _no_such_preset(name: object) -> str:
     return f"no such preset, did you mean {close[0]!r}?" if close else f"no such preset; there are {', '.join(names)}"
 
 
-def _violations(error: ValidationError) -> Iterator[tuple[KeyPath, Violation]]:
+def _violations(error: ValidationError, router_keys: Sequence[str]) -> Iterator[tuple[KeyPath, Violation]]:
     """What pydantic found: the path, and as `field` how a message names the key with its value."""
     for found in error.errors():
         path: KeyPath = found["loc"]
@@ -288,7 +304,7 @@ def _violations(error: ValidationError) -> Iterator[tuple[KeyPath, Violation]]:
             case "missing":
                 yield path, Violation(f"{dotted(path)}: ", None, "is required")
             case "extra_forbidden":
-                yield path, _named(path, value, unknown_key(str(path[-1]), _known_keys(path[:-1])))
+                yield path, _named(path, value, _unknown(path, value, router_keys))
             case "tuple_type":
                 yield path, _named(path, value, "must be an array")
             case "model_type":
@@ -299,6 +315,24 @@ def _violations(error: ValidationError) -> Iterator[tuple[KeyPath, Violation]]:
 
 def _named(path: KeyPath, value: object, rule: str) -> Violation:
     return Violation(f"{dotted(path)} = {shown_value(value)}: ", value, rule)
+
+
+def _unknown(path: KeyPath, value: object, router_keys: Sequence[str]) -> str:
+    """What to say of an unknown key; one that stands outside of the sections may belong into one."""
+    key, known = str(path[-1]), _known_keys(path[:-1])
+    if len(path) > 1:
+        return unknown_key(key, known)
+    sections = [name for name in known if _known_keys((name,)) != known or name == "router"]
+    if isinstance(value, dict):
+        return (
+            unknown_key(key, sections)
+            if near_key(key, sections)
+            else f"unknown key; the sections are {', '.join(sections)}"
+        )
+    inside = {name: router_keys if name == "router" else _known_keys((name,)) for name in sections}
+    near = near_key(key, {inner for keys in inside.values() for inner in keys})
+    meant = [f"{name}.{near}" for name, keys in inside.items() if near in keys]
+    return f"unknown key, did you mean {' or '.join(meant)}?" if meant else unknown_key(key, known)
 
 
 def _known_keys(path: KeyPath) -> list[str]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from hearsay.core.identifiers import Micros
 from hearsay.sim.checker import Checker
 from hearsay.sim.engines import EngineName
+from hearsay.sim.failures import router_failure
 from hearsay.sim.plan import Plan, make_plan
 from hearsay.sim.recorder import Recorder
 from hearsay.sim.reference import ReferenceEngine
@@ -73,7 +74,12 @@ class Simulation:
         self._writer = self._make_writer(folder, rotate_us) if folder is not None and write_trace else None
         self._checker = Checker(self.plan) if check else None
         self.recorder = Recorder(self._writer, listener)
-        self.engine = self._make_engine(threads)
+        try:
+            self.engine = self._make_engine(threads)
+        except BaseException:
+            if self._writer is not None:
+                self._writer.abort()
+            raise
 
     def _make_writer(self, folder: RunFolder, rotate_us: Micros | None) -> TraceWriter:
         """In the background for the array engine alone: the reference engine would not let go of the interpreter."""
@@ -97,7 +103,10 @@ class Simulation:
         return self.engine.delivered
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> Result:
-        """Run to the end, or until `engine.stop_requested` is set; then write what there is."""
+        """Run to the end, or until `engine.stop_requested` is set; then write what there is.
+
+        Raises `RouterFailed` when a router did.
+        """
         try:
             if self._folder is not None:
                 self._store_plan(self._folder)
@@ -111,6 +120,10 @@ class Simulation:
             if isinstance(error, Exception) and self._checker is not None and self._checker.problems:
                 # A router that breaks the rules may ask for what cannot be done; the first broken rule explains it.
                 raise InvariantViolation("\n".join(self._checker.problems)) from error
+            if isinstance(error, Exception) and isinstance(self.engine, ReferenceEngine):
+                failure = router_failure(error, self.engine)
+                if failure is not None:
+                    raise failure from error
             raise
         return Result(summary, tuple(self._checker.problems) if self._checker is not None else ())
 

@@ -1,8 +1,11 @@
 """The summary of a run: the JSON contract of `hearsay simulate --json`, from what an engine counted.
 
 * Eligible for a message is who was up and in its topic from its publication to the end of its window (the scenario's
-  linger, or the end of the run); `delivery_ratio` is deliveries to the eligible over the eligible.
+  linger, or the end of the run); of a message that the application rejects nobody is. `delivery_ratio` is deliveries
+  to the eligible over the eligible.
 * Latency and hops are over deliveries at nodes other than the publisher; percentiles interpolate linearly.
+* `bytes_out` is what a node sent, over all nodes, encoded as in the trace's send rows; `uplink_share` is that over
+  what its uplink could have taken in the simulated time (above 1 when a queue was left at the end).
 * Where there is nothing to count, a figure is null, never NaN.
 """
 
@@ -53,6 +56,8 @@ class Summary:
     sent: dict[str, int]
     latency_ms: dict[str, float | None]
     hops: dict[str, float | int | None]
+    bytes_out: dict[str, float | int]
+    uplink_share: dict[str, float | None]
     simulated_seconds: float
     events: int
     trace_hash: str
@@ -88,6 +93,8 @@ class Figures:
     latencies: Latencies
     hops_sum: int
     hops_max: int
+    bytes_sum: int
+    bytes_max: int
     eligible: int
     reached: int
     trace_hash: str
@@ -115,6 +122,8 @@ def summarise(plan: Plan, figures: Figures, engine: str, end_us: Micros, complet
             "mean": round(figures.hops_sum / away, 4) if away else None,
             "max": figures.hops_max if away else None,
         },
+        bytes_out={"mean": round(figures.bytes_sum / scenario.network.nodes, 1), "max": figures.bytes_max},
+        uplink_share=_uplink_share(plan, figures, end_us),
         simulated_seconds=end_us / 1_000_000,
         events=figures.events,
         trace_hash=figures.trace_hash,
@@ -136,6 +145,7 @@ def recorded_figures(plan: Plan, recorder: Recorder, end_us: Micros) -> Figures:
     away = nodes != publishers[messages]
     latencies = (deliveries[:, Column.TIME_US] - published[messages])[away]
     hops = deliveries[:, Column.HOPS][away]
+    bytes_out = recorder.bytes_out(plan.scenario.network.nodes)
     eligible, reached = _eligible_and_reached(plan, recorder, messages, nodes, end_us)
     return Figures(
         publishes=recorder.publishes,
@@ -146,10 +156,23 @@ def recorded_figures(plan: Plan, recorder: Recorder, end_us: Micros) -> Figures:
         latencies=Latencies(*np.unique(latencies, return_counts=True)),
         hops_sum=int(hops.sum()),
         hops_max=int(hops.max(initial=0)),
+        bytes_sum=int(bytes_out.sum()),
+        bytes_max=int(bytes_out.max()),
         eligible=eligible,
         reached=reached,
         trace_hash=recorder.trace_hash,
     )
+
+
+def _uplink_share(plan: Plan, figures: Figures, end_us: Micros) -> dict[str, float | None]:
+    room_bits = plan.scenario.links.uplink_bits_per_s * end_us / 1_000_000
+    if not room_bits:
+        return {"mean": None, "max": None}
+    mean_bytes = figures.bytes_sum / plan.scenario.network.nodes
+    return {
+        name: round(sent_bytes * 8 / room_bits, 6)
+        for name, sent_bytes in (("mean", mean_bytes), ("max", figures.bytes_max))
+    }
 
 
 def _histogram(latencies: Latencies) -> tuple[tuple[int, int], ...]:
@@ -199,7 +222,7 @@ def _eligible_and_reached(
     starts = np.searchsorted(messages[order], np.arange(len(recorder.messages) + 1))
     eligible_total = delivered_total = 0
     for number, info in recorder.messages.items():
-        if info.published_us > end_us:
+        if info.published_us > end_us or number in recorder.refused:
             continue
         until = min(info.published_us + plan.scenario.linger_us, end_us)
         members = by_topic[info.topic]

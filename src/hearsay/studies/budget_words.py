@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hearsay.studies.budgets import Judged
-from hearsay.studies.figures import Form
+from hearsay.words.numbers import DIGITS, apart, between, points, relative, shown
 
 
 def judged_words(judged: Judged) -> str:
@@ -15,10 +15,12 @@ def judged_words(judged: Judged) -> str:
     if judged.value is None or judged.mean is None:
         return f"broken: {name}: not measured, nothing was there to count"
     form = budget.figure.form
-    value = _value(judged.value, form)
+    known = [bound for bound in (budget.at_least, budget.at_most) if bound is not None]
+    value, *bounds_said = apart([judged.value, *known], form)
+    said = dict(zip(known, bounds_said, strict=True))
     if judged.held:
         bounds = [
-            f"at {word} {_value(bound, form)}"
+            f"at {word} {said[bound]}"
             for word, bound in (("least", budget.at_least), ("most", budget.at_most))
             if bound is not None
         ]
@@ -26,9 +28,16 @@ def judged_words(judged: Judged) -> str:
     above = budget.at_most is not None and judged.value > budget.at_most
     bound = budget.at_most if above else budget.at_least
     assert bound is not None
-    share = f"{judged.excess / abs(bound):.1%} " if bound and form != "percent" else f"{_value(judged.excess, form)} "
     direction = "above" if above else "below"
-    return f"broken: {name} is {value}, {share}{direction} the {_value(bound, form)} allowed ({_basis(judged)})"
+    excess = f"{_excess(judged, bound)} {direction} the {said[bound]} allowed"
+    return f"broken: {name} is {value}, {excess} ({_basis(judged)})"
+
+
+def _excess(judged: Judged, bound: float) -> str:
+    form = judged.budget.figure.form
+    if form == "percent":
+        return points(judged.excess)
+    return relative(judged.excess / abs(bound), DIGITS) if bound else shown(judged.excess, form)
 
 
 def _basis(judged: Judged) -> str:
@@ -40,16 +49,4 @@ def _basis(judged: Judged) -> str:
         return "one seed"
     if mean.low == mean.high:
         return f"the same on {mean.seeds} seeds"
-    return f"mean of {mean.seeds} seeds, 95 % interval {_value(mean.low, form)} … {_value(mean.high, form)}"
-
-
-def _value(value: float, form: Form) -> str:
-    match form:
-        case "percent":
-            return f"{value * 100:.4g} %"
-        case "ms":
-            return f"{value:,.4g} ms" if value < 1000 else f"{value:,.0f} ms"
-        case "s":
-            return f"{value:,.4g} s"
-        case "count" | "number" | "bytes":
-            return f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+    return f"mean of {mean.seeds} seeds, 95 % interval {between(mean.low, mean.high, form)}"

@@ -48,6 +48,8 @@ class Compared:
     """The least difference that would be seen, in the figure's own unit."""
     by_itself: bool = False
     """Undetected among all figures, but this one's own interval leaves 0 out."""
+    means: tuple[float | None, float | None] = (None, None)
+    """Each side's own, where there is no difference to be told as the other side has too few seeds."""
 
 
 def side(name: str) -> Base:
@@ -72,8 +74,13 @@ def sides(
 
 
 def compare(points: Sequence[Point], results: Mapping[str, Row], figures: Sequence[str] = COMPARED) -> list[Compared]:
-    """Figure by figure, as they are named."""
+    """Figure by figure, as they are named, without those that only other scenarios have."""
     a, b = points
+    figures = [
+        name
+        for name in figures
+        if not BY_NAME[name].conditional or _by_seed(a, results, name) or _by_seed(b, results, name)
+    ]
     differences = [_difference(a, b, results, name) for name in figures]
     known = [difference for difference in differences if difference is not None]
     calls = iter(holm([difference.p for difference in known]))
@@ -81,7 +88,8 @@ def compare(points: Sequence[Point], results: Mapping[str, Row], figures: Sequen
     for name, difference in zip(figures, differences, strict=True):
         figure = BY_NAME[name]
         if difference is None:
-            found.append(Compared(figure, None, Verdict.UNKNOWN, 0.0))
+            means = _mean(a, results, name), _mean(b, results, name)
+            found.append(Compared(figure, None, Verdict.UNKNOWN, 0.0, means=means))
             continue
         called = next(calls)
         least = difference.detectable(len(known))
@@ -100,6 +108,11 @@ def _difference(a: Point, b: Point, results: Mapping[str, Row], name: str) -> Di
         return None
     method = paired if a.seeds == b.seeds else unpaired
     return method(list(values_a.values()), list(values_b.values()))
+
+
+def _mean(point: Point, results: Mapping[str, Row], name: str) -> float | None:
+    values = _by_seed(point, results, name).values()
+    return sum(values) / len(values) if values else None
 
 
 def _by_seed(point: Point, results: Mapping[str, Row], name: str) -> dict[int, float]:

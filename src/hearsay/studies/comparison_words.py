@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 from hearsay.studies.comparison import Compared, Verdict
 from hearsay.studies.statistics import Difference
+from hearsay.words.numbers import SPACE, apart, interval, points, relative, shown
 
-_POINTS = "percentage points"
+_SHORT = {Verdict.EQUAL: "the same", Verdict.UNDETECTED: "not seen"}
 
 
 def verdict_words(line: Compared) -> str:
     """One figure's verdict: "better: 12 % less (between 10 % and 14 %)"."""
     difference = line.difference
     if difference is None:
-        return "not measured: fewer than two seeds have it"
+        without = [side for side, mean in zip("AB", line.means, strict=True) if mean is None]
+        where = f" in {without[0]}" if len(without) == 1 else ""
+        return f"not measured{where}: fewer than two seeds have it"
     if line.verdict is Verdict.EQUAL:
         return "no difference: the same on every seed"
     if line.verdict is Verdict.UNDETECTED:
@@ -22,28 +25,51 @@ def verdict_words(line: Compared) -> str:
         if line.by_itself:
             text += "; its own interval leaves 0 out, which by chance one of several figures may do"
         return text
-    return f"{line.verdict}: {_change(line, difference)}"
+    low, high = sorted((abs(difference.low), abs(difference.high)))
+    least, most = _amount(line, low), _amount(line, high)
+    if line.figure.form == "percent":
+        least = least.split(SPACE, 1)[0]
+    return f"{line.verdict}: {_change(line, difference)} (between {least} and {most})"
+
+
+def short_verdict(line: Compared) -> str:
+    """The verdict in a word or two, for a column of a table."""
+    if line.verdict is Verdict.UNKNOWN:
+        return verdict_words(line).partition(":")[0]
+    return _SHORT.get(line.verdict, str(line.verdict))
+
+
+def by_itself_words(lines: Sequence[Compared]) -> str:
+    """Which intervals leave 0 out although no difference is seen, and why; nothing if none does."""
+    titles = [line.figure.title for line in lines if line.verdict is Verdict.UNDETECTED and line.by_itself]
+    if not titles:
+        return ""
+    whose = "its own interval leaves" if len(titles) == 1 else "their own intervals leave"
+    return f"{_capital(_listed(titles))}: {whose} 0 out, which by chance one of several figures may do."
 
 
 def overall_words(lines: Sequence[Compared], names: tuple[str, str]) -> str:
-    """All figures in a sentence or two."""
-    by_verdict = {verdict: [line.figure.title for line in lines if line.verdict is verdict] for verdict in Verdict}
+    """All figures in a few sentences."""
+    by_verdict = {verdict: [line for line in lines if line.verdict is verdict] for verdict in Verdict}
+    seeds = max((line.difference.seeds for line in lines if line.difference is not None), default=0)
+    if not seeds:
+        return "Nothing was measured on two seeds or more."
     parts = [
-        f"{verdict} in {_listed(by_verdict[verdict])}"
+        f"{verdict} in {_listed([_with_change(line) for line in by_verdict[verdict]])}"
         for verdict in (Verdict.BETTER, Verdict.WORSE)
         if by_verdict[verdict]
     ]
-    same = by_verdict[Verdict.EQUAL] + by_verdict[Verdict.UNDETECTED]
-    seeds = max((line.difference.seeds for line in lines if line.difference is not None), default=0)
-    if not parts:
-        if not same:
-            return "Nothing was measured on two seeds or more."
-        least = [line for line in lines if line.verdict is Verdict.UNDETECTED]
-        sees = "; ".join(f"{line.figure.title} {_amount(line, line.detectable)}" for line in least)
-        would = f" (would see: {sees})" if sees else ""
-        return f"No difference detectable with {seeds} seeds{would}."
-    text = f"{names[1]} against {names[0]}: {'; '.join(parts)}."
-    return f"{text} No difference detectable in {_listed(same)}." if same else text
+    equal, unseen = by_verdict[Verdict.EQUAL], by_verdict[Verdict.UNDETECTED]
+    if not parts and not unseen:
+        return f"No difference: {_listed(_titles(equal))} are the same on each of {seeds} seeds."
+    said = [f"{names[1]} against {names[0]}: {'; '.join(parts)}."] if parts else []
+    if unseen:
+        sees = "; ".join(f"{line.figure.title} {_amount(line, line.detectable)}" for line in unseen)
+        among = f" in {_listed(_titles(unseen))}" if parts or equal else ""
+        said.append(f"No difference detectable{among} with {seeds} seeds (would see: {sees}).")
+    if equal:
+        said.append(f"The same on every seed: {_listed(_titles(equal))}.")
+    return " ".join(said)
 
 
 def interval_words(line: Compared) -> str:
@@ -51,30 +77,31 @@ def interval_words(line: Compared) -> str:
     difference = line.difference
     if difference is None:
         return "–"
-    low, high = (_signed(line, bound) for bound in (difference.low, difference.high))
-    return f"{_signed(line, difference.estimate)} ({low} … {high})"
+    return interval(difference.estimate, difference.low, difference.high, line.figure.form)
 
 
-def value_words(line: Compared, value: float) -> str:
-    match line.figure.form:
-        case "percent":
-            return f"{value:.3%}"
-        case "ms":
-            return f"{value:,.1f} ms"
-        case "s":
-            return f"{value:,.1f} s"
-        case "count" | "bytes":
-            return f"{value:,.0f}"
-        case "number":
-            return f"{value:,.3f}"
+def side_words(line: Compared) -> tuple[str, str]:
+    """A's and B's mean, with the digits that tell them apart."""
+    if line.difference is None:
+        mean_a, mean_b = ("–" if mean is None else shown(mean, line.figure.form) for mean in line.means)
+        return mean_a, mean_b
+    a, b = apart((line.difference.mean_a, line.difference.mean_b), line.figure.form)
+    return a, b
+
+
+def unasked_words(lines: Sequence[Compared]) -> str:
+    """Which figures of bytes are not there, and why; nothing if all are."""
+    asked = any(line.figure.name == "uplink_share" for line in lines)
+    return "" if asked else "Share of the uplink: not measured, no uplink has a limit."
+
+
+def _with_change(line: Compared) -> str:
+    assert line.difference is not None
+    return f"{line.figure.title} ({_change(line, line.difference)})"
 
 
 def _change(line: Compared, difference: Difference) -> str:
-    bounds = sorted((abs(difference.low), abs(difference.high)))
-    more = "more" if difference.estimate > 0 else "less"
-    low, high = (_amount(line, bound) for bound in bounds)
-    low = low.removesuffix(f" {_POINTS}")
-    return f"{_amount(line, abs(difference.estimate))} {more} (between {low} and {high})"
+    return f"{_amount(line, abs(difference.estimate))} {'more' if difference.estimate > 0 else 'less'}"
 
 
 def _amount(line: Compared, amount: float) -> str:
@@ -82,16 +109,17 @@ def _amount(line: Compared, amount: float) -> str:
     difference = line.difference
     assert difference is not None
     if line.figure.form == "percent":
-        return f"{amount * 100:.2g} {_POINTS}"
-    relative = difference.relative(amount)
-    return value_words(line, amount) if relative is None else f"{relative * 100:.2g} %"
+        return points(amount)
+    share = difference.relative(amount)
+    return shown(amount, line.figure.form) if share is None else relative(share)
 
 
-def _signed(line: Compared, value: float) -> str:
-    sign = "+" if value > 0 else "−" if value < 0 else "±"
-    if line.figure.form == "percent":
-        return f"{sign}{abs(value) * 100:.3f} points"
-    return f"{sign}{value_words(line, abs(value))}"
+def _titles(lines: Sequence[Compared]) -> list[str]:
+    return [line.figure.title for line in lines]
+
+
+def _capital(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}"
 
 
 def _listed(words: Sequence[str]) -> str:

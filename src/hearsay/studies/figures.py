@@ -7,10 +7,10 @@ from typing import Literal, TypeAlias
 
 from hearsay.sim.comparison import line_of
 from hearsay.sim.summary import Summary
+from hearsay.words.numbers import Form
 
 Value: TypeAlias = float | int | str | bool | None
 Better: TypeAlias = Literal["more", "less", ""]
-Form: TypeAlias = Literal["percent", "ms", "number", "count", "s", "bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class HeadlineFigure:
     better: Better
     meaning: str
     whole: bool = False
+    conditional: bool = False
+    """Only some scenarios have it; where none of the runs does, a comparison does not ask for it."""
 
 
 FIGURES = (
@@ -42,6 +44,15 @@ FIGURES = (
         "number",
         "less",
         "control parts sent (all but messages, subscriptions and hellos) over deliveries",
+    ),
+    HeadlineFigure("bytes_per_node", "sent per node", "bytes", "less", "bytes that a node sent, on average"),
+    HeadlineFigure(
+        "uplink_share",
+        "share of the uplink",
+        "percent",
+        "less",
+        "bytes that a node sent over what its uplink could have taken in the simulated time, on average",
+        conditional=True,
     ),
     HeadlineFigure("messages", "messages", "count", "", "messages published", whole=True),
     HeadlineFigure("publish", "publications", "count", "", "nodes that messages were handed to", whole=True),
@@ -69,6 +80,8 @@ COMPARED = (
     "hops_mean",
     "copies_per_delivery",
     "control_per_delivery",
+    "bytes_per_node",
+    "uplink_share",
 )
 """What a comparison asks: the fewer figures, the smaller the differences that can be seen."""
 
@@ -86,6 +99,8 @@ def headline(summary: Summary) -> dict[str, Value]:
         "hops_max": summary.hops["max"],
         "copies_per_delivery": line.copies_per_delivery,
         "control_per_delivery": control / summary.deliver if summary.deliver else None,
+        "bytes_per_node": summary.bytes_out["mean"],
+        "uplink_share": summary.uplink_share["mean"],
         "messages": summary.messages,
         "publish": summary.publish,
         "deliver": summary.deliver,

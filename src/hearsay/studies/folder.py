@@ -12,13 +12,16 @@ Rules:
   exactly what had finished.
 * Files are read without regard to order; a run that is there twice is there once.
 * Many files become one, which is written before they are removed.
+* The folder is ours or it is not touched (`trace.own_folders`), and one process at a time writes it. Who looks only
+  (`look`) writes nothing at all.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import uuid4
 
@@ -28,13 +31,18 @@ from hearsay.studies.points import Point
 from hearsay.studies.tables import RESULTS
 from hearsay.trace.arrow import DAMAGED, pa, parquet
 from hearsay.trace.durable import DurableFile, write_durably
+from hearsay.trace.errors import RunFolderError
+from hearsay.trace.own_folders import Holds, OwnFolder, claim, is_real_folder, require_ours
 
 MANY_FILES = 200
+_INNER = ("results", "scenarios", "tables", "traces", "traces/.arriving", "pictures")
+_OF_RESULTS = re.compile(r"[0-9a-f]{32}\.parquet")
 
 
 class StudyFolder:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, own: OwnFolder | None = None) -> None:
         self.path = path
+        self._own = own
         self._results = path / "results"
         self.damaged: list[Path] = []
         """Files of results that could not be read: their runs count as not made."""
@@ -42,16 +50,33 @@ class StudyFolder:
     @classmethod
     def open(cls, path: Path) -> StudyFolder:
         """Make the folder, or take what is there."""
-        folder = cls(path)
         try:
-            if path.is_dir() and any(path.iterdir()) and not folder._results.is_dir():
-                raise StudyFolderError(f"{path}: is not the folder of a study; choose another --out")
+            own = claim(path, Holds.STUDY, of_0_1=_of_0_1, inner=_INNER)
+        except RunFolderError as error:
+            raise StudyFolderError(str(error)) from None
+        folder = cls(path, own)
+        try:
             for name in ("results", "scenarios", "tables"):
-                (path / name).mkdir(parents=True, exist_ok=True)
+                (path / name).mkdir(exist_ok=True)
             shutil.rmtree(folder._arriving, ignore_errors=True)
         except OSError as error:
+            own.release()
             raise StudyFolderError(f"{path}: cannot be written ({error.strerror}); choose another --out") from None
         return folder
+
+    @classmethod
+    def look(cls, path: Path) -> StudyFolder:
+        """The folder as it is or would be, to be read only."""
+        try:
+            require_ours(path, Holds.STUDY, of_0_1=_of_0_1, inner=_INNER)
+        except RunFolderError as error:
+            raise StudyFolderError(str(error)) from None
+        return cls(path)
+
+    def release(self) -> None:
+        """Let others write here."""
+        if self._own is not None:
+            self._own.release()
 
     @property
     def _arriving(self) -> Path:
@@ -61,10 +86,10 @@ class StudyFolder:
         """All rows by run."""
         found: dict[str, Row] = {}
         self.damaged = []
-        files = sorted(self._results.glob("*.parquet"))
+        files = _files_of_results(self._results)
         for file in files:
             try:
-                rows: list[Row] = parquet.read_table(file).to_pylist()
+                rows = _rows_of(file)
             except DAMAGED:
                 self.damaged.append(file)
                 continue
@@ -72,7 +97,7 @@ class StudyFolder:
                 known = found.get(row["run"])
                 if known is None or known["error"] is not None:
                     found[row["run"]] = row
-        if len(files) - len(self.damaged) > MANY_FILES:
+        if self._own is not None and len(files) - len(self.damaged) > MANY_FILES:
             self._write_results(found.values())
             for file in files:
                 if file not in self.damaged:
@@ -85,6 +110,8 @@ class StudyFolder:
 
     def add_trace(self, run: str, name: str, offset: int, data: bytes) -> None:
         """Keep a stretch of a file of a run's folder; `finish_trace` puts the folder into place."""
+        if any(PurePosixPath(each).is_absolute() or ".." in PurePosixPath(each).parts for each in (run, name)):
+            raise StudyFolderError(f"{name!r} of {run!r}: a task sent a file that leaves the folder")
         file = self._arriving / run / name
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -123,6 +150,34 @@ class StudyFolder:
     def _write_results(self, rows: Iterable[Row]) -> None:
         table = pa.Table.from_pylist(list(rows), schema=RESULTS)
         _write_table(self._results / f"{uuid4().hex}.parquet", table)
+
+
+def _of_0_1(path: Path) -> bool:
+    """Folders of studies had no marker in 0.1: they are known by their parts and the columns of their results."""
+    parts = [path / name for name in ("results", "scenarios", "tables")]
+    if not all(is_real_folder(part) for part in parts):
+        return False
+    try:
+        return any(_rows_of(file) for file in _files_of_results(parts[0]))
+    except DAMAGED:
+        return False
+
+
+def _files_of_results(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.glob("*.parquet") if _OF_RESULTS.fullmatch(file.name))
+
+
+def _rows_of(file: Path) -> list[Row]:
+    """The rows of one file; raises one of `DAMAGED` if they are not results."""
+    found: Any = parquet.ParquetFile(file, page_checksum_verification=True)
+    have: Any = found.schema_arrow
+    for name in ("run", "point", "seed", "error"):
+        if name not in have.names:
+            raise LookupError(name)
+    for field in RESULTS:
+        if field.name in have.names and have.field(field.name).type != field.type:
+            raise ValueError(field.name)
+    return found.read().to_pylist()
 
 
 def read_table(folder: Path, name: str) -> Any:

@@ -22,11 +22,14 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, time
 from typing import Any, TypeAlias
 
-from hearsay.sim.engines import EngineName, choose_engine, unsupported
+from hearsay.sim import failures
+from hearsay.sim.engines import EngineName, OutOfRoom, choose_engine, unsupported
 from hearsay.sim.estimate import MEMORY_SHARE, estimate
+from hearsay.sim.failures import RouterFailed
 from hearsay.sim.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
+from hearsay.sim.summary import Summary
 from hearsay.studies.figures import headline
 from hearsay.trace.run_folder import RunFolder
 
@@ -59,10 +62,7 @@ def perform(task: Task, traces: Path | None = None) -> Row:
     try:
         with TemporaryDirectory(prefix="hearsay-run-") as folder:
             scenario = _scenario(Path(folder), task)
-            engine = engine_for(scenario, task.engine)
-            require_memory(scenario, engine)
-            run_folder = RunFolder.create(traces / task.run) if traces is not None else None
-            summary = Simulation(scenario, folder=run_folder, engine=engine, threads=task.threads).run().summary
+            summary = _summary(scenario, task, traces)
         row |= headline(summary)
         row["trace_hash"] = summary.trace_hash
         row["sent_by_kind"] = [{"kind": kind, "parts": count} for kind, count in sorted(summary.sent.items())]
@@ -73,6 +73,22 @@ def perform(task: Task, traces: Path | None = None) -> Row:
     row["wall_s"], row["cpu_s"] = perf_counter() - clock, process_time() - cpu
     row |= {"started": started, "peak_bytes": _peak_bytes(), "host": socket.gethostname(), "pid": os.getpid()}
     return row
+
+
+def _summary(scenario: Scenario, task: Task, traces: Path | None) -> Summary:
+    """By the engine that suits, and by the reference engine if `auto` chose the other and it has no room."""
+    engine = engine_for(scenario, task.engine)
+    require_memory(scenario, engine)
+    folder = RunFolder.create(traces / task.run) if traces is not None else None
+    try:
+        return Simulation(scenario, folder=folder, engine=engine, threads=task.threads).run().summary
+    except OutOfRoom:
+        if task.engine != "auto":
+            raise
+    require_memory(scenario, "reference")
+    if folder is not None:
+        folder.begin_anew()
+    return Simulation(scenario, folder=folder).run().summary
 
 
 def failed(task: Task, error: str) -> Row:
@@ -86,8 +102,7 @@ def told(error: BaseException) -> str:
         return "; ".join(error.problems)[:_LONGEST_ERROR]
     if isinstance(error, MemoryError):
         return "out of memory"
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:_LONGEST_ERROR] if text else type(error).__name__
+    return (str(error) if isinstance(error, RouterFailed) else failures.told(error))[:_LONGEST_ERROR]
 
 
 def engine_for(scenario: Scenario, wanted: str) -> EngineName:

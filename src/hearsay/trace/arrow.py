@@ -66,6 +66,10 @@ _ENCODINGS = {
     "delay_us": "DELTA_BINARY_PACKED",
 }
 """Of the columns that are not codes."""
+_ROWS_AT_ONCE = 8192
+_ROWS_OF_ANY_FILE, _ROWS_PER_BYTE = 1_000_000, 16
+_BYTES_OF_ANY_FILE, _BYTES_PER_BYTE = 64 << 20, 256
+"""What a small file may unpack to, and how much more a larger one may. Ours stay far below."""
 _PACKED_ENOUGH = ("remote", "delay_us")
 
 
@@ -102,6 +106,7 @@ def open_trace_file(path: Path) -> ParquetFile:
     """A trace file with the columns that belong there."""
     try:
         file = parquet.ParquetFile(path, page_checksum_verification=True)
+        require_small(file.metadata, path.stat().st_size)
         names: list[str] = file.schema_arrow.names
     except DAMAGED as error:
         raise RunFolderError(f"{path}: not a readable Parquet file ({_first_line(error)})") from error
@@ -161,12 +166,66 @@ def write_table(file: DurableFile, table: Table) -> None:
     parquet.write_table(table, file, compression="zstd")
 
 
-def read_table(path: Path) -> dict[str, list[Any]]:
-    """A small table as lists, by column."""
+def read_table(path: Path, numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> dict[str, list[Any]]:
+    """These columns of a small table as lists, null as None; whole numbers, or texts. The table may be anybody's.
+
+    All such columns if none are named.
+    """
     try:
-        return parquet.read_table(path).to_pydict()
+        if not numbers and not texts:
+            schema: Any = parquet.read_schema(path)
+            numbers = [field.name for field in schema if pa.types.is_integer(field.type)]
+            texts = [field.name for field in schema if pa.types.is_string(field.type)]
+        file = parquet.ParquetFile(path, read_dictionary=list(texts), page_checksum_verification=True)
+        require_small(file.metadata, path.stat().st_size)
+        have: Any = file.schema_arrow
+        for name in (*numbers, *texts):
+            _require_type(have, name, name in numbers)
+        columns: dict[str, list[Any]] = {name: [] for name in (*numbers, *texts)}
+        for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns)):
+            for name in columns:
+                columns[name] += _numbers_of(batch.column(name)) if name in numbers else _texts_of(batch.column(name))
+        return columns
     except DAMAGED as error:
         raise RunFolderError(f"{path}: not a readable Parquet file ({_first_line(error)})") from error
+
+
+def require_small(metadata: Any, file_bytes: int) -> None:
+    """Raise ValueError if a file claims to hold more than one of its size may: what expands a thousandfold is a trap.
+
+    What is looked at is said before anything is read: rows, and bytes once they are no longer compressed.
+    """
+    most_rows = _ROWS_OF_ANY_FILE + _ROWS_PER_BYTE * file_bytes
+    if metadata.num_rows > most_rows:
+        raise ValueError(f"{metadata.num_rows} rows in {file_bytes} bytes; at most {most_rows} are read")
+    most_bytes = _BYTES_OF_ANY_FILE + _BYTES_PER_BYTE * file_bytes
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        size = group.total_byte_size
+        if size > most_bytes:
+            raise ValueError(f"{file_bytes} bytes that unpack to {size}; at most {most_bytes} are read")
+
+
+def _require_type(schema: Any, name: str, is_number: bool) -> None:
+    if name not in schema.names:
+        raise LookupError(f"has no column {name}")
+    kind = schema.field(name).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    is_text = pa.types.is_string(kind) or pa.types.is_null(kind)
+    if not (pa.types.is_integer(kind) if is_number else is_text):
+        raise ValueError(f"column {name} holds {str(kind)[:40]}, not {'whole numbers' if is_number else 'texts'}")
+
+
+def _numbers_of(array: Any) -> list[int | None]:
+    return array.cast(pa.int64()).to_pylist()
+
+
+def _texts_of(array: Any) -> list[str | None]:
+    """A text that is there many times is one object."""
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    names: list[str | None] = [*encoded.dictionary.to_pylist(), None]
+    return [names[place] for place in encoded.indices.fill_null(len(names) - 1).to_pylist()]
 
 
 def _first_line(error: Exception) -> str:

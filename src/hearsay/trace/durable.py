@@ -1,19 +1,23 @@
 """Files that exist whole or not at all, also after a power cut.
 
 A file is written under a temporary name, synced, renamed, and its directory synced. Whoever finds the final name
-finds all of its bytes.
+finds all of its bytes. Nothing is written through a link, neither under the temporary name, which nobody else has,
+nor under the final one.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO
 
-TEMPORARY_SUFFIX = ".tmp"
+TEMPORARY_NAMES = f".*.{'[0-9a-f]' * 8}.tmp"
+"""A pattern of the names of files in the making."""
 
 
 def sync_directory(directory: Path) -> None:
@@ -28,9 +32,11 @@ class DurableFile:
     """A file in the making; it knows the checksum of what was written. Serves pyarrow as a sink."""
 
     def __init__(self, final: Path) -> None:
+        if final.is_symlink():
+            raise OSError(errno.ELOOP, "is a link, and links are not written through", str(final))
         self.final = final
-        self.temporary = final.with_name(f".{final.name}{TEMPORARY_SUFFIX}")
-        self._file: BinaryIO = self.temporary.open("wb")
+        self.temporary = final.with_name(f".{final.name}.{token_hex(4)}.tmp")
+        self._file: BinaryIO = self.temporary.open("xb")
         self._checksum = sha256()
         self._size = 0
 

@@ -18,11 +18,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from hearsay.trace.errors import RunFolderError
-from hearsay.trace.schema import CLASSES
+from hearsay.trace.folder_marker import UNFINISHED, is_of_a_run
+from hearsay.trace.json_files import read_object
+from hearsay.trace.schema import CLASSES, NONE
 
 MANIFEST = "manifest.json"
 FORMAT = "hearsay-run"
 VERSION = 1
+_LARGEST = (1 << 63) - 1
+_KINDS: dict[type, str] = {list: "list", str: "text", dict: "object", int: "whole number"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,60 +102,106 @@ def load_manifest(path: Path) -> Manifest:
     """The manifest of the run folder `path`."""
     file = path / MANIFEST
     try:
-        document: Any = json.loads(file.read_text(encoding="utf-8"))
+        fields = read_object(file)
     except (FileNotFoundError, NotADirectoryError):
-        what = "is not a run folder: it has no manifest.json" if path.is_dir() else "is not a folder"
-        raise RunFolderError(f"{path} {what if path.exists() else 'does not exist'}") from None
+        raise RunFolderError(f"{path} {_what_is_there(path)}") from None
     except OSError as error:
         raise RunFolderError(f"{file}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise RunFolderError(f"{file}: not JSON ({error})") from error
-    if not isinstance(document, dict):
-        raise RunFolderError(f"{file}: not the manifest of a hearsay run")
-    fields = cast("dict[str, Any]", document)
     if fields.get("format") != FORMAT:
         raise RunFolderError(f"{file}: not the manifest of a hearsay run")
     if fields.get("version") != VERSION:
-        raise RunFolderError(f"{file}: version {fields.get('version')} is not {VERSION}, the one understood here")
+        version = f"version {fields.get('version')!r:.40}"
+        raise RunFolderError(f"{file}: {version} is not {VERSION}, the one understood here")
     try:
         return _manifest_of(fields)
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunFolderError(f"{file}: a field is missing or wrong ({error})") from error
+    except KeyError as error:
+        raise RunFolderError(f"{file}: a field is missing or wrong ({error} is missing)") from None
+    except (TypeError, ValueError) as error:
+        raise RunFolderError(f"{file}: a field is missing or wrong ({error})") from None
+
+
+def _what_is_there(path: Path) -> str:
+    """Instead of a manifest. A live node seals its trace when it closes; before, there are pieces and names."""
+    if not path.exists():
+        return "does not exist"
+    if not path.is_dir():
+        return "is not a folder"
+    if any(path.glob(f"[0-9][0-9][0-9][0-9][0-9]*/{MANIFEST}")) and (path / "dictionary").is_dir():
+        return (
+            "is a node's trace that was not closed, as the node runs still or was killed: "
+            f"`hearsay trace join {path} --out DIR` makes a run of it, or a node that goes on with it and ends"
+        )
+    return UNFINISHED if is_of_a_run(path) else "is not a run folder: it has no manifest.json"
 
 
 def _manifest_of(fields: dict[str, Any]) -> Manifest:
     trace = WrittenTrace(
-        files=tuple(_trace_file(entry) for entry in fields["files"]),
-        rows=int(fields["trace_rows"]),
-        hash=str(fields["trace_hash"]),
-        spanning_messages=tuple(int(message) for message in fields["spanning_messages"]),
-        max_rows_per_file=int(fields["max_rows_per_file"]),
+        files=tuple(_trace_file(entry) for entry in _list(fields, "files")),
+        rows=_whole(fields, "trace_rows"),
+        hash=_text(fields, "trace_hash"),
+        spanning_messages=tuple(_in_range("spanning_messages", each) for each in _list(fields, "spanning_messages")),
+        max_rows_per_file=_whole(fields, "max_rows_per_file"),
     )
     others = tuple(
-        OtherFile(_inside(entry["path"]), int(entry["bytes"]), str(entry["sha256"]))
-        for entry in fields["other_files"]
+        OtherFile(_inside(_text(entry, "path")), _whole(entry, "bytes"), _text(entry, "sha256"))
+        for entry in _list(fields, "other_files")
     )
-    return Manifest(bool(fields["complete"]), fields["seed"], dict(fields["created_by"]), trace, others)
+    if not isinstance(fields["complete"], bool):
+        raise ValueError("complete is neither true nor false")
+    seed = None if fields["seed"] is None else _in_range("seed", fields["seed"])
+    return Manifest(fields["complete"], seed, _texts(fields, "created_by"), trace, others)
 
 
-def _trace_file(entry: dict[str, Any]) -> TraceFile:
-    if entry["class"] not in CLASSES:
-        raise ValueError(f"class {entry['class']!r}")
+def _trace_file(entry: Any) -> TraceFile:
+    if _text(entry, "class") not in CLASSES:
+        raise ValueError(f"class {entry['class']!r:.80}")
     return TraceFile(
-        name=_inside(entry["path"]),
+        name=_inside(_text(entry, "path")),
         trace_class=entry["class"],
-        rows=int(entry["rows"]),
-        bytes=int(entry["bytes"]),
-        min_time_us=int(entry["min_time_us"]),
-        max_time_us=int(entry["max_time_us"]),
-        sha256=str(entry["sha256"]),
+        rows=_whole(entry, "rows"),
+        bytes=_whole(entry, "bytes"),
+        min_time_us=_whole(entry, "min_time_us"),
+        max_time_us=_whole(entry, "max_time_us"),
+        sha256=_text(entry, "sha256"),
     )
+
+
+def _field(fields: Any, name: str, kind: type) -> Any:
+    if not isinstance(fields, dict):
+        raise TypeError("an entry is no object")
+    value: Any = cast("dict[str, Any]", fields)[name]
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is no {_KINDS[kind]}")
+    return value
+
+
+def _list(fields: Any, name: str) -> list[Any]:
+    return _field(fields, name, list)
+
+
+def _text(fields: Any, name: str) -> str:
+    return _field(fields, name, str)
+
+
+def _texts(fields: Any, name: str) -> dict[str, str]:
+    found = _field(fields, name, dict)
+    return {key: _text(found, key) for key in found}
+
+
+def _whole(fields: Any, name: str) -> int:
+    return _in_range(name, _field(fields, name, int))
+
+
+def _in_range(name: str, number: Any) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or not NONE <= number <= _LARGEST:
+        raise ValueError(f"{name} is no whole number from {NONE} to {_LARGEST}")
+    return number
 
 
 def _inside(name: str) -> str:
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"path {name!r} leaves the folder")
+    if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name:
+        raise ValueError(f"path {name!r:.80} leaves the folder")
     return name
 
 

@@ -34,14 +34,21 @@ def load_names(run: Path) -> Names:
     return Names(_load(run, "peers", "peer"), _load(run, "topics", "topic"))
 
 
+def known_numbers(run: Path, dictionary: str, key: str) -> frozenset[int] | None:
+    """The peers, topics or messages that a run's dictionary lists; None if it has none."""
+    path = run / DICTIONARIES / f"{dictionary}.parquet"
+    if not path.exists():
+        return None
+    return frozenset(read_table(path, [key])[key])
+
+
 def _load(run: Path, dictionary: str, key: str) -> dict[int, str]:
     path = run / DICTIONARIES / f"{dictionary}.parquet"
     if not path.exists():
         return {}
-    table = read_table(path)
-    if key not in table or "name" not in table:
-        raise RunFolderError(f"{path}: has no columns {key} and name")
-    return {number: name for number, name in zip(table[key], table["name"], strict=True) if name is not None}
+    table = read_table(path, [key], ["name"])
+    pairs = zip(table[key], table["name"], strict=True)
+    return {number: name for number, name in pairs if number is not None and name is not None}
 
 
 def _find(names: Mapping[int, str], wanted: int | str, what: str) -> int:

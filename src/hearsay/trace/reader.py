@@ -20,6 +20,7 @@ import numpy as np
 from hearsay.trace.arrow import open_trace_file, read_group
 from hearsay.trace.columns import rows_of
 from hearsay.trace.derive import with_derived
+from hearsay.trace.errors import RunFolderError
 from hearsay.trace.manifest import TraceFile, load_manifest
 from hearsay.trace.names import load_names
 from hearsay.trace.order import canonical
@@ -31,27 +32,29 @@ _BLOCK = 65_536
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """Which rows: those that meet every condition given. `peers` match as `peer` or as `remote`."""
+    """Which rows: those that meet every condition given. `peers` are whose rows they are, `remotes` the other end."""
 
     events: Collection[TraceEvent] | None = None
     kinds: Collection[PartKind] | None = None
     peers: Collection[int] | None = None
-    topic: int | None = None
-    message: int | None = None
+    remotes: Collection[int] | None = None
+    topics: Collection[int] | None = None
+    messages: Collection[int] | None = None
     from_us: int | None = None
     before_us: int | None = None
 
     def select(self, rows: Rows) -> Rows:
         chosen = np.ones(len(rows), dtype=bool)
-        for column, values in ((Column.EVENT, self.events), (Column.KIND, self.kinds)):
+        for column, values in (
+            (Column.EVENT, self.events),
+            (Column.KIND, self.kinds),
+            (Column.PEER, self.peers),
+            (Column.REMOTE, self.remotes),
+            (Column.TOPIC, self.topics),
+            (Column.MESSAGE, self.messages),
+        ):
             if values is not None:
                 chosen &= np.isin(rows[:, column], [int(value) for value in values])
-        for column, value in ((Column.TOPIC, self.topic), (Column.MESSAGE, self.message)):
-            if value is not None:
-                chosen &= rows[:, column] == value
-        if self.peers is not None:
-            peers = list(self.peers)
-            chosen &= np.isin(rows[:, Column.PEER], peers) | np.isin(rows[:, Column.REMOTE], peers)
         if self.from_us is not None:
             chosen &= rows[:, Column.TIME_US] >= self.from_us
         if self.before_us is not None:
@@ -67,11 +70,17 @@ class RowFilter:
 
 def read_groups(run: Path, classes: Collection[str] | None = None, chosen: RowFilter | None = None) -> Iterator[Rows]:
     """The stored rows that the filter chooses, row group by row group."""
-    for file in load_manifest(run).trace.files:
+    manifest = load_manifest(run)
+    total = sum(file.rows for file in manifest.trace.files)
+    if manifest.complete and total != manifest.trace.rows:
+        raise RunFolderError(f"{run}: the files hold {total} rows, the manifest says {manifest.trace.rows}")
+    for file in manifest.trace.files:
         if (classes is not None and file.trace_class not in classes) or (chosen and not chosen.may_match(file)):
             continue
         path = run / file.name
         opened = open_trace_file(path)
+        if opened.metadata.num_rows != file.rows:
+            raise RunFolderError(f"{path}: {opened.metadata.num_rows} rows instead of {file.rows}")
         for group in range(opened.num_row_groups):
             rows = rows_of(read_group(opened, group, path))
             yield rows if chosen is None else chosen.select(rows)
@@ -89,28 +98,30 @@ def iter_rows(
     classes: Collection[str] | None = None,
     events: Collection[TraceEvent] | None = None,
     kinds: Collection[PartKind] | None = None,
-    peer: int | str | None = None,
-    topic: int | str | None = None,
-    message: int | None = None,
+    peers: Collection[int | str] | None = None,
+    remotes: Collection[int | str] | None = None,
+    topics: Collection[int | str] | None = None,
+    messages: Collection[int] | None = None,
     from_us: int | None = None,
     before_us: int | None = None,
     derive: bool = False,
 ) -> Iterator[TraceRow]:
-    """The chosen rows in canonical order. Peers and topics may be given by name; `peer` matches either end."""
+    """The chosen rows in canonical order. Peers and topics may be given by name."""
     names = load_names(run)
     chosen = RowFilter(
         events,
         kinds,
-        None if peer is None else {names.find_peer(peer)},
-        None if topic is None else names.find_topic(topic),
-        message,
+        None if peers is None else {names.find_peer(peer) for peer in peers},
+        None if remotes is None else {names.find_peer(peer) for peer in remotes},
+        None if topics is None else {names.find_topic(topic) for topic in topics},
+        messages,
         from_us,
         before_us,
     )
     if derive:
         rows = no_rows()
         for trace_class in classes or CLASSES:
-            whole = _joined(read_groups(run, {trace_class}, RowFilter(message=message)))
+            whole = _joined(read_groups(run, {trace_class}, RowFilter(messages=messages)))
             rows = np.concatenate((rows, chosen.select(with_derived(whole))))
     else:
         rows = _joined(read_groups(run, classes, chosen))

@@ -3,16 +3,17 @@
 Rules:
 
 * A run that cannot be stored fails before it starts: `create` proves that the folder can be written.
-* Nothing of anybody else is touched: only an empty folder or one that already is a run folder (it carries the
-  marker file) is used, the latter only when asked to overwrite. Overwriting removes what the old run's writer made.
+* Nothing of anybody else is touched (`own_folders`): only an empty folder or one that already is a run folder is
+  used, the latter only when asked to overwrite. Overwriting removes what the old run's writer made.
+* One process writes a run: from `create` to the manifest.
 * Every file appears whole under its name, the manifest last.
 """
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,14 +21,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.trace import arrow
-from hearsay.trace.durable import TEMPORARY_SUFFIX, DurableFile, sync_directory, write_durably
+from hearsay.trace.durable import TEMPORARY_NAMES, DurableFile, sync_directory, write_durably
 from hearsay.trace.errors import RunFolderError
+from hearsay.trace.folder_marker import MARKER_OF_0_1, UNFINISHED
 from hearsay.trace.manifest import MANIFEST, Manifest, OtherFile, WrittenTrace, load_manifest, this_program
 from hearsay.trace.message_rows import SPILL_FOLDER
+from hearsay.trace.own_folders import (
+    LOCKS,
+    MARKER,
+    Holds,
+    OwnFolder,
+    cannot_write,
+    claim,
+    held_by,
+    remove_written,
+)
 from hearsay.trace.schema import NONE, TRACE_FOLDER
 
-MARKER = ".hearsay-run"
 DICTIONARIES = "dictionary"
+_PART = f"part-{'[0-9]' * 5}.parquet"
+WRITTEN = (
+    f"{TRACE_FOLDER}/class=*/{_PART}",
+    f"{TRACE_FOLDER}/class=*/{TEMPORARY_NAMES}",
+    *(f"{DICTIONARIES}/{name}.parquet" for name in ("peers", "topics", "messages")),
+    f"{DICTIONARIES}/{TEMPORARY_NAMES}",
+    f"{SPILL_FOLDER}/*.arrow",
+    "scenario.toml",
+    "summary.json",
+    TEMPORARY_NAMES,
+)
+"""What the writer of a run makes, as patterns, beside the manifest and what else that names."""
 
 Integers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
@@ -35,35 +58,47 @@ Integers: TypeAlias = Sequence[int] | NDArray[np.int64]
 class RunFolder:
     """A run folder to write into."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, own: OwnFolder | None = None) -> None:
         self.path = path
+        self._own = own
         self._others: dict[str, OtherFile] = {}
 
     @classmethod
     def create(cls, path: Path, overwrite: bool = False) -> RunFolder:
         """Make the folder, or take an empty one (with `overwrite`, one that holds a run)."""
+        if not overwrite:
+            _refuse_run(path)
+        own = claim(path, Holds.RUN, inner=(TRACE_FOLDER, DICTIONARIES, SPILL_FOLDER))
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            entries = {entry.name for entry in path.iterdir()}
-            if entries and not entries & {MARKER, MANIFEST}:
-                raise RunFolderError(f"{path} is not empty and not a run folder; choose another --out")
-            if entries and not overwrite:
-                raise RunFolderError(f"{path} already holds a run; choose another --out or remove it")
-            if entries:
+            if own.found is not None:
+                if not overwrite:
+                    _refuse_run(path)
                 _remove_run(path)
-            (path / MARKER).write_bytes(b"")
-            (path / DICTIONARIES).mkdir()
+            (path / DICTIONARIES).mkdir(exist_ok=True)
             sync_directory(path)
-        except FileExistsError as error:
-            raise RunFolderError(f"{error.filename}: is in the way of the run folder {path}") from error
         except OSError as error:
-            raise RunFolderError(f"{path}: cannot write a run here ({error.strerror})") from error
-        return cls(path)
+            own.release()
+            raise cannot_write(path, error) from None
+        except RunFolderError:
+            own.release()
+            raise
+        return cls(path, own)
+
+    def begin_anew(self) -> None:
+        """Take back what was written so far, of a run that is made once more."""
+        _remove_run(self.path)
+        (self.path / DICTIONARIES).mkdir(exist_ok=True)
+        self._others.clear()
 
     def discard(self) -> None:
         """Take back what `create` made, of a run that came to nothing."""
         _remove_run(self.path)
         (self.path / MARKER).unlink()
+        self._release()
+
+    def _release(self) -> None:
+        if self._own is not None:
+            self._own.release()
 
     def write_text_atomic(self, name: str, text: str) -> None:
         """Write a text file; the manifest will name it."""
@@ -96,7 +131,7 @@ class RunFolder:
         publisher: Integers,
         size: Integers,
         published_us: Integers,
-        identifier: Sequence[str] | None = None,
+        identifier: Sequence[str | None] | None = None,
     ) -> None:
         """-1 is written as null. Messages of real networks have an identifier of their own, in hexadecimal."""
         columns = {
@@ -134,6 +169,7 @@ class RunFolder:
             file.write(data)
 
         write_durably(self.path / MANIFEST, fill)
+        self._release()
         return manifest
 
     def _write_dictionary(self, name: str, columns: Mapping[str, Any]) -> None:
@@ -151,13 +187,23 @@ def _texts(values: Sequence[str | None]) -> Any:
     return arrow.pa.array(clean, type=arrow.pa.string())
 
 
+def remove_run(path: Path) -> None:
+    """Remove a run of ours, and its folder unless somebody else's files are in it."""
+    _remove_run(path)  # the markers go last: who is killed here leaves a folder of ours
+    remove_written(path, (LOCKS, MARKER, MARKER_OF_0_1))
+    if not any(path.iterdir()):
+        path.rmdir()
+
+
+def _refuse_run(path: Path) -> None:
+    if held_by(path) is Holds.RUN:
+        there = "already holds a run" if os.path.lexists(path / MANIFEST) else UNFINISHED
+        raise RunFolderError(f"{path} {there}; choose another --out or remove it")
+
+
 def _remove_run(path: Path) -> None:
-    with suppress(RunFolderError):
-        for file in load_manifest(path).others:
-            (path / file.name).unlink(missing_ok=True)
-    (path / MANIFEST).unlink(missing_ok=True)
-    for folder in (TRACE_FOLDER, DICTIONARIES, SPILL_FOLDER):
-        with suppress(FileNotFoundError):
-            shutil.rmtree(path / folder)
-    for leftover in path.glob(f".*{TEMPORARY_SUFFIX}"):
-        leftover.unlink()
+    try:
+        others = [escape(file.name) for file in load_manifest(path).others]
+    except RunFolderError:
+        others = []
+    remove_written(path, (MANIFEST, *others, *WRITTEN))

@@ -12,11 +12,13 @@ Rules:
   other, and all files that it names.
 * A writer that comes back goes on: `whole` becomes the first piece, the seal is taken away, and so is what its
   predecessor left unfinished.
+* A piece is a numbered run folder of ours (`own_folders`). Nothing else is read, removed or taken for a series, and
+  one process at a time writes one.
 """
 
 from __future__ import annotations
 
-import shutil
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,12 +31,14 @@ from hearsay.trace.digest import hash_of_parts
 from hearsay.trace.errors import RunFolderError
 from hearsay.trace.manifest import MANIFEST, Manifest, TraceFile, WrittenTrace, load_manifest
 from hearsay.trace.names import Names, load_names
+from hearsay.trace.own_folders import Holds, cannot_write, claim, held_by, require_ours
 from hearsay.trace.reader import read_groups
-from hearsay.trace.run_folder import DICTIONARIES, MARKER, RunFolder
+from hearsay.trace.run_folder import DICTIONARIES, RunFolder, remove_run
 from hearsay.trace.schema import NONE
 from hearsay.trace.writer import TraceWriter
 
 WHOLE = "whole"
+_NUMBER = re.compile(r"[0-9]{5,}")
 _MAX_ROWS_IN_MEMORY = 1_000_000
 _OF_MESSAGES = ("message", "topic", "publisher", "bytes", "published_us")
 
@@ -42,15 +46,28 @@ _OF_MESSAGES = ("message", "topic", "publisher", "bytes", "published_us")
 class RunSeries:
     """The folder of a series, to write into."""
 
-    def __init__(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+    def __init__(self, path: Path, router: str | None = None) -> None:
+        self.router = router
+        self._own = claim(path, Holds.SERIES, inner=(DICTIONARIES,))
         self.path = path
-        self._reopen()
-        self._next = max((int(folder.name) for folder in numbered_folders(path)), default=-1) + 1
+        try:
+            (path / DICTIONARIES).mkdir(exist_ok=True)
+            self._reopen()
+        except OSError as error:
+            self._own.release()
+            raise cannot_write(path, error) from None
+        except RunFolderError:
+            self._own.release()
+            raise
+        self._next = _free_number(path)
 
     def names(self) -> Names:
         """What the dictionaries have named so far."""
-        return load_names(self.path)
+        names = load_names(self.path)
+        for dictionary in (names.peers, names.topics):
+            if set(dictionary) != set(range(len(dictionary))):
+                raise RunFolderError(f"{self.path / DICTIONARIES}: does not name all numbers; choose another folder")
+        return names
 
     def next_folder(self) -> RunFolder:
         folder = RunFolder.create(self.path / f"{self._next:05d}")
@@ -59,38 +76,42 @@ class RunSeries:
 
     def write_names(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
         """The dictionaries of the whole."""
-        write_names(RunFolder(self.path), peers, topics, agent)
+        write_names(RunFolder(self.path), peers, topics, agent, self.router)
 
     def seal(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
         """Make the whole a run folder. It is the last thing to do with a series."""
         if (self.path / MANIFEST).exists():
             raise ValueError(f"{self.path} is sealed already")
-        self._write_seal(peers, topics, agent, self._trace_of_pieces())
-        pieces = numbered_folders(self.path)
-        if len(pieces) > 1:
-            written = self._compact(pieces, peers, topics, agent)
-            self._write_seal(peers, topics, agent, replace(written, files=_inside(WHOLE, written.files)))
-            for folder in pieces:
-                shutil.rmtree(folder)
+        try:
+            self._write_seal(peers, topics, agent, self._trace_of_pieces())
+            pieces = numbered_folders(self.path)
+            if len(pieces) > 1:
+                written = self._compact(pieces, peers, topics, agent)
+                self._write_seal(peers, topics, agent, replace(written, files=_inside(WHOLE, written.files)))
+                for folder in pieces:
+                    remove_run(folder)
+        finally:
+            self._own.release()
 
     def _reopen(self) -> None:
         """Take a predecessor's seal away, and what it left unfinished."""
         whole = self.path / WHOLE
-        if whole.exists() and speaks_of_whole(self.path):
+        is_there = require_ours(whole, Holds.RUN) is not None
+        if is_there and speaks_of_whole(self.path):
             for folder in numbered_folders(self.path):
-                shutil.rmtree(folder)
+                remove_run(folder)
         (self.path / MANIFEST).unlink(missing_ok=True)
         if (whole / MANIFEST).exists() and not numbered_folders(self.path):
-            whole.rename(self.path / f"{0:05d}")
-        elif whole.exists():
-            shutil.rmtree(whole)
+            whole.rename(self.path / f"{_free_number(self.path):05d}")
+        elif is_there:
+            remove_run(whole)
         for folder in numbered_folders(self.path):
-            if (folder / MARKER).exists() and not (folder / MANIFEST).exists():
-                shutil.rmtree(folder)
+            if not (folder / MANIFEST).exists():
+                remove_run(folder)
 
     def _write_seal(self, peers: Sequence[str], topics: Sequence[str], agent: str, trace: WrittenTrace) -> Manifest:
         folder = RunFolder(self.path)
-        write_names(folder, peers, topics, agent)
+        write_names(folder, peers, topics, agent, self.router)
         return folder.write_manifest(trace, seed=None, complete=True)
 
     def _trace_of_pieces(self) -> WrittenTrace:
@@ -119,7 +140,7 @@ class RunSeries:
                 for group in read_groups(piece):
                     writer.add(group)
             written = writer.close()
-        write_names(folder, peers, topics, agent)
+        write_names(folder, peers, topics, agent, self.router)
         _write_messages(folder, pieces)
         folder.write_manifest(written, seed=None, complete=True)
         return written
@@ -127,14 +148,21 @@ class RunSeries:
 
 def numbered_folders(path: Path) -> list[Path]:
     """The run folders of a series, in order."""
-    folders = [folder for folder in path.iterdir() if folder.name.isdecimal() and folder.is_dir()]
-    return sorted(folders, key=lambda folder: int(folder.name))
+    folders = [folder for folder in path.iterdir() if _NUMBER.fullmatch(folder.name)]
+    return sorted((each for each in folders if held_by(each) is Holds.RUN), key=lambda folder: int(folder.name))
 
 
-def write_names(folder: RunFolder, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
-    """Dictionaries of peers and topics by number; of peer 0 the implementation is known."""
+def _free_number(path: Path) -> int:
+    """After all that look like numbers of pieces, whoever made them."""
+    return max((int(entry.name) for entry in path.iterdir() if _NUMBER.fullmatch(entry.name)), default=-1) + 1
+
+
+def write_names(
+    folder: RunFolder, peers: Sequence[str], topics: Sequence[str], agent: str, router: str | None = None
+) -> None:
+    """Dictionaries of peers and topics by number; of peer 0 the implementation is known, and its role: the router."""
     nothing: list[str | None] = [None] * len(peers)
-    folder.write_peers(range(len(peers)), peers, nothing, nothing, [agent, *nothing[1:]])
+    folder.write_peers(range(len(peers)), peers, [router, *nothing[1:]], nothing, [agent, *nothing[1:]])
     folder.write_topics(range(len(topics)), topics)
 
 
@@ -153,11 +181,13 @@ def speaks_of_whole(path: Path) -> bool:
 
 def _write_messages(folder: RunFolder, pieces: list[Path]) -> None:
     """What the dictionaries of the pieces say of each message first."""
-    tables = [read_table(path) for piece in pieces if (path := piece / DICTIONARIES / "messages.parquet").exists()]
+    paths = [piece / DICTIONARIES / "messages.parquet" for piece in pieces]
+    tables = [read_table(path, _OF_MESSAGES) for path in paths if path.exists()]
     columns = [np.concatenate([_codes(table[name]) for table in tables] or [_codes([])]) for name in _OF_MESSAGES]
     _, first = np.unique(columns[0], return_index=True)
     message, topic, publisher, size, published_us = (column[first] for column in columns)
-    folder.write_messages(message, topic, publisher, size, published_us)
+    ids = [each for table in tables for each in table.get("id", [None] * len(table["message"]))]
+    folder.write_messages(message, topic, publisher, size, published_us, [ids[place] for place in first.tolist()])
 
 
 def _codes(values: Sequence[int | None]) -> NDArray[np.int64]:

@@ -51,13 +51,15 @@ def show_time(time_us: int) -> str:
 
 
 def escape(name: str) -> str:
-    """The name with everything that does not print escaped."""
+    """The name with everything that does not print escaped; bytes that were no UTF-8 come as `surrogateescape`."""
     return "".join(
         character if character.isprintable() and character != "\\" else _escape_of(character) for character in name
     )
 
 
 def _escape_of(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape").decode("ascii")
 
 

@@ -28,6 +28,12 @@ def verify(path: Path) -> list[str]:
     return list(_wrong_contents(path, manifest))
 
 
+def other_sizes(path: Path, manifest: Manifest) -> list[str]:
+    """Files that are missing or longer or shorter than the manifest says, one line each; none of them is read."""
+    found = ((file.name, _size_problem_of(path / file.name, file)) for file in manifest.trace.files)
+    return [f"{name}: {problem}" for name, problem in found if problem is not None]
+
+
 def _changed(path: Path, manifest: Manifest) -> Iterator[str]:
     for file in (*manifest.trace.files, *manifest.others):
         problem = _problem_of(path / file.name, file)
@@ -36,20 +42,28 @@ def _changed(path: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _problem_of(path: Path, file: TraceFile | OtherFile) -> str | None:
+    problem = _size_problem_of(path, file)
+    if problem is not None:
+        return problem
     try:
-        size = path.stat().st_size
-        if size < file.bytes:
-            return f"truncated, {size} of {file.bytes} bytes"
-        if size > file.bytes:
-            return f"changed, {size} bytes instead of {file.bytes}"
         with path.open("rb") as opened:
             if file_digest(opened, "sha256").hexdigest() != file.sha256:
                 return "changed, its checksum differs"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return None
+
+
+def _size_problem_of(path: Path, file: TraceFile | OtherFile) -> str | None:
+    try:
+        size = path.stat().st_size
     except FileNotFoundError:
         return "missing"
     except OSError as error:
         return f"cannot be read ({error.strerror})"
-    return None
+    if size < file.bytes:
+        return f"truncated, {size} of {file.bytes} bytes"
+    return f"changed, {size} bytes instead of {file.bytes}" if size > file.bytes else None
 
 
 def _unlisted(path: Path, manifest: Manifest) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 Rules (episub spec, "Broadcast State", "Multicast Tree Repair"): payloads are kept for a time; a missing message is
 marked at the first touch of the timer, asked for from the second on, each time at the next of its announcers, and
-given up after some ticks. Both are bounded; the oldest goes first. Message ids live in the shell's seen cache.
+given up after some ticks. What has arrived and waits for its verdict is not touched. Both are bounded; the oldest
+goes first. Message ids live in the shell's seen cache.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from hearsay.core.identifiers import MessageId, Micros, PeerId
@@ -89,6 +91,10 @@ class Missing:
         return 2 <= self.touches <= attempts + 1
 
     @property
+    def first(self) -> PeerId:
+        return self.announcers[0][0]
+
+    @property
     def turn(self) -> PeerId:
         """The announcer to ask now."""
         return self.announcers[(self.touches - 2) % len(self.announcers)][0]
@@ -102,29 +108,42 @@ class MissingList:
         self._max_announcers = max_announcers
         self.entries: OrderedDict[MessageId, Missing] = OrderedDict()
 
-    def announce(self, message_id: MessageId, peer: PeerId, hops: int) -> None:
+    def announce(self, message_id: MessageId, peer: PeerId, hops: int) -> PeerId | None:
+        """Answers with the first announcer of another message, if that had to make room."""
         entry = self.entries.get(message_id)
         if entry is None:
             self.entries[message_id] = Missing([(peer, hops)])
             if len(self.entries) > self._limit:
-                self.entries.popitem(last=False)
+                return self.entries.popitem(last=False)[1].first
         elif len(entry.announcers) < self._max_announcers and all(known != peer for known, _ in entry.announcers):
             entry.announcers.append((peer, hops))
+        return None
 
     def arrived(self, message_id: MessageId) -> Missing | None:
         return self.entries.pop(message_id, None)
 
-    def touch(self, attempts: int) -> dict[PeerId, list[MessageId]]:
-        """One tick: whom to ask for what. What was asked for often enough is given up.
+    def touch(
+        self, attempts: int, judged: Container[MessageId], seen: Container[MessageId]
+    ) -> tuple[dict[PeerId, list[MessageId]], dict[PeerId, int]]:
+        """One tick: whom to ask for what, and how many messages are given up, by who announced them first.
 
-        Who is asked for one message is asked for all it announced that are due (the seed's piggybacking).
+        Messages that are `judged` have arrived and wait for a verdict; those that were `seen` and are still listed
+        were refused. Who is asked for one message is asked for all it announced that are due (the seed's
+        piggybacking).
         """
         due: dict[MessageId, Missing] = {}
+        given_up: Counter[PeerId] = Counter()
         for message_id in list(self.entries):
+            if message_id in judged:
+                continue
+            if message_id in seen:
+                del self.entries[message_id]
+                continue
             entry = self.entries[message_id]
             entry.touches += 1
             if entry.touches > attempts + 1:
                 del self.entries[message_id]
+                given_up[entry.first] += 1
             elif entry.due(attempts):
                 due[message_id] = entry
         asks: dict[PeerId, list[MessageId]] = {}
@@ -139,7 +158,7 @@ class MissingList:
                 for other, known in due.items()
                 if other not in asked and (other == message_id or any(peer == one for one, _ in known.announcers))
             ]
-        return asks
+        return asks, given_up
 
     def forget_peer(self, peer: PeerId) -> None:
         for message_id in list(self.entries):

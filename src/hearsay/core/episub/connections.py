@@ -4,9 +4,12 @@ Rules (episub spec, "Joining the Overlay", "Passive View Management"):
 
 * `meet` runs `ready` when the peer is connected and known to be in the topic, or `failed` when the dial fails, the
   connection breaks, or neither happens in time.
+* At most `max_dials` dials are under way. Beyond that nobody new can be met: `meet` says so and runs neither, for
+  that says nothing about the peer.
 * A connection is kept as long as somebody holds it, and `idle_ms` after that or after the last errand; then it is
   closed.
-* At most `max_dials` dials are under way; what is beyond fails at once.
+* A ping without an answer in time is told to the memberships (the seed: their timers "also serve as failure
+  detectors").
 * Only connections to peers that speak episub are managed; those that flood are left alone.
 """
 
@@ -32,48 +35,52 @@ class _Errand:
 
 
 class Connections:
-    __slots__ = ("_agenda", "_dialling", "_errands", "_going", "_held", "_idle", "_parameters", "_pinging", "_shell")
+    __slots__ = ("_agenda", "_dialling", "_errands", "_going", "_held", "_idle", "_on_silence", "_parameters",
+                 "_pinging", "_shell")  # fmt: skip
 
-    def __init__(self, shell: Router, parameters: EpisubParameters, agenda: Agenda) -> None:
+    def __init__(
+        self, shell: Router, parameters: EpisubParameters, agenda: Agenda, on_silence: Callable[[PeerId], None]
+    ) -> None:
         self._shell = shell
         self._parameters = parameters
         self._agenda = agenda
+        self._on_silence = on_silence
         self._errands: dict[PeerId, list[_Errand]] = {}
         self._dialling: set[PeerId] = set()
         self._held: dict[PeerId, set[object]] = {}
         self._idle: dict[PeerId, Micros] = {}
-        self._pinging: set[PeerId] = set()
+        self._pinging: dict[PeerId, Micros] = {}
+        """Until when an answer is waited for."""
         self._going: PeerId | None = None
 
-    def meet(self, peer: PeerId, topic: TopicId, ready: Callable[[], None], failed: Callable[[], None]) -> None:
+    def meet(self, peer: PeerId, topic: TopicId, ready: Callable[[], None], failed: Callable[[], None]) -> bool:
+        """False when too many dials are under way."""
         shell = self._shell
         connected = shell.connected.get(peer) if peer != self._going else None
         if peer == shell.node or (connected is not None and not connected.native):
             failed()
-            return
+            return True
         if connected is not None and topic in connected.topics:
             self._idle.pop(peer, None)
             ready()
             self._review(peer)
-            return
+            return True
         if connected is None and peer not in self._dialling:
             if len(self._dialling) >= self._parameters.max_dials:
-                failed()
-                return
+                return False
             self._dialling.add(peer)
             shell.actions.append(Dial(peer))
-        due = shell.now + self._parameters.reply_timeout_ms * 1000
-        self._errands.setdefault(peer, []).append(_Errand(topic, ready, failed, due))
-        self._agenda.set_earliest(Task.SWEEP, None, due)
+        self._errands.setdefault(peer, []).append(_Errand(topic, ready, failed, self._reply_due()))
+        return True
 
     def ping(self, peer: PeerId) -> None:
         """Measure the round-trip time to a connected peer."""
         if peer in self._shell.connected and peer not in self._pinging and peer != self._going:
-            self._pinging.add(peer)
+            self._pinging[peer] = self._reply_due()
             self._shell.actions.append(Ping(peer))
 
     def measured(self, peer: PeerId) -> None:
-        self._pinging.discard(peer)
+        self._pinging.pop(peer, None)
 
     def hold(self, peer: PeerId, why: object) -> None:
         """Keep a connection until it is released."""
@@ -122,7 +129,7 @@ class Connections:
         """The connection broke; the holders are told by others."""
         self._held.pop(peer, None)
         self._idle.pop(peer, None)
-        self._pinging.discard(peer)
+        self._pinging.pop(peer, None)
         self._fail(peer)
 
     def forget_topic(self, topic: TopicId) -> None:
@@ -136,7 +143,7 @@ class Connections:
                 self._review(peer)
 
     def sweep(self) -> None:
-        """Give up what waited too long, hang up what was idle too long."""
+        """Give up what waited too long, tell of who is silent, hang up what was idle too long."""
         now = self._shell.now
         for peer in list(self._errands):
             waiting = self._errands.get(peer, [])
@@ -150,11 +157,23 @@ class Connections:
                     self._review(peer)
                 for errand in overdue:
                     errand.failed()
+        for peer in sorted(peer for peer, due in self._pinging.items() if due <= now):
+            del self._pinging[peer]
+            self._on_silence(peer)
         for peer in [peer for peer, due in self._idle.items() if due <= now]:
             del self._idle[peer]
             if peer in self._shell.connected:
                 self._shell.actions.append(Disconnect(peer))
         self._arm()
+
+    def mentions(self, peer: PeerId) -> bool:
+        """Whether anything is kept of a peer's connection."""
+        return peer in self._idle or peer in self._pinging
+
+    def _reply_due(self) -> Micros:
+        due = self._shell.now + self._parameters.reply_timeout_ms * 1000
+        self._agenda.set_earliest(Task.SWEEP, None, due)
+        return due
 
     def _fail(self, peer: PeerId) -> None:
         for errand in self._errands.pop(peer, ()):
@@ -162,7 +181,7 @@ class Connections:
 
     def _review(self, peer: PeerId) -> None:
         connected = self._shell.connected.get(peer)
-        if connected is None or not connected.native:
+        if connected is None or not connected.native or peer == self._going:
             return
         if peer in self._held or peer in self._errands:
             self._idle.pop(peer, None)
@@ -173,5 +192,6 @@ class Connections:
     def _arm(self) -> None:
         due = [errand.due for errands in self._errands.values() for errand in errands]
         due += self._idle.values()
+        due += self._pinging.values()
         if due:
             self._agenda.set_earliest(Task.SWEEP, None, min(due))

@@ -13,6 +13,22 @@ from hearsay.core.identifiers import Micros, TopicId
 from hearsay.core.shell import Router
 
 
+class Sequence:
+    """Numbers of what one node sends on walks: they only grow, also when it leaves and joins or is started again.
+
+    So they are the time in microseconds, or one more than the last.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next(self, now: Micros) -> int:
+        self._last = max(self._last + 1, now)
+        return self._last
+
+
 @dataclass(slots=True)
 class Context:
     shell: Router
@@ -22,12 +38,11 @@ class Context:
     sizing: Sizing
     connections: Connections
     agenda: Agenda
-    sequence: int = 0
+    sequence: Sequence
+    """One of the node, for all its topics."""
 
     def next_sequence(self) -> int:
-        """Numbers of what this node sends on walks."""
-        self.sequence += 1
-        return self.sequence
+        return self.sequence.next(self.shell.now)
 
     def reply_due(self) -> Micros:
         """Until when an answer is waited for; the membership is reminded then."""

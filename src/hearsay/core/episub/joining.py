@@ -11,8 +11,8 @@ Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4
   first; here it is opened only when the JOIN would be accepted, which comes to the same with fewer connections.
 * Who accepts sends the joiner a NEIGHBOR and a FORWARDJOIN to a random neighbour; those on its walk remember the
   joiner.
-* A JOIN without an answer is tried at another node with a TTL one lower; at 0 the node that gets it accepts over the
-  very connection, which serves joiners behind a NAT.
+* A JOIN without an answer, or for which there was no room among the dials, is tried at another node with a TTL one
+  lower; at 0 the node that gets it accepts over the very connection, which serves joiners behind a NAT.
 * HyParView: one JOIN to one contact, which accepts always and sends FORWARDJOIN to all its neighbours; where that
   walk ends the joiner becomes a neighbour, at TTL PRWL a passive entry. Such a JOIN is never refused, so somebody
   else may lose a link for it, and join again in turn. Only the timer of stabilisation keeps that from going round for
@@ -101,12 +101,14 @@ class Joining:
             return
         self._asked[peer] = self._context.reply_due()
         self._connections.hold(peer, (self._topic, "nodes"))
-        self._connections.meet(
+        met = self._connections.meet(
             peer,
             self._topic,
             lambda: self._shell.outbox.episub(peer, GetNodes(self._topic)),
             lambda: self.lost(peer),
         )
+        if not met:
+            self._release(peer)
 
     def on_get_nodes(self, sender: PeerId) -> None:
         """Mostly passive nodes, as the seed says; a young list is filled up with neighbours."""
@@ -130,7 +132,7 @@ class Joining:
                 self._joins_left -= 1
                 self._join_at(sender, ttl)
         else:
-            wanted = self._parameters.random_links - len(self._views.active) - len(self._attempts)
+            wanted = self._sizing.random_links - len(self._views.active) - len(self._attempts)
             others = [peer for peer in sorted(self._views.passive) if peer not in self._attempts]
             for peer in self._views.some(Purpose.JOIN_AT, others, wanted):
                 self._join_at(peer, ttl)
@@ -140,7 +142,7 @@ class Joining:
         """A new neighbour: one attempt less, and none when there are enough."""
         if self._attempts:
             del self._attempts[min(self._attempts, key=lambda peer: (self._attempts[peer].due, key_of(peer)))]
-        if self._views.random_links >= self._parameters.random_links:
+        if self._views.random_links >= self._sizing.random_links:
             self._attempts.clear()
 
     def expire(self) -> None:
@@ -178,9 +180,11 @@ class Joining:
         onward = self._views.neighbours(part.peer, sender)
         room = len(self._views.active) < self._sizing.active_size and part.peer not in self._views.active
         if room or part.ttl == 0 or not onward:
-            self._connections.meet(
+            met = self._connections.meet(
                 part.peer, self._topic, lambda: self._take_in(part), lambda: self._pass_on(sender, part)
             )
+            if not met:
+                self._pass_on(sender, part)
         else:
             self._pass_on(sender, part)
 
@@ -192,9 +196,11 @@ class Joining:
         onward = self._views.neighbours(joiner, sender)
         if self._parameters.overlay is Overlay.HYPARVIEW:
             if (ttl == 0 or not onward) and joiner not in self._views.active:
-                self._connections.meet(
+                met = self._connections.meet(
                     joiner, self._topic, lambda: self._link(joiner), lambda: self._views.add_passive(joiner)
                 )
+                if not met:
+                    self._views.add_passive(joiner)
                 return
             if ttl == self._parameters.passive_ttl:
                 self._views.add_passive(joiner)
@@ -221,7 +227,7 @@ class Joining:
         self.lost(peer)
 
     def _join_elsewhere(self, failed: PeerId, ttl: int) -> None:
-        short = self._views.random_links + len(self._attempts) < self._parameters.random_links
+        short = self._views.random_links + len(self._attempts) < self._sizing.random_links
         others = [peer for peer in sorted(self._views.passive) if peer != failed and peer not in self._attempts]
         if short and others and ttl > 0:
             self._join_at(self._views.choose(Purpose.JOIN_AT, others, key_of(failed), ttl), ttl - 1)

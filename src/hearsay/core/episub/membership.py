@@ -15,7 +15,7 @@ from typing import Protocol
 from hearsay.core.actions import NeighborDown, NeighborUp
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.connections import Connections
-from hearsay.core.episub.context import Context
+from hearsay.core.episub.context import Context, Sequence
 from hearsay.core.episub.joining import Joining
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import EpisubParameters, LeaveBy, Overlay
@@ -114,6 +114,7 @@ class ManagedOverlay:
         topic: TopicId,
         connections: Connections,
         agenda: Agenda,
+        sequence: Sequence,
         listener: NeighborListener,
     ) -> None:
         sizing = Sizing(parameters, shell.key)
@@ -121,7 +122,7 @@ class ManagedOverlay:
         self._shell = shell
         self._parameters = parameters
         self._agenda = agenda
-        self._context = Context(shell, parameters, topic, views, sizing, connections, agenda)
+        self._context = Context(shell, parameters, topic, views, sizing, connections, agenda, sequence)
         self.topic = topic
         self.views = views
         self.sizing = sizing
@@ -239,6 +240,13 @@ class ManagedOverlay:
         if self.neighbours.lost(peer):
             self.upkeep.grow()
 
+    def silent(self, peer: PeerId) -> None:
+        """It left a ping unanswered: it has failed, though its connection is there still."""
+        self.views.remove_passive(peer)
+        if peer in self.views.active:
+            self._shell.outbox.episub(peer, Disconnect(self.topic, refused=False))
+        self.peer_lost(peer)
+
     def told_as_neighbour(self, peer: PeerId) -> None:
         self.neighbours.told_as_neighbour(peer)
 
@@ -282,14 +290,14 @@ class ManagedOverlay:
 
     def _after_a_loss(self) -> None:
         """A neighbour went in good order: replace it now if links are scarce, else at the next round."""
-        scarce = self.views.random_links < self._parameters.random_links
+        scarce = self.views.random_links < self.sizing.random_links
         if scarce or self._parameters.overlay is Overlay.HYPARVIEW:
             self.upkeep.grow()
 
     def _measure_the_nearest(self) -> None:
         """The seed fills the list with the nearest subscribers: measure some of those just learnt."""
         if len(self.views.active) < self.sizing.active_size and self._parameters.overlay is Overlay.EPISUB:
-            self.probing.round(2 * self._parameters.near_links)
+            self.probing.round(2 * self.sizing.near_links)
 
     def _expire(self) -> None:
         self.neighbours.expire()

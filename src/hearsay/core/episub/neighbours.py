@@ -2,9 +2,11 @@
 
 Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4.2–4.3):
 
-* A NEIGHBOR request to Q is granted if Q has room; else, as a random link, if the asker has fewer than C_rand random
-  ones; else, as a near link, if the asker is closer than one of Q's near neighbours by alpha, which then gives way,
-  provided Q has enough links; else it is refused. For the third rule Q measures the RTT first.
+* A NEIGHBOR request to Q is granted if Q has room; else, as a random link, if the asker says that it has fewer than
+  C_rand links; else, as a near link, if the asker is closer than one of Q's near neighbours by alpha, which then
+  gives way, provided Q has enough links; else it is refused. For the third rule Q measures the RTT first, and
+  compares with the farthest near neighbour whose RTT is known. Requests for a random link are not judged by it: who
+  has all its links and wants another random one would otherwise take near links from whomever it happens to ask.
 * HyParView grants low-priority requests if there is room, and one of a peer without any link always; a random
   neighbour then gives way.
 * Q adds the asker and says ACCEPT; who gets an ACCEPT adds the sender. A refusal is a DISCONNECT marked as such: it
@@ -56,9 +58,11 @@ class Neighbours:
         """Ask a peer to become a neighbour."""
         self.requests[peer] = _Request(random, replaces, None)
         self._connections.hold(peer, (self._topic, "request"))
-        self._connections.meet(
+        met = self._connections.meet(
             peer, self._topic, lambda: self._ask(peer), lambda: self._request_failed(peer, forget=True)
         )
+        if not met:
+            self._request_failed(peer, forget=False)
 
     def on_neighbor(self, sender: PeerId, part: Neighbor) -> None:
         match part.role:
@@ -111,9 +115,9 @@ class Neighbours:
         views = self._views
         if peer in views.active:
             return
-        near = [other for other in views.by_rtt(views.active) if not views.active[other].random]
-        if near and self._sizing.enough(len(views.active)) and self.closer(rtt_us, near[-1]):
-            self.evict(near[-1])
+        farthest = views.farthest_near()
+        if farthest is not None and self._sizing.enough(len(views.active)) and self.closer(rtt_us, farthest):
+            self.evict(farthest)
             self.take_in(peer, random=False)
         else:
             self._refuse(peer)
@@ -182,9 +186,9 @@ class Neighbours:
                 self._grant(sender, random=True)
             else:
                 self._refuse(sender)
-        elif part.random_links < self._parameters.random_links:
+        elif part.links < self._sizing.random_links:
             self._grant(sender, random=True)
-        elif self._parameters.near_links and sender not in self._judging:
+        elif not part.random and self._sizing.near_links and sender not in self._judging:
             self._judging[sender] = self._context.reply_due()
             self._connections.hold(sender, (self._topic, "judging"))
             self._connections.ping(sender)

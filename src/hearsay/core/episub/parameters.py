@@ -25,7 +25,7 @@ class Broadcast(StrEnum):
 
 
 class ViewSizes(StrEnum):
-    """A and P as given, or computed from the estimated size of the overlay."""
+    """C_rand, A and P as given, or computed from the estimated size of the overlay."""
 
     FIXED = "fixed"
     ESTIMATED = "estimated"
@@ -54,10 +54,10 @@ class EpisubParameters(RouterParameters):
     | overlay, broadcast | which membership and which broadcast | episub, tree |
     | random_links, near_links | C_rand, C_near; A is their sum | 4, 3 |
     | passive_size | P | 42 |
-    | view_sizes | fixed, or A = log10 N + size_constant and P = passive_factor · A | fixed |
+    | view_sizes | fixed, or C_rand = log10 N, A = C_rand + size_constant and P = passive_factor · A | fixed |
     | active_limit | nobody is taken in beyond this | 28 |
     | join_ttl, passive_ttl | length of JOIN and FORWARDJOIN walks; HyParView's ARWL and PRWL | 6, 3 |
-    | reply_timeout_ms | how long an answer is waited for | 2000 |
+    | reply_timeout_ms | how long an answer is waited for; who leaves a ping unanswered so long has failed | 2000 |
     | stabilise_min_ms, stabilise_max_ms | the randomised period of stabilisation | 1000, 10 000 |
     | alpha_percent | a near link gives way to one with less than this share of its RTT | 75 |
     | shuffle_interval_ms, shuffle_ttl, shuffle_active, shuffle_passive | period, walk, k_a, k_p | 10 000, 6, 3, 4 |

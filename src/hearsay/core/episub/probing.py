@@ -2,7 +2,8 @@
 Management")?
 
 Rules: some random passive nodes are met (a connection is opened if there is none) and asked for their topics and
-pinged. Who cannot be met, or is not in the topic, is removed.
+pinged. Who cannot be met, does not answer the ping, or is not in the topic, is removed. If too many dials are under
+way, others are probed the next time.
 """
 
 from __future__ import annotations

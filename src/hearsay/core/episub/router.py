@@ -15,6 +15,7 @@ from dataclasses import replace
 from hearsay.core.actions import Reason, Via
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.connections import Connections
+from hearsay.core.episub.context import Sequence
 from hearsay.core.episub.membership import FixedOverlay, ManagedOverlay, Membership, managed
 from hearsay.core.episub.parameters import EpisubParameters, Overlay
 from hearsay.core.episub.parts import Disconnect, EpisubPart, GetTopics, Graft, IHave, Leave, Prune, Topics
@@ -44,7 +45,8 @@ class Episub(Strategy):
     def attach(self, shell: Router) -> None:
         super().attach(shell)
         self._agenda = Agenda(shell)
-        self.connections = Connections(shell, self.own, self._agenda)
+        self._sequence = Sequence()
+        self.connections = Connections(shell, self.own, self._agenda, self._silent)
 
     # Topics.
 
@@ -185,9 +187,9 @@ class Episub(Strategy):
 
     def remembers(self, peer: PeerId) -> bool:
         """Whether anything but a passive entry is kept of a peer."""
-        return any(tree.remembers(peer) for tree in self.trees.values()) or any(
-            peer in membership.active() for membership in self.memberships.values()
-        )
+        listed = any(peer in membership.active() for membership in self.memberships.values())
+        in_trees = any(tree.remembers(peer) for tree in self.trees.values())
+        return listed or in_trees or self.connections.mentions(peer)
 
     def other_state(self) -> Iterable[PeerId]:
         """Peers on passive and lazy lists, once for each list."""
@@ -196,13 +198,17 @@ class Episub(Strategy):
         for membership in self._managed():
             yield from membership.views.passive
 
+    def _silent(self, peer: PeerId) -> None:
+        for membership in self._managed():
+            membership.silent(peer)
+
     def _managed(self) -> Iterable[ManagedOverlay]:
         return managed(self.memberships[topic] for topic in sorted(self.memberships))
 
     def _new_membership(self, topic: TopicId) -> Membership:
         if self.own.overlay is Overlay.CONNECTIONS:
             return FixedOverlay(self.shell, topic, self)
-        return ManagedOverlay(self.shell, self.own, topic, self.connections, self._agenda, self)
+        return ManagedOverlay(self.shell, self.own, topic, self.connections, self._agenda, self._sequence, self)
 
     def _on_tree_part(self, sender: ConnectedPeer, part: IHave | Graft | Prune) -> None:
         tree = self.trees.get(part.topic)

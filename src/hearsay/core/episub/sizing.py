@@ -1,6 +1,7 @@
 """How large the views should be: fixed, or from an estimate of the overlay's size.
 
-Rules (episub spec, "Design Parameters for View Sizes"): A = log10 N + c, P = k · A.
+Rules (episub spec, "Design Parameters for View Sizes"): C_rand = log10 N, at least 1; A = C_rand + c, so c of the
+links are near ones; P = k · A.
 
 The estimate is a k-minimum-values sketch of the node keys (Bar-Yossef and others 2002): every node keeps the
 smallest hashes of the node keys it heard of; if the k-th smallest of 2⁶⁴ possible values is v, there are about
@@ -28,12 +29,13 @@ _SALT = 0x5CA1AB1E
 class Sizing:
     """A and P of one topic at one node."""
 
-    __slots__ = ("_ages", "_own", "_parameters", "active_size", "passive_size")
+    __slots__ = ("_ages", "_own", "_parameters", "active_size", "passive_size", "random_links")
 
     def __init__(self, parameters: EpisubParameters, key: int) -> None:
         self._parameters = parameters
         self._own = extend(_SALT, key) >> 8
         self._ages: dict[int, int] = {self._own: 0}
+        self.random_links = parameters.random_links
         self.active_size = parameters.active_size
         self.passive_size = parameters.passive_size
 
@@ -41,9 +43,13 @@ class Sizing:
     def estimating(self) -> bool:
         return self._parameters.view_sizes is ViewSizes.ESTIMATED
 
+    @property
+    def near_links(self) -> int:
+        return self.active_size - self.random_links
+
     def enough(self, links: int) -> bool:
         """Whether so many links allow to give one up for a better one."""
-        return links > self._parameters.random_links
+        return links > self.random_links
 
     def sketch(self) -> tuple[int, ...]:
         """What to send, once per shuffle period: entries age by it."""
@@ -80,8 +86,8 @@ class Sizing:
 
     def _resize(self) -> None:
         parameters = self._parameters
-        size = _rounded_log10(max(1, self.estimate)) + parameters.size_constant
-        self.active_size = min(max(size, parameters.random_links), parameters.active_limit)
+        self.random_links = min(max(1, _rounded_log10(max(1, self.estimate))), parameters.active_limit)
+        self.active_size = min(self.random_links + parameters.size_constant, parameters.active_limit)
         self.passive_size = parameters.passive_factor * self.active_size
 
 

@@ -10,8 +10,9 @@ Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic 
 * A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
 * An IHAVE of an unknown message makes it missing. One persistent timer touches what is missing: at the first touch it
   is marked, from the second on an announcer gets a GRAFT for it and for all else it announced that is due; the next
-  touch asks the next announcer, until the message is given up. A GRAFT makes the link eager at both ends, and is
-  answered with the messages that are still kept.
+  touch asks the next announcer, until the message is given up, which is traced. A GRAFT makes the link eager at both
+  ends, and is answered with the messages that are still kept. A message is missing until it arrives: while the
+  application judges it, and when it was refused, nobody is asked for it, but who announced it is still compared.
 * Optimisation: if a message came over an eager link with hops that exceed those over a lazy link by the threshold or
   more, the lazy link replaces the eager one: GRAFT there, PRUNE here. The lazy path has one hop more than its
   announcer said. It does not matter which of the two is heard of first.
@@ -122,12 +123,15 @@ class Tree:
         announced = list(zip(part.ids, part.hops, strict=False))
         limit = self._parameters.max_ids_per_part
         if len(announced) > limit or len(part.ids) != len(part.hops):
-            shell.drop(sender, PartKind.IHAVE, max(len(part.ids), len(part.hops)) - limit, Reason.OVER_LIMIT)
+            over = max(len(part.ids), len(part.hops)) - min(len(announced), limit)
+            shell.drop(sender, PartKind.IHAVE, over, Reason.OVER_LIMIT)
         shell.seen.expire(shell.now)
         for message_id, said_hops in announced[:limit]:
             hops = max(0, min(said_hops, MAX_HOPS))
-            if message_id not in shell.known:
-                self.missing.announce(message_id, sender, hops)
+            if message_id not in shell.known or message_id in shell.pending:
+                pushed_out = self.missing.announce(message_id, sender, hops)
+                if pushed_out is not None:
+                    shell.drop(pushed_out, PartKind.IHAVE, 1, Reason.OVER_LIMIT)
                 continue
             kept = self.kept.get(message_id, shell.now)
             if kept is not None:
@@ -180,7 +184,11 @@ class Tree:
 
     def touch_missing(self) -> None:
         """One tick of the persistent timer."""
-        asks = self.missing.touch(self._parameters.graft_attempts)
+        shell = self._shell
+        shell.seen.expire(shell.now)
+        asks, given_up = self.missing.touch(self._parameters.graft_attempts, shell.pending, shell.known)
+        for peer in sorted(given_up):
+            shell.drop(peer, PartKind.IHAVE, given_up[peer], Reason.GIVEN_UP)
         for peer in sorted(asks):
             self._make_eager(peer)
             self._shell.outbox.episub(peer, Graft(self.topic, tuple(sorted(asks[peer]))))

@@ -11,10 +11,12 @@ Rules (episub spec, "Active View Management"; HyParView 4.3):
   neighbour for nodes.
 * Too many links (the seed alone): ask the neighbours for their active lists. When all have answered, or at the next
   round, drop random links to those with more than C_rand random ones, the farthest first; then one of each two
-  neighbours that are linked with each other; what is left stays.
+  neighbours that are linked with each other; what is left stays. Who did not answer by the next round is pinged, and
+  who does not answer a ping has failed (the seed: the timers "also serve as failure detectors").
 * A full list with fewer than C_rand random links asks a random node for one; the farthest near link gives way.
-* Near links: ping neighbours, relabel by RTT; if the closest measured passive node is closer than the farthest near
-  neighbour by alpha and there are C_rand random links, ask it for a near link; when it accepts, the other one goes.
+* Near links: ping neighbours, relabel by RTT; if the closest measured passive node is closer by alpha than the
+  farthest near neighbour that is measured and there are C_rand random links, ask it for a near link; when it accepts,
+  the other one goes.
 """
 
 from __future__ import annotations
@@ -56,13 +58,15 @@ class Upkeep:
         self._joining.new_round()
         self._asks_left = 2 * max(0, self._sizing.active_size - len(self._views.active))
         if self._replies is not None:
+            for peer in self._views.neighbours(*self._replies):
+                self._connections.ping(peer)
             self._shrink()
         if len(self._views.active) < self._sizing.active_size:
             self.grow()
         elif self._parameters.overlay is Overlay.EPISUB:
             if len(self._views.active) > self._sizing.active_size:
                 self._ask_for_lists()
-            if self._views.random_links < self._parameters.random_links:
+            if self._views.random_links < self._sizing.random_links:
                 self._regain_random()
             else:
                 self._optimise()
@@ -75,7 +79,7 @@ class Upkeep:
         if short <= 0:
             return
         asked_random = sum(request.random for request in self._neighbours.requests.values())
-        short_random = self._parameters.random_links - views.random_links - asked_random
+        short_random = self._sizing.random_links - views.random_links - asked_random
         short_random -= self._joining.attempts
         candidates = [
             peer
@@ -127,7 +131,7 @@ class Upkeep:
         replies = {peer: part for peer, part in (self._replies or {}).items() if peer in self._views.active}
         self._replies = None
         views = self._views
-        wanted = self._parameters.random_links
+        wanted = self._sizing.random_links
         for peer in reversed(views.by_rtt(replies)):
             if len(views.active) <= self._sizing.active_size or views.random_links <= wanted:
                 break
@@ -153,18 +157,18 @@ class Upkeep:
     def _optimise(self) -> None:
         """One near link at a time gives way to a nearer node."""
         views = self._views
-        views.relabel(self._parameters.random_links, self._parameters.near_links)
-        near = [peer for peer in views.by_rtt(views.active) if not views.active[peer].random]
+        views.relabel(self._sizing.random_links, self._sizing.near_links)
+        farthest = views.farthest_near()
         measured = [peer for peer, rtt_us in views.passive.items() if rtt_us is not None]
-        if not near or not measured or self._neighbours.requests:
+        if farthest is None or not measured or self._neighbours.requests:
             return
         closest = views.by_rtt(measured)[0]
         rtt_us = views.passive[closest]
-        if self._neighbours.closer(UNMEASURED_US if rtt_us is None else rtt_us, near[-1]):
-            self._neighbours.request(closest, random=False, replaces=near[-1])
+        if self._neighbours.closer(UNMEASURED_US if rtt_us is None else rtt_us, farthest):
+            self._neighbours.request(closest, random=False, replaces=farthest)
 
     def _measure(self) -> None:
-        if not self._parameters.near_links:
+        if not self._sizing.near_links:
             return
         active = self._views.active
         unmeasured = sorted(peer for peer, link in active.items() if link.rtt_us is None)

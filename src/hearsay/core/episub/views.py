@@ -130,6 +130,11 @@ class Views:
         for place, peer in enumerate(by_rtt):
             self.active[peer].random = place >= near
 
+    def farthest_near(self) -> PeerId | None:
+        """Of the near neighbours whose RTT is known; the others are to be measured, not to be compared with."""
+        near = [peer for peer, link in self.active.items() if not link.random and link.rtt_us is not None]
+        return self.by_rtt(near)[-1] if near else None
+
     def by_rtt(self, peers: Iterable[PeerId]) -> list[PeerId]:
         """The nearest first; those without a measured RTT come last."""
         return sorted(peers, key=lambda peer: (self._rtt(peer), peer))

@@ -5,6 +5,7 @@ Null is -1; codes of events, kinds and so on are the trace's own numbers. Only t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from hearsay.trace.arrow import DAMAGED
+from hearsay.trace.arrow import DAMAGED, require_small
 from hearsay.trace.columns import CODED
 from hearsay.trace.errors import RunFolderError
 from hearsay.trace.schema import COLUMNS, NONE, Column
@@ -63,7 +64,9 @@ def _readable(path: str) -> Generator[None]:
 
 def _open(path: str, columns: Sequence[Column]) -> Any:
     coded = [COLUMNS[column] for column in columns if column in CODED]
-    return parquet.ParquetFile(path, read_dictionary=coded, page_checksum_verification=True)
+    file = parquet.ParquetFile(path, read_dictionary=coded, page_checksum_verification=True)
+    require_small(file.metadata, os.stat(path).st_size)
+    return file
 
 
 def _read(file: Any, path: str, groups: list[int], columns: Sequence[Column]) -> ColumnArrays:

@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 
 Ints = NDArray[Any]
 
-_NODE_SHIFT = 40
-"""Bits for a time within a key of node and time: 2^40 us are twelve days; later times are capped."""
-
 
 class Eligibility:
     """The memberships of one topic in one run."""
 
     def __init__(self, nodes: Ints, since_us: Ints, until_us: Ints, end_us: int) -> None:
-        self._keys = _key(nodes.astype(np.int64), since_us.astype(np.int64))
+        self._times = np.unique(since_us.astype(np.int64))
+        self._keys = self._key(nodes.astype(np.int64), since_us.astype(np.int64))
         order = np.argsort(self._keys)
         self._keys = self._keys[order]
         self._nodes = nodes[order]
@@ -46,10 +44,10 @@ class Eligibility:
         """Whether each node is eligible for the message beside it."""
         if not len(self._keys):
             return np.zeros(len(nodes), dtype=bool)
-        place = np.searchsorted(self._keys, _key(nodes.astype(np.int64), published_us), side="right") - 1
+        place = np.searchsorted(self._keys, self._key(nodes.astype(np.int64), published_us), side="right") - 1
         found = np.maximum(place, 0)
         return (place >= 0) & (self._nodes[found] == nodes) & (self._until[found] >= window_end_us)
 
-
-def _key(nodes: Ints, times: Ints) -> Ints:
-    return (nodes << _NODE_SHIFT) | np.minimum(times, (1 << _NODE_SHIFT) - 1)
+    def _key(self, nodes: Ints, times: Ints) -> Ints:
+        """One word for node and time, in their order; times count by how many memberships began until then."""
+        return nodes * (len(self._times) + 1) + np.searchsorted(self._times, times, side="right")

@@ -3,6 +3,9 @@
 A link (node -> remote) exists from the node's graft until its prune, or until the node goes down. Snapshots are
 graphs over the members of the topic at that time; components and diameter are those of the undirected graph that
 has an edge where either end has a link.
+
+In the trace of real nodes links lead to nodes that did not trace, and nobody knows whether these are members: such
+links count for the degree of the node that has them, and the shape of the graph is not known.
 """
 
 from __future__ import annotations
@@ -79,13 +82,15 @@ def links_of(times: Ints, changes: Ints, nodes: Ints, remotes: Ints) -> Links:
     return Links(node, remote, time, until)
 
 
-def snapshot(links: Links, members: Ints, time_us: int, diameter: bool) -> Snapshot:
-    """The links at a time; `members` are the nodes in the topic then, ascending."""
-    node, remote = links_at(links, members, time_us)
+def snapshot(links: Links, members: Ints, time_us: int, diameter: bool, observed: Ints | None = None) -> Snapshot:
+    """The links at a time; `members` are the nodes in the topic then, `observed` those that traced, both ascending.
+    Without `observed` all nodes did."""
+    node, remote = links_at(links, members, time_us, observed)
     size = len(members)
-    place = np.searchsorted(members, node)
-    other = np.searchsorted(members, remote)
-    degree = np.bincount(place, minlength=size) if size else np.empty(0, dtype=np.int64)
+    degree = np.bincount(np.searchsorted(members, node), minlength=size) if size else np.empty(0, dtype=np.int64)
+    seen = _contains(members, remote)
+    whole = bool(seen.all()) and (observed is None or len(observed) > 1)
+    place, other = np.searchsorted(members, node[seen]), np.searchsorted(members, remote[seen])
     if not size:
         return Snapshot(time_us, 0, 0, None, None, None, None, None, None, None, degree)
     graph = sparse.coo_matrix((np.ones(len(place), dtype=np.int8), (place, other)), shape=(size, size)).tocsr()
@@ -95,23 +100,26 @@ def snapshot(links: Links, members: Ints, time_us: int, diameter: bool) -> Snaps
     return Snapshot(
         time_us,
         size,
-        len(place),
-        float(len(place) / size),
+        len(node),
+        float(len(node) / size),
         int(degree.min()),
         int(degree.max()),
         float(np.count_nonzero(symmetric) / len(place)) if len(place) else None,
-        int(components),
-        float(np.bincount(labels).max() / size),
-        _diameter(graph, labels) if diameter and len(place) and size <= LARGEST_FOR_DIAMETER else None,
+        int(components) if whole else None,
+        float(np.bincount(labels).max() / size) if whole else None,
+        _diameter(graph, labels) if whole and diameter and len(place) and size <= LARGEST_FOR_DIAMETER else None,
         np.bincount(degree),
     )
 
 
-def links_at(links: Links, members: Ints, time_us: int) -> tuple[Ints, Ints]:
-    """The links among members that exist at a time."""
+def links_at(links: Links, members: Ints, time_us: int, observed: Ints | None = None) -> tuple[Ints, Ints]:
+    """The links that exist at a time, of members to members and to those that may be."""
     there = (links.since_us <= time_us) & (links.until_us > time_us)
     node, remote = links.node[there], links.remote[there]
-    inside = _contains(members, node) & _contains(members, remote)
+    reached = _contains(members, remote)
+    if observed is not None:
+        reached |= ~_contains(observed, remote)
+    inside = _contains(members, node) & reached
     return node[inside], remote[inside]
 
 

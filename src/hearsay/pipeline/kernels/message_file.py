@@ -50,6 +50,11 @@ FIGURES = (
 )  # fmt: skip
 """What is said of a message, in integers: percentiles in hundredths of a microsecond."""
 
+LATENCY_STEPS = ((100_000, 100), (10_000, 10), (1_000, 1))
+"""In the table `latency`: below how many microseconds latencies are rounded down to which step."""
+
+_VERDICTS = (int(Reason.REJECTED), int(Reason.IGNORED))
+"""An application's verdicts that a message is not to be taken."""
 _ARRIVED_NOT = (int(Reason.LOST), int(Reason.UNREACHABLE))
 
 
@@ -68,7 +73,7 @@ class MessagePass:
     exact_latency: Sums
     """(topic, latency_us) -> deliveries."""
     latency: Sums
-    """(topic, latency_ms, hops) -> deliveries."""
+    """(topic, latency_us, hops) -> deliveries; latencies rounded down (`rounded_latencies`)."""
     repeated: Sums
     """(0) -> deliveries of a message at a node beyond the first."""
 
@@ -90,13 +95,16 @@ def pass_over(
     bounds = np.append(starts, len(messages))
     publish = first_publishes(bounds, events)
     published, publishers, sizes = (
-        np.where(publish >= 0, values[publish], UNKNOWN) if len(messages) else np.empty(0, dtype=np.int64)
+        np.where(publish >= 0, values[publish].astype(np.int64), UNKNOWN)
+        if len(messages)
+        else np.empty(0, dtype=np.int64)
         for values in (rows[Column.TIME_US], rows[Column.PEER], rows[Column.BYTES])
     )
 
     delivered = np.flatnonzero(events == TraceEvent.DELIVER)
     owner = np.searchsorted(starts, delivered, side="right") - 1
     nodes = rows[Column.PEER][delivered].astype(np.int64)
+    vias = rows[Column.VIA][delivered]
     latency = rows[Column.TIME_US][delivered] - published[owner]
     known = published[owner] != UNKNOWN
     away = nodes != publishers[owner]
@@ -104,6 +112,7 @@ def pass_over(
 
     eligible = np.full(count, UNKNOWN, dtype=np.int64)
     is_eligible = np.zeros(len(delivered), dtype=bool)
+    refused, refusers = _refusals(rows, starts, owner, nodes)
     for topic in np.unique(topics):
         member = members.get(int(topic))
         if member is None:
@@ -112,6 +121,15 @@ def pass_over(
         eligible[chosen] = member.count(published[chosen], window_end[chosen])
         mine = np.flatnonzero((topics[owner] == topic) & known)
         is_eligible[mine] = member.holds(nodes[mine], published[owner[mine]], window_end[owner[mine]])
+        theirs = np.flatnonzero((topics[refused] == topic) & (published[refused] != UNKNOWN))
+        about = refused[theirs]
+        not_due = about[member.holds(refusers[theirs], published[about], window_end[about])]
+        np.subtract.at(eligible, not_due, 1)
+    away_count = np.bincount(owner[away], minlength=count)
+    taken = np.bincount(owner[away & (vias != Via.INJECT)], minlength=count)
+    by_nobody = (np.bincount(refused, minlength=count) > 0) & (taken == 0)
+    eligible[by_nobody & (eligible != UNKNOWN)] = 0
+    is_eligible &= ~by_nobody[owner]
     repeated = _repeated(owner, nodes)
     if repeated:
         is_eligible = _first_of_each(is_eligible, owner, nodes, latency)
@@ -121,8 +139,6 @@ def pass_over(
     by_latency = Ordered(owner[measured], latency[measured], count)
     reached = Ordered(owner[is_eligible], latency[is_eligible], count)
     hops = rows[Column.HOPS][delivered].astype(np.int64)
-    vias = rows[Column.VIA][delivered]
-    away_count = np.bincount(owner[away], minlength=count)
     copies, duplicates, rejected = _copies(rows, bounds, end_us, away_count)
     hops_known = away & (hops >= 0)
     hops_max = np.full(count, UNKNOWN, dtype=np.int64)
@@ -177,6 +193,27 @@ def drops_of(rows: ColumnArrays) -> Sums:
     """(reason) -> parts of RPCs dropped for it."""
     reasons = rows[Column.REASON][rows[Column.EVENT] == TraceEvent.DROP_RPC].astype(np.int64)
     return _grouped([reasons], [np.ones(len(reasons), dtype=np.int64)])
+
+
+def sizes_told(rows: ColumnArrays) -> Sums:
+    """(0) -> parts sent, and parts received, of which the trace tells the bytes."""
+    told = rows[Column.BYTES] >= 0
+    events = (TraceEvent.SEND_RPC, TraceEvent.RECV_RPC)
+    sides = [int(np.count_nonzero(told & (rows[Column.EVENT] == event))) for event in events]
+    return Sums(np.zeros((1, 1), dtype=np.int64), np.array([sides], dtype=np.int64))
+
+
+def _refusals(rows: ColumnArrays, starts: Ints, owner: Ints, nodes: Ints) -> tuple[Ints, Ints]:
+    """(owner, node) of messages that a node's application did not take, and that it was not given later either;
+    `owner` and `nodes` are of the deliveries."""
+    judged = np.flatnonzero((rows[Column.EVENT] == TraceEvent.REJECT) & np.isin(rows[Column.REASON], _VERDICTS))
+    if not len(judged):
+        nothing = np.empty(0, dtype=np.int64)
+        return nothing, nothing
+    width = int(rows[Column.PEER].max(initial=0)) + 1
+    refused_by = np.searchsorted(starts, judged, side="right") - 1
+    pairs = np.setdiff1d(refused_by.astype(np.int64) * width + rows[Column.PEER][judged], owner * width + nodes)
+    return pairs // width, pairs % width
 
 
 def _repeated(owner: Ints, nodes: Ints) -> int:
@@ -281,7 +318,15 @@ def _exact_latencies(topics: Ints, latency: Ints) -> Sums:
 
 
 def _latencies(topics: Ints, latency: Ints, hops: Ints) -> Sums:
-    return _grouped([topics, np.floor_divide(latency, 1000), hops], [np.ones(len(topics), dtype=np.int64)])
+    return _grouped([topics, rounded_latencies(latency), hops], [np.ones(len(topics), dtype=np.int64)])
+
+
+def rounded_latencies(latency: Ints) -> Ints:
+    """Rounded down to the steps of `LATENCY_STEPS`; to whole milliseconds above them and below zero."""
+    step = np.full(len(latency), 1000, dtype=np.int64)
+    for below, width in LATENCY_STEPS:
+        step[(latency >= 0) & (latency < below)] = width
+    return np.floor_divide(latency, step) * step
 
 
 def message_traffic(rows: ColumnArrays, end_us: int) -> Sums:

@@ -26,7 +26,8 @@ def headline_table(
     state: DataFrame,
     resilience: DataFrame,
 ) -> DataFrame:
-    """The table `headline`; `nodes` is (run, nodes), the others are the tables of their modules."""
+    """The table `headline`; `nodes` is (run, nodes), the others are the tables of their modules;
+    of `resilience` the lines about all disturbances together."""
     delivery = messages.groupBy(*_KEY).agg(
         F.count("*").alias("messages"),
         F.sum("eligible").alias("eligible"),
@@ -39,8 +40,9 @@ def headline_table(
         quotient(F.sum(F.col("bytes_mean") * F.col("nodes")), F.sum("nodes")).alias("state_bytes_mean"),
         F.max("bytes_max").alias("state_bytes_max"),
     )
-    spread = balance.select(
+    spread = _loads(topic_names, balance).select(
         *_KEY,
+        "bytes_max",
         F.col("bytes_mean").alias("bytes_out_mean"),
         F.col("max_over_mean").alias("bytes_out_max_over_mean"),
         F.col("gini").alias("bytes_out_gini"),
@@ -48,11 +50,25 @@ def headline_table(
     joined = topic_names.join(F.broadcast(runs), "run").join(F.broadcast(nodes), "run", "left")
     for other in (delivery, speed, control_share, spread, resilience):
         joined = joined.join(other, _KEY, "left")
+    seconds = (F.col("end_us") - F.col("start_us")) / 1_000_000
+    could_send = F.col("uplink_bits_per_s") / 8 * seconds
     figures = joined.join(sampled, "run", "left").withColumns(
         {
             "messages": F.coalesce("messages", F.lit(0)),
             "delivery_ratio": quotient(F.col("delivered"), F.col("eligible")),
-            "seconds": F.col("end_us") / 1_000_000,
+            "seconds": seconds,
+            "uplink_share_mean": quotient(F.col("bytes_out_mean"), could_send),
+            "uplink_share_max": quotient(F.col("bytes_max"), could_send),
         }
     )
     return figures.select(*(F.col(name).cast(kind) for name, kind in HEADLINE.columns))
+
+
+def _loads(topic_names: DataFrame, balance: DataFrame) -> DataFrame:
+    """The lines of `balance` by topic. With one topic that of the run: what names no topic (IWANT) is the topic's."""
+    alone = topic_names.groupBy("run").agg(F.min("topic").alias("alone"), F.count("*").alias("topics"))
+    alone = alone.where(F.col("topics") == 1).select("run", "alone")
+    found = balance.join(F.broadcast(alone), "run", "left")
+    several = F.col("alone").isNull()
+    kept = found.where((several & F.col("topic").isNotNull()) | (~several & F.col("topic").isNull()))
+    return kept.withColumn("topic", F.coalesce("topic", "alone")).drop("alone")

@@ -9,7 +9,7 @@ One task holds one topic's changes of mesh: some tens of bytes for each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from hearsay.pipeline.kernels.mesh_snapshots import (
     pictured,
     snapshot,
 )
+from hearsay.pipeline.metrics.knowledge import Knowledge
 from hearsay.pipeline.run_facts import RunFacts
 from hearsay.pipeline.tables import DEGREES, MESH, MESH_LAYER, MESH_LINKS, NEIGHBOURS_LAYER, TREE_LAYER
 
@@ -55,10 +56,15 @@ _PARTS_DDL = (
 
 
 def mesh_parts(
-    mesh_rows: DataFrame, node_rows: DataFrame, memberships: DataFrame, runs: Sequence[RunFacts]
+    mesh_rows: DataFrame,
+    node_rows: DataFrame,
+    memberships: DataFrame,
+    runs: Sequence[RunFacts],
+    known: Mapping[str, Knowledge],
 ) -> DataFrame:
     """Snapshots, degrees and links of every topic of every run; `mesh_table` and its sisters take them apart."""
-    times = {run.name: snapshot_times(run.end_us) for run in runs}
+    times = {run.name: snapshot_times(run.start_us, run.end_us) for run in runs}
+    observed = {run.name: None if run.simulated else np.array(known[run.name].observers) for run in runs}
     changes = mesh_rows.where(F.col("event").isin(*_EVENTS))
     code = F.lit(_NODE_DOWN)
     for number, name in enumerate(_EVENTS):
@@ -80,16 +86,16 @@ def mesh_parts(
         run, topic = key[0].as_py(), key[1].as_py()
         if not changed.num_rows:
             return _arrow_schema().empty_table()  # the router keeps no mesh
-        return _snapshots(run, topic, changed, members, times[run])
+        return _snapshots(run, topic, changed, members, times[run], observed[run])
 
     by_topic: Any = rows.groupBy("run", "topic").cogroup(memberships.groupBy("run", "topic"))
     return by_topic.applyInArrow(work, _PARTS_DDL)
 
 
-def snapshot_times(end_us: int) -> list[int]:
-    """Whole seconds, evenly spread over the run."""
-    step = max(1, -(-end_us // (SNAPSHOTS * SECOND))) * SECOND
-    return list(range(step, end_us + 1, step)) or [end_us]
+def snapshot_times(start_us: int, end_us: int) -> list[int]:
+    """Whole seconds of the run, evenly spread."""
+    step = max(1, -(-(end_us - start_us) // (SNAPSHOTS * SECOND))) * SECOND
+    return list(range(start_us + step, end_us + 1, step)) or [end_us]
 
 
 def mesh_table(parts: DataFrame) -> DataFrame:
@@ -104,7 +110,7 @@ def mesh_links_table(parts: DataFrame) -> DataFrame:
     return parts.where(F.col("what") == "link").select(*MESH_LINKS.names)
 
 
-def _snapshots(run: str, topic: int, changed: Any, members: Any, times: list[int]) -> Any:
+def _snapshots(run: str, topic: int, changed: Any, members: Any, times: list[int], observed: Ints | None) -> Any:
     codes, *others = (_column(changed, name) for name in ("code", "time_us", "peer", "remote"))
     lines: list[dict[str, Any]] = []
     for layer in _LAYERS:
@@ -113,7 +119,7 @@ def _snapshots(run: str, topic: int, changed: Any, members: Any, times: list[int
         if np.isin(changes, (GRAFT, PRUNE)).any():
             time_us, peer, remote = (values[there] for values in others)
             links = links_of(time_us, changes[there], peer, remote)
-            lines += [{"layer": layer, **line} for line in _layer(links, members, times)]
+            lines += [{"layer": layer, **line} for line in _layer(links, members, times, observed)]
     table = pa.Table.from_pylist([{"run": run, "topic": topic, **line} for line in lines], schema=_arrow_schema())
     return table
 
@@ -128,13 +134,13 @@ def _changes(layer: str, codes: Ints) -> Ints:
     return meaning[codes]
 
 
-def _layer(links: Links, members: Any, times: list[int]) -> Iterator[dict[str, Any]]:
+def _layer(links: Links, members: Any, times: list[int], observed: Ints | None) -> Iterator[dict[str, Any]]:
     node, since, until = (_column(members, name) for name in ("node", "since_us", "until_us"))
     for time in times:
         inside = np.unique(node[(since <= time) & (until >= time)])
-        yield from _lines(snapshot(links, inside, time, diameter=True))
+        yield from _lines(snapshot(links, inside, time, diameter=True, observed=observed))
         if time == times[-1]:
-            yield from _picture(links, inside, time)
+            yield from _picture(*links_at(links, inside, time, observed))
 
 
 def _lines(seen: Snapshot) -> Iterator[dict[str, Any]]:
@@ -146,8 +152,8 @@ def _lines(seen: Snapshot) -> Iterator[dict[str, Any]]:
         yield {"what": "degree", "time_us": seen.time_us, "degree": degree, "nodes": int(seen.degrees[degree])}
 
 
-def _picture(links: Links, members: Any, time_us: int) -> Iterator[dict[str, Any]]:
-    for node, remote in zip(*pictured(*links_at(links, members, time_us)), strict=True):
+def _picture(nodes: Ints, remotes: Ints) -> Iterator[dict[str, Any]]:
+    for node, remote in zip(*pictured(nodes, remotes), strict=True):
         yield {"what": "link", "node": int(node), "remote": int(remote)}
 
 

@@ -6,12 +6,15 @@ Used where messages do not lie whole in a file, and as the oracle of the pass ov
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from hearsay.pipeline.rows import ARRIVED_NOT
+from hearsay.pipeline.kernels.message_file import LATENCY_STEPS
+from hearsay.pipeline.metrics.knowledge import DELIVERY, Knowledge, where_known
+from hearsay.pipeline.rows import ARRIVED_NOT, VERDICTS
 from hearsay.pipeline.tables import MESSAGES
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ def messages_table(rows: DataFrame, memberships: DataFrame, runs: DataFrame) -> 
     rows = rows.where(F.col("message").isNotNull()).join(F.broadcast(runs), "run")
     published = _published(rows)
     deliveries = _deliveries(rows, published)
-    eligible = _eligible(published, memberships)
+    eligible = _eligible(published, memberships, _refusals(rows, deliveries))
     counts = _counts(rows)
     figures = _figures(deliveries)
     reached = _reached(deliveries, memberships, eligible)
@@ -45,12 +48,20 @@ def latencies_of_rows(rows: DataFrame, runs: DataFrame) -> DataFrame:
     return measured.groupBy("run", "topic", "latency_us", "hops").agg(F.count("*").alias("deliveries"))
 
 
-def in_milliseconds(latencies: DataFrame) -> DataFrame:
-    """`latencies_of_rows` with latencies rounded down to milliseconds."""
-    milliseconds = F.floor(F.col("latency_us") / 1000).cast("bigint")
-    return latencies.select(
-        "run", "topic", milliseconds.alias("latency_ms"), F.col("hops").cast("bigint"), "deliveries"
-    )
+def rounded_down(latencies: DataFrame) -> DataFrame:
+    """`latencies_of_rows` with latencies rounded down as `kernels.message_file.rounded_latencies` does."""
+    latency = F.col("latency_us")
+    step = F.lit(1000)
+    for below, width in LATENCY_STEPS:
+        step = F.when((latency >= 0) & (latency < below), width).otherwise(step)
+    rounded = (latency - F.pmod(latency, step)).cast("bigint")
+    return latencies.select("run", "topic", rounded.alias("latency_us"), F.col("hops").cast("bigint"), "deliveries")
+
+
+def with_due_known(messages: DataFrame, known: Mapping[str, Knowledge]) -> DataFrame:
+    """Who should have got a message is null where the trace cannot know it."""
+    about_due = ("eligible", "delivered_eligible", "ratio", "t50_us", "t90_us", "t99_us", "t100_us")
+    return messages.withColumns({name: where_known(DELIVERY, known, F.col(name)) for name in about_due})
 
 
 def finish(figures: DataFrame) -> DataFrame:
@@ -97,13 +108,30 @@ def _deliveries(rows: DataFrame, published: DataFrame) -> DataFrame:
     return mine.join(published, _KEY, "left").withColumns({"latency_us": latency, "away": away})
 
 
-def _eligible(published: DataFrame, memberships: DataFrame) -> DataFrame:
+def _refusals(rows: DataFrame, deliveries: DataFrame) -> DataFrame:
+    """(run, message, node, by_nobody): who did not take a message, and whether nobody did that was given it by a
+    peer. Nodes that a script hands a message publish it; they are not asked."""
+    judged = F.col("away") & (F.coalesce("via", F.lit("")) != "inject")
+    given = deliveries.select(*_KEY, "node", F.lit(False).alias("refused"), judged.alias("taken"))
+    verdict = (F.col("event") == "reject") & F.col("reason").isin(*VERDICTS)
+    refused = rows.where(verdict).select(
+        *_KEY, F.col("peer").alias("node"), F.lit(True).alias("refused"), F.lit(False).alias("taken")
+    )
+    by_node = given.unionByName(refused).groupBy(*_KEY, "node")
+    told = by_node.agg(F.every("refused").alias("refused"), F.bool_or("taken").alias("taken"))
+    by_nobody = ~F.bool_or("taken").over(Window.partitionBy(*_KEY))
+    return told.withColumn("by_nobody", by_nobody).where("refused").select(*_KEY, "node", "by_nobody")
+
+
+def _eligible(published: DataFrame, memberships: DataFrame, refusals: DataFrame) -> DataFrame:
     """How many are eligible; null for a topic of which nobody is known to be a member."""
     known = memberships.select("run", "topic").distinct().withColumn("known", F.lit(True))
     inside = (F.col("since_us") <= F.col("published_us")) & (F.col("until_us") >= F.col("window_end_us"))
     counted = (
         published.join(memberships, ["run", "topic"])
         .where(inside)
+        .join(refusals, [*_KEY, "node"], "anti")
+        .join(refusals.where("by_nobody"), _KEY, "anti")
         .groupBy(*_KEY)
         .agg(F.count("*").alias("eligible_found"))
     )
@@ -172,7 +200,7 @@ def _reached(deliveries: DataFrame, memberships: DataFrame, eligible: DataFrame)
         first.join(memberships, ["run", "topic", "node"])
         .where(inside)
         .withColumn("rank", F.row_number().over(Window.partitionBy(*_KEY).orderBy("latency_us")))
-        .join(eligible, _KEY)
+        .join(eligible.where(F.col("eligible") > 0), _KEY)
     )
     times = {
         f"t{percent}_us": F.min(F.when(F.col("rank") * 100 >= F.col("eligible") * percent, F.col("latency_us")))

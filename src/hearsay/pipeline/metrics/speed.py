@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from hearsay.pipeline.kernels.latency_pairs import percentiles_x100
 from hearsay.pipeline.local_tables import map_groups
+from hearsay.pipeline.tables import LATENCY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +29,15 @@ def pairs_of(latencies: DataFrame) -> DataFrame:
     pair = F.array(F.col("latency_us").cast("bigint"), F.col("deliveries").cast("bigint"))
     gathered = latencies.groupBy("run", "topic").agg(F.flatten(F.collect_list(pair)).alias("pairs"))
     return gathered.select("run", F.col("topic").cast("int"), "pairs")
+
+
+def latency_table(by_hops: DataFrame) -> DataFrame:
+    """The table `latency` from (run, topic, latency_us, hops, deliveries), latencies rounded down."""
+    summed = by_hops.groupBy("run", "topic", "latency_us", "hops").agg(F.sum("deliveries").alias("deliveries"))
+    milliseconds = F.floor(F.col("latency_us") / 1000)
+    return summed.withColumn("latency_ms", milliseconds).select(
+        *(F.col(name).cast(kind) for name, kind in LATENCY.columns)
+    )
 
 
 def speed_table(pairs: DataFrame) -> DataFrame:

@@ -19,13 +19,14 @@ SHOWN_DELIVERIES = 1500
 
 
 def typical_messages(messages: DataFrame) -> DataFrame:
-    """One line per topic: (run, topic, message, published_us, delivered)."""
+    """One line per topic: (run, topic, message, publisher, published_us, delivered)."""
     measured = messages.where(F.col("p50_us").isNotNull())
     topic = Window.partitionBy("run", "topic")
     ranked = measured.select(
         "run",
         "topic",
         "message",
+        "publisher",
         "published_us",
         "delivered",
         F.row_number().over(topic.orderBy("p50_us", "message")).alias("rank"),
@@ -43,6 +44,14 @@ def spread_table(rows: DataFrame, typical: DataFrame) -> DataFrame:
         {
             "after_us": F.col("time_us") - F.col("published_us"),
             "position": F.row_number().over(Window.partitionBy("run", "message").orderBy("time_us", "node")) - 1,
+        }
+    )
+    # Real nodes say that they gave themselves what they published, and nothing of hops.
+    own = (F.col("node") == F.col("publisher")) & (F.col("remote").isNull() | (F.col("remote") == F.col("node")))
+    spread = spread.withColumns(
+        {
+            "remote": F.when(~F.coalesce(own, F.lit(False)), F.col("remote")),
+            "hops": F.when(own, F.coalesce("hops", F.lit(0))).otherwise(F.col("hops")),
         }
     )
     step = F.greatest(F.lit(1), F.ceil(F.col("delivered") / SHOWN_DELIVERIES))

@@ -6,16 +6,15 @@ same. The other functions start from that table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from hearsay.pipeline.local_tables import local_table
+from hearsay.pipeline.metrics.knowledge import BYTES_IN, BYTES_OUT, EVENNESS, Knowledge, observers_table, where_known
 from hearsay.pipeline.metrics.messages import quotient
 from hearsay.pipeline.rows import ARRIVED_NOT
-from hearsay.pipeline.run_facts import RunFacts
 from hearsay.pipeline.tables import BALANCE, CONTROL, TRAFFIC
 
 if TYPE_CHECKING:
@@ -43,6 +42,12 @@ def traffic_of_rows(rows: DataFrame, runs: DataFrame) -> DataFrame:
     amounts = [name for name, kind in TRAFFIC.columns if kind == "bigint"]
     sums = [F.sum(F.coalesce(F.col(name), F.lit(0))).alias(name) for name in amounts]
     return sides.groupBy("run", "topic", "node", "kind").agg(*sums)
+
+
+def with_sizes_known(traffic: DataFrame, known: Mapping[str, Knowledge]) -> DataFrame:
+    """Bytes are null where the trace does not tell them."""
+    sides = {"bytes_out": BYTES_OUT, "bytes_in": BYTES_IN}
+    return traffic.withColumns({name: where_known(figure, known, F.col(name)) for name, figure in sides.items()})
 
 
 def control_table(traffic: DataFrame) -> DataFrame:
@@ -84,13 +89,13 @@ def control_share(traffic: DataFrame) -> DataFrame:
 
 
 def balance_table(
-    spark: SparkSession, traffic: DataFrame, memberships: DataFrame, runs: Sequence[RunFacts]
+    spark: SparkSession, traffic: DataFrame, memberships: DataFrame, known: Mapping[str, Knowledge]
 ) -> DataFrame:
     """Bytes sent per node, by topic and (topic null) in all.
 
-    The nodes of a topic are its members and whoever sent for it; those of the run are all of its nodes.
+    The nodes of a topic are its members and whoever sent for it; those of the run are all that it tells about.
     """
-    nodes = all_nodes(spark, runs)
+    nodes = observers_table(spark, known)
     sent = traffic.join(nodes, ["run", "node"]).groupBy("run", "topic", "node").agg(F.sum("bytes_out").alias("bytes"))
     whole = nodes.join(
         sent.groupBy("run", "node").agg(F.sum("bytes").alias("bytes")), ["run", "node"], "left"
@@ -108,18 +113,14 @@ def balance_table(
     )
     mean = F.col("sum").cast("double") / F.col("nodes")
     figures = balance.withColumns(
-        {"bytes_mean": mean, "max_over_mean": F.when(F.col("sum") > 0, F.col("bytes_max") / mean), "gini": _gini()}
+        {
+            "bytes_mean": where_known(BYTES_OUT, known, mean),
+            "bytes_max": where_known(BYTES_OUT, known, F.col("bytes_max")),
+            "max_over_mean": where_known(EVENNESS, known, F.when(F.col("sum") > 0, F.col("bytes_max") / mean)),
+            "gini": where_known(EVENNESS, known, _gini()),
+        }
     )
     return figures.select(*(F.col(name).cast(kind) for name, kind in BALANCE.columns))
-
-
-def all_nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
-    """(run, node) of all nodes, without the script."""
-    columns = {
-        "run": [run.name for run in runs for _ in run.nodes],
-        "node": [node for run in runs for node in run.nodes],
-    }
-    return local_table(spark, columns, "run string, node int")
 
 
 def _gini() -> Column:

@@ -34,6 +34,7 @@ from hearsay.pipeline.kernels.message_file import (
     merged,
     message_traffic,
     pass_over,
+    sizes_told,
     traffic_of,
 )
 from hearsay.pipeline.local_tables import map_batches
@@ -109,20 +110,23 @@ def work_on(task: FileTask) -> Iterator[Any]:
     passes: list[MessagePass] = []
     traffic: list[Sums] = []
     drops: list[Sums] = []
+    sizes: list[Sums] = []
     for rows in row_groups(task.path, RPC_COLUMNS) if of_rpcs else whole_messages(task.path, NEEDED):
         traffic.append(traffic_of(rows, task.end_us) if of_rpcs else message_traffic(rows, task.end_us))
         drops.append(drops_of(rows))
+        sizes.append(sizes_told(rows))
         if not of_rpcs:
             passes.append(pass_over(rows, members, task.end_us, task.window_us, task.spanning))
-    yield from row_sums(task.run, traffic, drops)
+    yield from row_sums(task.run, traffic, drops, sizes)
     if passes:
         yield from message_sums(task.run, passes)
 
 
-def row_sums(run: str, traffic: list[Sums], drops: list[Sums]) -> Iterator[Any]:
+def row_sums(run: str, traffic: list[Sums], drops: list[Sums], sizes: list[Sums]) -> Iterator[Any]:
     """What adds up over rows, as Arrow batches; of at least one group of rows."""
     yield from batches_of("traffic", run, merged(traffic))
     yield from batches_of("drop", run, merged(drops))
+    yield from batches_of("sizes", run, merged(sizes))
 
 
 def message_sums(run: str, passes: list[MessagePass]) -> Iterator[Any]:
@@ -162,8 +166,8 @@ def latency_pairs_of(parts: DataFrame) -> DataFrame:
 
 
 def latencies_of(parts: DataFrame) -> DataFrame:
-    """The table `latency`."""
-    summed = _summed(parts, "latency", ("topic", "latency_ms", "hops"), ("deliveries",))
+    """(run, topic, latency_us, hops, deliveries), latencies rounded down."""
+    summed = _summed(parts, "latency", ("topic", "latency_us", "hops"), ("deliveries",))
     return summed.withColumn("hops", F.nullif(F.col("hops"), F.lit(-1)))
 
 
@@ -180,6 +184,11 @@ def traffic_table(parts: DataFrame) -> DataFrame:
 def repeated_of(parts: DataFrame) -> DataFrame:
     """(run, rows): deliveries of a message at a node beyond the first."""
     return _summed(parts, "repeated", ("none",), ("rows",)).select("run", "rows")
+
+
+def sizes_of_parts(parts: DataFrame) -> DataFrame:
+    """(run, sent, received): parts of which the trace tells the bytes."""
+    return _summed(parts, "sizes", ("none",), ("sent", "received")).select("run", "sent", "received")
 
 
 def drops_of_parts(parts: DataFrame) -> DataFrame:

@@ -3,7 +3,7 @@
 Rules:
 
 * The follower reads the trace and writes two folders: `metrics`, always whole, and `metrics-stream`, which is its
-  own memory and can be removed at any time: it is made again from the trace.
+  own memory and can be removed at any time: it is made again from the trace. Whoever calls holds the output.
 * A live node writes a series of run folders, which are followed as the one run they are. Once it has sealed and
   rewritten them as a whole, the whole is followed, anew.
 * Nothing is created before a `trace` folder is there, so a follower may wait for a run that has not begun.
@@ -13,13 +13,13 @@ Rules:
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from hearsay.pipeline.analyze import analyze
+from hearsay.pipeline.outputs import STREAM_FOLDER, remove_memory, require_memory
 from hearsay.pipeline.parquet_paths import literal
 from hearsay.pipeline.run_facts import RunFacts, load_runs, window_of
 from hearsay.pipeline.stream.file_notes import name_of
@@ -30,6 +30,7 @@ from hearsay.pipeline.stream.new_files import take_new_files
 from hearsay.pipeline.stream.partials import PartialStore
 from hearsay.trace.errors import RunFolderError
 from hearsay.trace.manifest import MANIFEST
+from hearsay.trace.own_folders import Holds, mark
 from hearsay.trace.run_series import WHOLE, speaks_of_whole
 from hearsay.trace.schema import CLASSES, TRACE_FOLDER, class_folder
 from hearsay.trace.verify import verify
@@ -37,7 +38,6 @@ from hearsay.trace.verify import verify
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STREAM_FOLDER = "metrics-stream"
 SERIES_PATTERN = "[0-9]*/"
 
 
@@ -98,12 +98,15 @@ class Follower:
         ledger = self._ledger
         try:
             if ledger is None:
+                require_memory(self._memory)
+                self._memory.mkdir(parents=True, exist_ok=True)
+                mark(self._memory, Holds.STREAM)
                 ledger = Ledger(self._memory / "batches")
             self._check(ledger)
         except LedgerBroken as error:
             self._say(f"starting anew: {error}")
             self._shown = None
-            shutil.rmtree(self._memory)
+            remove_memory(self._memory)
             ledger = Ledger(self._memory / "batches")
         self._ledger = ledger
         return ledger
@@ -145,10 +148,16 @@ class Follower:
         analyze(self._spark, [facts], {facts.name: self._output}, lambda _: None, scan)
         store.forget_others(scan.partials)
         self._shown = facts
+        length_s = (facts.end_us - facts.start_us) / 1e6
         self._say(
-            f"tables fresh: {facts.rows:,} rows, {facts.end_us / 1e6:.1f} s of the run; computed {scan.computed} of "
+            f"tables fresh: {facts.rows:,} rows, {length_s:.1f} s of the run; computed {scan.computed} of "
             f"{len(scan.partials)} partial sums, {monotonic() - started:.1f} s"
         )
+
+
+def has_begun(path: Path) -> bool:
+    """Whether there is a trace to follow."""
+    return bool(_roots(path))
 
 
 def _seal(path: Path) -> bytes | None:

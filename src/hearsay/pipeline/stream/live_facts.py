@@ -18,7 +18,7 @@ def live_facts(path: Path, ledger: Ledger, window_us: int | None) -> RunFacts:
     files = tuple(notes.trace_file() for notes in ledger.files)
     rows = sum(file.rows for file in files)
     manifest = Manifest(False, None, this_program(), WrittenTrace(files, rows, "", (), 0), ())
-    facts = facts_of(path.resolve().name, path, manifest, window_us)
+    facts = replace(facts_of(path.resolve().name, path, manifest, window_us), still_written=True)
     if not facts.topics:
         facts = replace(facts, topics={topic: str(topic) for topic in ledger.found("topics")})
     if not facts.nodes:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -27,7 +28,15 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns, row_groups
-from hearsay.pipeline.kernels.message_file import NEEDED, Sums, drops_of, message_traffic, pass_over, traffic_of
+from hearsay.pipeline.kernels.message_file import (
+    NEEDED,
+    Sums,
+    drops_of,
+    message_traffic,
+    pass_over,
+    sizes_told,
+    traffic_of,
+)
 from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics.whole_files import PARTS_SCHEMA, RPC_COLUMNS, eligibility_of, message_sums, row_sums
 from hearsay.trace.manifest import this_program
@@ -43,6 +52,7 @@ if TYPE_CHECKING:
 
 pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
+_OF_PARTIALS = re.compile(r"[0-9a-f]{40}\.parquet(\.[0-9a-f]{32})?")
 Ints = NDArray[Any]
 Memberships = tuple[Ints, Ints, Ints, Ints]
 
@@ -60,10 +70,12 @@ class SumsOfFile:
         columns, add_up = (RPC_COLUMNS, traffic_of) if of_rpcs else (NEEDED, message_traffic)
         traffic: list[Sums] = []
         drops: list[Sums] = []
+        sizes: list[Sums] = []
         for rows in row_groups(self.path, columns):
             traffic.append(add_up(rows, self.end_us))
             drops.append(drops_of(rows))
-        yield from row_sums(self.run, traffic, drops)
+            sizes.append(sizes_told(rows))
+        yield from row_sums(self.run, traffic, drops, sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +163,7 @@ class PartialStore:
         """Remove what the tables are no longer made of."""
         kept = {self.path_of(partial).name for partial in partials}
         for file in self._folder.iterdir():
-            if file.name not in kept:
+            if file.name not in kept and _OF_PARTIALS.fullmatch(file.name):
                 file.unlink()
 
 

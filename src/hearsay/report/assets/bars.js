@@ -43,9 +43,10 @@ function drawAcross(box, figure, rows, format) {
   const scale = linearScale(0, Math.max(...totals), left, width - right, Math.max(2, (width - left - right) / 90));
   const surface = svg(box, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "bars" });
   surface.setAttribute("aria-label", `${figure.title}. Arrow keys move along the bars.`);
-  for (const tick of scale.ticks) {
+  const words = apart(scale.ticks, format);
+  for (const [place, tick] of scale.ticks.entries()) {
     svg(surface, "path", { d: `M${scale(tick)} 4V${height - 34}`, class: tick === 0 ? "axis" : "grid" });
-    svg(surface, "text", { x: scale(tick), y: height - 19, "text-anchor": "middle" }, format(tick));
+    svg(surface, "text", { x: scale(tick), y: height - 19, "text-anchor": "middle" }, words[place]);
   }
   svg(surface, "text", { x: width, y: height - 3, "text-anchor": "end" }, figure.x.label);
   const spots = [];
@@ -82,9 +83,10 @@ function drawHistogram(box, figure, series) {
   surface.setAttribute("aria-label", `${figure.title}. Arrow keys move along the bars.`);
   const scale = linearScale(0, Math.max(...series.flatMap((each) => each.values)) * 1.05, bottom, top, 4.5);
   svg(surface, "text", { x: 0, y: top - 9 }, figure.panels[0].y.label);
-  for (const tick of scale.ticks) {
+  const words = apart(scale.ticks, format);
+  for (const [place, tick] of scale.ticks.entries()) {
     svg(surface, "path", { d: `M${left} ${scale(tick)}H${width - right}`, class: tick === 0 ? "axis" : "grid" });
-    svg(surface, "text", { x: left - 8, y: scale(tick) + 4, "text-anchor": "end" }, format(tick));
+    svg(surface, "text", { x: left - 8, y: scale(tick) + 4, "text-anchor": "end" }, words[place]);
   }
   const slot = (width - left - right) / categories.length;
   const thick = Math.min(36, (slot * 0.84) / series.length);

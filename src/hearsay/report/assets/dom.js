@@ -26,7 +26,7 @@ function key(parent, run) {
   svg(box, "use", { href: markOf(run) });
 }
 
-// Number formats; the same as those of numbers.py, which a test compares.
+// Number formats; the same as those of words/numbers.py, which a test compares.
 
 function grouped(value, digits) {
   const [whole, part] = Math.abs(value).toFixed(digits).split(".");
@@ -40,44 +40,64 @@ function withDigits(value, digits) {
   return text.replace(/0+$/, "").replace(/\.$/, "");
 }
 
-function number(value) {
+function number(value, digits = 3) {
   if (value === 0) return "0";
-  if (Math.abs(value) < 0.001 || Math.abs(value) >= 1e15) {
-    return value.toExponential(2).replace(/e([+-])(\d)$/, "e$10$2");
+  const decimals = digits - 1 - Number(value.toExponential(digits - 1).split("e")[1]);
+  if (decimals < 0) {
+    const step = 10 ** -decimals;
+    return grouped(Math.floor(value / step + 0.5) * step, 0);
   }
-  return withDigits(value, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)))));
+  const most = Math.max(3, digits);
+  if (value > 0 && value < 0.5 * 10 ** -most) return `under ${(10 ** -most).toFixed(most)}`;
+  return withDigits(value, Math.min(decimals, most));
 }
 
-function percent(ratio) {
+function percent(ratio, digits = 3) {
   const share = ratio * 100;
   const rest = Math.min(share, 100 - share);
   if (rest <= 0) return `${grouped(share, 0)}${NBSP}%`;
   if (rest < 1e-6) return share > 50 ? `over 99.999999${NBSP}%` : `under 0.000001${NBSP}%`;
-  return `${withDigits(share, Math.min(7, Math.max(1, 1 - Math.floor(Math.log10(rest)))))}${NBSP}%`;
+  const extra = digits - 3;
+  return `${withDigits(share, Math.min(7, Math.max(1, 1 - Math.floor(Math.log10(rest))) + extra))}${NBSP}%`;
 }
 
-function bytes(value) {
+function bytes(value, digits = 3) {
   const units = ["B", "kB", "MB", "GB", "TB", "PB"];
   let unit = 0;
-  while (Math.abs(value) >= 999.5 && unit < units.length - 1) {
-    value /= 1000;
+  let rest = value;
+  while (Math.abs(rest) >= 999.5 && unit < units.length - 1) {
+    rest /= 1000;
     unit += 1;
   }
-  return `${number(value)}${NBSP}${units[unit]}`;
+  if (unit === 0) return value > 0 && value < 0.5 ? `under 1${NBSP}B` : `${Math.floor(value + 0.5)}${NBSP}B`;
+  return `${number(value / 1000 ** unit, digits)}${NBSP}${units[unit]}`;
 }
 
-function milliseconds(value) {
-  return value >= 999.5 ? `${number(value / 1000)}${NBSP}s` : `${number(value)}${NBSP}ms`;
+function milliseconds(value, digits = 3) {
+  return value >= 999.5 ? seconds(value / 1000, digits) : `${number(value, digits)}${NBSP}ms`;
+}
+
+function seconds(value, digits = 3) {
+  return `${number(value, digits)}${NBSP}s`;
 }
 
 const formats = {
   ms: milliseconds,
-  s: (value) => `${number(value)}${NBSP}s`,
+  s: seconds,
   percent,
   bytes,
-  count: (value) => (Number.isInteger(value) ? grouped(value, 0) : number(value)),
+  count: (value, digits = 3) => (Number.isInteger(value) ? grouped(value, 0) : number(value, digits)),
   number,
 };
+
+// Figures on one axis get as many digits as it takes to tell them apart.
+function apart(values, format) {
+  for (let digits = 3; digits < 8; digits += 1) {
+    const texts = values.map((value) => format(value, digits));
+    if (new Set(texts).size === values.length) return texts;
+  }
+  return values.map((value) => format(value));
+}
 
 // Scales: a function from values to pixels, with its ticks.
 

@@ -30,7 +30,9 @@ function drawLines(box, figure, series) {
   if (!tools.childElementCount) tools.remove();
 
   const gap = 34;
-  const heights = figure.panels.map((panel) => panel.height);
+  // A panel of which no run has anything is left out.
+  const panels = [...figure.panels.entries()].filter(([index]) => series.some((each) => each.panel === index));
+  const heights = panels.map(([, panel]) => panel.height);
   const height = heights.reduce((sum, each) => sum + each + gap, 0) + 24;
   const surface = svg(box, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "lines" });
   surface.setAttribute("aria-label", `${figure.title}. ${series.length} lines. Arrow keys move along the ${figure.x.label}.`);
@@ -38,23 +40,25 @@ function drawLines(box, figure, series) {
   const allX = series.flatMap((each) => each.x);
   const [lowX, highX] = domain(allX, figure.x, logX, figure.x.format === "s");
   const scaleX = (logX ? logScale : linearScale)(lowX, highX, left, width - right, Math.max(3, width / 95));
+  const wordsX = apart(scaleX.ticks, formatX);
   let top = 22;
-  const scalesY = figure.panels.map((panel, index) => {
+  const scalesY = panels.map(([index, panel], at) => {
     const mine = series.filter((each) => each.panel === index);
     const values = mine.flatMap((each) => each.y.concat(each.low ?? [], each.high ?? []));
     const [low, high] = domain(values, panel.y, logY, false);
     const bottom = top + panel.height;
     const scale = (logY ? logScale : linearScale)(low, high, bottom, top, panel.height / 46);
     svg(surface, "text", { x: 0, y: top - 9 }, panel.y.label);
-    for (const tick of scale.ticks) {
+    const words = apart(scale.ticks, formats[panel.y.format]);
+    for (const [place, tick] of scale.ticks.entries()) {
       const y = scale(tick);
       svg(surface, "path", { d: `M${left} ${y}H${width - right}`, class: tick === 0 ? "axis" : "grid" });
-      svg(surface, "text", { x: left - 8, y: y + 4, "text-anchor": "end" }, formats[panel.y.format](tick));
+      svg(surface, "text", { x: left - 8, y: y + 4, "text-anchor": "end" }, words[place]);
     }
-    for (const tick of scaleX.ticks) {
+    for (const [place, tick] of scaleX.ticks.entries()) {
       svg(surface, "path", { d: `M${scaleX(tick)} ${top}V${bottom}`, class: "grid" });
-      if (index === figure.panels.length - 1) {
-        svg(surface, "text", { x: scaleX(tick), y: bottom + 17, "text-anchor": "middle" }, formatX(tick));
+      if (at === panels.length - 1) {
+        svg(surface, "text", { x: scaleX(tick), y: bottom + 17, "text-anchor": "middle" }, wordsX[place]);
       }
     }
     for (const each of mine) drawSeries(surface, each, scaleX, scale, logY ? low : -Infinity);

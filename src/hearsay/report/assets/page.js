@@ -11,6 +11,10 @@ const shown = { topic: 0, runs: new Set(data.runs.keys()) };
 
 function redraw(box, figure) {
   box.replaceChildren();
+  if (figure.ofOneTopic && data.overall && shown.topic === 0) {
+    html(box, "p", { class: "missing" }, "This is of one topic at a time: choose one above.");
+    return;
+  }
   const series = figure.series.filter((each) => each.topic === shown.topic && shown.runs.has(each.run));
   if (series.length) drawers[figure.kind](box, figure, series);
   const reasons = new Map();

@@ -9,6 +9,7 @@ function multiples(box, series, draw) {
       const title = html(part, "h4");
       key(title, each.run);
       title.append(data.runs[each.run]);
+      if (each.caption) html(title, "small", {}, each.caption);
     }
     return draw(part, each);
   });

@@ -7,9 +7,9 @@ from typing import Any
 
 from hearsay.pipeline.tables import CONTROL, MESSAGES
 from hearsay.report.figure import Axis, Figure, Panel, numbers, place
-from hearsay.report.numbers import percent
 from hearsay.report.run import Run, View
 from hearsay.trace.arrow import compute
+from hearsay.words.numbers import percent
 
 COPY_FATES = ("first copy", "first copy, asked for by IWANT", "duplicate", "rejected")
 PAYLOAD = "publish"
@@ -49,12 +49,19 @@ def control_overhead(runs: Sequence[Run]) -> Figure:
     for run in runs:
         table = run.read(CONTROL, "topic", "kind", "bytes", "bytes_share")
         for view in run.views:
-            rows = view.rows_and_loose(table).to_pylist()
+            told = view.rows_and_loose(table).to_pylist()
+            rows = [row for row in told if row["bytes"] is not None]
+            if told and not rows:
+                absent.append((view, f"not measured: {run.why_not('bytes_out') or 'no bytes are known'}."))
             nodes = view.nodes
             if rows and not nodes:
                 absent.append((view, "not measured: the number of nodes is not known."))
             if rows and nodes:
-                found.append((view, {row["kind"]: row["bytes"] / nodes for row in rows if row["kind"] != PAYLOAD}))
+                costs: dict[str, float] = {}
+                for row in rows:
+                    if row["kind"] != PAYLOAD:
+                        costs[row["kind"]] = costs.get(row["kind"], 0) + row["bytes"] / nodes
+                found.append((view, costs))
                 share = view.headline["control_bytes_share"]
                 if share is not None:
                     notes.append((view, f"{percent(share)} of the bytes sent are control"))

@@ -18,10 +18,10 @@ LONG_TAIL = 12
 def delivery_cdf(runs: Sequence[Run]) -> Figure:
     series: list[dict[str, Any]] = []
     for run in runs:
-        table = run.read(LATENCY, "topic", "latency_ms", "deliveries")
+        table = run.read(LATENCY, "topic", "latency_us", "deliveries")
         for view in run.views:
             rows = view.rows(table)
-            latencies, shares = thinning.cdf(column(rows, "latency_ms"), column(rows, "deliveries"))
+            latencies, shares = thinning.cdf(column(rows, "latency_us") / 1000, column(rows, "deliveries"))
             if len(latencies):
                 series.append({**place(view), "panel": 0, "x": numbers(latencies), "y": numbers(shares)})
     return Figure(

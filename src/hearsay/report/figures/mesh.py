@@ -9,9 +9,9 @@ from typing import Any
 from hearsay.pipeline.tables import DEGREES, MESH, TREE_LAYER
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
-from hearsay.report.numbers import percent, plural
 from hearsay.report.run import US_PER_S, Row, Run, View
 from hearsay.trace.arrow import compute
+from hearsay.words.numbers import percent, plural
 
 MOST_BARS = 30
 NO_MESH = "no mesh: no node has a link."
@@ -28,7 +28,7 @@ def degree_over_time(runs: Sequence[Run]) -> Figure:
     absent: list[tuple[View, str]] = []
     for run in runs:
         table = run.read(MESH)
-        for view in run.views:
+        for view in run.topic_views:
             for panel, rows in ((_LINKS, links_in(view.rows(table))), (_TREE, tree_in(view.rows(table)))):
                 if not len(rows):
                     continue
@@ -54,6 +54,7 @@ def degree_over_time(runs: Sequence[Run]) -> Figure:
         title="Mesh degree over time",
         question="Does the mesh form, and does it hold? Episub has neighbours instead, and a tree among their links.",
         kind="lines",
+        of_one_topic=True,
         source=MESH,
         series=series,
         x=Axis("time", "s"),
@@ -68,7 +69,7 @@ def degree_histogram(runs: Sequence[Run]) -> Figure:
     absent: list[tuple[View, str]] = []
     for run in runs:
         table = run.read(DEGREES, "topic", "layer", "time_us", "degree", "nodes")
-        for view in run.views:
+        for view in run.topic_views:
             rows = links_in(view.rows(table))
             if not len(rows):
                 continue
@@ -98,6 +99,7 @@ def degree_histogram(runs: Sequence[Run]) -> Figure:
         title="Mesh degrees in the end",
         question="How many links do nodes have?",
         kind="histogram",
+        of_one_topic=True,
         source=DEGREES,
         series=series,
         x=Axis("links of a node at the last sampled time", "count"),

@@ -12,12 +12,19 @@ from hearsay.report import thinning
 from hearsay.report.figure import Figure, column, numbers, place
 from hearsay.report.figures.mesh import NO_MESH, links_in, tree_in
 from hearsay.report.layout import force_layout, radial_tree
-from hearsay.report.numbers import count, plural
 from hearsay.report.run import Run, View
+from hearsay.words.numbers import count, plural
 
 MOST_NODES = 400
 MOST_SPREAD = 1000
 SIDE = 1000
+DIFFERENT = (
+    "Each run shows the message whose median latency is typical of it, and these are different messages: "
+    "they have other publishers, so compare how the rings fill, not where nodes stand."
+)
+
+HOPS = "Rings are hops away from the publisher."
+HOPS_UNKNOWN = "Rings follow who passed it on, as far as the traces tell; real nodes do not measure hops."
 
 
 def mesh_picture(runs: Sequence[Run]) -> Figure:
@@ -27,7 +34,7 @@ def mesh_picture(runs: Sequence[Run]) -> Figure:
     for run in runs:
         links = run.read(MESH_LINKS, "topic", "layer", "node", "remote")
         members = run.read(MESH, "topic", "layer", "time_us", "members", "degree_max")
-        for view in run.views:
+        for view in run.topic_views:
             tree = tree_in(view.rows(links))
             drawn = _picture(tree if len(tree) else links_in(view.rows(links)))
             last = links_in(view.rows(members)).sort_by("time_us").to_pylist()[-1:]
@@ -47,6 +54,7 @@ def mesh_picture(runs: Sequence[Run]) -> Figure:
         title="The mesh in the end",
         question="What does the mesh, or episub's tree, look like? Point at a node to see its links.",
         kind="mesh",
+        of_one_topic=True,
         source=MESH_LINKS,
         series=series,
         notes=notes,
@@ -58,27 +66,30 @@ def mesh_picture(runs: Sequence[Run]) -> Figure:
 def spread_of_a_message(runs: Sequence[Run]) -> Figure:
     series: list[dict[str, Any]] = []
     notes: list[tuple[View, str]] = []
+    shown: dict[int, set[int]] = {}
+    unknown = any(run.why_not("hops") for run in runs)
     for run in runs:
         table = run.read(SPREAD, "topic", "message", "node", "remote", "after_us", "hops", "via")
-        for view in run.views:
+        for view in run.topic_views:
             rows = view.rows(table)
             if not len(rows):
                 continue
             rows = rows.sort_by([("after_us", "ascending"), ("node", "ascending")])
             drawn = rows.take(thinning.evenly(len(rows), MOST_SPREAD))
-            series.append({**place(view), **_spread(drawn)})
-            note = (
-                f"message {rows.column('message')[0].as_py()}, {plural(len(drawn), 'delivery', 'deliveries')} drawn"
-            )
-            notes.append((view, note))
+            message = rows.column("message")[0].as_py()
+            series.append({**place(view), **_spread(drawn), "caption": f"message {message}"})
+            notes.append((view, f"message {message}, {plural(len(drawn), 'delivery', 'deliveries')} drawn"))
+            shown.setdefault(view.place, set()).add(message)
     return Figure(
         id="spread",
         title="How one message spread",
-        question="Who got it from whom, and when? Rings are hops away from the publisher.",
+        question=f"Who got it from whom, and when? {HOPS_UNKNOWN if unknown else HOPS}",
         kind="spread",
+        of_one_topic=True,
         source=SPREAD,
         series=series,
         notes=notes,
+        remark=DIFFERENT if any(len(messages) > 1 for messages in shown.values()) else "",
         wide=True,
     )
 

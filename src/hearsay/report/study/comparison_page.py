@@ -2,84 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from hearsay.report.document import asset, document, footer, scrolling
-from hearsay.report.markup import Html, tag
+from hearsay.report.document import asset, document, footer, labelled_table
+from hearsay.report.markup import Html, join, tag
+from hearsay.report.report_file import write_report_file
 from hearsay.report.study import drawing
 from hearsay.report.study.scales import Scale, round_step, scale_of_values
-from hearsay.report.study.study_page import write_page
+from hearsay.report.what_ran import Ran, command_line, what_ran
+from hearsay.studies.asked import Asked
 from hearsay.studies.comparison import Compared, Verdict
-from hearsay.studies.comparison_words import interval_words, overall_words, value_words, verdict_words
+from hearsay.studies.comparison_words import (
+    interval_words,
+    overall_words,
+    short_verdict,
+    side_words,
+    unasked_words,
+    verdict_words,
+)
 from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point
 from hearsay.studies.tables import values_at
+from hearsay.studies.what_ran import settings_of, simulate_command
+from hearsay.words.numbers import MINUS, probability, relative, shown
 
-WIDTH, ROW = 760, 46
-_LEFT = 170
+MOST_HASHES = 50
 _COLOURS = {Verdict.BETTER: 2, Verdict.WORSE: 1}
 
 
 def write_comparison_report(
-    lines: Sequence[Compared], names: tuple[str, str], points: Sequence[Point], results: Mapping[str, Row], out: Path
+    lines: Sequence[Compared], asked: Asked, points: Sequence[Point], results: Mapping[str, Row], out: Path
 ) -> None:
-    seeds = max((line.difference.seeds for line in lines if line.difference is not None), default=0)
-    is_paired = points[0].seeds == points[1].seeds
-    way = "the same seeds on both sides, compared seed by seed" if is_paired else "different seeds on either side"
-    differences = tag("div", tag("div", _forest(lines), class_="chart front"), _forest_note(), class_="card")
+    names = asked.names
+    sides = tag("p", tag("b", "A: "), names[0], Html("<br>"), tag("b", "B: "), names[1])
     header = tag(
         "header",
         tag("h1", "Comparison"),
-        tag("p", "A: ", tag("b", names[0]), Html("<br>"), "B: ", tag("b", names[1])),
-        tag("p", f"{seeds} seeds; {way}.", class_="faint"),
+        tag("p", overall_words(lines, names), class_="card verdict", id="verdict"),
+        sides,
+        *(tag("p", words, class_="faint conditions") for words in asked.conditions),
     )
+    differences = tag("div", _forest(lines), _forest_note(), class_="card")
     sections = [
-        tag("section", tag("p", overall_words(lines, names), class_="card verdict"), id="verdict"),
         tag("section", tag("h2", "How far B is from A"), differences, id="differences"),
-        tag("section", tag("h2", "In figures"), _table(lines), _note(), id="figures"),
+        tag(
+            "section",
+            tag("h2", "In figures"),
+            _table(lines),
+            tag("p", unasked_words(lines), class_="faint"),
+            _note(),
+            id="figures",
+        ),
         tag(
             "section",
             tag("h2", "Seed by seed"),
             tag("div", *_strips(lines, points, results), class_="multiples"),
             id="seeds",
         ),
+        _what_ran(asked, points, results),
     ]
     body = [header, tag("main", *sections), footer()]
     title = f"{names[1]} against {names[0]} – Hearsay comparison"
-    write_page(out, document(title, body, style=asset("page.css") + asset("study.css")))
+    write_report_file(out, document(title, body, style=asset("page.css") + asset("study.css")))
+
+
+def _what_ran(asked: Asked, points: Sequence[Point], results: Mapping[str, Row]) -> Html:
+    """The settings of both sides, the command, and the trace hash of every run."""
+    both_sides: list[Ran] = []
+    hashes: list[list[object]] = []
+    for side, point in zip("AB", points, strict=True):
+        rows = [results[run] for run in point.runs if run in results]
+        engines = sorted({row["engine"] for row in rows if row.get("engine")})
+        facts = {
+            "seeds": _seed_words(point.seeds),
+            "runs finished": str(sum(row["error"] is None for row in rows)),
+            "engine": ", ".join(engines) or "unknown",
+        }
+        command = simulate_command(settings_of(point.scenario), point.seeds[0])
+        both_sides.append(Ran(tag("b", side), settings_of(point.scenario), facts, command))
+        for row in rows[:MOST_HASHES]:
+            hashes.append([side, str(row["seed"]), row.get("trace_hash") or "–"])
+    told = [tag("p", "The whole comparison again:"), command_line(asked.command)]
+    section = what_ran(both_sides, told)
+    table = labelled_table(["side", "seed", "trace hash"], hashes, "Trace hashes", (0, 1, 2))
+    kept = tag("p", "A run's trace is identified by this hash; tables/runs.parquet has all of them.")
+    return join([section, tag("details", tag("summary", "Trace hashes"), kept, table, class_="data")])
+
+
+def _seed_words(seeds: Sequence[int]) -> str:
+    return f"{seeds[0]}…{seeds[-1]}" if len(seeds) > 2 else ", ".join(map(str, seeds))
 
 
 def _forest(lines: Sequence[Compared]) -> Html:
-    """Each figure's difference on one scale."""
+    """Each figure's difference on one scale. Places are shares of the width: words keep their size."""
     reaches = [_relative(line) for line in lines]
     bounds = [bound for reach in reaches if reach is not None for bound in reach]
     far = max((abs(bound) for bound in bounds), default=0.0) * 1.1 or 0.01
-    height = 30 + ROW * len(lines) + 30
 
-    def across(share: float) -> float:
-        return _LEFT + (share / far + 1) / 2 * (WIDTH - _LEFT - 20)
+    def across(share: float) -> str:
+        return f"{(share / far + 1) * 50:.2f}%"
 
-    parts = [drawing.line(across(0), 20, across(0), height - 30, "axis")]
-    step = round_step(far / 3)
-    for share in (-2 * step, -step, step, 2 * step):
-        parts.append(drawing.line(across(share), 20, across(share), height - 30, "grid"))
-        parts.append(drawing.text(f"{share * 100:+.3g} %", across(share), height - 10, anchor="middle"))
-    parts.append(drawing.text("no difference", across(0), height - 10, anchor="middle"))
-    for number, (line, reach) in enumerate(zip(lines, reaches, strict=True)):
-        y = 30 + ROW * (number + 0.4)
-        parts.append(drawing.text(line.figure.title, _LEFT - 12, y + 4, class_="value", anchor="end"))
-        if reach is None:
-            parts.append(drawing.text("not measured", across(0) + 8, y + 4))
-            continue
-        low, middle, high, least = reach
-        left, wide = across(-least), across(least) - across(-least)
-        bar = tag("rect", x=f"{left:.1f}", y=f"{y - 8:.1f}", width=f"{wide:.1f}", height=16, class_="unseen-range")
-        colour = _COLOURS.get(line.verdict, 7)
-        reach_line = drawing.line(across(low), y, across(high), y, "line")
-        parts += [bar, drawing.coloured(colour, reach_line, drawing.mark(0, across(middle), y, interval_words(line)))]
-        parts.append(drawing.text(str(line.verdict), _LEFT - 12, y + 18, anchor="end"))
-    return drawing.svg(WIDTH, height, parts, "Differences with their intervals")
+    step = round_step(far / 2)
+    ticks = [number * step for number in range(-2, 3) if abs(number * step) < far * 0.9]
+    grid = [_upright(across(share), "axis" if share == 0 else "grid") for share in ticks]
+    rows: list[Html] = []
+    for line, reach in zip(lines, reaches, strict=True):
+        name = tag("div", tag("b", line.figure.title), tag("small", short_verdict(line)), class_="who")
+        words = tag("div", interval_words(line) if reach is not None else "not measured", class_="interval")
+        drawn = [*grid, *_reach(line, reach, across)] if reach is not None else grid
+        picture = tag("svg", *drawn, role="img", aria_label=f"{line.figure.title}: {verdict_words(line)}")
+        rows.append(tag("div", name, picture, words, class_="difference"))
+    labels = [tag("text", _tick_words(share), x=across(share), y=14, text_anchor="middle") for share in ticks]
+    scale = tag("div", tag("span"), tag("svg", *labels, aria_hidden="true"), tag("span"), class_="difference scale")
+    return tag("div", *rows, scale, class_="differences chart")
+
+
+def _reach(line: Compared, reach: tuple[float, float, float, float], across: Callable[[float], str]) -> list[Html]:
+    """The interval with its middle, on the range in which nothing would be seen."""
+    low, middle, high, least = reach
+    wide = f"{float(across(least)[:-1]) - float(across(-least)[:-1]):.2f}%"
+    unseen = tag("rect", x=across(-least), y=6, width=wide, height=16, class_="unseen-range")
+    drawn = [
+        tag("line", x1=across(low), y1=14, x2=across(high), y2=14, class_="line"),
+        tag("circle", tag("title", interval_words(line)), cx=across(middle), cy=14, r="4.5", class_="mark"),
+    ]
+    return [unseen, drawing.coloured(_COLOURS.get(line.verdict, 7), *drawn)]
+
+
+def _upright(x: str, class_: str) -> Html:
+    return tag("line", x1=x, y1="0", x2=x, y2="100%", class_=class_)
+
+
+def _tick_words(share: float) -> str:
+    return "0" if share == 0 else f"{'+' if share > 0 else MINUS}{relative(abs(share))}"
 
 
 def _relative(line: Compared) -> tuple[float, float, float, float] | None:
@@ -95,23 +151,12 @@ def _relative(line: Compared) -> tuple[float, float, float, float] | None:
 
 
 def _table(lines: Sequence[Compared]) -> Html:
-    head = [tag("th", title, scope="col") for title in ("", "A", "B", "B − A (95 % interval)", "p", "verdict")]
-    body: list[Html] = []
+    heads = ["figure", "A", "B", "B − A (95 % interval)", "p", "verdict"]
+    rows: list[list[object]] = []
     for line in lines:
-        difference = line.difference
-        cells = ["–", "–", "–", "–"]
-        if difference is not None:
-            cells = [value_words(line, value) for value in (difference.mean_a, difference.mean_b)]
-            cells += [interval_words(line), f"{difference.p:.2g}"]
-        body.append(
-            tag(
-                "tr",
-                tag("th", line.figure.title, scope="row"),
-                *(tag("td", cell, class_="number") for cell in cells),
-                tag("td", verdict_words(line)),
-            )
-        )
-    return scrolling(tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body)), "Both sides in figures")
+        p = "–" if line.difference is None else probability(line.difference.p)
+        rows.append([line.figure.title, *side_words(line), interval_words(line), p, verdict_words(line)])
+    return labelled_table(heads, rows, "Both sides in figures", (0, 5))
 
 
 def _forest_note() -> Html:
@@ -149,7 +194,7 @@ def _strips(lines: Sequence[Compared], points: Sequence[Point], results: Mapping
                 plot.add(drawing.join_places(before, after, "grid"))
         for side in (0, 1):
             marks = [
-                drawing.mark(side, across, down, value_words(line, value))
+                drawing.mark(side, across, down, shown(value, line.figure.form))
                 for (across, down), value in zip(places[side], sides[side], strict=True)
             ]
             plot.add(drawing.coloured(side, *marks))

@@ -9,7 +9,7 @@ from hearsay.report.study.scales import Scale
 
 COLOURS = 8
 _GAP = 12
-_LETTER = 3.6
+LETTER = 3.6
 """Half the width of a letter, about."""
 MARKS = (
     "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0Z",
@@ -38,13 +38,16 @@ text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #5b6470 }
 class Plot:
     """A plane with its axes; what is drawn on it is collected."""
 
-    def __init__(self, x: Scale, y: Scale, width: int, height: int, title: str, x_label: str = "") -> None:
+    def __init__(
+        self, x: Scale, y: Scale, width: int, height: int, title: str, x_label: str = "", *, part: str = ""
+    ) -> None:
+        """`title` says what is drawn, `part` which part of it; a page that says the first itself hides it."""
         self.width, self.height = width, height
         self._x, self._y = x, y
         self._left, self._top = 12 + 7 * max((len(words) for _, words in y.ticks), default=3), 26
-        self._right = max(14.0, *(_LETTER * len(words) - (1 - share) * width for share, words in x.ticks))
+        self._right = max(14.0, *(LETTER * len(words) - (1 - share) * width for share, words in x.ticks))
         self._bottom = 40 if x_label else 24
-        self._parts: list[Html] = [text(title, 2, 14, class_="title")]
+        self._parts: list[Html] = [heading(title, part)]
         for share, words in y.ticks:
             if -0.001 <= share <= 1.001:
                 height_here = self._down(share)
@@ -69,7 +72,7 @@ class Plot:
         """Words that would run into those before are left out."""
         end = -1.0
         for share, words in self._x.ticks:
-            at, half = self._across(share), _LETTER * len(words)
+            at, half = self._across(share), LETTER * len(words)
             if at - half > end:
                 self._parts.append(text(words, at, bottom + 16, anchor="middle"))
                 end = at + half + 4
@@ -122,6 +125,12 @@ def _size(picture: Html) -> tuple[int, int]:
 
 def text(words: str, x: float, y: float, *, class_: str = "", anchor: str | None = None) -> Html:
     return tag("text", words, x=_n(x), y=_n(y), class_=class_ or None, text_anchor=anchor)
+
+
+def heading(title: str, part: str = "") -> Html:
+    """What is drawn, and which part of it."""
+    told = f"{title} – " if part else title
+    return tag("text", tag("tspan", told, class_="figure-title"), part, x="2", y="14", class_="title")
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Html:

@@ -6,11 +6,11 @@ from hearsay.report.markup import Html, tag
 from hearsay.report.study import drawing
 from hearsay.report.study.multiples import mean_words
 from hearsay.report.study.roles import Roles, at, where
-from hearsay.report.study.scales import FORMS
 from hearsay.studies.figures import HeadlineFigure
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
+from hearsay.words.numbers import FORMS
 
 MOST_COLUMNS = 14
 _CELL, _ROW = 74, 40
@@ -36,7 +36,7 @@ def _map(swept: Swept, roles: Roles, facet: dict[int, int], figure: HeadlineFigu
     width, height = left + _CELL * len(across.steps) + 8, 48 + _ROW * len(down.steps) + 24
     told = where(study, facet)
     title = f"{figure.title}{f' – {told}' if told else ''}"
-    parts = [drawing.text(title, 2, 14, class_="title"), drawing.text(down.name, left - 8, 38, anchor="end")]
+    parts = [drawing.heading(figure.title, told), drawing.text(down.name, left - 8, 38, anchor="end")]
     for step, label in enumerate(across.labels):
         parts.append(drawing.text(label, left + _CELL * (step + 0.5), 38, anchor="middle"))
     for step, label in enumerate(down.labels):

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from hearsay.report.markup import Html
 from hearsay.report.study import drawing
 from hearsay.report.study.roles import Roles, at, where
-from hearsay.report.study.scales import FORMS, scale_of_axis, scale_of_values
+from hearsay.report.study.scales import scale_of_axis, scale_of_values
 from hearsay.studies.figures import HeadlineFigure
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
+from hearsay.words.numbers import FORMS
 
 WIDTH, HEIGHT = 340, 220
 
@@ -41,7 +42,7 @@ def multiples(swept: Swept, roles: Roles, figure: HeadlineFigure) -> list[Html]:
     for facet, lines in facets:
         told = where(study, facet)
         title = f"{figure.title}{f' – {told}' if told else ''}"
-        plot = drawing.Plot(x_scale, y_scale, WIDTH, HEIGHT, title, study.axes[roles.x].name)
+        plot = drawing.Plot(x_scale, y_scale, WIDTH, HEIGHT, figure.title, study.axes[roles.x].name, part=told)
         for line in lines:
             plot.add(drawing.coloured(line.number, *_drawn(plot, swept, roles, figure, line)))
         pictures.append(plot.svg(title))
@@ -102,5 +103,5 @@ def _bounds(mean: Mean, figure: HeadlineFigure) -> tuple[float, ...]:
     """The interval, cut to what the figure can be."""
     if mean.low is None or mean.high is None:
         return ()
-    highest = 1.0 if figure.form == "percent" else mean.high
+    highest = 1.0 if figure.form == "percent" and mean.mean <= 1 else mean.high
     return max(0.0, mean.low), min(highest, mean.high)

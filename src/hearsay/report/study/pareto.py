@@ -78,6 +78,7 @@ def pareto_picture(swept: Swept, drawn: Sequence[Front]) -> Html:
     x = scale_of_values([bound for spot in spots for bound in _ends(spot.copies)], "number")
     y = scale_of_values([bound for spot in spots for bound in _ends(spot.speed)], "ms")
     plot = drawing.Plot(x, y, WIDTH, HEIGHT, BY_NAME[SPEED].title, BY_NAME[COPIES].title)
+    labels = _Labels(plot)
     for number, front in enumerate(drawn):
         parts = [drawing.polyline([plot.place(s.copies.mean, s.speed.mean) for s in front.members], "front")]
         for spot in front.spots:
@@ -89,8 +90,43 @@ def pareto_picture(swept: Swept, drawn: Sequence[Front]) -> Html:
                 f"{mean_words(spot.copies, BY_NAME[COPIES])} copies, {spot.delivered:.2%} delivered"
             )
             parts.append(drawing.mark(number, *centre, title, hollow=not spot.eligible))
+            labels.place(_choice(swept, spot.point, front), *centre)
         plot.add(drawing.coloured(number, *parts))
+    labels.draw()
     return plot.svg("p99 latency against copies per delivery")
+
+
+class _Labels:
+    """Words beside marks, where they run into no others."""
+
+    def __init__(self, plot: drawing.Plot) -> None:
+        self._plot = plot
+        self._marks: list[tuple[str, float, float]] = []
+
+    def place(self, words: str, x: float, y: float) -> None:
+        self._marks.append((words, x, y))
+
+    def draw(self) -> None:
+        taken = [(x - 5, y - 5, x + 5, y + 5) for _, x, y in self._marks]
+        for words, x, y in self._marks:
+            wide = drawing.LETTER * 2 * len(words)
+            for left, bottom in ((x + 8, y - 4), (x + 8, y + 14), (x - 8 - wide, y - 4), (x - 8 - wide, y + 14)):
+                box = (left, bottom - 10, left + wide, bottom + 2)
+                fits = left > 0 and left + wide < self._plot.width
+                if fits and not any(_overlap(box, other) for other in taken):
+                    taken.append(box)
+                    self._plot.add(drawing.text(words, left, bottom, class_="label"))
+                    break
+
+
+def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _choice(swept: Swept, point: Point, front: Front) -> str:
+    """The steps that a point's front leaves open."""
+    open_steps = {number: step for number, step in all_steps(point).items() if number not in front.condition}
+    return where(swept.study, open_steps)
 
 
 def _spots(swept: Swept, points: Sequence[Point]) -> list[Spot]:

@@ -6,18 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from hearsay.report.numbers import count, figure, milliseconds, percent, seconds, size
 from hearsay.studies.axes import Axis
-from hearsay.studies.figures import Form
+from hearsay.words.numbers import Form, apart, count
 
-FORMS: dict[Form, Callable[[float], str]] = {
-    "percent": percent,
-    "ms": milliseconds,
-    "number": figure,
-    "count": count,
-    "s": seconds,
-    "bytes": size,
-}
 _LOG_FROM = 30
 _MOST_TICKS = 6
 _THREE_UP_TO = 300
@@ -64,9 +55,9 @@ def scale_of_values(values: Sequence[float], form: Form) -> Scale:
     bottom = floor(low / step + 1e-9) * step
     top = high if form == "percent" and high == 1 else ceil(high / step - 1e-9) * step
     at = _linear(bottom, top)
-    show = FORMS[form]
     amounts = [bottom + number * step for number in range(int((top - bottom) / step + 1e-6) + 1)]
-    return Scale(at, tuple((at(amount), show(_clean(amount, step))) for amount in amounts))
+    words = apart([_clean(amount, step) for amount in amounts], form)
+    return Scale(at, tuple(zip(map(at, amounts), words, strict=True)))
 
 
 def _logarithmic(low: float, high: float, form: Form) -> Scale:
@@ -79,7 +70,8 @@ def _logarithmic(low: float, high: float, form: Form) -> Scale:
     at = _log(bottom, top)
     shown = [amount for amount in rounds if bottom <= amount <= top]
     every = ceil(len(shown) / _MOST_LOG_TICKS)
-    return Scale(at, tuple((at(amount), FORMS[form](amount)) for amount in shown[::every]))
+    kept = shown[::every]
+    return Scale(at, tuple(zip(map(at, kept), apart(kept, form), strict=True)))
 
 
 def _linear(low: float, high: float) -> Callable[[float], float]:

@@ -6,24 +6,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hearsay.report.document import asset, document, footer, scrolling
-from hearsay.report.errors import ReportError
-from hearsay.report.markup import Html, tag
-from hearsay.report.numbers import plural
+from hearsay.report.document import asset, document, footer, labelled_table, scrolling
+from hearsay.report.markup import Html, join, tag
+from hearsay.report.report_file import make_folder, write_report_file, write_whole
 from hearsay.report.study import drawing
 from hearsay.report.study.heat_maps import heat_maps
 from hearsay.report.study.multiples import legend, mean_words, multiples
 from hearsay.report.study.pareto import Front, drawn_fronts, fronts, pareto_picture
-from hearsay.report.study.roles import Roles, roles, where
-from hearsay.report.study.scales import FORMS
+from hearsay.report.study.roles import Roles, all_steps, roles, where
 from hearsay.report.study.words import findings, front_words
+from hearsay.report.what_ran import Ran, command_line, what_ran
 from hearsay.studies.figures import BY_NAME, COMPARED, COSTS, FIGURES
+from hearsay.studies.points import Point
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
-from hearsay.trace.durable import DurableFile, write_durably
+from hearsay.studies.what_ran import command_of, settings_of, shared, size_words
+from hearsay.words.numbers import plural, shown
 
 MOST_ROWS = 400
+MOST_SEEDS = 20
 MAPPED = ("delivery_ratio", "latency_p99_ms", "copies_per_delivery", "control_per_delivery")
 _DRAWN = BY_NAME | {figure.name: figure for figure in COSTS}
 _ACROSS = 3
@@ -42,10 +44,10 @@ class _Drawn:
     front_picture: Html | None
 
 
-def write_study_report(swept: Swept, out: Path, pictures: Path) -> None:
-    """Write the report, and beside it each kind of picture as an SVG file of its own."""
+def write_study_report(swept: Swept, out: Path, pictures: Path, command: str | None = None) -> None:
+    """Write the report, and beside it each kind of picture as an SVG file of its own. `command` made the runs."""
     drawn = _draw(swept)
-    write_page(out, _page(swept, drawn))
+    write_report_file(out, _page(swept, drawn, command))
     lines = legend(swept, drawn.roles) if drawn.roles is not None else []
     across = len(drawn.roles.facets) if drawn.roles is not None and len(drawn.roles.facets) > 1 else _ACROSS
     kinds = {"curves": ([each for group in drawn.curves.values() for each in group], lines)}
@@ -55,21 +57,8 @@ def write_study_report(swept: Swept, out: Path, pictures: Path) -> None:
         kinds["front"] = ([drawn.front_picture], _front_legend(swept, drawn.fronts))
     for name, (group, entries) in kinds.items():
         if group:
-            write_page(pictures / f"{name}.svg", drawing.standalone(group, min(across, _MOST_ACROSS), entries))
-
-
-def write_page(path: Path, text: str) -> None:
-    """The file appears whole or not at all."""
-    data = text.encode("utf-8", "backslashreplace")
-
-    def fill(file: DurableFile) -> None:
-        file.write(data)
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(path, fill)
-    except OSError as error:
-        raise ReportError(f"{path}: cannot write the report ({error.strerror or error})") from error
+            make_folder(pictures)
+            write_whole(pictures / f"{name}.svg", drawing.standalone(group, min(across, _MOST_ACROSS), entries))
 
 
 def _draw(swept: Swept) -> _Drawn:
@@ -86,7 +75,7 @@ def _draw(swept: Swept) -> _Drawn:
     return _Drawn(found, curves, maps, costs, all_fronts, picture)
 
 
-def _page(swept: Swept, drawn: _Drawn) -> str:
+def _page(swept: Swept, drawn: _Drawn, command: str | None) -> str:
     study = swept.study
     body = [
         tag(
@@ -95,7 +84,7 @@ def _page(swept: Swept, drawn: _Drawn) -> str:
             tag("p", study.question, class_="subject") if study.question else "",
             tag("p", _facts(swept), class_="faint"),
         ),
-        tag("main", *_sections(swept, drawn)),
+        tag("main", *_sections(swept, drawn, command)),
         footer(),
     ]
     return document(f"{study.title} – Hearsay study", body, style=asset("page.css") + asset("study.css"))
@@ -104,10 +93,14 @@ def _page(swept: Swept, drawn: _Drawn) -> str:
 def _facts(swept: Swept) -> str:
     finished = len(swept.results) - len(swept.failures)
     axes = ", ".join(f"{axis.name} ({len(axis.steps)})" for axis in swept.study.axes) or "no axes"
-    return f"{plural(finished, 'run')} at {plural(len(swept.points), 'point')}; axes: {axes}."
+    seeds = swept.study.seeds
+    told = f"seeds {seeds[0]}…{seeds[-1]}" if len(seeds) > 2 else f"seed {', '.join(map(str, seeds))}"
+    common = shared([settings_of(point.scenario) for point in swept.points])
+    size = "".join(f"{words}; " for words in size_words(common))
+    return f"{plural(finished, 'run')} at {plural(len(swept.points), 'point')}; {size}axes: {axes}; {told}."
 
 
-def _sections(swept: Swept, drawn: _Drawn) -> Iterator[Html]:
+def _sections(swept: Swept, drawn: _Drawn, command: str | None) -> Iterator[Html]:
     if swept.failures or len(swept.results) < sum(len(point.seeds) for point in swept.points):
         yield _caveats(swept)
     yield tag(
@@ -127,6 +120,7 @@ def _sections(swept: Swept, drawn: _Drawn) -> Iterator[Html]:
             words = "Unlike everything above, these depend on the machine and on what else it did."
             yield _pictures("What the runs took", "costs", drawn.costs, legend(swept, drawn.roles), words)
     yield _table(swept)
+    yield _what_ran(swept, command)
     yield _definitions()
 
 
@@ -152,10 +146,11 @@ def _front(swept: Swept, drawn: _Drawn) -> Html:
     note = "On a front: nothing else under that condition has fewer copies and is faster. Hollow: delivers less."
     if shown < len(drawn.fronts):
         note += f" {shown} of {len(drawn.fronts)} conditions are drawn."
+    picture = scrolling(tag("div", drawn.front_picture, class_="chart front"), "Speed against copies")
     return tag(
         "section",
         tag("h2", "Speed against copies"),
-        tag("div", _legend(_front_legend(swept, drawn.fronts)), tag("div", drawn.front_picture, class_="chart front"),
+        tag("div", _legend(_front_legend(swept, drawn.fronts)), picture,
             tag("p", note, class_="faint"), words, class_="card"),
         id="front",
     )  # fmt: skip
@@ -205,29 +200,52 @@ def _curve_note(swept: Swept, found: Roles) -> str:
 
 def _table(swept: Swept) -> Html:
     study = swept.study
-    head = [tag("th", axis.name, scope="col") for axis in study.axes]
-    head += [tag("th", BY_NAME[name].title, scope="col", class_="number") for name in COMPARED]
-    body: list[Html] = []
+    figures = [name for name in COMPARED if any(values_at(point, swept.results, name) for point in swept.points)]
+    heads = [axis.name for axis in study.axes] or ["point"]
+    heads += [BY_NAME[name].title for name in figures]
+    rows: list[list[object]] = []
     for point in swept.points[:MOST_ROWS]:
-        cells = [
-            tag("th", axis.labels[step], scope="row") for axis, step in zip(study.axes, point.steps, strict=True)
-        ]
-        for name in COMPARED:
+        cells: list[object] = [axis.labels[step] for axis, step in zip(study.axes, point.steps, strict=True)]
+        for name in figures:
             mean = mean_of(values_at(point, swept.results, name))
-            form = BY_NAME[name].form
-            words = "n/m" if mean is None else FORMS[form](mean.mean)
+            words = "n/m" if mean is None else shown(mean.mean, BY_NAME[name].form)
             title = "not measured" if mean is None else mean_words(mean, BY_NAME[name])
-            cells.append(tag("td", words, class_="number", title=title))
-        body.append(tag("tr", *cells))
-    more = len(swept.points) - len(body)
+            cells.append(tag("span", words, title=title))
+        rows.append(cells if study.axes else ["all", *cells])
+    more = len(swept.points) - len(rows)
     note = "Means over seeds; point at one to see its interval. All figures of all runs are in tables/."
     return tag(
         "section",
         tag("h2", "All points"),
-        scrolling(tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body)), "Figures of all points"),
+        labelled_table(heads, rows, "Figures of all points", range(max(1, len(study.axes)))),
         tag("p", f"{note} {more} more points are there." if more > 0 else note, class_="faint"),
         id="points",
     )
+
+
+def _what_ran(swept: Swept, command: str | None) -> Html:
+    """The base that all points share, the axes, and a scenario of every point that can be run by itself."""
+    study = swept.study
+    engines = sorted({row["engine"] for row in swept.results.values() if row.get("engine")})
+    common = shared([settings_of(point.scenario) for point in swept.points])
+    facts = {axis.name: ", ".join(axis.labels) for axis in study.axes}
+    facts |= {"seeds": ", ".join(map(str, study.seeds[:MOST_SEEDS])), "engine": ", ".join(engines) or "unknown"}
+    if len(study.seeds) > MOST_SEEDS:
+        facts["seeds"] += f", … ({len(study.seeds)} in all)"
+    told = [tag("p", "The whole study again:"), command_line(command)] if command is not None else []
+    points = [
+        tag("li", where(study, all_steps(point)) or "all", command_line(_point_command(point)))
+        for point in swept.points[:MOST_ROWS]
+    ]
+    note = tag("p", "The trace hash of every run is in tables/runs.parquet. In the study's folder:")
+    commands = tag(
+        "details", tag("summary", "Commands that run a point again"), note, tag("ul", *points), class_="data"
+    )
+    return join([what_ran([Ran(tag("b", study.title), common, facts)], told), commands])
+
+
+def _point_command(point: Point) -> str:
+    return command_of(["simulate", f"scenarios/{point.name}.toml", "--seed", point.seeds[0]])
 
 
 def _definitions() -> Html:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from hearsay.report.study.pareto import SLACK, Front
 from hearsay.report.study.roles import all_steps, at, where
-from hearsay.report.study.scales import FORMS
 from hearsay.studies.figures import BY_NAME, COMPARED, HeadlineFigure
 from hearsay.studies.points import Point
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
+from hearsay.words.numbers import FORMS
 
 
 def findings(swept: Swept) -> Iterator[tuple[str, list[str]]]:

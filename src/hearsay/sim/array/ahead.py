@@ -25,6 +25,7 @@ from hearsay.sim.array.layout import (
     sorted_events,
     sorted_links,
     touch_arena,
+    touch_bytes_out,
     touch_cached,
     touch_cells,
     touch_flags,
@@ -96,6 +97,7 @@ def ask_for_nodes(w: World, block: int) -> None:
             touch_cached(w, word_of(w, node, at))
             touch_members(w, node * w[TOPICS])
         touch_nodes32(w, node * NODE32)
+        touch_bytes_out(w, node)
 
 
 @kernel

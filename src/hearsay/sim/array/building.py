@@ -9,17 +9,19 @@ from numpy.typing import NDArray
 
 from hearsay.core.events import EventKind
 from hearsay.core.gossipsub import FanoutTopUp, GossipsubParameters, GossipTargets, SeenBy, ShortMesh
-from hearsay.core.mesh import MeshParameters, PruneTrigger, UnknownGraft
+from hearsay.core.mesh import FullMesh, MeshParameters, PruneTrigger, UnknownGraft
 from hearsay.core.parameters import RouterParameters
 from hearsay.core.randomness import Purpose, Randomness, key_of
 from hearsay.core.randomsub import RandomsubParameters
-from hearsay.core.registry import RouterKind, negotiate
-from hearsay.core.rpc import FLOODSUB, Message, Rpc
+from hearsay.core.registry import negotiate
+from hearsay.core.rpc import FLOODSUB, MESHSUB_11, Message, Rpc
 from hearsay.core.sizes import framed_size, message_size, part_sizes
+from hearsay.core.strategy import Strategy
 from hearsay.sim.array import departures, loop, queue, slots
 from hearsay.sim.array import layout as at
 from hearsay.sim.array.layout import Arrays
-from hearsay.sim.array.memory import filled, zeros
+from hearsay.sim.array.memory import filled, lines_at_most, zeros
+from hearsay.sim.array.payload import ARENA_BITS
 from hearsay.sim.array.queue import CHUNK, DIVISIONS, GOSSIP_SPAN
 from hearsay.sim.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan import Alike, LinksCut, LinksHealed, NodeDown, NodeUp, Plan
@@ -39,6 +41,10 @@ _LEAST_COLUMNS = 64
 _CELLS_AT_FIRST = 1 << 26
 _BLOCK_BITS = 8
 _MOST_BLOCKS = 4096
+_WORD, _LINK = 8, 4
+"""Bytes."""
+_MOST_ENTRIES = 1 << 31
+"""Of short lists: headers of nodes name them with 32 bits."""
 
 
 def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing: bool, threads: int) -> Arrays:
@@ -80,7 +86,7 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
         [randomness.draw(purpose) if purpose else 0 for purpose in _purposes()], dtype=np.uint64
     )
     _set_latency(arrays, latency)
-    _set_width(arrays, plan, latency.minimum_us)
+    _set_width(arrays, latency.minimum_us)
     _set_routers(arrays, plan)
     _set_topics(arrays, plan, order)
     _set_messages(arrays, plan, place_of)
@@ -116,13 +122,11 @@ def _set_latency(arrays: Arrays, latency: LatencyModel) -> None:
             raise TypeError(f"no kernel for {type(latency).__name__}")
 
 
-def _set_width(arrays: Arrays, plan: Plan, minimum_us: int) -> None:
-    """Buckets as wide as the smallest latency; in order of time if that is too little to be worth it, or if a
-    router without a hello looks up what a peer's application has just joined."""
+def _set_width(arrays: Arrays, minimum_us: int) -> None:
+    """Buckets as wide as the smallest latency; in order of time if that is too little to be worth it."""
     w = arrays.world
     bits = min(minimum_us.bit_length() - 1, _MOST_WIDTH_BITS)
-    peeks = bool(plan.timed) and any(not parameters.hello for _, parameters in plan.routers)
-    w[at.LOOKAHEAD] = bits >= _LEAST_WIDTH_BITS and not peeks
+    w[at.LOOKAHEAD] = bits >= _LEAST_WIDTH_BITS
     w[at.WIDTH_BITS] = bits if w[at.LOOKAHEAD] else _IN_ORDER_WIDTH_BITS
 
 
@@ -131,8 +135,9 @@ def _set_routers(arrays: Arrays, plan: Plan) -> None:
         [_parameters(KINDS.index(kind.name), parameters) for kind, parameters in plan.routers], dtype=np.int64
     )
     arrays.world[at.ROUTERS] = len(plan.routers)
-    kinds = [kind for kind, _ in plan.routers]
-    arrays["natives"] = np.array([[_is_native(ours, theirs) for theirs in kinds] for ours in kinds], dtype=np.uint8)
+    strategies = [kind.strategy(parameters) for kind, parameters in plan.routers]
+    table = [[_peering(ours, theirs) for theirs in strategies] for ours in strategies]
+    arrays["natives"] = np.array(table, dtype=np.uint8)
     arrays.world[at.ALL_NATIVE] = not arrays.world[at.HAS_LINKS] and bool(arrays["natives"].all())
     longest = max(parameters.seen_ttl_us for _, parameters in plan.routers)
     shortest = min(parameters.seen_ttl_us for _, parameters in plan.routers)
@@ -162,15 +167,19 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
     w[at.DEFERS] = bool(w[at.LOOKAHEAD] and w[at.SEEN_FOR])
 
 
-def _is_native(ours: RouterKind, theirs: RouterKind) -> bool:
+def _peering(ours: Strategy, theirs: Strategy) -> int:
+    """What a router is to another, by the protocol that the two speak."""
     protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
-    return protocol in ours.strategy(ours.parameters()).native_protocols
+    if protocol not in ours.native_protocols:
+        return at.FLOODED
+    return at.TOLD_BACKOFFS if protocol == MESHSUB_11 else at.MESHED
 
 
 def _parameters(kind: int, given: RouterParameters) -> Ints:
     row = np.zeros(at.PARAMETERS, dtype=np.int64)
     row[at.KIND] = kind
     row[at.HELLO] = given.hello
+    row[at.ANNOUNCE_AGAIN] = given.announce_again_ms * 1000
     row[at.COALESCE] = given.coalesce
     row[at.VALIDATE] = given.validate
     row[at.SEEN_TTL] = given.seen_ttl_us
@@ -185,6 +194,8 @@ def _parameters(kind: int, given: RouterParameters) -> Ints:
         row[at.DEGREE] = given.degree
         row[at.DEGREE_LOW] = given.degree_low
         row[at.LIMIT] = given.degree_high + (given.prune_trigger is PruneTrigger.ABOVE_HIGH)
+        row[at.FULL] = given.degree_high if given.full_mesh is FullMesh.REFUSE else _FOREVER
+        row[at.EXCHANGE] = given.exchange_peers
         row[at.UNKNOWN_GRAFT_PRUNES] = given.unknown_graft is UnknownGraft.PRUNE
         row[at.INTERVAL] = given.heartbeat_interval_ms * 1000
         row[at.FIRST_BEAT] = given.first_heartbeat_ms * 1000
@@ -239,6 +250,8 @@ def _set_messages(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         injected += len(publication.inject)
     table[-1, at.INJECT_FROM] = injected
     arrays["messages"] = table
+    judged = len(plan.publications) if plan.scenario.validation.reject_millionths else 0
+    arrays["verdicts"] = zeros((judged + 1, 3), np.int64)
     targets = [target for publication in plan.publications for target in publication.inject]
     arrays["inject_targets"] = np.array(targets or [0], dtype=np.int64)
 
@@ -262,6 +275,7 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     header[list(plan.initially_down), at.UP] = 0
     arrays["nodes32"] = header
     arrays["nodes64"] = zeros((nodes, at.NODE64), np.int64)
+    arrays["bytes_out"] = zeros((nodes,), np.int64)
     arrays["members"] = _members(plan, place_of, nodes, topics)
     if w[at.TRACKS_SINCE]:
         arrays["since_us"] = filled((nodes, topics), np.int64, -1)
@@ -334,9 +348,18 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
         most = max(most * 2, nodes if nodes <= 100_000 else 4 * most + 1000)
     threads = int(w[at.THREADS])
     arrays["candidates"] = zeros((threads, most + 1), np.int64)
-    arrays["marks"] = zeros((threads, most + 1), np.uint8)
-    arrays["outbox"] = zeros((threads, 1 << 22, 4), np.int64)
-    arrays["scratch"] = zeros((threads, max(1024, int(w[at.MESSAGES]) + 64)), np.int64)
+    messages = int(w[at.MESSAGES])
+    samples = _gossip_samples(arrays, messages)
+    arrays["marks"] = zeros((threads, max(most, messages if samples else 0) + 1), np.uint8)
+    arrays["outbox"] = zeros((threads, lines_at_most(1 << 22, 4 * _WORD), 4), np.int64)
+    arrays["scratch"] = zeros((threads, max(1024, messages * (1 + min(samples, most)) + 64)), np.int64)
+
+
+def _gossip_samples(arrays: Arrays, messages: int) -> int:
+    """How many peers a node gossips to with a sample of ids for each, if there may be too many ids for one IHAVE."""
+    table = arrays["parameters"]
+    cramped = (table[:, at.KIND] == at.GOSSIPSUB) & (table[:, at.MAX_IHAVE] < messages)
+    return int(table[cramped, at.LAZY].max(initial=0))
 
 
 def _set_faults(arrays: Arrays, plan: Plan) -> None:
@@ -422,34 +445,38 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     w = arrays.world
     nodes = int(w[at.NODES])
     slots_used = int(w[at.SLOTS_USED])
-    events = 1 << 20
-    events += 8 * slots_used + 64 * nodes
-    chunks = events // CHUNK // threads * threads
+    events = (1 << 20) + 8 * slots_used + 64 * nodes
+    chunks = lines_at_most(events // CHUNK, CHUNK * (2 * _WORD + _LINK)) // threads * threads
     arrays["queued"] = zeros((chunks * CHUNK, 2), np.int64)
-    arrays["sorted_events"] = zeros((2, events // 2, 2), np.int64)
+    at_once = lines_at_most(events // 2, 2 * (2 * _WORD + _LINK))
+    arrays["sorted_events"] = zeros((2, at_once, 2), np.int64)
     if w[at.HAS_LINKS]:
         arrays["queued_links"] = zeros((chunks * CHUNK,), np.int32)
-        arrays["sorted_links"] = zeros((2, events // 2), np.int32)
+        arrays["sorted_links"] = zeros((2, at_once), np.int32)
     arrays["chunk_next"] = zeros((chunks,), np.int32)
     rings = _BUCKETS + DIVISIONS
     arrays["heads"] = filled((threads, rings), np.int32, -1)
     arrays["tails"] = filled((threads, rings), np.int32, -1)
     arrays["fills"] = filled((threads, rings), np.int32, CHUNK)
-    arrays["far"] = zeros((threads, events // 4, 4), np.int64)
-    arrays["near"] = zeros((threads, max(1 << 16, events // 8), 4), np.int64)
+    arrays["far"] = zeros((threads, lines_at_most(events // 4, 4 * _WORD), 4), np.int64)
+    arrays["near"] = zeros((threads, lines_at_most(max(1 << 16, events // 8), 4 * _WORD), 4), np.int64)
     arrays["block_starts"] = zeros((2, int(w[at.BLOCKS]) + 1), np.int64)
     arrays["node_counts"] = zeros((threads, (1 << int(w[at.BLOCK_BITS])) + 1), np.int64)
     words = nodes * 64 + slots_used * 12  # at the start every link carries a hello, of one part mostly
-    arena_chunks = (64 + (words >> 14)) * threads
-    arrays["arena"] = zeros((arena_chunks << 14,), np.int64)
+    arena_chunks = lines_at_most(64 + (words >> ARENA_BITS), _WORD << ARENA_BITS) * threads
+    arena_chunks = min(arena_chunks, queue.TOPIC_PART >> ARENA_BITS) // threads * threads
+    arrays["arena"] = zeros((arena_chunks << ARENA_BITS,), np.int64)
     arrays["pending"] = zeros((threads, arena_chunks), np.int32)
-    arrays["pool"] = zeros((threads, (1 << 20) + 16 * nodes, 4), np.int64)
-    arrays["rows"] = zeros((threads, (1 << 22) + 16 * nodes if w[at.TRACING] else 1, 13), np.int64)
+    entries = min(lines_at_most((1 << 20) + 16 * nodes, 4 * _WORD), _MOST_ENTRIES)
+    arrays["pool"] = zeros((threads, entries, 4), np.int64)
+    rows = lines_at_most((1 << 22) + 16 * nodes, 13 * _WORD) if w[at.TRACING] else 1
+    arrays["rows"] = zeros((threads, rows, 13), np.int64)
     arrays["sums"] = zeros((threads, 8), np.uint64)
     arrays["counts"] = zeros((threads, at.COUNTERS), np.int64)
     arrays["latency_counts"] = zeros((threads, MEASURED_US), np.int64)
     arrays["latencies_seen"] = zeros((threads, 1 << 12), np.int64)
-    arrays["long_latencies"] = zeros((threads, 2 * loop.LATENCIES_AT_ONCE + 16 * nodes), np.int64)
+    latencies = lines_at_most(2 * loop.LATENCIES_AT_ONCE + 16 * nodes, _WORD)
+    arrays["long_latencies"] = zeros((threads, latencies), np.int64)
     arrays["leaving"] = zeros((threads, departures.ROOM, 4), np.int64)
     arrays["control"] = _control(threads, chunks, arena_chunks)
 

@@ -9,8 +9,9 @@ from hearsay.sim.array import lists
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.draws import below, draw1
 from hearsay.sim.array.forwarding import publish, receive, validated
-from hearsay.sim.array.gossip import age, gossip, keep_fanout, on_ihave, on_iwant
+from hearsay.sim.array.gossip import age, forget_requests, gossip, keep_fanout, on_ihave, on_iwant
 from hearsay.sim.array.layout import (
+    ANNOUNCE_AGAIN,
     APPLICATION,
     BEAT_SPREAD,
     DUE,
@@ -35,6 +36,7 @@ from hearsay.sim.array.layout import (
     UP,
     UPLINK,
     UPLINK_FREE,
+    WAITS_TO_ANNOUNCE,
     World,
     arena,
     control,
@@ -125,8 +127,19 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def call_timer(w: World, th: int, now: int, node: int) -> None:
-    """A heartbeat."""
     counts(w)[th, EVENTS] += 1
+    if has_mesh(w, node):
+        _beat(w, th, now, node)
+        return
+    nodes32(w)[node, OWED] &= ~WAITS_TO_ANNOUNCE
+    if nodes32(w)[node, OWED] & OWES_ANNOUNCEMENT:
+        announce_again(w, th, node, True)
+    _end(w, th, now, node)
+
+
+@kernel
+def _beat(w: World, th: int, now: int, node: int) -> None:
+    """A heartbeat."""
     header = nodes32(w)[node]
     tick = header[TICK] + 1
     header[TICK] = tick
@@ -143,8 +156,10 @@ def call_timer(w: World, th: int, now: int, node: int) -> None:
     if parameter(w, node, KIND) == GOSSIPSUB:
         keep_fanout(w, th, now, node)
         gossip(w, th, node, tick)
-        if header[NEWS] >= 0 and tick % parameter(w, node, MISSING_WINDOW) == 0:
-            lists.remove(w, node, NEWS, -1, -1)
+        if header[NEWS] >= 0:
+            forget_requests(w, node)
+            if tick % parameter(w, node, MISSING_WINDOW) == 0:
+                lists.remove(w, node, NEWS, -1, -1)
         age(w, node, tick)
     _end(w, th, now, node)
     push(w, th, due, node, _TIMER, -1, header[STARTS], 0, -1, 0)
@@ -234,7 +249,7 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
     elif kind == GRAFT:
         on_graft(w, th, now, node, slot, topic)
     else:
-        _on_prune(w, th, now, node, slot, topic)
+        _on_prune(w, th, now, node, slot, topic, 0)
     _end(w, th, now, node)
 
 
@@ -309,13 +324,14 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
         elif kind == GRAFT:
             on_graft(w, th, now, node, slot, part[PART_TOPIC])
         elif kind == PRUNE:
-            _on_prune(w, th, now, node, slot, part[PART_TOPIC])
+            told = arena(w)[rpc + part[PART_IDS]] if part[PART_IDS] else 0
+            _on_prune(w, th, now, node, slot, part[PART_TOPIC], told)
 
 
 @kernel
-def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, told: int) -> None:
     if has_mesh(w, node):
-        on_prune(w, th, now, node, slot, topic)
+        on_prune(w, th, now, node, slot, topic, told)
     else:
         drop(w, th, now, node, peers(w)[slot], PRUNE, 1, _UNSUPPORTED)
 
@@ -332,7 +348,17 @@ def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int)
         kind = part[PART_KIND]
         if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
             flags(w)[slot, part[PART_TOPIC]] |= UNANNOUNCED
-            nodes32(w)[node, OWED] |= OWES_ANNOUNCEMENT
+            _announce_later(w, th, now, node)
         elif (kind == GRAFT or kind == PRUNE) and has_mesh(w, node):
             flags(w)[slot, part[PART_TOPIC]] |= UNSENT
             nodes32(w)[node, OWED] |= OWES_MESH
+
+
+@kernel
+def _announce_later(w: World, th: int, now: int, node: int) -> None:
+    """At the next heartbeat, or, in a router that has none, by a timer for it."""
+    header = nodes32(w)[node]
+    header[OWED] |= OWES_ANNOUNCEMENT
+    if not has_mesh(w, node) and not header[OWED] & WAITS_TO_ANNOUNCE:
+        header[OWED] |= WAITS_TO_ANNOUNCE
+        push(w, th, now + parameter(w, node, ANNOUNCE_AGAIN), node, _TIMER, -1, header[STARTS], 0, -1, 0)

@@ -3,6 +3,9 @@
 Numba keys the code it keeps by the file of the function it compiled, and does not look at the files of the functions
 called from there. So all code of the engine lies in a folder named after the contents of all its sources (and of
 `core.randomness`, which they share): a change anywhere compiles anew, and nothing stale is ever run.
+
+That folder is in the user's cache. Where nothing can be written there it is in a folder of the user's own among the
+temporary files, which nobody else may have made or may write to: what lies there is run.
 """
 
 from __future__ import annotations
@@ -10,9 +13,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from errno import EACCES
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_ISDIR
+from tempfile import TemporaryFile, gettempdir
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -128,14 +135,11 @@ def _no_executable(_self: Any, _library: Any, _description: Any, _environment: A
 
 def entry(function: Function) -> Function:
     """A function that Python calls: kept on disk with all that it calls, unless nothing can be written there."""
+    folder = kept_in()
     before = _settings.CACHE_DIR
+    _settings.CACHE_DIR = str(folder)
     try:
-        folder = _cache_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        _settings.CACHE_DIR = str(folder)
-        dispatcher = _njit(nogil=True, error_model="numpy", _nrt=False, cache=True)(function)
-    except (OSError, RuntimeError):
-        dispatcher = _njit(nogil=True, error_model="numpy", _nrt=False)(function)
+        dispatcher = _njit(nogil=True, error_model="numpy", _nrt=False, cache=folder is not None)(function)
     finally:
         _settings.CACHE_DIR = before
     compile_for = dispatcher.compile
@@ -150,8 +154,28 @@ def entry(function: Function) -> Function:
 
 def is_compiled() -> bool:
     """Whether the engine is there in machine code, so that running it will not take a minute first."""
-    folder = _cache_folder()
-    return folder.is_dir() and any(folder.rglob("*.nbc"))
+    folder = kept_in()
+    return folder is not None and any(folder.rglob("*.nbc"))
+
+
+@cache
+def kept_in() -> Path | None:
+    """Where the machine code is kept; None where nothing can be."""
+    for place in (_user_cache, _temporary_cache):
+        with suppress(OSError, RuntimeError):  # no home at all is a RuntimeError
+            folder = place() / _KEPT / _sources_digest()
+            folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=folder):
+                return folder
+    return None
+
+
+def is_kept_for_good() -> bool:
+    """Whether the code is where it belongs, and not among temporary files."""
+    folder = kept_in()
+    with suppress(RuntimeError):
+        return folder is not None and folder.is_relative_to(_user_cache())
+    return False
 
 
 def shared(function: Function, **compiled_globals: object) -> Function:
@@ -162,8 +186,16 @@ def shared(function: Function, **compiled_globals: object) -> Function:
     return inlined(cast(Function, copy))
 
 
-def _cache_folder() -> Path:
-    return _user_cache() / _KEPT / _sources_digest()
+def _temporary_cache() -> Path:
+    """A folder of this user's alone; raises `OSError` if it is anybody else's."""
+    user = os.getuid()
+    folder = Path(gettempdir()) / f"hearsay-cache-{user}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077:
+        raise PermissionError(EACCES, "not a folder of this user alone", str(folder))
+    return folder
 
 
 def _user_cache() -> Path:

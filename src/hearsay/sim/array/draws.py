@@ -62,7 +62,7 @@ def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
         return size
     known = candidates(w)[th]
     chosen = marks(w)[th]
-    _choose(state, size, count, chosen)
+    choose(state, size, count, chosen)
     kept = 0
     for place in range(size):
         known[kept] = known[place]
@@ -72,7 +72,7 @@ def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
 
 
 @kernel
-def _choose(state: Word, size: int, count: int, marks: Any) -> None:
+def choose(state: Word, size: int, count: int, marks: Any) -> None:
     """Marks `count` of `size` places."""
     word = np.uint64(0)
     halves = False

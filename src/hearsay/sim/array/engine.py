@@ -33,7 +33,10 @@ class ArrayEngine:
         randomness = Randomness(plan.scenario.seed)
         self._end_us = plan.end_us
         self.latency = make_latency(plan.scenario, randomness)
-        self.arrays = build(plan, self.latency, randomness, tracing=take_rows is not None, threads=threads)
+        try:
+            self.arrays = build(plan, self.latency, randomness, tracing=take_rows is not None, threads=threads)
+        except MemoryError as error:
+            raise OutOfRoom("out of memory: the array engine has no room for its tables") from error
         self.stop_requested = False
         self.complete = False
         self._take_rows = take_rows
@@ -164,10 +167,17 @@ class ArrayEngine:
             latencies=self._latencies(),
             hops_sum=self.count(record.AWAY_HOPS),
             hops_max=int(self.arrays["counts"][:, record.MOST_HOPS].max()),
-            eligible=self.count(record.ELIGIBLE),
-            reached=self.count(record.REACHED),
+            bytes_sum=int(self.arrays["bytes_out"].sum()),
+            bytes_max=int(self.arrays["bytes_out"].max()),
+            eligible=self.count(record.ELIGIBLE) + self._accepted(at.DUE_OF),
+            reached=self.count(record.REACHED) + self._accepted(at.REACHED_OF),
             trace_hash=self.trace_hash,
         )
+
+    def _accepted(self, field: int) -> int:
+        """A sum over the messages that nobody rejected."""
+        verdicts = self.arrays["verdicts"]
+        return int(verdicts[verdicts[:, at.REFUSED] == 0, field].sum())
 
     def _latencies(self) -> Latencies:
         self._take_long_latencies(0)

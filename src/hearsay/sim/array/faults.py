@@ -14,7 +14,7 @@ import numpy as np
 from hearsay.core.events import EventKind
 from hearsay.core.randomness import Purpose
 from hearsay.sim.array import lists
-from hearsay.sim.array.calls import call_start
+from hearsay.sim.array.calls import call_leave, call_start
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.draws import below, draw2, extend
 from hearsay.sim.array.knowledge import forget_all
@@ -92,6 +92,10 @@ def carries_payload(w0: int, w1: int) -> bool:
 
 @kernel
 def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
+    if goodbye:
+        for topic in range(w[TOPICS]):
+            if members(w)[node, topic] & APPLICATION:
+                call_leave(w, th, now, node, topic)
     _stop(w, th, now, node)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         link = links_of(w)[slot]
@@ -103,7 +107,7 @@ def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
         line[LINK_FLAGS] = (line[LINK_FLAGS] & ~OPEN) | DEAD
         times = links64(w)[link]
         if goodbye:
-            notice_loss(w, th, line[TWIN], max(now + times[LATENCY], times[LAST_ARRIVAL]))
+            notice_loss(w, th, line[TWIN], max(now + times[LATENCY], times[LAST_ARRIVAL]) + 1)
         else:
             notice_loss(w, th, line[TWIN], now + w[DETECTION])
     nodes32(w)[node, COUNT] = 0

@@ -34,6 +34,7 @@ from hearsay.sim.array.layout import (
     PUBLISHER,
     RANDOMSUB,
     REACH,
+    REFUSED,
     REJECT_SHARE,
     SCRIPT,
     STARTS,
@@ -54,6 +55,7 @@ from hearsay.sim.array.layout import (
     nodes32,
     nodes64,
     peers,
+    verdicts,
     words_at,
 )
 from hearsay.sim.array.mesh import end_slot, first_slot, mesh_size
@@ -172,15 +174,17 @@ def validated(w: World, th: int, now: int, node: int, place: int) -> None:
     nodes64(w)[node, PENDING] -= 1
     cells(w)[node, column(w, message)] &= ~np.uint64(ASKED)
     if below(draw1(w, _DRAW_REJECT, message), _MILLION) < w[REJECT_SHARE]:
+        verdicts(w)[message, REFUSED] = 1
         _reject(w, th, now, node, note[PART_TOPIC], message, _REJECTED)
+    elif not is_in(w, node, messages(w)[message, TOPIC]):
+        _reject(w, th, now, node, note[PART_TOPIC], message, _NOT_SUBSCRIBED)
     else:
         _accept(w, th, now, node, note[PART_TOPIC], message, note[PART_HOPS], note[PART_VIA])
 
 
 @kernel
 def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    if is_in(w, node, messages(w)[message, TOPIC]):
-        deliver(w, th, now, node, message, sender, hops, via)
+    deliver(w, th, now, node, message, sender, hops, via)
     kind = parameter(w, node, KIND)
     if kind == GOSSIPSUB:
         cache(w, now, node, message)

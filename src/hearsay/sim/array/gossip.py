@@ -10,7 +10,7 @@ from hearsay.core.actions import Reason, Via
 from hearsay.core.randomness import Purpose
 from hearsay.sim.array import lists
 from hearsay.sim.array.compiling import inlined, kernel
-from hearsay.sim.array.draws import draw_topic, pick
+from hearsay.sim.array.draws import choose, draw_topic, extend, pick
 from hearsay.sim.array.forwarding import native_subscribers, top_up_fanout
 from hearsay.sim.array.knowledge import column, forget_cached, forget_seen, is_cached, is_marked, was_seen
 from hearsay.sim.array.layout import (
@@ -53,6 +53,7 @@ from hearsay.sim.array.layout import (
     control,
     fanout_us,
     flags,
+    marks,
     members,
     messages,
     nodes32,
@@ -69,11 +70,14 @@ from hearsay.sim.array.slots import find_slot, is_native
 from hearsay.sim.array.sorting import sort_numbers
 
 _DRAW_GOSSIP = int(Purpose.GOSSIP)
+_DRAW_GOSSIP_IDS = int(Purpose.GOSSIP_IDS)
 _UNSUPPORTED = int(Reason.UNSUPPORTED)
 _NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
 _OVER_LIMIT = int(Reason.OVER_LIMIT)
 _IWANT_VIA = int(Via.IWANT)
 _TOPIC_SHIFT = 29
+_OF, _BY = range(2)
+"""Ids that were asked of a peer, or by it."""
 _MESSAGE = (1 << _TOPIC_SHIFT) - 1
 
 
@@ -92,7 +96,7 @@ def on_ihave(
     if count > allowed:
         drop(w, th, now, node, peer, IHAVE, count - allowed, _OVER_LIMIT)
         count = allowed
-    most = parameter(w, node, MAX_IWANT)
+    room = 0
     wanted = 0
     slot = -1
     for place in range(ids, ids + count):
@@ -100,9 +104,14 @@ def on_ihave(
         if not was_seen(w, now, node, message):
             if wanted == 0:
                 slot = find_slot(w, node, peer)
-            if wanted < most:
+                room = parameter(w, node, MAX_IWANT) - _requested(w, node, w[TOPICS] + _OF, peer)
+                if room <= 0:
+                    return
+            if wanted < room:
                 put_wanted(w, th, slot, message)
             wanted += 1
+    if wanted:
+        _count_requested(w, node, w[TOPICS] + _OF, peer, min(wanted, room))
     if wanted and parameter(w, node, GRAFT_ON_MISSING):
         _count_news(w, th, now, node, slot, topic)
 
@@ -131,10 +140,12 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
     if parameter(w, node, KIND) != GOSSIPSUB:
         drop(w, th, now, node, peer, IWANT, 1, _UNSUPPORTED)
         return
-    allowed = parameter(w, node, MAX_IWANT)
+    allowed = parameter(w, node, MAX_IWANT) - _requested(w, node, w[TOPICS] + _BY, peer)
     if count > allowed:
         drop(w, th, now, node, peer, IWANT, count - allowed, _OVER_LIMIT)
         count = allowed
+    if count:
+        _count_requested(w, node, w[TOPICS] + _BY, peer, count)
     refused = 0
     store = arena(w)
     limit = parameter(w, node, ANSWERS_LIMIT)
@@ -148,6 +159,30 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
             answer(w, th, slot, message, _IWANT_VIA)
     if refused:
         drop(w, th, now, node, peer, IWANT, refused, _OVER_LIMIT)
+
+
+@kernel
+def _requested(w: World, node: int, kind: int, peer: int) -> int:
+    """How many ids were asked of a peer, or by it, since the last heartbeat; counted with the news, behind topics."""
+    if nodes32(w)[node, NEWS] < 0:
+        return 0
+    place = lists.find(w, node, NEWS, kind, peer)
+    return pool(w)[lists.owner(w, node), place, lists.VALUE] if place >= 0 else 0
+
+
+@kernel
+def _count_requested(w: World, node: int, kind: int, peer: int, count: int) -> None:
+    place = lists.find(w, node, NEWS, kind, peer)
+    if place < 0:
+        lists.add(w, node, NEWS, kind, peer, count)
+    else:
+        pool(w)[lists.owner(w, node), place, lists.VALUE] += count
+
+
+@kernel
+def forget_requests(w: World, node: int) -> None:
+    lists.remove(w, node, NEWS, w[TOPICS] + _OF, -1)
+    lists.remove(w, node, NEWS, w[TOPICS] + _BY, -1)
 
 
 @kernel
@@ -218,9 +253,8 @@ def gossip(w: World, th: int, node: int, tick: int) -> None:
             following += 1
         in_mesh = is_in(w, node, topic)
         if in_mesh or members(w)[node, topic] & FANOUT:
-            first = max(start, following - parameter(w, node, MAX_IHAVE))
             inside = IN_MESH if in_mesh else IN_FANOUT
-            _to_gossip_targets(w, th, node, tick, topic, inside, first, following - first)
+            _to_gossip_targets(w, th, node, tick, topic, inside, start, following - start)
         start = following
 
 
@@ -232,10 +266,40 @@ def _to_gossip_targets(
     size = native_subscribers(w, th, node, topic, excluded)
     size = pick(w, th, draw_topic(w, _DRAW_GOSSIP, node, topic, tick), size, parameter(w, node, LAZY))
     slots = candidates(w)[th]
+    if count > parameter(w, node, MAX_IHAVE):
+        for place in range(size):
+            if excluded or not flags(w)[slots[place], topic] & inside:
+                _gossip_sample(w, th, node, tick, topic, slots[place], ids, count)
+        return
     short = begin_ihave(w, th, topic, ids, count)
     for place in range(size):
         if excluded or not flags(w)[slots[place], topic] & inside:
             put_ihave(w, th, slots[place], topic, ids, count, short)
+
+
+@kernel
+def _gossip_sample(
+    w: World, th: int, node: int, tick: int, topic: int, slot: int, ids: int, count: int
+) -> None:  # fmt: skip
+    """Too many ids for one IHAVE: a sample of this peer's own, behind all ids in `scratch`."""
+    line = control(w)[th]
+    known = scratch(w)[th]
+    chosen = marks(w)[th]
+    start = line[SCRATCH_USED]
+    size = parameter(w, node, MAX_IHAVE)
+    if start + size > known.shape[0]:
+        w[STATUS] = OUTBOX_FULL
+        return
+    state = extend(draw_topic(w, _DRAW_GOSSIP_IDS, node, topic, tick), np.uint64(peers(w)[slot]))
+    choose(state, count, size, chosen)
+    end = start
+    for place in range(count):
+        if chosen[place]:
+            known[end] = known[ids + place]
+            end += 1
+            chosen[place] = 0
+    line[SCRATCH_USED] = end
+    put_ihave(w, th, slot, topic, start, size, begin_ihave(w, th, topic, start, size))
 
 
 @kernel

@@ -10,7 +10,9 @@ kernels do; and an array can grow between two calls without anybody noticing.
 | bases | purpose | hashes of (seed, purpose), where every draw starts |
 | topics, topic_keys | topic | number in the trace, length of the name; key. Topics are in the order of their names |
 | messages | message, field | what is known of every message before the run |
+| verdicts | message, field | what is due of messages that may be rejected; only with `reject_share` |
 | nodes32, nodes64 | node, field | the header of a node |
+| bytes_out | node | what it sent, encoded |
 | members, since_us, fanout_us | node, topic | what the application and the router take part in; since when |
 | peers, flags, links_of | slot (, topic) | neighbours of a node, ascending, in one piece of `CAP` slots |
 | links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
@@ -97,16 +99,21 @@ _field = Numbers()
     DEGREE, DEGREE_LOW, LIMIT, UNKNOWN_GRAFT_PRUNES, INTERVAL, FIRST_BEAT, BEAT_SPREAD, BACKOFF, UNSUBSCRIBE_BACKOFF,
     MAX_BACKOFF, BACKOFF_SLACK, MAX_BACKOFFS, REACH, LAZY, FILTER_FIRST, HISTORY, GOSSIP_WINDOWS, SEEN_WINDOWS,
     FANOUT_TTL, FANOUT_AT_PUBLISH, TOP_UP_MESH, GRAFT_ON_MISSING, MISSING_WINDOW, MAX_IHAVE, MAX_IWANT, ANSWERS_LIMIT,
-    MAX_CACHED,
-) = _field.take(37)  # fmt: skip
+    MAX_CACHED, ANNOUNCE_AGAIN, FULL, EXCHANGE,
+) = _field.take(40)  # fmt: skip
 PARAMETERS = 40
 FLOODSUB, RANDOMSUB, MESHSUB, GOSSIPSUB = range(4)
+FLOODED, MESHED, TOLD_BACKOFFS = range(3)
+"""In `natives`, what a router is to another: served by flooding, native, or native and told backoffs in PRUNEs."""
 
 # Topics and messages.
 TOPIC_NUMBER, TOPIC_LENGTH = range(2)
 TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, PART_BYTES, MESSAGE_BYTES, INJECT_FROM = range(8)
 """PART_BYTES: as a part of an RPC; ALONE_BYTES: as the whole RPC, framed.
 INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
+
+REFUSED, DUE_OF, REACHED_OF = range(3)
+"""Of `verdicts`: whether a node rejected it; who was eligible if not, and had it when the window was over."""
 
 # Nodes.
 (
@@ -116,7 +123,8 @@ INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
 """COUNT of CAP slots are in use. OLDEST: no older message is cached or remembered by beats.
 AGES_AT: no message is forgotten before this heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED: bits
 below."""
-OWES_ANNOUNCEMENT, OWES_MESH = 1, 2
+OWES_ANNOUNCEMENT, OWES_MESH, WAITS_TO_ANNOUNCE = 1, 2, 4
+"""WAITS_TO_ANNOUNCE: a timer is set, in a router without a heartbeat."""
 NODE32 = 16
 """One cache line."""
 DUE, UPLINK_FREE, SERIAL, PENDING = range(4)
@@ -180,8 +188,10 @@ bases = _view("bases", np.uint64, None)
 topics = _view("topics", np.int64, None, 2)
 topic_keys = _view("topic_keys", np.uint64, None)
 messages = _view("messages", np.int64, None, 8)
+verdicts = _view("verdicts", np.int64, None, 3)
 nodes32 = _view("nodes32", np.int32, None, NODE32)
 nodes64 = _view("nodes64", np.int64, None, NODE64)
+bytes_out = _view("bytes_out", np.int64, None)
 members = _view("members", np.int32, None, None)
 since_us = _view("since_us", np.int64, None, None)
 fanout_us = _view("fanout_us", np.int64, None, None)
@@ -294,6 +304,7 @@ def _toucher(name: str) -> Any:
 
 
 touch_nodes32 = _toucher("nodes32")
+touch_bytes_out = _toucher("bytes_out")
 touch_seen = _toucher("seen")
 touch_cached = _toucher("cached")
 touch_members = _toucher("members")

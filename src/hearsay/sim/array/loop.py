@@ -45,6 +45,7 @@ from hearsay.sim.array.layout import (
     DELIVERED,
     DIALS_UP_TO,
     DIVIDED,
+    DUE_OF,
     END,
     GATHERED,
     GLOBALS,
@@ -67,7 +68,9 @@ from hearsay.sim.array.layout import (
     PLANNED_DONE,
     PUBLISHED,
     QUIET_UNTIL,
+    REACHED_OF,
     REDIAL,
+    REJECT_SHARE,
     SCRIPT,
     SEEN_EXPIRES,
     SERVICE,
@@ -101,6 +104,7 @@ from hearsay.sim.array.layout import (
     sorted_events,
     sorted_links,
     touch_members,
+    verdicts,
     words_at,
     world,
 )
@@ -315,7 +319,7 @@ def _run_globals(w: World) -> bool:
     """What is due now; False when there is no room for it yet."""
     if _next_close(w) == w[NOW]:
         close_windows(w, False)
-    while _next_global(w) == w[NOW]:
+    while w[STATUS] == OK and _next_global(w) == w[NOW]:
         if w[HAS_LINKS]:
             needed = _links_needed(w)
             if w[LINKS_USED] + needed > w[LINKS] + w[LINKS_SPARE]:
@@ -328,7 +332,7 @@ def _run_globals(w: World) -> bool:
         line = schedule(w)[w[GLOBALS_DONE]]
         w[GLOBALS_DONE] += 1
         _run_global(w, line[TYPE], line[FIRST], line[SECOND])
-    return True
+    return w[STATUS] == OK
 
 
 @kernel
@@ -429,8 +433,12 @@ def close_windows(w: World, ends: bool) -> None:
                 reached += 1
             else:
                 cells(w)[node, at] |= np.uint64(MISSED)
-        counts(w)[0, ELIGIBLE] += eligible
-        counts(w)[0, REACHED] += reached
+        if w[REJECT_SHARE] > 0:
+            verdicts(w)[message, DUE_OF] = eligible
+            verdicts(w)[message, REACHED_OF] = reached
+        else:
+            counts(w)[0, ELIGIBLE] += eligible
+            counts(w)[0, REACHED] += reached
 
 
 # The events of a part.

@@ -8,10 +8,10 @@ from hearsay.sim.array import lists
 from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.gossip import forget_fanout
 from hearsay.sim.array.layout import (
-    ANSWERS,
     APPLICATION,
     CONNECTED,
     FANOUT,
+    FLOODED,
     GOSSIPSUB,
     HELLO,
     IN_FANOUT,
@@ -55,7 +55,7 @@ NOBODY = -1
 def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
     """The router learns of a peer."""
     peer = peers(w)[slot]
-    native = natives(w)[router(w, node), router(w, peer)]
+    native = natives(w)[router(w, node), router(w, peer)] != FLOODED
     table = flags(w)
     row(w, th, now, _ADD_PEER, -1, node, peer, -1, -1, -1, -1, -1, -1, -1, -1)
     hello = parameter(w, node, HELLO)
@@ -78,9 +78,7 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
         if has_mesh(w, node):
             leave_peer(w, th, now, node, slot, topic)
         table[slot, topic] = 0
-    if parameter(w, node, KIND) == GOSSIPSUB:
-        lists.remove(w, node, ANSWERS, -1, peer)
-        lists.remove(w, node, NEWS, -1, peer)
+        lists.remove(w, node, NEWS, topic, peer)
     row(w, th, now, _REMOVE_PEER, -1, node, peer, -1, -1, -1, -1, -1, -1, -1, -1)
 
 

@@ -6,6 +6,8 @@ mesh in ascending order. Backoffs are a list of the node: topic, peer, until whe
 
 from __future__ import annotations
 
+import numpy as np
+
 from hearsay.core.actions import Reason
 from hearsay.core.mesh import EXPIRE_EVERY
 from hearsay.core.randomness import Purpose
@@ -19,7 +21,9 @@ from hearsay.sim.array.layout import (
     COUNT,
     DEGREE,
     DEGREE_LOW,
+    EXCHANGE,
     FIRST_SLOT,
+    FULL,
     IN_FANOUT,
     IN_MESH,
     KIND,
@@ -31,6 +35,7 @@ from hearsay.sim.array.layout import (
     OWED,
     OWES_MESH,
     SUBSCRIBED,
+    TOLD_BACKOFFS,
     TOPICS,
     UNKNOWN_GRAFT_PRUNES,
     UNSENT,
@@ -39,14 +44,15 @@ from hearsay.sim.array.layout import (
     candidates,
     flags,
     members,
+    natives,
     nodes32,
     peers,
     pool,
 )
-from hearsay.sim.array.outbox import is_addressed, put_graft, put_prune
+from hearsay.sim.array.outbox import is_addressed, put_graft, put_prune, told_in_prune, told_seconds
 from hearsay.sim.array.payload import GRAFT
 from hearsay.sim.array.record import row
-from hearsay.sim.array.routers import is_in, parameter
+from hearsay.sim.array.routers import is_in, parameter, router
 from hearsay.sim.array.slots import is_native
 from hearsay.trace.schema import TraceEvent
 
@@ -60,6 +66,8 @@ _UNSUPPORTED = int(Reason.UNSUPPORTED)
 _NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
 _NOT_A_SUBSCRIBER = int(Reason.NOT_A_SUBSCRIBER)
 _BACKOFF = int(Reason.BACKOFF)
+_OVER_LIMIT = int(Reason.OVER_LIMIT)
+_SECOND = 1_000_000
 
 
 @inlined
@@ -137,7 +145,7 @@ def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
         if table[slot, topic] & IN_MESH:
             _let_go(w, node, slot, topic)
             row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
-            _part(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF))
+            _part(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF), True)
 
 
 @kernel
@@ -148,26 +156,31 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         drop(w, th, now, node, peer, GRAFT, 1, _UNSUPPORTED)
     elif not is_in(w, node, topic):
         if parameter(w, node, UNKNOWN_GRAFT_PRUNES):
-            put_prune(w, th, slot, topic)
+            put_prune(w, th, slot, topic, 0)
         drop(w, th, now, node, peer, GRAFT, 1, _NOT_SUBSCRIBED)
     elif not flag & SUBSCRIBED:
-        put_prune(w, th, slot, topic)
+        put_prune(w, th, slot, topic, 0)
         drop(w, th, now, node, peer, GRAFT, 1, _NOT_A_SUBSCRIBER)
     elif not flag & IN_MESH:
         if _in_backoff(w, now, node, topic, peer):
-            _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF))
+            _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), False)
             drop(w, th, now, node, peer, GRAFT, 1, _BACKOFF)
+        elif mesh_size(w, node, topic) >= parameter(w, node, FULL):
+            _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), True)
+            drop(w, th, now, node, peer, GRAFT, 1, _OVER_LIMIT)
         else:
             _take_in(w, node, slot, topic)
             row(w, th, now, _GRAFT_ROW, -1, node, peer, topic, -1, -1, -1, -1, -1, -1, -1)
 
 
 @kernel
-def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """The simulator's peers speak v1.0 to each other: a PRUNE names no time, so one's own counts."""
+def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, told: int) -> None:
+    """A PRUNE that names no time counts as one's own."""
     leave_peer(w, th, now, node, slot, topic)
     backoff = parameter(w, node, BACKOFF)
     if backoff and is_in(w, node, topic):
+        if told:
+            backoff = told_seconds(told) * _SECOND
         _keep_apart(w, node, topic, peers(w)[slot], now + min(backoff, parameter(w, node, MAX_BACKOFF)))
 
 
@@ -226,17 +239,37 @@ def send_mesh_again(w: World, th: int, now: int, node: int, to_all: bool) -> Non
                 if table[slot, topic] & IN_MESH:
                     put_graft(w, th, slot, topic)
                 else:
-                    _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF))
+                    left_us = max(0, _until(w, node, topic, peers(w)[slot]) - now)
+                    _say_prune(w, th, node, slot, topic, left_us, False)
     if not left:
         nodes32(w)[node, OWED] &= ~OWES_MESH
 
 
 @kernel
-def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int) -> None:
-    """Tell a peer PRUNE; with backoffs on, keep apart."""
+def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
+    """Keep apart from a peer, with backoffs on, and tell it."""
     if parameter(w, node, BACKOFF):
         _keep_apart(w, node, topic, peers(w)[slot], now + backoff)
-    put_prune(w, th, slot, topic)
+    _say_prune(w, th, node, slot, topic, backoff, exchanges)
+
+
+@kernel
+def _say_prune(w: World, th: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
+    """PRUNE, with the time and, with `exchanges`, others of the topic, if both sides know about such."""
+    told = 0
+    if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] == TOLD_BACKOFFS:
+        others = _others(w, node, slot, topic) if exchanges and parameter(w, node, EXCHANGE) else 0
+        told = told_in_prune(-(-backoff // _SECOND), others)
+    put_prune(w, th, slot, topic, told)
+
+
+@kernel
+def _others(w: World, node: int, slot: int, topic: int) -> int:
+    """How many others of a topic a PRUNE names."""
+    count = 0
+    for other in range(first_slot(w, node), end_slot(w, node)):
+        count += np.int64((flags(w)[other, topic] & SUBSCRIBED != 0) & is_native(w, other) & (other != slot))
+    return min(int(count), parameter(w, node, EXCHANGE))
 
 
 @kernel
@@ -320,4 +353,4 @@ def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int
         slot = known[place]
         _let_go(w, node, slot, topic)
         row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
-        _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF))
+        _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.core.sizes import SIMULATED_MESSAGE_ID_BYTES
+from hearsay.core.sizes import SIMULATED_MESSAGE_ID_BYTES, SIMULATED_PEER_BYTES
 from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.knowledge import column
 from hearsay.sim.array.layout import (
@@ -24,6 +24,7 @@ from hearsay.sim.array.layout import (
     TOPIC_LENGTH,
     World,
     arena,
+    bytes_out,
     cells,
     control,
     messages,
@@ -86,6 +87,9 @@ _SLOT, _KEY, _VALUE, _IDS = range(4)
 _CLASS, _TOPIC = 58, 29
 _ID = (1 << 29) - 1
 _SUBSCRIPTIONS, _MESSAGES, _IHAVES, _WANTED, _MESH = range(5)
+_OTHERS = 10
+"""Bits for how many others a PRUNE names."""
+_PEER_FIELD = 1 + 1 + (1 + 1 + SIMULATED_PEER_BYTES)
 _ID_FIELD = 1 + 1 + SIMULATED_MESSAGE_ID_BYTES
 
 
@@ -215,9 +219,21 @@ def put_graft(w: World, th: int, slot: int, topic: int) -> None:
 
 
 @kernel
-def put_prune(w: World, th: int, slot: int, topic: int) -> None:
+def put_prune(w: World, th: int, slot: int, topic: int, told: int) -> None:
+    """`told` is what it says beside the topic, see `told_in_prune`; 0 for nothing."""
     _mix_in(w, th)
-    _put(w, th, slot, _MESH << _CLASS | topic << _TOPIC, PRUNE, 0)
+    _put(w, th, slot, _MESH << _CLASS | topic << _TOPIC, PRUNE, told)
+
+
+@inlined
+def told_in_prune(seconds: int, others: int) -> int:
+    """A backoff, and how many others it names; who they are changes nothing, because nobody dials them."""
+    return seconds << _OTHERS | others
+
+
+@inlined
+def told_seconds(told: int) -> int:
+    return told >> _OTHERS
 
 
 @kernel
@@ -247,8 +263,10 @@ def flush(w: World, th: int, now: int, node: int) -> None:
             via = line[OUT_VIA]
             hops = hops_from(w, node, message)
             upper, lower = message_hash(w, now, node, message, hops, via)
+            left = 0
             for place in range(count):
-                send_copy(w, th, now, node, entries[place, _SLOT], message, hops, via, upper, lower)
+                left += send_copy(w, th, now, node, entries[place, _SLOT], message, hops, via, upper, lower)
+            bytes_out(w)[node] += left
         elif mode == ONE_IHAVE and _is_short(w, th, line[OUT_MESSAGE], line[OUT_VIA]):
             _send_gossip(w, th, now, node, count, line[OUT_TOPIC], line[OUT_MESSAGE], line[OUT_VIA])
         elif mode == ONE_IHAVE:
@@ -281,6 +299,7 @@ def _send_gossip(w: World, th: int, now: int, node: int, copies: int, topic: int
     entries = outbox(w)[th]
     for place in range(copies):
         send_gossip(w, th, now, node, entries[place, _SLOT], topic, first, others, size, count, upper, lower)
+    bytes_out(w)[node] += copies * size
 
 
 @kernel
@@ -315,7 +334,7 @@ def _flush_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
         if kept == start + 1 and entries[start, _KEY] >> _CLASS == _MESSAGES:
             message = entries[start, _KEY] & _ID
             send_message(w, th, now, node, slot, message, hops_from(w, node, message), entries[start, _VALUE])
-        elif kept == start + 1 and not w[HAS_LINKS] and _is_about_a_topic(entries[start, _KEY] >> _CLASS):
+        elif kept == start + 1 and not w[HAS_LINKS] and _is_about_a_topic(entries, start):
             _send_topic_part(w, th, now, node, start)
         elif coalesce:
             _send_together(w, th, now, node, slot, start, kept)
@@ -325,8 +344,10 @@ def _flush_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
 
 
 @inlined
-def _is_about_a_topic(part_class: int) -> bool:
-    return part_class == _MESH or part_class == _SUBSCRIPTIONS
+def _is_about_a_topic(entries: Any, place: int) -> bool:
+    """A part that is a kind and a topic, and no more."""
+    part_class = entries[place, _KEY] >> _CLASS
+    return (part_class == _MESH and entries[place, _IDS] == 0) or part_class == _SUBSCRIPTIONS
 
 
 @kernel
@@ -335,7 +356,7 @@ def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None
     topic = (entry[_KEY] >> _TOPIC) & _ID
     if entry[_KEY] >> _CLASS == _MESH:
         kind = entry[_VALUE]
-        size = _alone(_mesh_size(w, topic))
+        size = _alone(_mesh_size(w, topic, 0))
     else:
         kind = SUBSCRIBE if entry[_VALUE] else UNSUBSCRIBE
         size = _subscription_size(w, topic)
@@ -415,6 +436,8 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
             parts += 1
             if kind == _IHAVES:
                 ids += entries[place, _VALUE]
+            elif kind == _MESH and entries[place, _IDS]:
+                ids += 1
     if wants:
         parts += 1
     rpc = allocate(w, th, HEADER + parts * PART + ids + wants)
@@ -444,7 +467,9 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
     for wanted in (GRAFT, PRUNE):
         for mesh in range(place, end):
             if entries[mesh, _VALUE] == wanted:
-                _write_mesh(w, rpc, index, (entries[mesh, _KEY] >> _TOPIC) & _ID, wanted)
+                told = entries[mesh, _IDS]
+                _write_mesh(w, rpc, index, at, (entries[mesh, _KEY] >> _TOPIC) & _ID, wanted, told)
+                at += 1 if told else 0
                 index += 1
     _frame(w, rpc)
     hold(w, th, rpc)
@@ -492,9 +517,10 @@ def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, 
     for wanted in (GRAFT, PRUNE):
         for mesh in range(place, end):
             if entries[mesh, _VALUE] == wanted:
-                rpc = allocate(w, th, HEADER + PART)
+                rpc = allocate(w, th, HEADER + PART + 1)
                 arena(w)[rpc] = 1
-                _write_mesh(w, rpc, 0, (entries[mesh, _KEY] >> _TOPIC) & _ID, wanted)
+                topic = (entries[mesh, _KEY] >> _TOPIC) & _ID
+                _write_mesh(w, rpc, 0, HEADER + PART, topic, wanted, entries[mesh, _IDS])
                 _frame(w, rpc)
                 hold(w, th, rpc)
                 send_rpc(w, th, now, node, slot, rpc)
@@ -566,13 +592,20 @@ def _write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, c
 
 
 @kernel
-def _write_mesh(w: World, rpc: int, index: int, topic: int, kind: int) -> None:
-    _write(w, rpc, index, kind, topic, _mesh_size(w, topic), 1)
+def _write_mesh(w: World, rpc: int, index: int, at: int, topic: int, kind: int, told: int) -> None:
+    """GRAFT or PRUNE; what a PRUNE says beside the topic lies where the ids of other parts do."""
+    _write(w, rpc, index, kind, topic, _mesh_size(w, topic, told), 1)
+    if told:
+        words_at(w, part_place(rpc, index))[PART_IDS] = at
+        arena(w)[rpc + at] = told
 
 
 @kernel
-def _mesh_size(w: World, topic: int) -> int:
-    return field_size(_topic_size(w, topic))
+def _mesh_size(w: World, topic: int, told: int) -> int:
+    size = _topic_size(w, topic)
+    if told:
+        size += 1 + varint_size(told_seconds(told)) + (told & ((1 << _OTHERS) - 1)) * _PEER_FIELD
+    return field_size(size)
 
 
 @kernel

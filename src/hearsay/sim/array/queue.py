@@ -79,15 +79,17 @@ _RPC = int(EventKind.RPC_RECEIVED)
     OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
     ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT,
 ) = range(24)  # fmt: skip
-OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED = (
-    range(10)
-)
+(
+    OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED,
+    ROWS_FULL,
+) = range(11)  # fmt: skip
 """Values of STATUS."""
 SCARCE = {
     QUEUE_FULL: "so many events at once",
     POOL_FULL: "so many entries of short lists",
     ARENA_FULL: "so many RPCs under way",
     OUTBOX_FULL: "so many parts of one node at once",
+    ROWS_FULL: "so much that happens at once",
 }
 """What there is no room for, in words."""
 

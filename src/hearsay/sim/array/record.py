@@ -16,6 +16,7 @@ from hearsay.core.rpc import PartKind
 from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.layout import (
     MEASURED,
+    STATUS,
     TOPIC_NUMBER,
     TRACING,
     Word,
@@ -28,6 +29,7 @@ from hearsay.sim.array.layout import (
     sums,
     topics,
 )
+from hearsay.sim.array.queue import ROWS_FULL
 from hearsay.trace.digest import LOWER_CONSTANTS, UPPER_CONSTANTS
 from hearsay.trace.schema import TraceEvent
 
@@ -95,6 +97,9 @@ def _keep(
     size: int, count: int, via: int, delay: int, reason: int,
 ) -> None:  # fmt: skip
     place = counts(w)[th, ROWS]
+    if place == rows(w).shape[1]:
+        w[STATUS] = ROWS_FULL
+        return
     counts(w)[th, ROWS] = place + 1
     line = rows(w)[th, place]
     line[0] = time
@@ -160,9 +165,11 @@ def measured(w: World, th: int, latency: int, hops: int) -> None:
         line[UNCOUNTED] = place + 1
         if place + 1 == waiting.shape[0]:
             count_latencies(w, th)
-    else:
+    elif line[LONG] < long_latencies(w).shape[1]:
         long_latencies(w)[th, line[LONG]] = latency
         line[LONG] += 1
+    else:
+        w[STATUS] = ROWS_FULL
     line[AWAY_HOPS] += hops
     line[MOST_HOPS] = max(line[MOST_HOPS], hops)
 

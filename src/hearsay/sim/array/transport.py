@@ -33,6 +33,7 @@ from hearsay.sim.array.layout import (
     Word,
     World,
     arena,
+    bytes_out,
     counts,
     links32,
     links64,
@@ -146,7 +147,7 @@ def _is_lost(w: World, source: int, destination: int, sequence: int, index: int)
 def send_message(w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int) -> None:
     """One message alone; `hops` is how far the copy will have come when it arrives."""
     upper, lower = message_hash(w, now, node, message, hops, via)
-    send_copy(w, th, now, node, slot, message, hops, via, upper, lower)
+    bytes_out(w)[node] += send_copy(w, th, now, node, slot, message, hops, via, upper, lower)
 
 
 @kernel
@@ -159,23 +160,23 @@ def message_hash(w: World, now: int, node: int, message: int, hops: int, via: in
 @inlined
 def send_copy(
     w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int, upper: Word, lower: Word
-) -> None:  # fmt: skip
-    """One of a message's copies; `upper` and `lower` are what `message_hash` gave."""
+) -> int:  # fmt: skip
+    """One of a message's copies, by the hashes that `message_hash` gave; returns the bytes that were sent."""
     if w[HAS_LINKS] or hops > MOST_INLINE_HOPS:
-        _send_over_link(w, th, now, node, slot, message, hops, via, upper, lower)
-        return
+        return _send_over_link(w, th, now, node, slot, message, hops, via, upper, lower)
     info = messages(w)[message]
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
     sent(w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via, delay, upper, lower)
     on_the_way(w, th, now + delay)
     post(w, th, now + delay, peer, node, INLINE | message, slot, via, hops)
+    return info[ALONE_BYTES]
 
 
 @kernel
 def _send_over_link(
     w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int, upper: Word, lower: Word
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     info = messages(w)[message]
     size = info[ALONE_BYTES]
     link = link_to(w, slot)
@@ -184,7 +185,7 @@ def _send_over_link(
     if arrival < 0:
         row(w, th, now, _DROP, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, -1, _REFUSED)
         push(w, th, now, node, _FAILED, peer, INLINE | message, link, via, 0)
-        return
+        return 0
     sent(
         w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, arrival - now, upper, lower
     )  # fmt: skip
@@ -193,11 +194,11 @@ def _send_over_link(
         links32(w)[link, SEQUENCE] = sequence + 1
         if w[HAS_LOSS] and _is_lost(w, node, peer, sequence, 0):
             row(w, th, arrival, _DROP, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, -1, _LOST)
-            return
+            return size
     on_the_way(w, th, arrival)
     if hops <= MOST_INLINE_HOPS:
         post(w, th, arrival, peer, node, INLINE | message, link, via, hops)
-        return
+        return size
     rpc = allocate(w, th, HEADER + PART)
     arena(w)[rpc] = 1
     part = words_at(w, part_place(rpc, 0))
@@ -211,6 +212,7 @@ def _send_over_link(
     part[PART_IDS] = 0
     hold(w, th, rpc)
     post(w, th, arrival, peer, node, rpc, link, -1, 0)
+    return size
 
 
 @inlined
@@ -232,6 +234,7 @@ def send_topic_part(w: World, th: int, now: int, node: int, slot: int, topic: in
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
     upper, lower = sending(w, now, kind, node, topic, -1, -1, size, 1, -1)
+    bytes_out(w)[node] += size
     sent(w, th, now, kind, node, peer, topic, -1, -1, size, 1, -1, delay, upper, lower)
     on_the_way(w, th, now + delay)
     post(w, th, now + delay, peer, node, topic_payload(kind, topic), slot, -1, 0)
@@ -259,6 +262,7 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
         hold(w, th, rpc)
         push(w, th, now, node, _FAILED, peer, rpc, link, -1, 0)
         return
+    bytes_out(w)[node] += size
     for index in range(parts):
         part = words_at(w, part_place(rpc, index))
         upper, lower = sending(

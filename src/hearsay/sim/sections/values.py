@@ -26,10 +26,30 @@ def scaled(number: Decimal, factor: int) -> int:
     return int(_EXACT.to_integral_value(_EXACT.multiply(number, Decimal(factor))))
 
 
+_SYMBOLS = {
+    "d": "degree",
+    "dlo": "degree_low",
+    "dlow": "degree_low",
+    "dhi": "degree_high",
+    "dhigh": "degree_high",
+    "dlazy": "degree_lazy",
+    "mcachelen": "history_length",
+    "mcachegossip": "history_gossip",
+}
+"""What the specification calls some of the routers' parameters, without case and underscores."""
+
+
+def near_key(key: str, known: Iterable[str]) -> str | None:
+    """The known key that was probably meant: the specification's name for it, or one that looks alike."""
+    names = list(known)
+    symbol = _SYMBOLS.get(key.lower().replace("_", ""))
+    return symbol if symbol in names else next(iter(get_close_matches(key, names, n=1)), None)
+
+
 def unknown_key(key: str, known: Iterable[str]) -> str:
     """The rule that an unknown key breaks, with the nearest known one."""
-    close = get_close_matches(key, list(known), n=1)
-    return f"unknown key, did you mean {close[0]!r}?" if close else "unknown key"
+    near = near_key(key, known)
+    return f"unknown key, did you mean {near!r}?" if near else "unknown key"
 
 
 def broken(rule: str) -> PydanticCustomError:

@@ -65,6 +65,8 @@ class TopicGroup(Section):
     subscribers_share: Share | None = None
     subscribers_count: Count | None = None
     subscribers: tuple[NodeNumber, ...] | None = None
+    size_bytes: Bytes | None = None
+    weight: Annotated[int, integer_in(0, 1000)] = 1
 
     def cross_rules(self) -> Iterator[Violation]:
         ways = ("subscribers_share", "subscribers_count", "subscribers")

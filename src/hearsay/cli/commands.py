@@ -1,0 +1,84 @@
+"""The commands by name; one is loaded only when it is asked for.
+
+Nothing a user does ends in a traceback: `ending.py` says how commands end.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+import click
+
+from hearsay.cli.ending import close_output, ending, open_streams
+from hearsay.cli.signals import Signalled, Unwound, ignore_signals, raise_on_signals
+
+COMMANDS = {
+    "analyze": "turn traces into metric tables on Spark",
+    "check": "hold figures against budgets; exit 1 if one is broken",
+    "compare": "compare two scenarios: better, worse, or no difference to be seen",
+    "completion": "print the completion script of a shell",
+    "demo": "simulate the routers, analyse on Spark, write the report",
+    "node": "run a real node that speaks libp2p pubsub",
+    "report": "write a report of analysed runs: one HTML file",
+    "simulate": "simulate a scenario",
+    "spark": "look after Spark: doctor",
+    "sweep": "run a study: many runs over the axes of a scenario, on Spark",
+    "trace": "look at traces: show, diff; join those of nodes; import those of real networks",
+}
+
+
+class LazyCommands(click.Group):
+    """Commands are modules of `hearsay.cli`, imported on use; `--help` needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"hearsay.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, COMMANDS, 1)
+            hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(sorted(COMMANDS))}."
+            raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Unwound(error if isinstance(error, Signalled) else Signalled()) from error
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version("hearsay"), prog_name="hearsay")
+def hearsay() -> None:
+    """Gossip publish/subscribe: simulate it, look at it."""
+
+
+def run() -> int:
+    """Run the command that the arguments name; its exit code."""
+    open_streams()
+    raise_on_signals()
+    try:
+        result = hearsay.main(standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+    except (Exception, KeyboardInterrupt) as error:
+        code = ending(error)
+    ignore_signals()
+    return close_output(code)

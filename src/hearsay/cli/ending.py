@@ -1,0 +1,142 @@
+"""How a command ends: for whatever stopped it one line on stderr, and an exit code.
+
+Rules:
+
+* 0 ok, 1 failed, 2 usage, 128 + the number of the signal that ended it.
+* A program's mistake (ours, or one in a router from outside) is one line too, with its place in the code.
+  `HEARSAY_DEBUG=1` shows the traceback of whatever it was.
+* Standard output that cannot be written to is a failure; if its reader has gone, nobody is left to be told. Standard
+  error that cannot be written to ends nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TextIO
+
+import click
+
+from hearsay.cli.extras import how_to_install
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.signals import Signalled, Unwound
+
+DEBUG = "HEARSAY_DEBUG"
+
+
+class _Stderr(io.TextIOWrapper):
+    """What cannot be told ends no work."""
+
+    def write(self, text: str, /) -> int:
+        with suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            super().flush()
+
+
+def open_streams() -> None:
+    """Streams that one can write to, whatever we were started with; what was there stays open in `sys.__stdout__`."""
+    out: TextIO | None = sys.stdout
+    told: TextIO | None = sys.stderr
+    if out is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    elif isinstance(raw := getattr(out, "buffer", None), io.RawIOBase):
+        # PYTHONUNBUFFERED: without a buffer nobody remembers what could not be written.
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), out.encoding, out.errors, line_buffering=True)
+    reconfigure: Callable[..., None] | None = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None and sys.stdout.errors == "strict":
+        reconfigure(errors="replace")  # what a terminal's encoding lacks is no reason to stop
+    if told is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    elif (buffer := getattr(told, "buffer", None)) is not None:
+        sys.stderr = _Stderr(buffer, told.encoding, told.errors, line_buffering=True)
+
+
+def ending(error: BaseException) -> int:
+    """Say in a line what ended the command; its exit code."""
+    if os.environ.get(DEBUG):
+        _show_traceback(error)
+    match error:
+        case click.exceptions.Exit():
+            return error.exit_code
+        case click.ClickException():
+            error.show()
+            return error.exit_code
+        case Unwound():
+            return _said(error.signalled.code, str(error.signalled))
+        case click.Abort() | KeyboardInterrupt():
+            signalled = error if isinstance(error, Signalled) else Signalled()
+            return _said(signalled.code, str(signalled))
+        case WrongInput():
+            return _said(2, *error.problems)
+        case CommandFailed():
+            return _said(1, str(error))
+        case _:
+            return _failed(error)
+
+
+def _show_traceback(error: BaseException) -> None:
+    """With what led to it, also where the line for people leaves that out."""
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__suppress_context__ = cause.__cause__ is not None
+        cause = cause.__cause__ or cause.__context__
+    traceback.print_exception(error)
+
+
+def close_output(code: int) -> int:
+    """Write what is left for standard output; the exit code after that."""
+    try:
+        sys.stdout.flush()
+        return code
+    except OSError as error:
+        _discard_output()
+        if isinstance(error, BrokenPipeError):
+            return code or 1
+        return _said(1, f"standard output cannot be written to: {error.strerror}")
+
+
+def _failed(error: BaseException) -> int:
+    match error:
+        case OSError() if _output_is_at_fault():
+            return 1
+        case ModuleNotFoundError() if (told := how_to_install(error.name or "")) is not None:
+            return _said(1, told)
+        case MemoryError():
+            return _said(1, "out of memory; try fewer nodes or messages")
+        case OSError():
+            place = f"{error.filename}: " if error.filename is not None else ""
+            return _said(1, f"{place}{error.strerror or error}")
+        case _:
+            from hearsay.core.failures import told
+
+            return _said(1, f"a mistake in the program: {told(error)}; {DEBUG}=1 shows its traceback")
+
+
+def _output_is_at_fault() -> bool:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def _discard_output() -> None:
+    """So that the interpreter does not try again when it ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _said(code: int, *lines: str) -> int:
+    for line in lines:
+        print(f"hearsay: {line}", file=sys.stderr)
+    return code

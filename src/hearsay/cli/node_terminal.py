@@ -1,0 +1,161 @@
+"""A node's life on the terminal: messages come out as lines, lines in are published, a signal ends it in good order.
+
+What peers say is shown escaped, a message a line, so that it can neither forge lines nor drive the terminal. With
+--json there is an object a line instead, which holds every message in full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, TextIO
+
+from hearsay.cli.failures import CommandFailed
+from hearsay.cli.published_lines import PublishedLines, shown_topic
+from hearsay.cli.signals import WORDS, raise_on_signals
+from hearsay.libp2p.errors import MissingExtra
+from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.peer_id import to_text
+from hearsay.node.address_news import AddressNews
+from hearsay.node.config import NodeConfig
+from hearsay.node.node import Node
+from hearsay.trace.errors import RunFolderError
+from hearsay.trace.show import escape
+
+if TYPE_CHECKING:
+    from hearsay.node.topic import Received, Topic
+
+STATUS_S = 0.5
+
+
+async def run_node(
+    config: NodeConfig, identity: PrivateKey | None, options: Mapping[str, Any]
+) -> tuple[int | None, list[str]]:
+    """Until a signal comes, or the input of a node that only publishes ends; the signal, and what was not sent."""
+    signalled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    _heed_first_signal(signalled)
+    terminal = _Terminal(options)
+    async with AsyncExitStack() as stack:
+        try:
+            node = Node(config, identity=identity, trace=options["trace"])
+            node.on_address_news.append(terminal.tell_address)
+            await stack.enter_async_context(node)
+        except MissingExtra as error:
+            raise CommandFailed(str(error)) from None
+        except (OSError, RunFolderError) as error:
+            raise CommandFailed(f"cannot start the node: {error}") from None
+        topic = options["publish"] or next(iter(terminal.subscribe), None)
+        lines = PublishedLines(node, topic, terminal.stays, options["wait"], terminal.say)
+        await terminal.serve(node, lines, signalled)
+        problems = lines.problems()
+    if signalled.done():
+        return signalled.result(), problems
+    return None, problems or lines.unconfirmed()
+
+
+def _heed_first_signal(signalled: asyncio.Future[int]) -> None:
+    """The first one ends the node in good order, a second one at once."""
+    loop = asyncio.get_running_loop()
+    heeded = [number for number in WORDS if signal.getsignal(number) is not signal.SIG_IGN]
+
+    def first(number: int) -> None:
+        for each in heeded:
+            loop.remove_signal_handler(each)
+        raise_on_signals()
+        if not signalled.done():
+            signalled.set_result(number)
+
+    for number in heeded:
+        loop.add_signal_handler(number, first, int(number))
+
+
+class _Terminal:
+    """The node's input and output."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.subscribe: tuple[str, ...] = tuple(dict.fromkeys(options["subscribe"]))
+        self.stays = bool(self.subscribe) or bool(options["rendezvous_point"])
+        """The node lives on when its input has ended."""
+        self._json: bool = options["as_json"]
+
+    async def serve(self, node: Node, lines: PublishedLines, signalled: asyncio.Future[int]) -> None:
+        for address in node.addresses:
+            self.say({"event": "listening", "address": address}, f"listening: {address}")
+        topics = [await node.join(name) for name in self.subscribe]
+        publishing: asyncio.Future[Any] = asyncio.ensure_future(lines.publish())
+        tasks = [publishing, *(asyncio.ensure_future(self._print(topic)) for topic in topics)]
+        tasks.append(asyncio.ensure_future(self._report(node)))
+        over: set[asyncio.Future[Any]] = {signalled} if self.stays else {signalled, publishing}
+        waiting: set[asyncio.Future[Any]] = {signalled, *tasks}
+        failed = False
+        while not failed and not any(task.done() for task in over):
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            failed = any(task.exception() is not None for task in done)
+        for task in tasks:
+            task.cancel()
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
+
+    def say(self, event: dict[str, Any], text: str) -> None:
+        """News about the node: an object with --json, else a line beside the messages."""
+        if self._json:
+            print(json.dumps(event), flush=True)
+        elif text:
+            _show(text, sys.stderr)
+
+    def tell_address(self, news: AddressNews) -> None:
+        event = {
+            "event": "address",
+            "address": news.address,
+            "state": news.state.value,
+            "reason": news.reason or None,
+            "peer": None if news.peer is None else to_text(news.peer),
+            "protocol": news.protocol or None,
+            "retry_s": None if news.retry_s is None else round(news.retry_s, 3),
+        }
+        self.say(event, str(news))
+
+    async def _print(self, topic: Topic) -> None:
+        async for message in topic:
+            if message.received_from is not None:
+                self._print_message(message)
+
+    def _print_message(self, message: Received) -> None:
+        if self._json:
+            found = {
+                "event": "message",
+                "topic": message.topic,
+                "from": message.author_text,
+                "id": message.message_id.hex(),
+                "data": message.data.decode("utf-8", "backslashreplace"),
+            }
+            print(json.dumps(found), flush=True)
+            return
+        who = (message.author_text or "somebody")[-8:]
+        where = f"{shown_topic(message.topic)} " if len(self.subscribe) > 1 else ""
+        _show(f"{where}{who}: {message.data.decode('utf-8', 'surrogateescape')}", sys.stdout)
+
+    async def _report(self, node: Node) -> None:
+        """A status line when peers or mesh change."""
+        before: object = None
+        while True:
+            if node.failure is not None:
+                raise node.failure
+            mesh = {topic: len(node.mesh(topic)) for topic in self.subscribe}
+            now = (len(node.peers), tuple(mesh.values()))
+            if now != before:
+                before = now
+                links = ", ".join(f"{shown_topic(topic)} {count}" for topic, count in mesh.items())
+                status = {"event": "status", "peers": now[0], "mesh": mesh}
+                self.say(status, f"peers: {now[0]}" + (f"; mesh: {links}" if links else ""))
+            await asyncio.sleep(STATUS_S)
+
+
+def _show(text: str, stream: TextIO) -> None:
+    encoding = stream.encoding or "utf-8"
+    print(escape(text).encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)

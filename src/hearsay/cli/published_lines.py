@@ -1,0 +1,180 @@
+"""Lines of the input on their way into a topic: each is sent to somebody, or a line says that it was not.
+
+Rules:
+
+* A line waits until it would reach somebody, and while a peer's queue is more than half full. So what the node has
+  not taken stays in the pipe, and nothing is dropped for want of room.
+* When the wait is over in a node that only publishes, so is the input: the rest is counted, and named at the end.
+* Sent is what a peer has taken. The last messages leave before the node closes, and peers confirm them by closing
+  their side of the connection after they have read to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any
+
+from hearsay.cli.failures import CommandFailed
+from hearsay.cli.input_lines import InputLines, LongLine
+from hearsay.cli.numbers import counted
+from hearsay.node.address_news import AddressState
+from hearsay.node.node import Node
+from hearsay.trace.show import escape
+from hearsay.wire.limits import TooLarge
+
+WAIT_S = 30.0
+"""So long a line waits for somebody, if the node only publishes."""
+ROOM_S = 5.0
+"""So long publishing waits for peers that take their messages slowly."""
+FLUSH_S = 10.0
+"""So long the last messages may take to leave."""
+COUNT_S = 1.0
+"""So long lines are counted that are not sent any more."""
+LONGEST_TOPIC = 60
+"""So much of a topic's name is shown to people."""
+
+
+class PublishedLines:
+    def __init__(
+        self,
+        node: Node,
+        topic: str | None,
+        stays: bool,
+        wait_s: float | None,
+        say: Callable[[dict[str, Any], str], None],
+    ) -> None:
+        """A node that `stays` lives on when the input has ended; `say` takes an event and its words."""
+        self._node = node
+        self._topic = topic
+        self._stays = stays
+        self._wait_s = wait_s if wait_s is not None or stays else WAIT_S
+        self._say = say
+        self._waits = False
+        self._published = self._unheard = self._refused = 0
+        self._why_unheard = ""
+        self._late = False
+
+    async def publish(self) -> None:
+        """Until the input ends."""
+        if sys.stdin is None:
+            return
+        limit = self._node.config.limits.rpc.max_rpc_bytes
+        lines = InputLines(limit, sys.stdin.fileno()).lines()
+        try:
+            async for line in lines:
+                if isinstance(line, LongLine):
+                    self._refuse(line.number, f"{line.bytes} bytes; at most {limit} fit into an RPC")
+                elif line[1] and not await self._publish(*line):
+                    await self._count(lines)
+                    break
+        except OSError as error:
+            raise CommandFailed(f"the input cannot be read: {error.strerror}") from None
+        if self._published and not self._stays:
+            try:
+                async with asyncio.timeout(FLUSH_S):
+                    await self._node.flush()
+            except TimeoutError:
+                self._late = True
+
+    def problems(self) -> list[str]:
+        """What is to be told at the end, while the node still runs."""
+        found: list[str] = []
+        if self._waits:
+            self._unheard += 1
+            self._why_unheard = self.why_nobody()
+        if self._unheard:
+            topic = escape(shown_topic(str(self._topic)))
+            found.append(f"{counted(self._unheard, 'message')} for topic {topic} reached nobody: {self._why_unheard}")
+        if self._refused and not self._stays:
+            found.append(f"{counted(self._refused, 'line')} of the input could not be sent")
+        if self._late:
+            found.append(f"the last messages had not left after {FLUSH_S:g} s: the peers take them too slowly")
+        return found
+
+    def unconfirmed(self) -> list[str]:
+        """What is to be told when the node is closed."""
+        if self._stays or not self._published or self._node.confirmed is None or self._node.confirmed:
+            return []
+        return ["the last messages may not have arrived: no peer has confirmed the end of its connection"]
+
+    async def _publish(self, number: int, data: bytes) -> bool:
+        """Whether it makes sense to go on."""
+        if self._topic is None:
+            self._refuse(number, "no topic to publish to: give --publish")
+            return True
+        if not await self._somebody(self._topic):
+            self._waits = False
+            self._unheard += 1
+            self._why_unheard = self.why_nobody()
+            if self._stays:
+                self._say_error(number, f"not sent: {self._why_unheard}")
+            return self._stays
+        await self._node.make_room(ROOM_S)
+        repeated = self._node.statistics.duplicates
+        try:
+            done = await self._node.publish(self._topic, data)
+        except TooLarge as error:
+            self._refuse(number, str(error))
+            return True
+        self._say({"event": "published", "id": done.message_id.hex(), "sent": done.sent, "waiting": done.waiting}, "")
+        self._published += bool(done.sent)
+        if done.dropped:
+            self._say_error(number, f"no room for it at {counted(done.dropped, 'peer')}, too slow to take it")
+        elif not done.sent and self._node.statistics.duplicates > repeated:
+            self._say_error(number, "not sent again: the same was published before, and its id is its content's")
+        if not done.sent and self._node.statistics.duplicates == repeated:
+            self._unheard += 1
+            self._why_unheard = self.why_nobody()
+        return True
+
+    async def _somebody(self, topic: str) -> bool:
+        """Wait for somebody who would hear a message."""
+        if self._node.reaches_somebody(topic):
+            return True
+        self._waits = True
+        self._say({"event": "waiting", "topic": topic}, f"waiting for a peer of topic {shown_topic(topic)}")
+        if not await self._node.wait_for_peers(topic, self._wait_s):
+            return False
+        self._waits = False
+        return True
+
+    async def _count(self, lines: AsyncIterator[tuple[int, bytes] | LongLine]) -> None:
+        """What is left of the input reaches nobody either."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COUNT_S):
+                async for line in lines:
+                    self._unheard += isinstance(line, LongLine) or bool(line[1])
+                return
+        self._why_unheard += "; more was to come"
+
+    def _refuse(self, number: int, why: str) -> None:
+        self._refused += 1
+        self._say_error(number, f"not sent: {why}")
+
+    def _say_error(self, number: int, text: str) -> None:
+        self._say({"event": "error", "line": number, "error": text}, f"line {number}: {text}")
+
+    def why_nobody(self) -> str:
+        node, limit = self._node, "" if self._wait_s is None else f" within {self._wait_s:g} s"
+        if not node.connected:
+            troubles = [
+                f"{news.address}: {escape(news.reason)}"
+                for news in node.address_news
+                if news.state is not AddressState.CONNECTED
+            ]
+            return "; ".join([f"no peer was connected{limit}", *troubles])
+        if not node.peers and node.agreeing:
+            return f"{len(node.agreeing)} connected, not yet agreed on a protocol{limit}"
+        if not node.peers:
+            return f"no peer that speaks pubsub came{limit}, {counted(len(node.connected), 'other peer')} did"
+        if not node.topic_peers(str(self._topic)):
+            return f"no subscriber came{limit}, {counted(len(node.peers), 'other peer')} did"
+        return f"no peer took this node into its mesh{limit}"
+
+
+def shown_topic(name: str) -> str:
+    """A topic's name for people, cut where nobody reads on."""
+    return name if len(name) <= LONGEST_TOPIC else f"{name[:LONGEST_TOPIC]}…"

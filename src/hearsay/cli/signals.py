@@ -1,0 +1,100 @@
+"""Signals that end a command: Ctrl-C, `kill`, a terminal that goes away.
+
+Rules:
+
+* Until the commands are imported, one ends the process at once, with its line: nothing is open yet.
+* Then each is raised where the command is, as `Signalled`, so that everything is closed on the way out.
+* What was ignored when we were started stays ignored: `nohup`, and jobs that a script runs in the background.
+* Exit codes are the shell's: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn, TypeAlias
+
+Handler: TypeAlias = Callable[[int, FrameType | None], object]
+
+WORDS = {
+    number: word
+    for name, word in (("SIGINT", "interrupted"), ("SIGTERM", "terminated"), ("SIGHUP", "hung up"))
+    if (number := getattr(signal, name, None)) is not None
+}
+
+
+class Signalled(KeyboardInterrupt):
+    """A signal asks the command to end. Notes that were added say what is kept."""
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__(number)
+        self.number = number
+
+    @property
+    def code(self) -> int:
+        return 128 + self.number
+
+    def __str__(self) -> str:
+        return "; ".join([WORDS[signal.Signals(self.number)], *getattr(self, "__notes__", ())])
+
+
+class Unwound(Exception):
+    """What became of `Signalled` on its way out: no interrupt any more, which others would print a line for."""
+
+    def __init__(self, signalled: Signalled) -> None:
+        super().__init__(str(signalled))
+        self.signalled = signalled
+
+
+def exit_on_signals() -> None:
+    """From now on the signals end the process, wherever it is: an exception would be lost in imports, or shown."""
+    for number in _heeded():
+        signal.signal(number, _exit)
+
+
+def raise_on_signals() -> None:
+    """From now on the signals are raised."""
+    for number in _heeded():
+        signal.signal(number, _raise)
+
+
+def ignore_signals() -> None:
+    """The command is ending already; what closes after it shall not be disturbed."""
+    for number in _heeded():
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def first_signal(tell: Callable[[int], None]) -> Generator[None]:
+    """The first signal is told, for whoever ends in good order by himself; a second one is raised."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        raise_on_signals()
+        tell(number)
+
+    heeded = _heeded()
+    for number in heeded:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number in heeded:
+            signal.signal(number, _raise)
+
+
+def _heeded() -> list[signal.Signals]:
+    return [number for number in WORDS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _raise(number: int, _frame: FrameType | None) -> NoReturn:
+    raise Signalled(number)
+
+
+def _exit(number: int, _frame: FrameType | None) -> NoReturn:
+    signalled = Signalled(number)
+    with suppress(OSError):
+        os.write(2, f"hearsay: {signalled}\n".encode())
+    os._exit(signalled.code)

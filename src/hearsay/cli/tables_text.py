@@ -1,0 +1,93 @@
+"""Tables for the terminal that fit it, without a word or a figure cut in two.
+
+The first of these that fits: columns; columns with heads of several lines; a line for each figure and a column for
+each row; a list with a block for each row.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+
+from hearsay.words.numbers import plain
+
+WITHOUT_TERMINAL = 100
+"""Columns where nobody says how many there are."""
+_LEAST = 20
+_GAP = "  "
+
+
+def width_of_terminal() -> int:
+    return max(_LEAST, shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns)
+
+
+def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, width: int | None = None) -> str:
+    """The rows below their head. The first `left` columns name a row and are left-aligned, figures right-aligned."""
+    width = width_of_terminal() if width is None else width
+    head, rows = [plain(cell) for cell in head], [[plain(cell) for cell in row] for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
+    if _total(widths) <= width:
+        return "\n".join(_line(row, widths, left) for row in (head, *rows))
+    bare = [
+        max(max((len(word) for word in title.split()), default=0), *(len(row[place]) for row in rows), 0)
+        for place, title in enumerate(head)
+    ]
+    if _total(bare) <= width:
+        return "\n".join(_line(row, bare, left) for row in (*_head_lines(head, bare), *rows))
+    names = [_GAP.join(row[:left]) for row in rows]
+    turned = [[title, *(row[place] for row in rows)] for place, title in enumerate(head) if place >= left]
+    turned_widths = [max(len(cell) for cell in column) for column in zip(("", *names), *turned, strict=True)]
+    if _total(turned_widths) <= width and left == 1:
+        return "\n".join(_line(row, turned_widths, 1) for row in ([head[0], *names], *turned))
+    return "\n".join(_block(head, row, left, width) for row in rows)
+
+
+def prose(text: str) -> str:
+    """A sentence: on a terminal in lines that end between words, elsewhere as it is."""
+    if not sys.stdout.isatty():
+        return plain(text)
+    return plain(_wrapped(text, width_of_terminal()))
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
+    aligned = (
+        cell.ljust(width) if place < left else cell.rjust(width)
+        for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return _GAP.join(aligned).rstrip()
+
+
+def _head_lines(head: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
+    """The heads in as many lines as the longest needs, ending on one line."""
+    wrapped = [_wrapped(title, width).split("\n") for title, width in zip(head, widths, strict=True)]
+    depth = max(map(len, wrapped))
+    return [[lines[at - depth + len(lines)] if at >= depth - len(lines) else "" for lines in wrapped]
+            for at in range(depth)]  # fmt: skip
+
+
+def _block(head: Sequence[str], row: Sequence[str], left: int, width: int) -> str:
+    """A row as a list: what names it on a line, below it each figure with its name."""
+    named = (
+        row[0] if left == 1 else ", ".join(f"{title} {cell}" for title, cell in zip(head[:left], row, strict=False))
+    )
+    lines = [_wrapped(named, width)]
+    reach = max((len(title) for title in head[left:]), default=0)
+    for title, cell in zip(head[left:], row[left:], strict=True):
+        line = f"{_GAP}{title.ljust(reach)}{_GAP}{cell}"
+        if len(line) <= width:
+            lines.append(line.rstrip())
+        else:
+            lines.append(_wrapped(f"{_GAP}{title}: {cell}", width, indent=2 * _GAP))
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> str:
+    return textwrap.fill(
+        text, max(1, width), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )  # fmt: skip

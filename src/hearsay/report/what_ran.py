@@ -1,0 +1,78 @@
+"""What ran, as a section of a page: settings that differ, those that all share, seeds, hashes, and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hearsay.report.document import labelled_table
+from hearsay.report.markup import Html, join, tag
+from hearsay.studies.what_ran import Settings, differing, shared, written
+
+NO_SETTING = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One of the things that ran: a run, or a side of a comparison. `settings` is None where there is no scenario."""
+
+    name: Html
+    settings: Settings | None
+    facts: Mapping[str, str]
+    """Router, engine, seed, trace hash: what is known beside the settings, by its title."""
+    command: str | None = None
+
+
+def what_ran(all_ran: Sequence[Ran], intro: Iterable[Html] = ()) -> Html:
+    known = [ran.settings for ran in all_ran if ran.settings is not None]
+    keys = differing(known) if len(known) > 1 else []
+    facts = list(dict.fromkeys(title for ran in all_ran for title in ran.facts))
+    heads = ["", *keys, *facts]
+    rows = [
+        [
+            ran.name,
+            *(_setting(ran.settings, key) for key in keys),
+            *(tag("span", ran.facts[title], class_="name") if title in ran.facts else NO_SETTING for title in facts),
+        ]
+        for ran in all_ran
+    ]
+    said = (
+        "They differ in: " + ", ".join(keys) + "." if keys else "All settings are the same." if len(known) > 1 else ""
+    )
+    return tag(
+        "section",
+        tag("h2", "What ran"),
+        *intro,
+        tag("p", said) if said else "",
+        labelled_table(heads, rows, "What ran, and in which settings it differs"),
+        _commands(all_ran),
+        _shared(known),
+        id="ran",
+    )
+
+
+def command_line(command: str) -> Html:
+    return tag("pre", tag("code", command), class_="command", tabindex=0)
+
+
+def _setting(settings: Settings | None, key: str) -> str:
+    if settings is None or key not in settings:
+        return NO_SETTING
+    value = settings[key]
+    return value if isinstance(value, str) else written(value)
+
+
+def _commands(all_ran: Sequence[Ran]) -> Html:
+    told = [tag("li", ran.name, command_line(ran.command)) for ran in all_ran if ran.command is not None]
+    if not told:
+        return Html("")
+    return tag("details", tag("summary", "Commands that run the same again"), tag("ul", *told), class_="data")
+
+
+def _shared(known: Sequence[Settings]) -> Html:
+    if not known:
+        return Html("")
+    common = shared(known)
+    title = f"{len(common)} settings that all share" if len(known) > 1 else f"All {len(common)} settings"
+    lines = "\n".join(f"{key} = {written(value)}" for key, value in common.items())
+    return tag("details", tag("summary", title), join([tag("pre", lines)]), class_="data")

@@ -1,0 +1,201 @@
+"""Figures as people read them, on the terminal and in reports alike; `report/assets/dom.js` says the same in charts.
+
+Rules:
+
+* At most three significant digits and three decimals, and never an exponent. Counts are exact.
+* Rounding never makes a share better than it is: 100 % and 0 % are said only when they are exact.
+* Units are of the size of the figure: ms or s, B to PB. A space that does not break stands before them; `plain` makes
+  it a usual one, for programs and terminals.
+* Several figures that one looks at together get as many digits as it takes to tell them apart (`apart`), or one unit
+  and one number of decimals (`interval`).
+* A figure that is missing (None) is the caller's business: what was not measured needs a reason, not a dash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import floor, log10
+from typing import Literal, TypeAlias
+
+Form: TypeAlias = Literal["percent", "ms", "number", "count", "s", "bytes"]
+
+SPACE = "\N{NO-BREAK SPACE}"
+DIGITS = 3
+MINUS = "\N{MINUS SIGN}"
+_MOST_DIGITS = 8
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def percent(ratio: float, digits: int = DIGITS) -> str:
+    """A ratio as a percentage, with two digits of what is there or of what is missing, whichever is less."""
+    share = ratio * 100
+    rest = min(share, 100 - share)
+    if rest <= 0:
+        return f"{count(share)}{SPACE}%"
+    if rest < 1e-6:
+        return f"over 99.999999{SPACE}%" if share > 50 else f"under 0.000001{SPACE}%"
+    extra = digits - DIGITS
+    return f"{_digits(share, min(7, max(1, 1 - floor(log10(rest))) + extra))}{SPACE}%"
+
+
+def count(number: float, digits: int = DIGITS) -> str:
+    return f"{number:,.0f}" if digits == DIGITS or number == int(number) else figure(number, digits)
+
+
+def plural(number: int, noun: str, many: str | None = None) -> str:
+    return f"{count(number)}{SPACE}{noun if number == 1 else many or noun + 's'}"
+
+
+def figure(number: float, digits: int = DIGITS) -> str:
+    """A number with so many significant digits; fewer where they say all."""
+    if number == 0:
+        return "0"
+    decimals = digits - 1 - _power(number, digits)
+    if decimals < 0:
+        step = 10**-decimals
+        return f"{floor(number / step + 0.5) * step:,}"
+    most = max(DIGITS, digits)
+    if 0 < number < 0.5 * 10**-most:
+        return f"under {10**-most:.{most}f}"
+    return _digits(number, min(decimals, most))
+
+
+def size(number: float, digits: int = DIGITS) -> str:
+    """Bytes, in steps of a thousand; there is no part of a byte."""
+    unit = _byte_unit(number)
+    if unit == 0:
+        return f"under 1{SPACE}B" if 0 < number < 0.5 else f"{floor(number + 0.5)}{SPACE}B"
+    return f"{figure(number / 1000**unit, digits)}{SPACE}{_BYTE_UNITS[unit]}"
+
+
+def milliseconds(number: float, digits: int = DIGITS) -> str:
+    return seconds(number / 1000, digits) if number >= 999.5 else f"{figure(number, digits)}{SPACE}ms"
+
+
+def seconds(number: float, digits: int = DIGITS) -> str:
+    return f"{figure(number, digits)}{SPACE}s"
+
+
+FORMS: dict[Form, Callable[..., str]] = {
+    "percent": percent,
+    "ms": milliseconds,
+    "number": figure,
+    "count": count,
+    "s": seconds,
+    "bytes": size,
+}
+
+
+def shown(value: float, form: Form) -> str:
+    return FORMS[form](value)
+
+
+def apart(values: Sequence[float], form: Form) -> list[str]:
+    """Figures that are compared: with the digits that tell different ones apart."""
+    different = len(set(values))
+    for digits in range(DIGITS, _MOST_DIGITS):
+        texts = [FORMS[form](value, digits) for value in values]
+        if len(set(texts)) == different:
+            return texts
+    return [FORMS[form](value) for value in values]
+
+
+def interval(middle: float, low: float, high: float, form: Form) -> str:
+    """A change and how far it may reach: "+1.2 ms (+0.9 … +1.5)"; "the same" where nothing moved."""
+    if middle == low == high == 0:
+        return "the same"
+    largest = max((middle, low, high), key=abs)
+    told, least, most = _signed((middle, low, high), form)
+    unit = _unit_of(largest, form)
+    return f"{told}{unit}" if low == high else f"{told}{unit} ({least} … {most})"
+
+
+def between(low: float, high: float, form: Form) -> str:
+    """The ends of an interval: "12 ms … 15 ms"."""
+    least, most = apart((low, high), form)
+    return f"{least} … {most}"
+
+
+def relative(share: float, digits: int = 2) -> str:
+    """A share of something else, roughly: "12 %", "250 %"."""
+    return f"{figure(share * 100, digits)}{SPACE}%"
+
+
+def points(share: float) -> str:
+    """A difference of shares, roughly."""
+    return f"{figure(share * 100, 2)}{SPACE}percentage{SPACE}points"
+
+
+def probability(p: float) -> str:
+    """A p-value."""
+    if p < 0.001:
+        return "<0.001"
+    return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def plain(text: str) -> str:
+    """With usual spaces."""
+    return text.replace(SPACE, " ")
+
+
+def _signed(values: Sequence[float], form: Form) -> list[str]:
+    """Amounts in one unit, with the decimals that give the largest of them two digits: chance blurs the rest."""
+    largest = max(abs(value) for value in values)
+    factor = _factor(largest, form)
+    amount = largest * factor
+    decimals = min(DIGITS, max(0, 1 - _power(amount, 2))) if amount else 0
+    if form == "count" or (form == "bytes" and largest < 999.5):
+        decimals = 0
+    texts: list[str] = []
+    for value in values:
+        text = f"{abs(value) * factor:,.{decimals}f}"
+        sign = "" if not float(text.replace(",", "")) else "+" if value > 0 else MINUS
+        texts.append(f"{sign}{text}")
+    return texts
+
+
+def _factor(largest: float, form: Form) -> float:
+    if form == "percent":
+        return 100
+    if form == "ms" and largest >= 999.5:
+        return 0.001
+    if form == "bytes":
+        return 1 / 1000 ** _byte_unit(largest)
+    return 1
+
+
+def _unit_of(largest: float, form: Form) -> str:
+    """The unit that goes with the factor, and the space before it."""
+    match form:
+        case "percent":
+            unit = "points"
+        case "ms":
+            unit = "s" if abs(largest) >= 999.5 else "ms"
+        case "s":
+            unit = "s"
+        case "bytes":
+            unit = _BYTE_UNITS[_byte_unit(abs(largest))]
+        case "number" | "count":
+            return ""
+    return f"{SPACE}{unit}"
+
+
+def _byte_unit(number: float) -> int:
+    unit = 0
+    while number >= 999.5 and unit < len(_BYTE_UNITS) - 1:
+        number /= 1000
+        unit += 1
+    return unit
+
+
+def _power(number: float, digits: int) -> int:
+    """The power of ten of a number that is rounded to so many digits."""
+    return int(f"{number:.{digits - 1}e}".partition("e")[2])
+
+
+def _digits(number: float, digits: int) -> str:
+    """So many digits after the point; without zeros at the end if the number is exactly what is then said."""
+    text = f"{number:,.{digits}f}"
+    if "." not in text or abs(float(text.replace(",", "")) - number) > 1e-9 * abs(number):
+        return text
+    return text.rstrip("0").rstrip(".")

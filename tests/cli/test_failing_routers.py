@@ -1,0 +1,85 @@
+"""A router from outside that raises: one line with its name, event, node and time, and the place in its code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import pytest
+from commands import HEARSAY, hearsay
+
+from hearsay.sim.scenario_file import dump_scenario, load_scenario
+from hearsay.studies.one_run import Task, perform
+
+ROUTERS = """
+from hearsay.core.events import TimerFired
+from hearsay.core.gossipsub import Gossipsub, GossipsubParameters
+from hearsay.core.registry import ROUTERS, RouterKind
+
+class Divides(Gossipsub):
+    def timer_fired(self):
+        1 / 0
+
+class Shouts(Gossipsub):
+    def timer_fired(self):
+        self.shell.outbox.graft(99, "topic")  # who is that?
+
+class Stumbles(Gossipsub):
+    def __init__(self, parameters=None):
+        super().__init__(parameters)
+        {}["missing"]
+
+DIVIDES, SHOUTS, STUMBLES = (
+    RouterKind(kind.__name__.lower(), GossipsubParameters, kind, ROUTERS["gossipsub"].presets)
+    for kind in (Divides, Shouts, Stumbles)
+)
+"""
+SMALL = ("--preset", "r1", "--nodes", "5", "--messages", "1")
+DIVIDES = (
+    r"router divides failed at node \d, handling TimerFired at \d+\.\d{6} s: ZeroDivisionError: division by zero "
+    r"\(failing_routers\.py:8, in timer_fired\)"
+)
+
+
+@pytest.fixture
+def routers(tmp_path, monkeypatch):
+    (tmp_path / "failing_routers.py").write_text(ROUTERS, encoding="utf-8")
+    (tmp_path / "unreadable_routers.py").write_text("def\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("router", "code", "words"),
+    [
+        ("failing_routers:DIVIDES", 1, DIVIDES + "; HEARSAY_DEBUG=1 shows its traceback"),
+        (
+            "failing_routers:SHOUTS", 1,
+            r"router shouts failed at node \d, after handling TimerFired, asking for what cannot be done at .*",
+        ),
+        ("failing_routers:STUMBLES", 1, r".*KeyError: 'missing' \(failing_routers\.py:17, in __init__\).*"),
+        ("failing_routers:NOBODY", 2, ".* cannot be loaded: module 'failing_routers' has no attribute 'NOBODY'"),
+        ("unreadable_routers:A", 2, r".* cannot be loaded: SyntaxError: .* \(unreadable_routers.py, line 1\)"),
+    ],
+)  # fmt: skip
+def test_a_router_that_raises_is_told_in_one_line(routers, router, code, words):
+    done = hearsay("simulate", *SMALL, "--router", router, env=routers)
+    told = [line for line in done.stderr.splitlines() if not line.startswith("engine: ")]
+    assert (done.returncode, len(told)) == (code, 1)
+    assert re.fullmatch(f"hearsay: {words}", told[0]), told
+
+
+def test_the_traceback_is_there_for_those_who_ask(routers):
+    done = subprocess.run(
+        [HEARSAY, "simulate", *SMALL, "--router", "failing_routers:DIVIDES"],
+        env={**routers, "HEARSAY_DEBUG": "1"}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "    1 / 0" in done.stderr
+
+
+def test_a_run_of_a_study_keeps_the_same_words_as_its_error(routers):
+    scenario = load_scenario(None, "r1", [("network.nodes", "5")], router="failing_routers:DIVIDES")
+    row = perform(Task("run", "point", 1, dump_scenario(scenario), (), "auto", trace=False))
+    assert re.fullmatch(DIVIDES, row["error"])

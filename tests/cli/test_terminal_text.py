@@ -1,0 +1,101 @@
+"""What the terminal gets: tables that fit it, and progress that any terminal can show."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearsay.cli.answers_text import answers_text
+from hearsay.cli.tables_text import table_text
+
+ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
+
+
+def line_of(router: str, **changes: Any) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "run": router, "topic": "blocks", "router": router, "delivery_ratio": 0.99987,
+        "latency_ms": {"p50": 157.642, "p90": 217.962, "p99": 263.138, "max": 1307.01},
+        "hops": {"mean": 3.7833, "max": 9}, "copies_per_delivery": 17.321, "control_bytes_share": 0.30412,
+        "bytes_out": {"mean": 1_234_567.8, "max_over_mean": 1.5213, "gini": 0.00188},
+        "uplink_share": {"mean": None, "max": None}, "state_bytes": {"mean": 1948.7, "max": 2910},
+    }  # fmt: skip
+    return {**line, **changes}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+def test_answers_fit_the_terminal_and_no_word_is_cut(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = answers_text([line_of(router) for router in ROUTERS])
+    assert max(map(len, text.splitlines())) <= columns
+    assert all(router in text for router in ROUTERS)
+    for said in ("99.987 %", "158 ms", "1.31 s", "1.23 MB", "17.3", "30.4 %", "3.78"):
+        assert text.count(said) == len(ROUTERS), said
+
+
+def test_what_was_not_measured_is_called_so_and_uplinks_are_there_where_they_are_limited():
+    bare = answers_text([line_of("floodsub", bytes_out={"mean": None, "max_over_mean": None, "gini": None})])
+    assert bare.count("n/m") == 3
+    assert bare.endswith("n/m: not measured")
+    assert "uplink" not in bare
+    limited = answers_text([line_of("floodsub", uplink_share={"mean": 0.0123, "max": 0.4}), line_of("episub")])
+    assert "of uplink" in limited
+    assert "1.2 %" in limited
+
+
+def test_bytes_of_one_of_several_topics_are_called_its_own():
+    several = answers_text([line_of("gossipsub"), line_of("gossipsub", topic="votes")])
+    assert several.endswith("sent per node: of each topic its own parts; IWANT names no topic")
+    assert "its own parts" not in answers_text([line_of("gossipsub"), line_of("floodsub")])
+
+
+@pytest.mark.parametrize("width", range(24, 130, 7))
+def test_a_table_never_cuts_a_cell(width):
+    head = ["", "A", "B", "B − A (95 % interval)", "verdict"]
+    rows = [
+        ["control per delivery", "142 ms", "130 ms", "−11.1 ms (−19.1 … −3.2)", "better"],
+        ["hops", "1", "2", "3", "4"],
+    ]
+    text = table_text(head, rows, width=width)
+    assert all(len(line) <= width for line in text.splitlines())
+    words = set(text.replace(":", "").split())
+    assert words >= {word for row in (head, *rows) for cell in row for word in cell.split()}
+
+
+def shown_on_a_terminal(term: str, *arguments: str, cwd: Path) -> str:
+    """What a command writes to standard error when that is a terminal of this kind."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "hearsay", *arguments]
+    environment = {**os.environ, "TERM": term, "COLUMNS": "90"}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=environment, cwd=cwd)
+    os.close(theirs)
+    told = b""
+    while select.select([ours], [], [], 240)[0]:
+        try:
+            chunk = os.read(ours, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        told += chunk
+    os.close(ours)
+    assert process.wait(60) == 0
+    return told.decode("utf-8", "replace")
+
+
+@pytest.mark.xdist_group("spark")
+def test_progress_of_a_sweep_counts_from_the_start_and_is_plain_on_a_dumb_terminal(tmp_path):
+    study = '[base]\npreset = "r1"\nnetwork.nodes = 9\nworkload.messages = 1\n'
+    (tmp_path / "small.toml").write_text(f"seeds = 2\n{study}")
+    dumb = shown_on_a_terminal("dumb", "sweep", "small.toml", "--out", "dumb", cwd=tmp_path)
+    assert "sweep: 2 of 2 runs done" in dumb
+    assert "\x1b" not in dumb
+    able = shown_on_a_terminal("xterm", "sweep", "small.toml", "--out", "able", cwd=tmp_path)
+    assert "0 of 2 done, starting Spark" in able
+    assert "None" not in able

@@ -1,0 +1,83 @@
+"""Rules of episub that no conversation can show: what it keeps, and what cannot be said in words."""
+
+from __future__ import annotations
+
+from hearsay.core.actions import Dial, Disconnect, PartDropped, Reason
+from hearsay.core.episub.parts import ForwardJoin, IHave, Neighbor, Role
+from hearsay.core.events import ContactsFound, Join, PeerConnected, PeerDisconnected, RpcReceived, TimerFired
+from hearsay.core.randomness import Randomness
+from hearsay.core.registry import ROUTERS, create
+from hearsay.core.rpc import EPISUB, Control, PartKind, Rpc, Subscription
+
+KIND = ROUTERS["episub"]
+
+
+class Node:
+    """A router with a clock."""
+
+    def __init__(self, **values):
+        values = {"shuffle_interval_ms": 3_600_000, "contacts_interval_ms": 0, "probe_count": 0, **values}
+        self.router = create(KIND, "p", KIND.parameters.from_mapping(values), Randomness(1))
+        self.now = 0
+
+    def feed(self, event):
+        return self.router.handle(event, self.now)
+
+    def says(self, peer, *parts, subscribe=()):
+        control = Control(episub=parts) if parts else None
+        changes = tuple(Subscription(topic, True) for topic in subscribe)
+        return self.feed(RpcReceived(peer, Rpc(changes, control=control)))
+
+    def until(self, time_us):
+        actions = []
+        while self.router.deadline() is not None and self.router.deadline() <= time_us:
+            self.now = self.router.deadline()
+            actions += self.feed(TimerFired())
+        self.now = time_us
+        return actions
+
+    def views(self, topic="news"):
+        return self.router.strategy.memberships[topic].views
+
+
+def test_an_ihave_whose_ids_and_hops_do_not_match_never_counts_backwards():
+    node = Node(overlay="connections")
+    node.feed(Join("news"))
+    node.feed(PeerConnected("a", EPISUB, ("news",)))
+    for ids, hops, dropped in ((("m1",), (1, 2, 3), 2), (("m1", "m2", "m3"), (), 3)):
+        actions = node.says("a", IHave("news", ids, hops))
+        assert [action for action in actions if isinstance(action, PartDropped)] == [
+            PartDropped("a", PartKind.IHAVE, dropped, Reason.OVER_LIMIT)
+        ]
+
+
+def test_nothing_of_a_lost_connection_ends_the_next_one():
+    """The peer was a neighbour, so its loss ends the need for its connection. That is not to be noted any more."""
+    node = Node(idle_ms=3000, stabilise_min_ms=60_000, stabilise_max_ms=60_000)
+    node.feed(Join("news"))
+    node.feed(PeerConnected("a", EPISUB))
+    node.says("a", Neighbor("news", Role.ACCEPT, True, 1, 1), subscribe=["news"])
+    node.feed(PeerDisconnected("a"))
+    assert not node.router.strategy.remembers("a")
+    node.until(2_900_000)
+    node.feed(PeerConnected("a", EPISUB))
+    actions = node.until(3_100_000)
+    assert not any(isinstance(action, Disconnect) for action in actions)
+
+
+def test_thirty_topics_joined_at_once_leave_the_passive_lists_alone():
+    """As many dials as are wanted cannot be under way at once; nobody is taken for dead because of that."""
+    node = Node(max_dials=4, probe_count=4, probe_interval_ms=1000)
+    node.feed(PeerConnected("a", EPISUB))
+    topics = [f"topic{number}" for number in range(30)]
+    node.says("a", subscribe=topics)
+    for topic in topics:
+        node.feed(Join(topic))
+        node.feed(ContactsFound(topic, ("a",)))
+        node.says("a", Neighbor(topic, Role.ACCEPT, True, 1, 1))
+        node.says("a", *(ForwardJoin(topic, f"{topic}-{number}", 0, number) for number in range(10)))
+    actions = node.until(1_500_000)
+    dialled = {action.peer for action in actions if isinstance(action, Dial)}
+    assert 0 < len(dialled) <= 4
+    for topic in topics:
+        assert len(node.views(topic).passive) == 10

@@ -1,0 +1,42 @@
+"""More ids than an IHAVE may have: nobody's messages are left out everywhere."""
+
+from __future__ import annotations
+
+from hearsay.core.actions import Send
+from hearsay.core.events import Join, PeerConnected, RpcReceived, TimerFired
+from hearsay.core.gossipsub import Gossipsub, GossipsubParameters
+from hearsay.core.randomness import Randomness
+from hearsay.core.rpc import MESHSUB, Message, Rpc, Subscription
+from hearsay.core.shell import Router
+
+AUTHORS = range(80)
+PEERS = range(100, 120)
+
+
+def announced_by(node: int, messages: list[Message]) -> dict[int, set[int]]:
+    """What a node that got these messages gossips to whom in its next heartbeat."""
+    parameters = GossipsubParameters(degree=0, degree_low=0, degree_high=0, degree_lazy=6, max_ids_per_ihave=10)
+    router = Router(node, Gossipsub(parameters), Randomness(1))
+    router.handle(Join("news"), 0)
+    for peer in PEERS:
+        router.handle(PeerConnected(peer, MESHSUB), 0)
+        router.handle(RpcReceived(peer, Rpc((Subscription("news", True),))), 0)
+    router.handle(RpcReceived(PEERS[0], Rpc(messages=tuple(messages))), 1)
+    due = router.deadline()
+    assert due is not None
+    sends = [action for action in router.handle(TimerFired(), due) if isinstance(action, Send)]
+    ihaves = {send.peer: send.rpc.control.ihave[0].ids for send in sends if send.rpc.control is not None}
+    assert all(len(ids) == 10 and list(ids) == sorted(ids) for ids in ihaves.values())
+    return {peer: set(ids) for peer, ids in ihaves.items()}
+
+
+def test_every_author_is_announced_somewhere():
+    messages = [Message(author, "news", b"", author) for author in AUTHORS]
+    announced = [announced_by(node, messages) for node in range(200, 230)]
+    assert set().union(*(ids for peers in announced for ids in peers.values())) == set(AUTHORS)
+    assert all(len({frozenset(ids) for ids in peers.values()}) > 1 for peers in announced)
+
+
+def test_the_order_in_which_messages_came_does_not_matter():
+    messages = [Message(author, "news", b"", author) for author in AUTHORS]
+    assert announced_by(200, messages) == announced_by(200, messages[::-1])

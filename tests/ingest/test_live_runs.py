@@ -1,0 +1,242 @@
+"""Runs that live nodes left, joined into one: one numbering, clocks put right, each message in one file."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+
+import pytest
+
+from hearsay.core.actions import Deliver, DuplicateReceived, MessagePublished, MessageRejected, Reason, Via
+from hearsay.core.rpc import Message, Rpc
+from hearsay.ingest.importing import NothingImported, join_runs
+from hearsay.ingest.live_runs import different_folders
+from hearsay.ingest.source_record import load_source
+from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.peer_id import peer_id_of, to_text
+from hearsay.node.live_trace import LiveTrace
+from hearsay.pipeline.run_facts import load_runs
+from hearsay.trace.arrow import pa, parquet, read_table
+from hearsay.trace.errors import RunFolderError
+from hearsay.trace.manifest import load_manifest
+from hearsay.trace.reader import iter_rows, read_rows
+from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.run_series import RunSeries, write_names
+from hearsay.trace.schema import Column, TraceEvent
+from hearsay.trace.verify import verify
+from hearsay.trace.writer import TraceWriter
+
+START_US = 1_700_000_000_000_000
+HOUR_US = 3_600_000_000
+ADA, BOB = sorted(peer_id_of(PrivateKey.from_seed(bytes([number]) * 32).public) for number in (1, 2))
+HERS = Message(b"hers", "news", b"from Ada", ADA, b"1")
+HIS = Message(b"his", "chat", b"from Bob", BOB, b"1")
+
+
+def live(directory, node, agent, *happenings, ahead_us=0, router=None):
+    """A node's trace: what happened `at` which time, by a clock that may be ahead."""
+    now = [START_US + ahead_us]
+
+    async def run() -> None:
+        trace = LiveTrace(directory, node, lambda: now[0], agent, router)
+        for at_us, happen in happenings:
+            now[0] = START_US + ahead_us + at_us
+            happen(trace)
+        await trace.close()
+
+    asyncio.run(run())
+    return directory
+
+
+def published(message):
+    return lambda trace: trace.happened(MessagePublished(message))
+
+
+def sent(peer, message):
+    return lambda trace: trace.sent(peer, Rpc((), (message,)), (Via.MESH,))
+
+
+def received(peer, message):
+    def happen(trace):
+        trace.received(peer, Rpc((), (message,)))
+        trace.delivered(Deliver(message, peer))
+
+    return happen
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Ada publishes at 1 s, Bob at 2 s; each message flies for a millisecond; Bob's clock is an hour ahead."""
+    ada = live(
+        tmp_path / "ada",
+        ADA,
+        "hearsay/a",
+        (1_000_000, published(HERS)),
+        (1_000_100, sent(BOB, HERS)),
+        (2_001_100, received(BOB, HIS)),
+        (2_002_000, lambda trace: trace.happened(MessageRejected(HIS, BOB, Reason.BAD_SIGNATURE))),
+    )
+    bob = live(
+        tmp_path / "bob",
+        BOB,
+        "hearsay/b",
+        (1_001_100, received(ADA, HERS)),
+        (2_000_000, published(HIS)),
+        (2_000_100, sent(ADA, HIS)),
+        (3_000_000, lambda trace: trace.happened(DuplicateReceived(HERS.id, "news", ADA))),
+        ahead_us=HOUR_US,
+    )
+    return [ada, bob]
+
+
+def test_two_nodes_traces_become_one_run_whose_clocks_agree(runs, tmp_path):
+    out = tmp_path / "joined"
+    done = join_runs(runs, RunFolder.create(out))
+    assert verify(out) == []
+    assert (done.peers, done.messages, len(done.clocks)) == (2, 2, 2)
+    clocks = parquet.read_table(out / "skew.parquet").to_pydict()
+    assert clocks["flagged"] == [False, True]
+    assert clocks["put_back_us"] == [0, HOUR_US]
+    peers = read_table(out / "dictionary/peers.parquet")
+    assert peers["name"] == [to_text(ADA), to_text(BOB)]
+    assert peers["implementation"] == ["hearsay/a", "hearsay/b"]
+    messages = read_table(out / "dictionary/messages.parquet")
+    known = zip(*(messages[key] for key in ("id", "publisher", "bytes", "published_us")), strict=True)
+    assert sorted(known) == [(b"hers".hex(), 0, 8, 1_000_000), (b"his".hex(), 1, 8, 2_000_000)]
+    times = {(row.event, row.peer, row.message): row.time_us for row in iter_rows(out)}
+    hers, his = (messages["id"].index(name.hex()) for name in (b"hers", b"his"))
+    assert times[TraceEvent.DELIVER, 1, hers] == 1_001_100
+    assert times[TraceEvent.DELIVER, 0, his] == 2_001_100
+    assert min(times.values()) == 0
+    files = [file for file in load_manifest(out).trace.files if file.trace_class == "message"]
+    assert sum(file.rows for file in files) == 10
+    assert load_manifest(out).trace.spanning_messages == ()
+
+
+def test_what_an_import_has_no_words_for_is_kept(runs, tmp_path):
+    out = tmp_path / "joined"
+    join_runs(runs, RunFolder.create(out))
+    rows = list(iter_rows(out))
+    assert {row.via for row in rows if row.event is TraceEvent.SEND_RPC} == {Via.MESH}
+    assert {row.hops for row in rows if row.event is TraceEvent.PUBLISH} == {0}
+    assert [row.reason for row in rows if row.event is TraceEvent.REJECT] == [Reason.BAD_SIGNATURE]
+    record = load_source(out)
+    assert record.formats == ("live",)
+    assert record.reject_reasons == {"bad_signature": 1}
+    assert record.origin_unix_ns == START_US * 1000
+
+
+def test_the_order_of_the_runs_does_not_matter_and_pieces_serve_as_the_whole(runs, tmp_path):
+    join_runs(runs, RunFolder.create(tmp_path / "one"))
+    (runs[1] / "manifest.json").unlink()  # as a node leaves it that is killed
+    join_runs(runs[::-1], RunFolder.create(tmp_path / "other"))
+    one, other = (load_manifest(tmp_path / name).trace for name in ("one", "other"))
+    assert (one.hash, one.rows) == (other.hash, other.rows)
+
+
+def test_what_is_no_live_trace_is_refused_before_anything_is_written(runs, tmp_path):
+    join_runs(runs, RunFolder.create(tmp_path / "joined"))
+    with pytest.raises(RunFolderError, match="joined already"):
+        different_folders([tmp_path / "joined"])
+    with pytest.raises(RunFolderError, match="the same node and time as"):
+        different_folders([runs[0], runs[0]])
+    shutil.copytree(runs[0], tmp_path / "longer")
+    later = [(60_000_000, published(HERS))]
+    live(tmp_path / "longer", ADA, "hearsay/a", *later, ahead_us=HOUR_US)
+    with pytest.raises(RunFolderError, match="the same node and time as"):
+        different_folders([runs[0], tmp_path / "longer"])
+    other_life = live(tmp_path / "later", ADA, "hearsay/a", *later, ahead_us=HOUR_US)
+    assert len(different_folders([*runs, other_life])) == 3
+    with pytest.raises(RunFolderError, match="does not exist"):
+        different_folders([tmp_path / "nothing"])
+
+
+@pytest.mark.parametrize(
+    ("dictionary", "columns"),
+    [
+        ("peers", {"peer": [0, 1], "name": ["not base58!", "x"], "implementation": [None, None]}),
+        ("peers", {"peer": [0, 1], "name": [["a"], ["b"]], "implementation": [None, None]}),
+        ("peers", {"peer": [0], "name": [to_text(ADA)], "implementation": [None]}),
+        ("topics", {"topic": [1, 2], "name": ["news", "chat"]}),
+        ("messages", {"message": [-5], "bytes": [1]}),
+        ("messages", {"message": [5], "bytes": [1], "id": [7]}),
+        ("messages", {"message": [5]}),
+    ],
+)
+def test_dictionaries_that_are_not_a_live_traces_are_refused(runs, tmp_path, dictionary, columns):
+    path = next(folder / f"dictionary/{dictionary}.parquet" for folder in different_folders(runs[1:]))
+    parquet.write_table(pa.table(columns), path)
+    with pytest.raises((NothingImported, RunFolderError)):
+        join_runs(runs, RunFolder.create(tmp_path / "joined"))
+
+
+def test_a_damaged_trace_is_named_and_nothing_is_joined(runs, tmp_path):
+    damaged = next(runs[1].rglob("class=node/*.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    with pytest.raises(NothingImported) as caught:
+        join_runs(runs, RunFolder.create(tmp_path / "joined"))
+    (file,) = caught.value.record.quarantined
+    assert str(damaged) in file.reason
+    assert not (tmp_path / "joined/manifest.json").exists()
+
+
+def killed(trace):
+    """What is left of a node that is killed after its first rows: no goodbye, and no seal."""
+    rest = min(folder for folder in trace.iterdir() if folder.name.isdecimal())
+    rows = read_rows(rest)
+    shutil.rmtree(trace)
+    series = RunSeries(trace)
+    folder = series.next_folder()
+    with TraceWriter(folder.path) as writer:
+        writer.add(rows[rows[:, Column.EVENT] != TraceEvent.NODE_DOWN])
+        written = writer.close()
+    write_names(folder, [to_text(BOB), to_text(ADA)], ["news", "chat"], "hearsay/b")
+    series.write_names([to_text(BOB), to_text(ADA)], ["news", "chat"], "hearsay/b")
+    folder.write_messages([], [], [], [], [], [])
+    folder.write_manifest(written, seed=None, complete=True)
+    series._own.release()
+    return trace
+
+
+def test_a_node_that_was_killed_is_down_after_its_last_row(runs, tmp_path):
+    killed(runs[1])
+    out = tmp_path / "joined"
+    join_runs(runs, RunFolder.create(out))
+    assert verify(out) == []
+    downs = [(row.time_us, row.peer, row.reason) for row in iter_rows(out) if row.event is TraceEvent.NODE_DOWN]
+    assert downs == [(2_002_000, 0, None), (3_000_001, 1, Reason.LOST)]
+    assert load_source(out).reject_reasons == {"bad_signature": 1}
+
+
+def test_who_goes_on_with_a_killed_nodes_trace_says_when_it_was_lost(runs):
+    killed(runs[1])
+    live(runs[1], BOB, "hearsay/b", ahead_us=2 * HOUR_US)
+    events = (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN)
+    ups_and_downs = [
+        (row.time_us - START_US - HOUR_US, row.event, row.reason) for row in iter_rows(runs[1], events=events)
+    ]
+    assert ups_and_downs == [
+        (0, TraceEvent.NODE_UP, None),
+        (3_000_001, TraceEvent.NODE_DOWN, Reason.LOST),
+        (HOUR_US, TraceEvent.NODE_UP, None),
+        (HOUR_US, TraceEvent.NODE_DOWN, None),
+    ]
+    assert len(different_folders(runs)) == 2
+
+
+def test_a_trace_that_was_not_closed_is_called_so(runs):
+    (runs[1] / "manifest.json").unlink()
+    with pytest.raises(
+        RunFolderError, match=r"a node's trace that was not closed.* `hearsay trace join \S+ --out DIR`"
+    ):
+        load_manifest(runs[1])
+
+
+@pytest.mark.parametrize(("other", "named"), [("gossipsub", "gossipsub"), ("episub", "mixed: episub, gossipsub")])
+def test_the_router_is_named_by_the_nodes_that_ran_it(tmp_path, other, named):
+    ada = live(tmp_path / "ada", ADA, "hearsay/a", (1, published(HERS)), router="gossipsub")
+    bob = live(tmp_path / "bob", BOB, "hearsay/b", (1, published(HIS)), router=other)
+    join_runs([ada, bob], RunFolder.create(tmp_path / "joined"))
+    routers = [facts.router for facts in load_runs([ada, bob, tmp_path / "joined"])]
+    assert routers == ["gossipsub", other, named]
+    assert verify(tmp_path / "joined") == []

@@ -1,0 +1,76 @@
+"""A router from outside that raises ends its node in good order, and everybody who waits for it hears why."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from test_nodes import run
+
+from hearsay.core.failures import RouterFailed
+from hearsay.core.floodsub import Floodsub, FloodsubParameters
+from hearsay.core.registry import RouterKind
+from hearsay.node.config import NodeConfig
+from hearsay.node.node import Node
+from hearsay.trace.verify import verify
+
+
+class Half(Floodsub):
+    """Publishes well, and fails at the first message of others."""
+
+    def accepted(self, message, received_from):
+        raise KeyError("boom")
+
+
+class Mute(Floodsub):
+    def publish(self, message):
+        raise KeyError("boom")
+
+
+HALF, MUTE = (RouterKind(kind.__name__.lower(), FloodsubParameters, kind, {"r1": {}}) for kind in (Half, Mute))
+WORDS = (
+    r"router half failed at this node, handling \w+: KeyError: 'boom' "
+    r"\(.*test_nodes_whose_router_fails\.py:\d+, in accepted\)"
+)
+
+
+async def hears_a_message(node, sender):
+    async with node:
+        topic = await node.join("news")
+        waiting = asyncio.create_task(node.wait_for_peers("elsewhere"))
+        await node.connect(sender.addresses[0])
+        await sender.wait_for_peers("news")
+        await sender.publish("news", b"hello")
+        for heard in (topic.next(), waiting, topic.publish(b"late")):
+            with pytest.raises(RouterFailed, match=WORDS):
+                await heard
+
+
+async def publishes(node):
+    async with node:
+        await node.publish("news", b"hello")
+
+
+def test_iterations_and_waits_end_when_the_router_fails(tmp_path):
+    @run
+    async def test():
+        async with Node(NodeConfig(router="floodsub")) as sender:
+            await sender.join("news")
+            node = Node(NodeConfig(router=HALF), trace=tmp_path / "trace")
+            with pytest.raises(RouterFailed, match=WORDS):
+                await hears_a_message(node, sender)
+            assert isinstance(node.failure.__cause__, KeyError)
+            while sender.peers:
+                await asyncio.sleep(0.005)
+
+    test()
+    assert verify(tmp_path / "trace") == []
+
+
+def test_a_publication_at_which_the_router_fails_raises():
+    @run
+    async def test():
+        with pytest.raises(RouterFailed, match="router mute failed at this node, handling Publish: KeyError"):
+            await publishes(Node(NodeConfig(router=MUTE)))
+
+    test()

@@ -1,0 +1,43 @@
+"""What a Spark session leaves open to others: no folder, no port without a secret, and no token on the terminal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from stat import S_IMODE
+
+import pytest
+from kills import environment
+
+from hearsay.pipeline.failures import in_one_line
+from hearsay.pipeline.session import Where
+
+
+@pytest.mark.xdist_group("spark")
+def test_the_embedded_session_keeps_its_files_and_ports_to_itself(spark):
+    settings = dict(spark.sparkContext.getConf().getAll())
+    assert settings["spark.authenticate"] == "true"
+    folder = Path(settings["spark.sql.warehouse.dir"].removeprefix("file:")).parent
+    assert S_IMODE(folder.stat().st_mode) == 0o700
+    assert settings["spark.local.dir"] == str(folder)
+    assert spark.range(10).repartition(3).count() == 10
+
+
+@pytest.mark.parametrize("command", [["spark", "doctor"], ["trace", "import", __file__, "--out"]])
+def test_a_token_is_never_printed(tmp_path, command):
+    address = "sc://user:hidden@127.0.0.1:1/;use_ssl=true;token=hidden-token"
+    arguments = [*command, *([str(tmp_path / "run")] if command[-1] == "--out" else []), "--remote", address]
+    done = subprocess.run(
+        [sys.executable, "-m", "hearsay", *arguments], capture_output=True, text=True, env=environment(), timeout=120
+    )
+    assert done.returncode == 1
+    assert "127.0.0.1:1" in done.stdout + done.stderr
+    assert "hidden" not in done.stdout + done.stderr
+
+
+def test_a_token_in_an_error_is_hidden():
+    assert str(Where(remote="sc://host:15002/;token=abc")) == "sc://host:15002"
+    told = in_one_line(RuntimeError("cannot connect to sc://host/;user_id=me;token=abc with Bearer abc"))
+    assert "abc" not in told
+    assert "user_id=me" in told

@@ -1,0 +1,192 @@
+"""Traces of real nodes through the commands: figures that are true, or null where the trace cannot know them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from threading import Event
+
+import pytest
+from growing_run import assert_same_tables
+from real_nodes import HEARSAY, as_one_run, three_nodes
+from simulated_runs import GO_DATA
+
+from hearsay.pipeline import tables
+from hearsay.pipeline.table_store import read_table
+from hearsay.trace.reader import read_rows
+from hearsay.trace.schema import Column, TraceEvent
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([str(HEARSAY), *map(str, arguments)], capture_output=True, text=True, timeout=590)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory) -> Path:
+    """One node's trace, those of two of three nodes as one run, those of all three, one recorded from Go's, and
+    the joined ones of three of which one is killed."""
+    base = tmp_path_factory.mktemp("real")
+    with three_nodes(base) as (ada, bob, cleo):
+        for number in range(3):
+            bob.say(f"message {number}")
+            ada.until("message", data=f"message {number}")
+        ada.say("own")
+        bob.until("message", data="own")
+        cleo.say("late")
+        ada.until("message", data="late")
+        bob.until("message", data="late")
+        cleo.until("message", data="own")
+    as_one_run([base / "ada", base / "bob"], base / "two")
+    as_one_run([base / "ada", base / "bob", base / "cleo"], base / "three")
+    run("trace", "import", GO_DATA / "go-0.16.pb.gz", "--out", base / "go")
+    with three_nodes(base / "parts") as (ada, bob, cleo):
+        ada.say("to three")
+        cleo.until("message", data="to three")
+        while not list((base / "parts/cleo").glob("*/manifest.json")):
+            Event().wait(0.1)
+        cleo.process.kill()
+        cleo.process.communicate()
+        ada.until("status", peers=1)
+        ada.say("to two")
+        bob.until("message", data="to two")
+    run("trace", "join", *(base / "parts").iterdir(), "--out", base / "killed")
+    return base
+
+
+@pytest.fixture(scope="module")
+def answers(traces) -> dict[str, dict]:
+    """The answers of `hearsay analyze`, by run and topic. The window is short, as the nodes leave one by one."""
+    runs = [traces / name for name in ("ada", "two", "three", "go", "killed")]
+    told = json.loads(run("analyze", "--json", "--window", 0.001, *runs).stdout)
+    return {f"{line['run']}/{line['topic']}": line for line in told}
+
+
+def stored(path: Path, table: tables.MetricTable) -> list[dict]:
+    return read_table(path, table).to_pylist()
+
+
+def measured(path: Path) -> dict[str, bool]:
+    return {row["figure"]: row["measured"] for row in stored(path, tables.MEASURED)}
+
+
+def bytes_sent(path: Path) -> int:
+    rows = read_rows(path)
+    return int(rows[rows[:, Column.EVENT] == TraceEvent.SEND_RPC, Column.BYTES].sum())
+
+
+def test_one_nodes_trace_tells_of_that_node_and_of_no_other(traces, answers):
+    ada = answers["ada/chat"]
+    assert (ada["nodes"], ada["messages"]) == (1, 5)
+    assert (ada["eligible"], ada["delivered"], ada["delivery_ratio"]) == (None, None, None)
+    assert set(ada["latency_ms"].values()) == {None}
+    assert ada["hops"] == {"mean": None, "max": None}
+    assert ada["copies_per_delivery"] >= 1
+    assert ada["bytes_out"] == {"mean": bytes_sent(traces / "ada"), "max_over_mean": None, "gini": None}
+    assert ada["state_bytes"] == {"mean": None, "max": None}
+    messages = stored(traces / "ada", tables.MESSAGES)
+    assert sorted(message["publisher"] is None for message in messages) == [False, True, True, True, True]
+    assert sum(message["away"] for message in messages) == 4
+    assert {row["components"] for row in stored(traces / "ada", tables.MESH)} == {None}
+
+
+def test_seconds_count_from_the_first_row_of_the_run(traces, answers):
+    for name in ("ada", "two", "three"):
+        times = read_rows(traces / name)[:, Column.TIME_US]
+        lines = [row for row in stored(traces / name, tables.CHURN) if row["topic"] is None]
+        seconds = -(-(int(times.max()) - int(times.min())) // 1_000_000)
+        assert sorted(row["second"] for row in lines) == list(range(seconds))
+        (headline,) = stored(traces / name, tables.HEADLINE)
+        assert headline["start_us"] == times.min()
+        assert headline["seconds"] == (times.max() - times.min()) / 1e6
+        assert sum(row["came"] for row in lines) == {"ada": 1, "two": 2, "three": 3}[name]
+        assert all(times.min() < row["time_us"] <= times.max() for row in stored(traces / name, tables.MESH))
+
+
+def test_several_nodes_together_tell_what_was_due_to_them(traces, answers):
+    two, three = answers["two/chat"], answers["three/chat"]
+    assert (two["nodes"], three["nodes"]) == (2, 3)
+    assert (two["messages"], three["messages"]) == (5, 5)
+    assert (two["eligible"], two["delivered"]) == (8, 8)  # nobody knows when Cleo's message was published
+    assert (three["eligible"], three["delivered"], three["delivery_ratio"]) == (15, 15, 1.0)
+    for line, name in ((two, "two"), (three, "three")):
+        assert 0 < line["latency_ms"]["p50"] <= line["latency_ms"]["max"] < 5_000
+        assert line["bytes_out"]["mean"] == bytes_sent(traces / name) / line["nodes"]
+        assert line["bytes_out"]["gini"] is not None
+        assert line["hops"]["mean"] is None
+    assert measured(traces / "three")["delivery"]
+    assert measured(traces / "three")["mesh_shape"]
+
+
+def test_a_killed_node_is_due_nothing_after_its_last_row(traces, answers):
+    line = answers["killed/chat"]
+    assert (line["eligible"], line["delivered"], line["delivery_ratio"]) == (5, 5, 1.0)
+    (lost,) = [row for row in stored(traces / "killed", tables.QUALITY) if row["check"] == "ended_without_goodbye"]
+    assert lost["rows"] == 1
+    assert lost["detail"].startswith("12D3KooW")
+    named = {row["kind"]: row for row in stored(traces / "killed", tables.DISTURBANCES)}
+    assert named["nodes"]["what"].startswith("1 node went down without a goodbye at ")
+    assert named["nodes"]["source"] == "trace"
+    ends = sorted(row["until_us"] for row in stored(traces / "killed", tables.MEMBERSHIPS))
+    assert ends[0] == named["nodes"]["since_us"] < ends[1]
+
+
+def test_a_verdict_on_few_deliveries_says_so(traces, tmp_path):
+    done = run("analyze", "--out", tmp_path, traces / "three")  # the nodes leave before the window of 30 s is over
+    words = (
+        "0 of the 15 deliveries made were due: a node counts if it stayed 30 s after the message; --window sets it"
+    )
+    assert f"three: {words}" in done.stdout.splitlines()
+    run("report", tmp_path / "three", "--out", tmp_path / "report.html")
+    assert words in (tmp_path / "report.html").read_text()
+
+
+def test_an_imported_trace_says_what_it_does_not_know(traces, answers):
+    for topic, least in (("news", 18), ("prices", 9)):
+        line = answers[f"go/{topic}"]
+        assert line["router"] == "unknown"
+        assert line["nodes"] == 10
+        assert line["delivery_ratio"] == 1.0  # what validators rejected was due to nobody
+        assert line["messages"] >= least
+        assert line["bytes_out"] == {"mean": None, "max_over_mean": None, "gini": None}
+        assert line["control_bytes_share"] is None
+        assert line["uplink_share"] == {"mean": None, "max": None}
+    known = measured(traces / "go")
+    assert {figure for figure, is_known in known.items() if is_known} == {"delivery", "mesh_shape"}
+    assert {row["bytes_out"] for row in stored(traces / "go", tables.TRAFFIC)} == {None}
+    assert {row["nodes_up"] for row in stored(traces / "go", tables.CHURN)} == {None}
+    latencies = stored(traces / "go", tables.LATENCY)
+    below = sum(row["deliveries"] for row in latencies if row["latency_us"] == 0)
+    assert below < 0.1 * sum(row["deliveries"] for row in latencies)
+
+
+def test_the_publisher_of_an_imported_message_is_where_its_spread_begins(traces, answers):
+    messages = {row["message"]: row for row in stored(traces / "go", tables.MESSAGES)}
+    for row in stored(traces / "go", tables.SPREAD):
+        if row["node"] == messages[row["message"]]["publisher"]:
+            assert (row["hops"], row["remote"]) == (0, None)
+        else:
+            assert (row["hops"], row["remote"] is None) == (None, False)
+
+
+def test_a_followed_node_ends_in_the_same_tables(traces, answers, tmp_path):
+    done = run(
+        "analyze", "--follow", "--until-complete", "--json", "--window", 0.001, "--out", tmp_path, traces / "ada"
+    )
+    assert json.loads(done.stdout) == [answers["ada/chat"]]
+    assert_same_tables(traces / "ada", tmp_path / "ada")
+
+
+def test_reports_say_what_was_not_measured(traces, answers, tmp_path):
+    for name in ("ada", "three", "go"):
+        run("report", traces / name, "--out", tmp_path / f"{name}.html")
+    ada, three, go = ((tmp_path / f"{name}.html").read_text() for name in ("ada", "three", "go"))
+    assert "Not measured: one node traced, and what others were given it cannot know." in ada
+    assert "Not measured: the trace has no sizes of what was sent." in go
+    assert "A node sent 0 B" not in go
+    assert "Hops were not measured: real nodes do not know how many links a message crossed." in three

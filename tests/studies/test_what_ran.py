@@ -1,0 +1,72 @@
+"""What ran: settings that differ, folders that do not meet, and commands that give the same scenario again."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from small_study import hearsay
+
+from hearsay.sim.scenario_file import dump_scenario, load_scenario, preset_names
+from hearsay.studies.asked import Asked
+from hearsay.studies.what_ran import differing, settings_of, shared, simulate_command
+
+SMALL = (("network.nodes", "9"), ("workload.messages", "1"), ("network.degree", "3"))
+
+
+@pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.parametrize("router", [None, "episub", "floodsub"])
+@pytest.mark.parametrize("settings", [(), (("loss.rate", "0.05"), ("faults.crash", "[{at_s = 3, share = 0.2}]"))])
+def test_the_command_gives_the_same_scenario_again(preset, router, settings):
+    scenario = load_scenario(None, preset, [*settings, ("seed", "7")], router=router)
+    command = shlex.split(simulate_command(settings_of(dump_scenario(scenario))) or "")
+    options = dict(zip(command[2::2], command[3::2], strict=True))
+    pairs = zip(command[2::2], command[3::2], strict=True)
+    overrides = [tuple(value.split("=", 1)) for option, value in pairs if option == "--set"]
+    flags = {"--nodes": "network.nodes", "--messages": "workload.messages", "--seed": "seed"}
+    overrides += [(key, options[flag]) for flag, key in flags.items() if flag in options]
+    again = load_scenario(None, options["--preset"], overrides, router=options.get("--router"))
+    assert dump_scenario(again) == dump_scenario(scenario)
+
+
+def test_the_command_is_run_and_gives_the_same_trace(tmp_path):
+    first = hearsay(
+        "simulate", "--preset", "r1", *(f"--set={key}={value}" for key, value in SMALL), "--out", tmp_path / "a"
+    )
+    command = simulate_command(settings_of((tmp_path / "a" / "scenario.toml").read_text()))
+    assert command is not None
+    again = hearsay(*shlex.split(command)[1:])
+    line = next(line for line in first.stdout.splitlines() if line.startswith("trace hash"))
+    assert line in again.stdout
+
+
+def test_what_differs_and_what_all_share():
+    r1 = settings_of(dump_scenario(load_scenario(None, "r1", SMALL)))
+    flood = settings_of(dump_scenario(load_scenario(None, "r1", [*SMALL, ("loss.rate", "0.1")], router="floodsub")))
+    assert "router.degree" not in flood
+    apart = differing([r1, flood])
+    assert {"router.kind", "loss.rate"} <= set(apart)
+    assert "router.degree" not in apart
+    assert shared([r1, flood])["network.nodes"] == 9
+    assert not {"seed", *apart} & set(shared([r1, flood]))
+
+
+def test_comparisons_that_differ_in_what_is_asked_have_folders_of_their_own():
+    asked = [
+        Asked("r1", None, ("router.degree=8",), (), 20),
+        Asked("r1", None, ("router.degree=8",), ("network.nodes=120",), 20),
+        Asked("r1", None, ("router.degree=8",), ("network.nodes=130",), 20),
+        Asked("r1", None, ("router.degree=8",), (), 20, unpaired=True),
+        Asked("r1", "x/other.toml", (), (), 20),
+        Asked("r1", "y/other.toml", (), (), 20),
+        Asked("r1", "simsub", (), (), 20),
+        Asked("r1", None, ('router.kind="a b"',), (), 20),
+        Asked("r1", None, ('router.kind="a-b"',), (), 20),
+        Asked("r1", None, ("router.degree=8",), (f"loss.rate=0.{'1' * 100}1",), 20),
+        Asked("r1", None, ("router.degree=8",), (f"loss.rate=0.{'1' * 100}2",), 20),
+    ]
+    names = [each.folder_name for each in asked]
+    assert len(set(names)) == len(names)
+    assert names[1] == "compare-r1-r1-with-router.degree=8-both-with-network.nodes=120"
+    assert names[6] == "compare-r1-simsub"
+    assert Asked("r1", "simsub", (), (), 5).folder_name == names[6]
