@@ -40,15 +40,17 @@ from hearsay.core.events import (
     Verdict,
 )
 from hearsay.core.failures import RouterFailed, told
+from hearsay.core.identifiers import Identifier
 from hearsay.core.randomness import Randomness
 from hearsay.core.registry import create
-from hearsay.core.rpc import EPISUB, Control, Message, Rpc
+from hearsay.core.rpc import EPISUB, Control, Message, PartKind, Rpc
 from hearsay.core.shell import UsageError
 from hearsay.libp2p.frames import frame
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.stream import Stream
 from hearsay.node.address_records import take_records, with_records
 from hearsay.node.clock import Clock
+from hearsay.node.conduct import Offence
 from hearsay.node.config import NodeConfig
 from hearsay.node.live_trace import LiveTrace
 from hearsay.node.outgoing import Outgoing, Priority, by_priority
@@ -62,11 +64,18 @@ from hearsay.wire.message_ids import MessageIds
 from hearsay.wire.signing import SignaturePolicy, fault_of
 from hearsay.wire.splitting import split_rpc
 
+_BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
+"""Parts that no honest peer sends too many of; GRAFTs and ids beyond a limit come from honest ones, too."""
+
+
+def _overlooked(peer: PeerId, offence: Offence, count: int) -> None:
+    """Without anybody who holds peers to something."""
+
 
 class Driver:
     """The node gives what is not its business: `deliver` to the application, do what the router may `ask` for,
     `disconnect` peers, `learn` a signed address and know the `record_of` a peer, and hear when somebody may have
-    become `reachable`, or that the router has `failed`."""
+    become `reachable`, that a peer has committed an `offence`, or that the router has `failed`."""
 
     def __init__(
         self,
@@ -81,6 +90,7 @@ class Driver:
         record_of: Callable[[PeerId], bytes | None],
         reachable: Callable[[], None],
         failed: Callable[[RouterFailed], None],
+        offence: Callable[[PeerId, Offence, int], None] = _overlooked,
     ) -> None:
         kind, parameters = config.router_parameters()
         self._limits = config.limits
@@ -93,6 +103,7 @@ class Driver:
         self._accepts_exchange = bool(getattr(parameters, "accept_exchange", False))
         self._reachable = reachable
         self._failed = failed
+        self._offence = offence
         self._name = kind.name
         self.failure: RouterFailed | None = None
         """Why the router is not asked any more."""
@@ -227,7 +238,7 @@ class Driver:
             episub = link.inbound is not None and link.inbound.protocol == EPISUB
             decoded = decode_rpc(data, self.message_ids, self._limits.rpc, episub)
         except WireError:
-            self._malformed()
+            self._malformed(link)
             if link.inbound is not None:
                 link.inbound.reset()
             return
@@ -267,13 +278,15 @@ class Driver:
         if not refused:
             return rpc
         self.statistics.bad_signatures += len(refused)
+        self._offence(link.peer, Offence.FORGED, len(refused))
         for message in refused:
             self._trace(MessageRejected(message, link.peer, Reason.BAD_SIGNATURE))
         kept = tuple(message for message in rpc.messages if not any(message is wrong for wrong in refused))
         return replace(rpc, messages=kept)
 
-    def _malformed(self) -> None:
+    def _malformed(self, link: PeerLink) -> None:
         self.statistics.malformed_rpcs += 1
+        self._offence(link.peer, Offence.MALFORMED, 1)
 
     def _perform(self, action: Action) -> None:
         match action:
@@ -296,13 +309,23 @@ class Driver:
                     self.statistics.duplicates += 1
                 elif isinstance(action, MessageRejected):
                     self.statistics.rejected += 1
+                    if action.reason is Reason.REJECTED:
+                        self._offended(action.peer, Offence.REJECTED)
                 elif isinstance(action, PartDropped):
                     self.statistics.parts_dropped += action.count
+                    if action.reason is Reason.BACKOFF:
+                        self._offended(action.peer, Offence.BACKOFF_BROKEN)
+                    elif action.reason is Reason.OVER_LIMIT and action.kind in _BOUNDED:
+                        self._offended(action.peer, Offence.OVER_LIMIT)
                 elif isinstance(action, MessagePublished):
                     self.statistics.published += 1
                 elif isinstance(action, PeerGrafted | LinkEager):
                     asyncio.get_running_loop().call_soon(self._reachable)
                 self._trace(action)
+
+    def _offended(self, peer: Identifier, offence: Offence) -> None:
+        assert isinstance(peer, bytes)
+        self._offence(peer, offence, 1)
 
     def _trace(self, action: TraceAction) -> None:
         if self.trace is not None:

@@ -94,7 +94,7 @@ class Inbound:
         stream: Stream,
         limit: int,
         received: Callable[[PeerLink, bytes], None],
-        malformed: Callable[[], None],
+        malformed: Callable[[PeerLink], None],
     ) -> None:
         self._link = link
         self._stream = stream
@@ -106,7 +106,7 @@ class Inbound:
         try:
             frames = self._frames.receive(data)
         except FrameError:
-            self._malformed()
+            self._malformed(self._link)
             raise
         for frame in frames:
             if self._link.inbound is not self._stream:
