@@ -6,6 +6,7 @@ import asyncio
 import tracemalloc
 
 import pytest
+from attacker import PROTOCOL_ERROR, Attacker, data_frame, frame, opening
 
 from hearsay.libp2p.connection import ConnectionLimits
 from hearsay.libp2p.errors import DialError
@@ -15,66 +16,9 @@ from hearsay.libp2p.multiaddr import tcp_multiaddr
 from hearsay.libp2p.multistream import HEADER as MULTISTREAM
 from hearsay.libp2p.multistream import line
 from hearsay.libp2p.upgrade import Upgrade
-from hearsay.libp2p.yamux import HEADER, INITIAL_WINDOW, Flag, FrameType, GoAway, YamuxLimits
+from hearsay.libp2p.yamux import INITIAL_WINDOW, Flag, FrameType, YamuxLimits
 
 SHORT = HostLimits(connection=ConnectionLimits(handshake_s=0.3, negotiation_s=0.3))
-
-
-class Attacker:
-    """Speaks correctly up to yamux, and then whatever it is told to."""
-
-    def __init__(self, reader, writer):
-        self.reader = reader
-        self.writer = writer
-        self.channel = None
-
-    @classmethod
-    async def connect(cls, host):
-        return cls(*await asyncio.open_connection(*host.addresses[0].tcp_endpoint))
-
-    async def upgrade(self):
-        upgrade = Upgrade(PrivateKey.generate(), True)
-        self.writer.write(upgrade.start())
-        while not upgrade.done:
-            self.writer.write(upgrade.receive(await self.reader.read(65536)))
-        self.channel = upgrade.channel
-        return self
-
-    def send(self, *frames):
-        self.writer.write(self.channel.seal(b"".join(frames)))
-
-    async def until_closed(self):
-        """All that the host still says, as plaintext."""
-        said = b""
-        try:
-            while data := await self.reader.read(65536):
-                said += self.channel.open(data) if self.channel is not None else data
-        except ConnectionResetError:
-            pass
-        return said
-
-    async def until(self, frame):
-        said = b""
-        while frame not in said:
-            data = await self.reader.read(65536)
-            assert data, "the host closed the connection"
-            said += self.channel.open(data)
-        return said
-
-
-def frame(kind, flags, stream, length, data=b""):
-    return HEADER.pack(0, kind, flags, stream, length) + data
-
-
-def data_frame(stream, data, flags=0):
-    return frame(FrameType.DATA, flags, stream, len(data), data)
-
-
-def opening(stream, protocol):
-    return data_frame(stream, line(MULTISTREAM) + line(protocol), Flag.SYN)
-
-
-PROTOCOL_ERROR = frame(FrameType.GO_AWAY, 0, 0, GoAway.PROTOCOL_ERROR)
 
 
 def attack(limits=None):

@@ -20,6 +20,7 @@ from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multistream import Dialer, Listener, Negotiation
 from hearsay.libp2p.noise import Channel
 from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.resources import address_group
 from hearsay.libp2p.stream import Stream, StreamClosed
 from hearsay.libp2p.upgrade import Upgrade
 from hearsay.libp2p.yamux import Finished, GoAway, Opened, Received, Reset, Yamux, YamuxEvent, YamuxLimits
@@ -49,6 +50,8 @@ class Owner(Protocol):
         """What is offered on streams."""
         ...
 
+    def connection_made(self, connection: Connection) -> bool: ...
+
     def connection_ready(self, connection: Connection) -> None: ...
 
     def connection_gone(self, connection: Connection) -> None: ...
@@ -65,6 +68,8 @@ class Connection(asyncio.Protocol):
         self.dialed = dialer
         self.peer: PeerId = b""
         """Known when the connection is ready."""
+        self.address = ""
+        """What the other end counts as (`address_group`); known when there is a socket."""
         self._loop = asyncio.get_running_loop()
         self.since = self._loop.time()
         self.ready: asyncio.Future[None] = self._loop.create_future()
@@ -181,8 +186,10 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self.closed:
-            self._transport.abort()
+        remote = self.remote_address
+        self.address = address_group(remote[0]) if remote is not None else ""
+        if self.closed or not self._owner.connection_made(self):
+            self.abort()
             return
         self._transport.set_write_buffer_limits(_WRITE_BUFFER)
         self._deadline = self._loop.call_later(self._limits.handshake_s, self._too_late)

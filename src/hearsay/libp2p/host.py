@@ -20,6 +20,7 @@ from hearsay.libp2p.interfaces import concrete_addresses
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr, tcp_multiaddr
 from hearsay.libp2p.peer_id import PeerId, peer_id_of, to_text
+from hearsay.libp2p.resources import address_group
 from hearsay.libp2p.stream import Stream, StreamClosed
 
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
@@ -42,6 +43,7 @@ class Host:
         self.peer = peer_id_of(self.identity.public)
         self.on_peer_up: list[Callable[[PeerId], None]] = []
         self.on_peer_down: list[Callable[[PeerId], None]] = []
+        self.admits: Callable[[PeerId | None, str], bool] = lambda _peer, _address: True
         self.connections: dict[PeerId, Connection] = {}
         self._limits = limits or HostLimits()
         self._handlers: dict[str, Callable[[Stream], None]] = {}
@@ -50,7 +52,7 @@ class Host:
         self._dialing: dict[PeerId, asyncio.Task[PeerId]] = {}
         self._closed = False
         self.refused = 0
-        """Inbound connections over a limit."""
+        """Connections over a limit, or of somebody who is not admitted."""
 
     @property
     def protocols(self) -> Collection[str]:
@@ -119,6 +121,10 @@ class Host:
         remote = connection.remote_address if connection is not None else None
         return tcp_multiaddr(*remote) if remote is not None else None
 
+    def address_of(self, peer: PeerId) -> str:
+        connection = self.connections.get(peer)
+        return connection.address if connection is not None else ""
+
     def disconnect(self, peer: PeerId) -> None:
         connection = self.connections.get(peer)
         if connection is not None:
@@ -146,8 +152,19 @@ class Host:
         self._servers.clear()
         return frozenset(connection.peer for connection in peers if connection.ended_by_peer)
 
+    def connection_made(self, connection: Connection) -> bool:
+        """A connection has its socket; whether to go on with it."""
+        if self.admits(None, connection.address):
+            return True
+        self.refused += 1
+        return False
+
     def connection_ready(self, connection: Connection) -> None:
         """A connection knows its peer."""
+        if not self.admits(connection.peer, connection.address):
+            self.refused += 1
+            connection.close()
+            return
         rival = self.connections.get(connection.peer)
         if rival is not None:
             if not self._replaces(connection, rival):
@@ -204,6 +221,8 @@ class Host:
             raise DialError(address, "this host dials TCP only, such as /ip4/127.0.0.1/tcp/4001")
         if self._closed:
             raise DialError(address, "this host is closed")
+        if not self.admits(expected, address_group(endpoint[0])):
+            raise DialError(address, "who is there is kept out")
         if len(self._all) >= self._limits.max_connections:
             raise DialError(address, f"this host has its {self._limits.max_connections} connections")
         loop = asyncio.get_running_loop()

@@ -22,6 +22,9 @@ class NodeHost(Protocol):
     """Called when the first connection to a peer is there."""
     on_peer_down: list[Callable[[PeerId], None]]
     """Called when the last one is gone; the peer's streams have ended before."""
+    admits: Callable[[PeerId | None, str], bool]
+    """Whether to deal with somebody at an address (`resources.address_group`): asked before a handshake, when the
+    peer is None, and again when it is known. Everybody is admitted unless this is set."""
 
     @property
     def connections(self) -> Collection[PeerId]:
@@ -63,6 +66,10 @@ class NodeHost(Protocol):
 
     def remote_address(self, peer: PeerId) -> Multiaddr | None:
         """Where a connected peer's packets come from."""
+        ...
+
+    def address_of(self, peer: PeerId) -> str:
+        """What a connected peer's address counts as (`resources.address_group`); empty if it is not connected."""
         ...
 
     def disconnect(self, peer: PeerId) -> None: ...

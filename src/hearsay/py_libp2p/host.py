@@ -16,6 +16,7 @@ from hearsay.libp2p.interfaces import concrete_addresses
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.peer_id import PeerId, peer_id_of, to_text
+from hearsay.libp2p.resources import address_group
 from hearsay.libp2p.stream import Stream, StreamClosed
 from hearsay.py_libp2p.carrier import StreamCarrier
 from hearsay.py_libp2p.guest import Guest
@@ -37,6 +38,7 @@ class PyLibp2pHost:
         self.peer = peer_id_of(self.identity.public)
         self.on_peer_up: list[Callable[[PeerId], None]] = []
         self.on_peer_down: list[Callable[[PeerId], None]] = []
+        self.admits: Callable[[PeerId | None, str], bool] = lambda _peer, _address: True
         self._handlers: dict[str, Callable[[Stream], None]] = {}
         self._connections: dict[PeerId, list[Any]] = {}
         self._carriers: dict[PeerId, set[StreamCarrier]] = {}
@@ -92,6 +94,8 @@ class PyLibp2pHost:
             raise OwnAddress(address, "that is this host itself")
         if self._closed:
             raise DialError(address, "this host is closed")
+        if not self.admits(expected, address_group(address.parts[0][1])):
+            raise DialError(address, "who is there is kept out")
         guest = await self._started()
         try:
             async with asyncio.timeout(DIAL_SECONDS):
@@ -131,6 +135,10 @@ class PyLibp2pHost:
                 except EncodingError:
                     continue
         return None
+
+    def address_of(self, peer: PeerId) -> str:
+        address = self.remote_address(peer)
+        return address_group(address.parts[0][1]) if address is not None else ""
 
     def disconnect(self, peer: PeerId) -> None:
         if self._guest is not None and peer in self._connections:
@@ -223,6 +231,9 @@ class PyLibp2pHost:
         peer = connection.muxed_conn.peer_id.to_bytes()
         known = self._connections.setdefault(peer, [])
         known.append(connection)
+        if not self.admits(peer, self.address_of(peer)):
+            self.disconnect(peer)
+            return
         if len(known) == 1 and not self._closed:
             for callback in self.on_peer_up:
                 asyncio.get_running_loop().call_soon(callback, peer)
