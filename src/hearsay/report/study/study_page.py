@@ -94,7 +94,8 @@ def _facts(swept: Swept) -> str:
     finished = len(swept.results) - len(swept.failures)
     axes = ", ".join(f"{axis.name} ({len(axis.steps)})" for axis in swept.study.axes) or "no axes"
     seeds = swept.study.seeds
-    told = f"seeds {seeds[0]}…{seeds[-1]}" if len(seeds) > 2 else f"seed {', '.join(map(str, seeds))}"
+    listed = f"{seeds[0]}…{seeds[-1]}" if len(seeds) > 2 else ", ".join(map(str, seeds))
+    told = f"seed{'s' * (len(seeds) > 1)} {listed}"
     common = shared([settings_of(point.scenario) for point in swept.points])
     size = "".join(f"{words}; " for words in size_words(common))
     return f"{plural(finished, 'run')} at {plural(len(swept.points), 'point')}; {size}axes: {axes}; {told}."

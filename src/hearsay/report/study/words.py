@@ -11,7 +11,7 @@ from hearsay.studies.points import Point
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
-from hearsay.words.numbers import FORMS
+from hearsay.words.numbers import FORMS, percent
 
 
 def findings(swept: Swept) -> Iterator[tuple[str, list[str]]]:
@@ -35,7 +35,7 @@ def front_words(swept: Swept, fronts: Sequence[Front]) -> Iterator[str]:
             for spot in front.members
         ]
         out = sum(not spot.eligible for spot in front.spots)
-        left_out = f" {out} that deliver over {SLACK:.0%} less than the best are left out." if out else ""
+        left_out = f" {out} that deliver over {percent(SLACK)} less than the best are left out." if out else ""
         yield f"{f'{condition}: ' if condition else ''}{'; '.join(members)}.{left_out}"
 
 
