@@ -94,8 +94,16 @@ func main() {
 	router := flag.String("router", "gossipsub", "gossipsub or floodsub")
 	unsigned := flag.Bool("unsigned", false, "StrictNoSign, ids by content")
 	topics := flag.String("topics", "", "topics to join, separated by commas")
+	attacked := flag.Bool("victim", false, "be the node that is attacked, with all defaults, in the topic `news`")
+	var defaults victim
+	flag.DurationVar(&defaults.slowValidator, "slow-validator", 0, "of a victim: join `slow`, with a validator of so long")
+	flag.BoolVar(&defaults.unread, "unread", false, "of a victim: join `unread`, and never read it")
+	flag.DurationVar(&defaults.seenTTL, "seen-ttl", 0, "of a victim: how long messages are remembered")
 	flag.Parse()
 	ctx := context.Background()
+	if *attacked {
+		defaults.run(ctx)
+	}
 
 	host, err := libp2p.New(
 		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"),

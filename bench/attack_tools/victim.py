@@ -1,0 +1,109 @@
+"""The node under attack: a real `Node` in a process of its own, which says once a second how it is.
+
+It runs with whatever version of Hearsay is first on PYTHONPATH. Lines of JSON on stdout: `listening`, then `report`
+with the longest delay of the event loop since the last one, messages given to the application (from others, forged,
+a second time), the members of its mesh, and how many peers' addresses it has learnt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+from collections import Counter
+from pathlib import Path
+
+from hearsay.node.config import NodeConfig
+from hearsay.node.node import Node
+from hearsay.wire.signing import SignaturePolicy
+
+STEP_S = 0.01
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--trace", type=Path)
+    parser.add_argument("--rendezvous-point", action="store_true")
+    parser.add_argument("--slow-validator", type=float, help="seconds, for the topic `slow`")
+    parser.add_argument("--unread", action="store_true", help="join the topic `unread`, and never read it")
+    parser.add_argument(
+        "--plain", action="store_true", help="join `plain-a` and `plain-b`, whose messages are unsigned"
+    )
+    parser.add_argument("--seen-ttl-ms", type=int, default=0)
+    parser.add_argument("--accept-exchange", action="store_true")
+    parser.add_argument("--files", type=int, default=0, help="how many files the process may open")
+    flags = parser.parse_args()
+    if flags.files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (flags.files, flags.files))
+    asyncio.run(Victim(flags).run())
+
+
+class Victim:
+    def __init__(self, flags: argparse.Namespace) -> None:
+        parameters: dict[str, object] = {}
+        if flags.seen_ttl_ms:
+            parameters["seen_ttl_ms"] = flags.seen_ttl_ms
+        if flags.accept_exchange:
+            parameters["accept_exchange"] = True
+        self.flags = flags
+        self.node = Node(
+            NodeConfig(rendezvous_point=flags.rendezvous_point, parameters=parameters), trace=flags.trace
+        )
+        self.counts: Counter[str] = Counter()
+        self.delay_s = 0.0
+
+    async def run(self) -> None:
+        async with self.node as node:
+            tasks = [asyncio.ensure_future(self.read(await node.join("news"))), asyncio.ensure_future(self.watch())]
+            if self.flags.slow_validator is not None:
+                tasks.append(asyncio.ensure_future(self.read(await node.join("slow"))))
+                node.add_validator("slow", self.validate)
+            if self.flags.unread:
+                await node.join("unread")
+            if self.flags.plain:
+                for name in ("plain-a", "plain-b"):
+                    topic = await node.join(name, signatures=SignaturePolicy.STRICT_NO_SIGN)
+                    tasks.append(asyncio.ensure_future(self.read(topic)))
+            say({"event": "listening", "address": node.addresses[0]})
+            while True:
+                await asyncio.sleep(1)
+                self.report()
+
+    async def read(self, topic) -> None:
+        seen: set[bytes] = set()
+        async for message in topic:
+            self.counts["delivered"] += 1
+            self.counts[f"delivered in {topic.name}"] += 1
+            self.counts["forged"] += message.data.startswith(b"forged")
+            key = (message.author or b"") + message.data
+            self.counts["again"] += key in seen
+            if len(message.data) < 1024:
+                seen.add(key)
+                if len(seen) > 5000:
+                    seen.clear()
+
+    async def validate(self, _message: object) -> bool:
+        await asyncio.sleep(self.flags.slow_validator)
+        return True
+
+    async def watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(STEP_S)
+            self.delay_s = max(self.delay_s, loop.time() - before - STEP_S)
+
+    def report(self) -> None:
+        mesh = [peer.hex() for peer in self.node.mesh("news")]
+        learnt = len(self.node._discovery.known)  # type: ignore[attr-defined]
+        say({"event": "report", "loop_delay_s": self.delay_s, "mesh": mesh, "learnt": learnt, **self.counts})
+        self.delay_s = 0.0
+
+
+def say(event: dict[str, object]) -> None:
+    print(json.dumps(event), flush=True)
+
+
+if __name__ == "__main__":
+    main()

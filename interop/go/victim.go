@@ -1,0 +1,127 @@
+// The node that bench/attacks.py attacks: gossipsub with the defaults of its libraries.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	"github.com/libp2p/go-libp2p/core/peer"
+	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+)
+
+type victim struct {
+	slowValidator time.Duration
+	unread        bool
+	seenTTL       time.Duration
+}
+
+// run says every second what the application got and who is in the mesh of `news`, for ever.
+//
+// The resource manager has its default limits, and counts connections of loopback addresses like any others: by
+// default they are exempt, and every attacker here has such an address.
+func (v victim) run(ctx context.Context) {
+	limits := rcmgr.DefaultLimits
+	libp2p.SetDefaultServiceLimits(&limits)
+	resources, err := rcmgr.NewResourceManager(
+		rcmgr.NewFixedLimiter(limits.AutoScale()),
+		rcmgr.WithNetworkPrefixLimit([]rcmgr.NetworkPrefixLimit{}, nil),
+	)
+	must(err)
+	host, err := libp2p.New(
+		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"),
+		libp2p.Transport(tcp.NewTCPTransport),
+		libp2p.Security(noise.ID, noise.New),
+		libp2p.Muxer("/yamux/1.0.0", yamux.DefaultTransport),
+		libp2p.DisableRelay(),
+		libp2p.ResourceManager(resources),
+	)
+	must(err)
+	mesh := &meshes{peers: map[string]map[string]bool{}}
+	options := []pubsub.Option{pubsub.WithEventTracer(mesh)}
+	if v.seenTTL > 0 {
+		options = append(options, pubsub.WithSeenMessagesTTL(v.seenTTL))
+	}
+	ps, err := pubsub.NewGossipSub(ctx, host, options...)
+	must(err)
+	counts := &received{counts: map[string]int{}, seen: map[string]bool{}}
+	counts.follow(ctx, ps, "news")
+	if v.slowValidator > 0 {
+		must(ps.RegisterTopicValidator("slow", func(context.Context, peer.ID, *pubsub.Message) bool {
+			time.Sleep(v.slowValidator)
+			return true
+		}))
+		counts.follow(ctx, ps, "slow")
+	}
+	if v.unread {
+		topic, err := ps.Join("unread")
+		must(err)
+		_, err = topic.Subscribe()
+		must(err)
+	}
+	say(map[string]any{"event": "listening", "address": fmt.Sprintf("%s/p2p/%s", host.Addrs()[0], host.ID())})
+	for {
+		time.Sleep(time.Second)
+		event := map[string]any{"event": "report", "mesh": mesh.members("news")}
+		counts.Lock()
+		for name, count := range counts.counts {
+			event[name] = count
+		}
+		counts.Unlock()
+		say(event)
+	}
+}
+
+func (m *meshes) members(topic string) []string {
+	m.Lock()
+	defer m.Unlock()
+	members := []string{}
+	for member := range m.peers[topic] {
+		members = append(members, hex.EncodeToString([]byte(member)))
+	}
+	return members
+}
+
+// received counts what the application gets from others: in all, forged, a second time.
+type received struct {
+	sync.Mutex
+	counts map[string]int
+	seen   map[string]bool
+}
+
+func (r *received) follow(ctx context.Context, ps *pubsub.PubSub, name string) {
+	topic, err := ps.Join(name)
+	must(err)
+	subscription, err := topic.Subscribe()
+	must(err)
+	go func() {
+		for {
+			message, err := subscription.Next(ctx)
+			if err != nil {
+				return
+			}
+			r.Lock()
+			r.counts["delivered"]++
+			r.counts["delivered in "+name]++
+			if bytes.HasPrefix(message.Data, []byte("forged")) {
+				r.counts["forged"]++
+			}
+			if len(message.Data) < 1024 {
+				key := string(message.From) + string(message.Data)
+				if r.seen[key] {
+					r.counts["again"]++
+				}
+				r.seen[key] = true
+			}
+			r.Unlock()
+		}
+	}()
+}
