@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.from-lock
 
-.PHONY: setup demo test lint interop fuzz bench lock clean
+.PHONY: setup demo test lint interop fuzz mutants bench lock clean
 
 setup: $(STAMP)
 
@@ -38,6 +38,10 @@ fuzz: setup
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --require-hashes --only-binary :all: -r tests/fuzz/requirements.lock
 	$(BIN)/python tests/fuzz/run_fuzzers.py --seconds $(SECONDS)
+
+# Takes each defence of the node away, one at a time, and shows that its tests fail; `make mutants ONLY="window rsa"` some of them.
+mutants: setup
+	$(BIN)/python tests/mutants/run_mutants.py $(if $(ONLY),--only $(ONLY))
 
 bench: setup
 	$(BIN)/python bench/simsub_tables.py

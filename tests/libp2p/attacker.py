@@ -45,6 +45,11 @@ class Attacker:
             pass
         return said
 
+    async def until_answered(self):
+        """What the host says until it answers a ping: it has acted on all that was sent before the last."""
+        self.send(frame(FrameType.PING, Flag.SYN, 0, 77))
+        return await self.until(frame(FrameType.PING, Flag.ACK, 0, 77))
+
     async def until(self, frame):
         said = b""
         while frame not in said:

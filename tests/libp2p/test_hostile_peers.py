@@ -8,6 +8,7 @@ import tracemalloc
 import pytest
 from attacker import PROTOCOL_ERROR, Attacker, data_frame, frame, opening
 
+from hearsay.libp2p import ping
 from hearsay.libp2p.connection import ConnectionLimits
 from hearsay.libp2p.errors import DialError
 from hearsay.libp2p.host import Host, HostLimits
@@ -15,6 +16,7 @@ from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import tcp_multiaddr
 from hearsay.libp2p.multistream import HEADER as MULTISTREAM
 from hearsay.libp2p.multistream import line
+from hearsay.libp2p.pinging import Pinging
 from hearsay.libp2p.upgrade import Upgrade
 from hearsay.libp2p.yamux import INITIAL_WINDOW, Flag, FrameType, YamuxLimits
 
@@ -182,6 +184,33 @@ async def test_a_stream_without_a_protocol_is_reset_at_the_deadline(host, held):
     attacker = await (await Attacker.connect(host)).upgrade()
     attacker.send(frame(FrameType.WINDOW_UPDATE, Flag.SYN, 1, 0))
     await attacker.until(frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0))
+
+
+@attack(HostLimits(connection=ConnectionLimits(max_negotiating=4, negotiation_s=60)))
+async def test_streams_without_a_protocol_are_limited_and_those_with_one_do_not_count(host, held):
+    attacker = await (await Attacker.connect(host)).upgrade()
+    attacker.send(*[opening(2 * number + 1, "/hold") for number in range(10)])
+    while len(held) < 10:
+        await attacker.until_answered()
+    idle = [frame(FrameType.WINDOW_UPDATE, Flag.SYN, 2 * number + 1, 0) for number in range(20, 30)]
+    attacker.send(*idle)
+    said = await attacker.until_answered() + await attacker.until_answered()
+    assert [frame(FrameType.WINDOW_UPDATE, Flag.RST, 2 * number + 1, 0) in said for number in range(20, 30)] == (
+        [False] * 4 + [True] * 6
+    )
+
+
+@attack()
+async def test_pings_whose_answers_are_not_taken_end_their_stream(host, held):
+    Pinging(host)
+    attacker = await (await Attacker.connect(host)).upgrade()
+    attacker.send(opening(1, ping.PROTOCOL))
+    await attacker.until(line(ping.PROTOCOL))
+    said = b""
+    for _ in range(8):
+        attacker.send(data_frame(1, bytes(INITIAL_WINDOW // 4)))
+        said += await attacker.until_answered()
+    assert frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0) in said
 
 
 @attack(HostLimits(max_handshakes=4))

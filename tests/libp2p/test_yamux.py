@@ -136,6 +136,12 @@ def test_a_length_beyond_the_window_is_refused_before_its_bytes_come():
         listener.receive(frame(FrameType.DATA, 0, 1, INITIAL_WINDOW + 1))
 
 
+def test_a_frame_that_opens_a_stream_is_held_to_the_window_too():
+    assert Yamux(False).receive(frame(FrameType.DATA, Flag.SYN, 1, INITIAL_WINDOW)) == [Opened(1)]
+    with pytest.raises(YamuxError, match="whose window"):
+        Yamux(False).receive(frame(FrameType.DATA, Flag.SYN, 1, INITIAL_WINDOW + 1))
+
+
 def test_a_length_that_is_declared_and_never_sent_costs_nothing():
     listener = Yamux(False)
     opened(listener, 1)

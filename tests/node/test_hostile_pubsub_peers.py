@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 
 from hearsay.core.rpc import Control, Extension, Graft, IHave, IWant, Message, PeerInfo, Prune, Rpc, Subscription
@@ -19,6 +20,7 @@ from hearsay.node.address_records import RECORD_FIELD
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
+from hearsay.wire.signing import Author, SignaturePolicy
 
 MESHSUB = "/meshsub/1.1.0"
 
@@ -129,6 +131,23 @@ async def test_signed_addresses_are_looked_at_only_if_they_were_asked_for():
                 stream.write(frame(data))
             await until(lambda node=node, before=received: node.statistics.rpcs_received == before + 2)
             assert node._discovery.known == wanted
+
+
+@run
+async def test_a_forged_copy_does_not_keep_out_the_true_message():
+    """The same author and number, so the same id: the copy comes first, and is not delivered."""
+    author = Author(PrivateKey.generate(), 1)
+    true = author.write("news", b"true", SignaturePolicy.STRICT_SIGN)
+    forged = (replace(true, data=b"forged"), replace(true, signature=bytes(64)), replace(true, topic="others"))
+    async with attacked() as (node, _, stream):
+        topic, others = node._topics["news"], await node.join("others")
+        for copy in forged:
+            stream.write(frame(encode_rpc(Rpc(messages=(copy,)))))
+        await until(lambda: node.statistics.bad_signatures == len(forged))
+        stream.write(frame(encode_rpc(Rpc(messages=(true,)))))
+        assert (await topic.next()).data == b"true"
+        assert node.statistics.delivered == 1
+        assert not others._messages
 
 
 @run

@@ -12,7 +12,14 @@ from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.peer_id import peer_id_of
 from hearsay.node.config import NodeConfig
-from hearsay.node.local_network import MAX_ADDRESSES, from_text_record, to_text_record
+from hearsay.node.local_network import (
+    MAX_ADDRESSES,
+    MAX_QUERIES,
+    SERVICE,
+    LocalNetwork,
+    from_text_record,
+    to_text_record,
+)
 from hearsay.node.node import Node
 
 PEER = peer_id_of(PrivateKey.generate().public)
@@ -41,6 +48,20 @@ def test_addresses_come_back_by_peer():
 def test_a_record_full_of_addresses_is_cut():
     many = [Multiaddr.parse(f"/ip4/10.0.{place}.1/tcp/4001").with_peer(PEER) for place in range(200)]
     assert len(from_text_record(to_text_record(many))[PEER]) == MAX_ADDRESSES
+
+
+def test_so_many_names_are_asked_for_at_a_time():
+    zeroconf = pytest.importorskip("zeroconf")
+
+    async def work():
+        network = LocalNetwork(lambda peer, addresses: None)
+        for number in range(3 * MAX_QUERIES):
+            network._seen(None, SERVICE, f"{number}.{SERVICE}", zeroconf.ServiceStateChange.Added)
+        assert len(network._queries) == MAX_QUERIES
+        await network.close()
+        assert not network._queries
+
+    asyncio.run(work())
 
 
 @given(st.binary(max_size=300) | st.lists(st.binary(max_size=60)).map(lambda lines: lines_of(*lines)))

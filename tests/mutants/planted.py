@@ -1,0 +1,64 @@
+"""Mutants: the defences of the node, each broken by a change of its source.
+
+`*.toml` beside this file lists them: a file below `src/hearsay`, a text that occurs in it once, what takes its place,
+and the tests that must fail then. Where one line stands behind another, `also` changes that one too.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from security_page import TESTS, files_of_tests
+
+SOURCE = TESTS.parent / "src" / "hearsay"
+
+
+@dataclass(frozen=True)
+class Change:
+    file: str
+    text: str
+    replacement: str
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    changes: tuple[Change, ...]
+    tests: tuple[str, ...]
+
+    def plant(self, source: Path) -> dict[str, str]:
+        """The files that change, as they stand below this copy of the package; `ValueError` if a text is not there
+        once."""
+        changed: dict[str, str] = {}
+        for change in self.changes:
+            before = changed.get(change.file) or (source / change.file).read_text(encoding="utf-8")
+            if before.count(change.text) != 1:
+                raise ValueError(
+                    f"{self.name}: {change.text!r} occurs {before.count(change.text)} times in {change.file}"
+                )
+            changed[change.file] = before.replace(change.text, change.replacement)
+        return changed
+
+
+def mutants() -> list[Mutant]:
+    """All of them, in the order of their files."""
+    return [
+        _mutant(**given)
+        for file in sorted(Path(__file__).parent.glob("*.toml"))
+        for given in tomllib.loads(file.read_text(encoding="utf-8"))["mutant"]
+    ]
+
+
+def _mutant(name: str, tests: list[str], also: Sequence[dict[str, str]] = (), **change: str) -> Mutant:
+    return Mutant(name, tuple(Change(**each) for each in (change, *also)), tuple(tests))
+
+
+def node_id(test: str) -> str:
+    """What pytest calls a test of the page."""
+    file = files_of_tests()[test]
+    if file.suffix == ".txt":
+        return f"{file.with_name('test_conversations.py').relative_to(TESTS.parent)}::test_conversation[{file.stem}]"
+    return f"{file.relative_to(TESTS.parent)}::{test.partition('::')[2]}"
