@@ -21,6 +21,7 @@ from hearsay.libp2p.errors import MissingExtra
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.peer_id import to_text
 from hearsay.node.address_news import AddressNews
+from hearsay.node.conduct import KeptOut
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.trace.errors import RunFolderError
@@ -43,6 +44,7 @@ async def run_node(
         try:
             node = Node(config, identity=identity, trace=options["trace"])
             node.on_address_news.append(terminal.tell_address)
+            node.on_kept_out.append(terminal.tell_kept_out)
             await stack.enter_async_context(node)
         except MissingExtra as error:
             raise CommandFailed(str(error)) from None
@@ -117,6 +119,16 @@ class _Terminal:
             "peer": None if news.peer is None else to_text(news.peer),
             "protocol": news.protocol or None,
             "retry_s": None if news.retry_s is None else round(news.retry_s, 3),
+        }
+        self.say(event, str(news))
+
+    def tell_kept_out(self, news: KeptOut) -> None:
+        event = {
+            "event": "kept_out",
+            "peer": None if news.peer is None else to_text(news.peer),
+            "address": news.address,
+            "for_s": news.for_s,
+            "reason": news.why,
         }
         self.say(event, str(news))
 

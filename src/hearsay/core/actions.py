@@ -198,12 +198,16 @@ class MessageRejected:
 
 @dataclass(frozen=True, slots=True)
 class PartDropped:
-    """Parts of a received RPC that were not acted on: over a limit, unsupported or out of place."""
+    """Parts of a received RPC that were not acted on: over a limit, unsupported or out of place.
+
+    `topic` is told where the driver must know it: of a GRAFT in backoff.
+    """
 
     peer: PeerId
     kind: PartKind
     count: int
     reason: Reason
+    topic: TopicId | None = None
 
 
 TraceAction: TypeAlias = (

@@ -44,11 +44,15 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class PeerConnected:
-    """A peer that speaks `protocol` is there. `subscribed` lists topics that are implied without a hello."""
+    """A peer that speaks `protocol` is there. `subscribed` lists topics that are implied without a hello.
+
+    Peers with the same `address` may be one person; an empty one is not known.
+    """
 
     peer: PeerId
     protocol: str
     subscribed: tuple[TopicId, ...] = ()
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from hearsay.core.identifiers import Micros, PeerId, TopicId
 from hearsay.core.inspect import Peering
 from hearsay.core.peers import ConnectedPeer, PeerGroup
-from hearsay.core.randomness import Purpose, sample
+from hearsay.core.randomness import Purpose
 from hearsay.core.shell import Router
+from hearsay.core.spread import Spread
 
 
 class _Route:
@@ -26,12 +27,15 @@ class _Route:
 
 
 class Fanout:
-    __slots__ = ("_degree", "_routes", "_shell", "_top_up_at_publish", "_ttl_us")
+    __slots__ = ("_degree", "_routes", "_shell", "_spread", "_top_up_at_publish", "_ttl_us")
 
-    def __init__(self, degree: int, ttl_us: Micros, top_up_at_publish: bool, shell: Router) -> None:
+    def __init__(
+        self, degree: int, ttl_us: Micros, top_up_at_publish: bool, places_per_address: int, shell: Router
+    ) -> None:
         self._degree = degree
         self._ttl_us = ttl_us
         self._top_up_at_publish = top_up_at_publish
+        self._spread = Spread(places_per_address, shell.peers)
         self._shell = shell
         self._routes: dict[TopicId, _Route] = {}
 
@@ -87,5 +91,5 @@ class Fanout:
         shell = self._shell
         candidates = [peer for peer in shell.peers.in_topic(topic).native if peer not in route.peers]
         state = shell.draw(Purpose.FANOUT, topic, tick, len(route.peers))
-        for peer in sample(state, candidates, missing):
+        for peer in self._spread.choose(state, candidates, missing, missing, route.peers):
             route.peers.add(peer)

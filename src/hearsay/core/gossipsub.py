@@ -130,7 +130,8 @@ class Gossipsub(MeshStrategy):
     def attach(self, shell: Router) -> None:
         super().attach(shell)
         at_publish = self.own.fanout_top_up is FanoutTopUp.PUBLISH
-        self.fanout = Fanout(self.own.degree, self.own.fanout_ttl_ms * 1000, at_publish, shell)
+        own = self.own
+        self.fanout = Fanout(own.degree, own.fanout_ttl_ms * 1000, at_publish, own.places_per_address, shell)
 
     def new_seen_cache(self) -> SeenCache:
         if self.own.seen_by is SeenBy.HISTORY:

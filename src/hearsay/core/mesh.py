@@ -7,6 +7,7 @@ Rules (r1, "mesh" and the heartbeat; tech report 3.2.2 and figures 5–8; guide,
 * A received GRAFT is accepted whatever the size of the mesh, upkeep restores it (r1); or it is answered with PRUNE
   when the mesh has D_high peers already (v1.1, go), by parameter. Without that, whoever says GRAFT under many names
   between two heartbeats owns the mesh, since upkeep then chooses among those who came.
+* With `places_per_address` members beyond so many of one address give way to others (`spread.py`).
 * A GRAFT for a topic one has not joined is answered with PRUNE (r1) or ignored (v1.1), by parameter. A GRAFT by a
   peer that is not subscribed, or that does not speak the protocol, is dropped.
 * A GRAFT or PRUNE that could not be sent is sent again with the next RPC to that peer, at the latest with the next
@@ -34,6 +35,7 @@ from hearsay.core.peers import ConnectedPeer, PeerGroup
 from hearsay.core.randomness import MASK, Purpose, key_of, sample
 from hearsay.core.rpc import MESHSUB_11, PartKind, PeerInfo, Prune, Rpc
 from hearsay.core.shell import Router
+from hearsay.core.spread import Spread
 
 EXPIRE_EVERY = 15
 """Heartbeats between two looks for backoffs that are over."""
@@ -77,6 +79,7 @@ class MeshParameters(BackoffParameters):
     | heartbeat_interval_ms | time between heartbeats | 1000 | 1000 |
     | first_heartbeat_ms | time to the first heartbeat | 1000 | 1000 |
     | first_heartbeat_spread_ms | … plus a random share of this | 1000 | 1000 |
+    | places_per_address | members of one address that need not give way to others; 0: all | 0 | 0 |
     """
 
     degree: int = integer(6, low=0)
@@ -88,6 +91,7 @@ class MeshParameters(BackoffParameters):
     heartbeat_interval_ms: int = milliseconds(1000, low=1)
     first_heartbeat_ms: int = milliseconds(1000)
     first_heartbeat_spread_ms: int = milliseconds(1000)
+    places_per_address: int = integer(0, low=0)
 
     def cross_rules(self) -> Iterator[Violation]:
         if self.degree_low > self.degree:
@@ -124,7 +128,7 @@ class Heartbeat:
 class Mesh:
     """The meshes of all joined topics of one router."""
 
-    __slots__ = ("_backoffs", "_limit", "_parameters", "_shell", "_unsent", "topics")
+    __slots__ = ("_backoffs", "_limit", "_parameters", "_shell", "_spread", "_unsent", "topics")
 
     def __init__(self, parameters: MeshParameters, shell: Router) -> None:
         self._parameters = parameters
@@ -132,6 +136,7 @@ class Mesh:
         self._limit = parameters.degree_high + (parameters.prune_trigger is PruneTrigger.ABOVE_HIGH)
         slack_us = parameters.backoff_slack_heartbeats * parameters.heartbeat_interval_ms * 1000
         self._backoffs = Backoffs(parameters.max_backoffs, slack_us)
+        self._spread = Spread(parameters.places_per_address, shell.peers)
         self._unsent: dict[PeerId, set[TopicId]] = {}
         self.topics: dict[TopicId, PeerGroup] = {}
 
@@ -141,7 +146,8 @@ class Mesh:
         for peer in preferred:
             if not self._backoffs.forbids_graft(topic, peer, self._shell.now):
                 self._graft(topic, mesh, peer)
-        self._graft_random(topic, mesh, self._parameters.degree - len(mesh), Purpose.JOIN, tick)
+        missing = self._parameters.degree - len(mesh)
+        self._graft_random(topic, mesh, missing, missing, Purpose.JOIN, tick)
 
     def leave(self, topic: TopicId) -> None:
         """PRUNE all mesh peers of a topic and forget it."""
@@ -168,13 +174,25 @@ class Mesh:
         parameters = self._parameters
         if self._backoffs.holds(topic, peer, self._shell.now):
             self._part(peer, topic, parameters.prune_backoff_ms)
-            self._shell.drop(peer, PartKind.GRAFT, 1, Reason.BACKOFF)
-        elif parameters.full_mesh is FullMesh.REFUSE and len(mesh) >= parameters.degree_high:
+            self._shell.drop(peer, PartKind.GRAFT, 1, Reason.BACKOFF, topic)
+        elif self._is_full(mesh) and not self._makes_way(topic, mesh, peer):
             self._part(peer, topic, parameters.prune_backoff_ms, self._others(topic, peer, _REFUSING))
             self._shell.drop(peer, PartKind.GRAFT, 1, Reason.OVER_LIMIT)
         else:
             mesh.add(peer)
             self._shell.actions.append(PeerGrafted(topic, peer))
+
+    def _is_full(self, mesh: PeerGroup) -> bool:
+        parameters = self._parameters
+        return parameters.full_mesh is FullMesh.REFUSE and len(mesh) >= parameters.degree_high
+
+    def _makes_way(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> bool:
+        """Whether a member with a lent place has left it to a peer that has one of its own."""
+        lent = self._spread.lent(self._shell.draw(Purpose.MAKE_WAY, topic, key_of(peer)), mesh)
+        if not lent or not self._spread.has_place(peer, mesh):
+            return False
+        self._prune(topic, mesh, lent[0], self._others(topic, lent[0], _REFUSING))
+        return True
 
     def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
         self.remove(sender.id, prune.topic)
@@ -217,9 +235,11 @@ class Mesh:
         for topic in sorted(self.topics):
             mesh = self.topics[topic]
             size = len(mesh)
-            if size < parameters.degree_low:
-                self._graft_random(topic, mesh, parameters.degree - size, Purpose.GRAFT, tick)
-            elif size >= self._limit:
+            own = size - len(self._spread.lent(0, mesh))
+            if own < parameters.degree_low:
+                missing = parameters.degree - own
+                self._graft_random(topic, mesh, missing, parameters.degree - size, Purpose.GRAFT, tick)
+            if size >= self._limit:
                 self._prune_random(topic, mesh, size - parameters.degree, tick)
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
@@ -278,20 +298,28 @@ class Mesh:
             self._shell.actions.append(PeerGrafted(topic, peer))
             self._shell.outbox.graft(peer, topic)
 
-    def _graft_random(self, topic: TopicId, mesh: PeerGroup, count: int, purpose: Purpose, tick: int) -> None:
+    def _graft_random(
+        self, topic: TopicId, mesh: PeerGroup, own: int, any_: int, purpose: Purpose, tick: int
+    ) -> None:
+        """GRAFT `own` peers with places of their own; with lent ones `any_`."""
         shell = self._shell
         candidates = [peer for peer in shell.peers.in_topic(topic).native.ordered if peer not in mesh.members]
         if len(self._backoffs):
             now = shell.now
             candidates = [peer for peer in candidates if not self._backoffs.forbids_graft(topic, peer, now)]
         state = shell.draw(purpose, topic, tick)
-        for peer in sample(state, candidates, count):
+        for peer in self._spread.choose(state, candidates, own, any_, mesh):
             self._graft(topic, mesh, peer)
 
     def _prune_random(self, topic: TopicId, mesh: PeerGroup, count: int, tick: int) -> None:
         shell = self._shell
         state = shell.draw(Purpose.PRUNE, topic, tick)
-        for peer in sample(state, mesh.ordered, count):
-            mesh.discard(peer)
-            shell.actions.append(PeerPruned(topic, peer))
-            self._part(peer, topic, self._parameters.prune_backoff_ms, self._others(topic, peer, tick))
+        lent = self._spread.lent(state, mesh)[:count]
+        others = [peer for peer in mesh.ordered if peer not in lent] if lent else mesh.ordered
+        for peer in (*lent, *sample(state, others, count - len(lent))):
+            self._prune(topic, mesh, peer, self._others(topic, peer, tick))
+
+    def _prune(self, topic: TopicId, mesh: PeerGroup, peer: PeerId, others: tuple[PeerInfo, ...]) -> None:
+        mesh.discard(peer)
+        self._shell.actions.append(PeerPruned(topic, peer))
+        self._part(peer, topic, self._parameters.prune_backoff_ms, others)

@@ -52,10 +52,11 @@ class PeerGroup:
 class ConnectedPeer:
     """One connected peer. `native` peers speak this router's own protocol; the others are served by flooding."""
 
-    __slots__ = ("id", "native", "protocol", "topics")
+    __slots__ = ("address", "id", "native", "protocol", "topics")
 
-    def __init__(self, peer: PeerId, protocol: str, native: bool) -> None:
+    def __init__(self, peer: PeerId, protocol: str, native: bool, address: str) -> None:
         self.id = peer
+        self.address = address
         self.protocol = protocol
         self.native = native
         self.topics: set[TopicId] = set()

@@ -59,6 +59,7 @@ class Purpose(IntEnum):
     LINK_CUT = 25
     PEER_EXCHANGE = 26
     GOSSIP_IDS = 27
+    MAKE_WAY = 28
     NAT = 64
     CONTACT = 65
     NODES = 66

@@ -326,7 +326,8 @@ class Router:
             raise UsageError(f"protocol {event.protocol!r} is not one of {', '.join(self.strategy.protocols)}")
 
     def _connected(self, event: PeerConnected) -> None:
-        peer = ConnectedPeer(event.peer, event.protocol, event.protocol in self.strategy.native_protocols)
+        native = event.protocol in self.strategy.native_protocols
+        peer = ConnectedPeer(event.peer, event.protocol, native, event.address)
         self.connected[event.peer] = peer
         self.actions.append(PeerAdded(event.peer, event.protocol))
         for topic in event.subscribed:
@@ -498,6 +499,6 @@ class Router:
             self.drop(sender.id, part_kind(part), 1, Reason.OVER_LIMIT)
         return Control(*kept, episub=control.episub[:room])
 
-    def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason) -> None:
+    def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason, topic: TopicId | None = None) -> None:
         """Report parts of a received RPC that are not acted on."""
-        self.actions.append(PartDropped(peer, kind, count, reason))
+        self.actions.append(PartDropped(peer, kind, count, reason, topic))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
@@ -171,7 +172,8 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._mux.go_away(GoAway.NORMAL)
         transport.write(self._channel.seal(self._mux.take()))
-        transport.write_eof()
+        with suppress(OSError):  # the peer may have reset the connection
+            transport.write_eof()
         self._loop.call_later(LEAVE_SECONDS, transport.abort)
 
     @property

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.peer_id import PeerId, to_text
+from hearsay.node.conduct import KeptOut
 
 
 class AddressState(StrEnum):
@@ -15,6 +17,8 @@ class AddressState(StrEnum):
     """The connection has ended; it is tried again."""
     FAILED = "failed"
     """Nobody could be reached there, or somebody else than expected; it is tried again."""
+    KEPT_OUT = "kept_out"
+    """Who is there has done what peers are put out for; it is tried again after that time."""
     OWN = "own"
     """The address leads back to this node; it is not tried again."""
 
@@ -31,6 +35,11 @@ class AddressNews:
     retry_s: float | None = None
     """So long until the next try; waits double, up to a minute."""
 
+    @classmethod
+    def kept_out(cls, address: Multiaddr, known: KeptOut) -> AddressNews:
+        reason = f"kept out for {known.how_long}: {known.why}"
+        return cls(str(address), AddressState.KEPT_OUT, reason, known.peer, retry_s=known.for_s)
+
     def __str__(self) -> str:
         again = "" if self.retry_s is None else f"; next try in {self.retry_s:.1f} s, then ever later, up to a minute"
         match self.state:
@@ -38,6 +47,8 @@ class AddressNews:
                 return f"connected to {self._whole_address}: {', '.join(filter(None, (self.protocol, self.reason)))}"
             case AddressState.OWN:
                 return f"{self.address}: {self.reason}; it is not tried again"
+            case AddressState.KEPT_OUT:
+                return f"{self.address}: {self.reason}"
             case AddressState.LOST | AddressState.FAILED:
                 return f"{self.address}: {self.reason}{again}"
 

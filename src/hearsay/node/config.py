@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from hearsay.core.mesh import MeshParameters
 from hearsay.core.parameters import RouterParameters
 from hearsay.core.registry import RouterKind, find_router
 from hearsay.libp2p.host import HostLimits
+from hearsay.node.conduct import ConductLimits
 from hearsay.wire.decode import MessageIdFunction
 from hearsay.wire.limits import RpcLimits
 from hearsay.wire.message_ids import by_author
 from hearsay.wire.signing import SignaturePolicy
+
+PLACES_PER_ADDRESS = 2
+"""Members of a mesh that need not give way although they are of one address; a third of D."""
 
 HostName = Literal["own", "libp2p"]
 
@@ -23,6 +28,7 @@ class NodeLimits:
 
     rpc: RpcLimits = field(default_factory=RpcLimits)
     host: HostLimits = field(default_factory=HostLimits)
+    conduct: ConductLimits = field(default_factory=ConductLimits)
     peer_queue_bytes: int = 8 << 20
     """Outgoing bytes that wait for one peer; gossip is dropped first, then messages."""
     topic_queue: int = 4096
@@ -79,5 +85,7 @@ class NodeConfig:
         preset = self.preset or ("v1.1" if "v1.1" in kind.presets else next(iter(kind.presets)))
         if preset not in kind.presets:
             raise ValueError(f"router {kind.name} has no preset {preset!r}; there are {', '.join(kind.presets)}")
-        values = {**kind.presets[preset], **self.parameters, "hello": True, "coalesce": True, "validate": True}
+        here: dict[str, object] = {"hello": True, "coalesce": True, "validate": True}
+        own = {"places_per_address": PLACES_PER_ADDRESS} if issubclass(kind.parameters, MeshParameters) else {}
+        values = {**kind.presets[preset], **own, **self.parameters, **here}
         return kind, kind.parameters.from_mapping(values)

@@ -19,7 +19,9 @@ from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId, to_text
 from hearsay.libp2p.peer_record import open_record
+from hearsay.libp2p.resources import address_group
 from hearsay.node.address_news import AddressNews, AddressState
+from hearsay.node.conduct import KeptOut
 from hearsay.node.retries import FIRST_RETRY_S, Retries
 
 MAX_KNOWN_PEERS = 1024
@@ -38,11 +40,14 @@ class Discovery:
         *,
         tell: Callable[[AddressNews], None] = lambda news: None,
         protocol_of: Callable[[PeerId], Awaitable[str]] | None = None,
+        kept_out: Callable[[PeerId | None, str], KeptOut | None] = lambda peer, address: None,
     ) -> None:
-        """`tell` hears of the addresses that are kept; `protocol_of` says what a new peer speaks, "" if nothing."""
+        """`tell` hears of the addresses that are kept; `protocol_of` says what a new peer speaks, "" if nothing;
+        `kept_out` who must not be dialled."""
         self._host = host
         self._tell = tell
         self._protocol_of = protocol_of
+        self._kept_out = kept_out
         self._first_retry_s = first_retry_s
         self._tasks: set[asyncio.Task[object]] = set()
         self._changed: dict[PeerId, asyncio.Event] = {}
@@ -109,6 +114,10 @@ class Discovery:
         loop = asyncio.get_running_loop()
         before: PeerId | None = None
         while True:
+            if (known := self._kept_out_at(address, before)) is not None:
+                self._tell(AddressNews.kept_out(address, known))
+                await asyncio.sleep(known.for_s)
+                continue
             try:
                 peer = await self._host.dial(address)
             except OwnAddress:
@@ -127,6 +136,8 @@ class Discovery:
             while peer in self._host.connections:
                 gone.clear()
                 await gone.wait()
+            if self._kept_out_at(address, peer) is not None:
+                continue
             wait_s = self._first_retry_s * random()
             if loop.time() - since < LASTING_S:
                 wait_s = retries.wait_s()
@@ -134,6 +145,10 @@ class Discovery:
                 retries.succeeded()
             self._tell(AddressNews(str(address), AddressState.LOST, "the connection ended", peer, retry_s=wait_s))
             await asyncio.sleep(wait_s)
+
+    def _kept_out_at(self, address: Multiaddr, found: PeerId | None) -> KeptOut | None:
+        """Whether whoever is, or was found, at an address is kept out."""
+        return self._kept_out(address.peer or found, address_group(address.parts[0][1]))
 
     async def _tell_connected(self, address: Multiaddr, peer: PeerId, before: PeerId | None) -> None:
         protocol = "" if self._protocol_of is None else await self._protocol_of(peer)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from os import urandom
+from time import monotonic
 
 from hearsay.core.actions import (
     Action,
@@ -43,14 +44,14 @@ from hearsay.core.failures import RouterFailed, told
 from hearsay.core.identifiers import Identifier
 from hearsay.core.randomness import Randomness
 from hearsay.core.registry import create
-from hearsay.core.rpc import EPISUB, Control, Message, PartKind, Rpc
+from hearsay.core.rpc import EPISUB, MESHSUB_11, Control, Message, PartKind, Rpc
 from hearsay.core.shell import UsageError
 from hearsay.libp2p.frames import frame
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.stream import Stream
 from hearsay.node.address_records import take_records, with_records
 from hearsay.node.clock import Clock
-from hearsay.node.conduct import Offence
+from hearsay.node.conduct import EarlyGrafts, Offence
 from hearsay.node.config import NodeConfig
 from hearsay.node.live_trace import LiveTrace
 from hearsay.node.outgoing import Outgoing, Priority, by_priority
@@ -74,8 +75,8 @@ def _overlooked(peer: PeerId, offence: Offence, count: int) -> None:
 
 class Driver:
     """The node gives what is not its business: `deliver` to the application, do what the router may `ask` for,
-    `disconnect` peers, `learn` a signed address and know the `record_of` a peer, and hear when somebody may have
-    become `reachable`, that a peer has committed an `offence`, or that the router has `failed`."""
+    `disconnect` peers, `learn` a signed address, know the `record_of` a peer and the `address_of` one, and hear when
+    somebody may have become `reachable`, that a peer has committed an `offence`, or that the router has `failed`."""
 
     def __init__(
         self,
@@ -88,6 +89,7 @@ class Driver:
         disconnect: Callable[[PeerId], None],
         learn: Callable[[bytes], None],
         record_of: Callable[[PeerId], bytes | None],
+        address_of: Callable[[PeerId], str],
         reachable: Callable[[], None],
         failed: Callable[[RouterFailed], None],
         offence: Callable[[PeerId, Offence, int], None] = _overlooked,
@@ -100,6 +102,7 @@ class Driver:
         self._disconnect = disconnect
         self._learn = learn
         self._record_of = record_of
+        self._address_of = address_of
         self._accepts_exchange = bool(getattr(parameters, "accept_exchange", False))
         self._reachable = reachable
         self._failed = failed
@@ -122,6 +125,7 @@ class Driver:
         self.validation = Validation(
             limits.concurrent_validations, limits.validation_s, self._decided, self.statistics
         )
+        self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         self._to_flush: dict[PeerId, PeerLink] = {}
         self._last_encoded: tuple[Rpc, list[Outgoing]] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -170,6 +174,7 @@ class Driver:
 
     def peer_down(self, peer: PeerId) -> None:
         link = self.links.pop(peer, None)
+        self._early_grafts.gone(peer)
         if link is not None:
             self.outbound_lost(link)
             link.settled.set()
@@ -177,7 +182,7 @@ class Driver:
     def outbound_open(self, link: PeerLink, stream: Stream) -> None:
         """The peer speaks pubsub: the router may know it."""
         link.outbound = stream
-        self.feed(PeerConnected(link.peer, stream.protocol))
+        self.feed(PeerConnected(link.peer, stream.protocol, address=self._address_of(link.peer)))
         link.set_outbound(stream)
         link.settled.set()
 
@@ -313,19 +318,27 @@ class Driver:
                         self._offended(action.peer, Offence.REJECTED)
                 elif isinstance(action, PartDropped):
                     self.statistics.parts_dropped += action.count
-                    if action.reason is Reason.BACKOFF:
+                    if action.reason is Reason.BACKOFF and self._broke_backoff(action):
                         self._offended(action.peer, Offence.BACKOFF_BROKEN)
                     elif action.reason is Reason.OVER_LIMIT and action.kind in _BOUNDED:
                         self._offended(action.peer, Offence.OVER_LIMIT)
                 elif isinstance(action, MessagePublished):
                     self.statistics.published += 1
                 elif isinstance(action, PeerGrafted | LinkEager):
+                    self._early_grafts.grafted(action.peer, action.topic)
                     asyncio.get_running_loop().call_soon(self._reachable)
                 self._trace(action)
 
     def _offended(self, peer: Identifier, offence: Offence) -> None:
         assert isinstance(peer, bytes)
         self._offence(peer, offence, 1)
+
+    def _broke_backoff(self, action: PartDropped) -> bool:
+        """Whether a peer that said GRAFT in backoff must have known."""
+        peer = self.router.connected.get(action.peer)
+        if peer is None or peer.protocol != MESHSUB_11 or action.topic is None:
+            return False
+        return not self._early_grafts.forgives(action.peer, action.topic)
 
     def _trace(self, action: TraceAction) -> None:
         if self.trace is not None:

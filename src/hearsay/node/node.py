@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from time import time_ns
+from time import monotonic, time_ns
 from types import TracebackType
 from typing import Self
 
@@ -35,9 +35,11 @@ from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.pinging import Pinging
 from hearsay.libp2p.rendezvous_streams import RendezvousPoint
+from hearsay.libp2p.resources import address_group
 from hearsay.libp2p.stream import Stream, StreamClosed
 from hearsay.node.address_news import AddressBoard, AddressNews
 from hearsay.node.clock import Clock
+from hearsay.node.conduct import Conduct, KeptOut, Offence
 from hearsay.node.config import NodeConfig
 from hearsay.node.connecting import Connecting
 from hearsay.node.discovery import Discovery
@@ -57,6 +59,9 @@ from hearsay.wire.splitting import check_fits
 
 REOPEN_SECONDS = (0.1, 1.0, 5.0)
 """Waits before our stream to a peer that ended it is opened again; then the peer is left alone."""
+
+OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
+"""Who speaks from here counts for itself in a mesh: a machine's many nodes are there for a reason."""
 
 GOODBYE_SECONDS = 1.0
 """So long closing waits for peers to take what they were sent."""
@@ -82,12 +87,21 @@ class Node:
         self.confirmed: frozenset[PeerId] | None = None
         """After `close`: the peers that took everything they were sent; None if the host cannot know."""
         self._addresses = AddressBoard()
+        self.on_kept_out: list[Callable[[KeptOut], None]] = []
+        """Called when a peer, or everybody at an address, is kept out from now on."""
+        self._conduct = Conduct(monotonic, self._put_out, self.config.limits.conduct)
+        self._host.admits = lambda peer, address: self._conduct.kept_out(peer, address) is None
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: Driver | None = None
         self._closing: asyncio.Task[None] | None = None
         self._identification = Identification(self._host, self.config.agent)
         self._pinging = Pinging(self._host)
-        self._discovery = Discovery(self._host, tell=self._addresses.tell, protocol_of=self._protocol_of)
+        self._discovery = Discovery(
+            self._host,
+            tell=self._addresses.tell,
+            protocol_of=self._protocol_of,
+            kept_out=self._conduct.kept_out,
+        )
         self._connecting = Connecting(
             self._discovery, self._pinging, lambda: self.peers, lambda event: self._running.feed(event)
         )
@@ -107,8 +121,10 @@ class Node:
             disconnect=self._hang_up,
             learn=self._discovery.learn,
             record_of=self._record_of,
+            address_of=self._place_of,
             reachable=self._reachable,
             failed=self._router_failed,
+            offence=self._offended,
         )
         try:
             if self._trace_directory is not None:
@@ -364,6 +380,33 @@ class Node:
         self._somebody.set()
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
+
+    def _place_of(self, peer: PeerId) -> str:
+        """What a mesh spreads its places by: the address, unless it is this machine's own."""
+        address = self._host.address_of(peer)
+        return "" if address in OWN_MACHINE else address
+
+    def _offended(self, peer: PeerId, offence: Offence, count: int) -> None:
+        driver, address = self._running, self._host.address_of(peer)
+        driver.statistics.offences[offence] += count
+        self._conduct.note(peer, address, offence, count)
+        link = driver.links.get(peer)
+        if link is not None and self._conduct.slowed(peer, address):
+            driver.statistics.slowed += 1
+            link.rest(self.config.limits.conduct.pause_s)
+
+    def _put_out(self, news: KeptOut) -> None:
+        """No more is read from these peers; they are let go of when the router has done what it is about."""
+        driver, loop = self._running, asyncio.get_running_loop()
+        driver.statistics.put_out += 1
+        for peer in list(self._host.connections):
+            if peer == news.peer or (news.peer is None and self._host.address_of(peer) == news.address):
+                link = driver.links.get(peer)
+                if link is not None and link.inbound is not None:
+                    link.inbound.reset()
+                loop.call_soon(self._host.disconnect, peer)
+        for callback in self.on_kept_out:
+            callback(news)
 
     def _require_router(self) -> None:
         if self.failure is not None:

@@ -33,6 +33,7 @@ class PeerLink:
         self._left = left
         self._waiting = False
         self._paused = False
+        self._rest: asyncio.TimerHandle | None = None
 
     @property
     def connected(self) -> bool:
@@ -54,10 +55,21 @@ class PeerLink:
         """Stop or go on reading from the peer."""
         self._paused = paused
         if self.inbound is not None:
-            if paused or not self.connected:
+            if paused or self._rest is not None or not self.connected:
                 self.inbound.pause()
             else:
                 self.inbound.resume()
+
+    def rest(self, for_s: float) -> None:
+        """Read nothing from the peer for a while."""
+        if self._rest is not None:
+            self._rest.cancel()
+        self._rest = asyncio.get_running_loop().call_later(for_s, self._rested)
+        self.set_paused(self._paused)
+
+    def _rested(self) -> None:
+        self._rest = None
+        self.set_paused(self._paused)
 
     def flush(self) -> None:
         """Write what waits, in one piece, if the peer takes it."""

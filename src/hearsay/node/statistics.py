@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hearsay.node.conduct import Offence
 
 
 @dataclass(slots=True)
@@ -29,5 +32,11 @@ class Statistics:
     validations_timed_out: int = 0
     gave_up_waiting: int = 0
     """Own messages that waited for a peer and made room for later ones."""
+    offences: Counter[Offence] = field(default_factory=Counter[Offence])
+    """What peers are held to, by kind (`hearsay.node.conduct`)."""
+    slowed: int = 0
+    """How often reading from a peer paused for what it had done."""
+    put_out: int = 0
+    """Peers and addresses that were kept out from then on."""
     missed: int = 0
     """Messages the application did not take in time."""

@@ -42,6 +42,8 @@ def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
     parameters = choice.parameters
     if isinstance(parameters, MeshParameters) and parameters.prune_backoff_ms and parameters.accept_exchange:
         yield f"{key}.accept_exchange = true: only without prune_backoff_ms, since nobody dials at a router's wish"
+    if isinstance(parameters, MeshParameters) and parameters.places_per_address:
+        yield f"{key}.places_per_address = {parameters.places_per_address}: only 0"
     if isinstance(parameters, GossipsubParameters) and parameters.ask_again_heartbeats:
         yield f"{key}.ask_again_heartbeats = {parameters.ask_again_heartbeats}: only 0"
 

@@ -1,0 +1,131 @@
+"""Places by address: many names at one address get few places that others cannot have."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearsay.core.actions import PartDropped, Send
+from hearsay.core.events import Join, PeerConnected, Publish, RpcReceived, TimerFired
+from hearsay.core.randomness import Randomness
+from hearsay.core.registry import ROUTERS, create
+from hearsay.core.rpc import MESHSUB_11, Control, Graft, Message, Rpc, Subscription
+
+ONE = "192.0.2.1"
+GRAFT = Rpc(control=Control(graft=(Graft("news"),)))
+
+
+def router(seed=1, places=2, **more):
+    kind = ROUTERS["gossipsub"]
+    given = {**kind.presets["v1.1"], "places_per_address": places, **more}
+    return create(kind, "me", kind.parameters.from_mapping(given), Randomness(seed))
+
+
+def meet(router, names, address):
+    """Subscribers of the topic, each at an address of its own if `address` is None."""
+    for name in names:
+        router.handle(
+            PeerConnected(name, MESHSUB_11, address=f"of {name}" if address is None else address), router.now
+        )
+        router.handle(RpcReceived(name, Rpc((Subscription("news", True),))), router.now)
+
+
+def others(count):
+    return [f"other {number:02}" for number in range(count)]
+
+
+def many(count):
+    return [f"name {number:02}" for number in range(count)]
+
+
+def mesh(router):
+    return router.strategy.mesh.topics["news"].ordered
+
+
+def of_one(peers):
+    return sum(peer.startswith("name") for peer in peers)
+
+
+def beat(router, times=1):
+    for _ in range(times):
+        router.handle(TimerFired(), router.due)
+
+
+@given(st.integers(0, 1000))
+def test_a_mesh_is_begun_with_few_peers_of_one_address(seed):
+    node = router(seed)
+    meet(node, others(10), None)
+    meet(node, many(60), ONE)
+    node.handle(Join("news"), 0)
+    assert len(mesh(node)) == 6
+    assert of_one(mesh(node)) <= 2
+
+
+@given(st.integers(0, 1000))
+def test_who_comes_to_a_mesh_full_of_one_address_finds_a_place(seed):
+    node = router(seed)
+    meet(node, others(10), None)
+    node.handle(Join("news"), 0)
+    meet(node, many(60), ONE)
+    for name in many(60):
+        node.handle(RpcReceived(name, GRAFT), 1)
+    assert len(mesh(node)) == 12
+    known = [peer for peer in others(10) if peer in mesh(node)]
+    for name in others(10):
+        node.handle(RpcReceived(name, GRAFT), 2)
+        assert name in mesh(node)
+    assert len(mesh(node)) == 12
+    assert set(known) <= set(mesh(node)), "nobody with a place of its own has given way"
+    assert of_one(mesh(node)) == 2
+    refused = node.handle(RpcReceived("name 59", GRAFT), 3)
+    assert any(isinstance(action, PartDropped) for action in refused)
+
+
+def test_lent_places_do_not_count_when_others_can_be_had():
+    node = router()
+    node.handle(Join("news"), 0)
+    meet(node, many(60), ONE)
+    for name in many(60):
+        node.handle(RpcReceived(name, GRAFT), 1)
+    assert of_one(mesh(node)) == 12
+    meet(node, others(5), None)
+    beat(node)
+    assert (len(mesh(node)), of_one(mesh(node))) == (16, 12)
+    beat(node)
+    assert (len(mesh(node)), of_one(mesh(node))) == (6, 2), "above D_high they go first"
+
+
+@pytest.mark.parametrize("address", [ONE, ""])
+def test_a_network_behind_one_address_or_none_that_is_known_works_as_any_other(address):
+    node = router()
+    meet(node, many(40), address)
+    node.handle(Join("news"), 0)
+    assert len(mesh(node)) == 6
+    for name in many(40):
+        node.handle(RpcReceived(name, GRAFT), 1)
+    assert len(mesh(node)) == 12
+    beat(node, 5)
+    assert len(mesh(node)) == 12
+
+
+def test_a_fan_out_has_few_peers_of_one_address():
+    node = router()
+    meet(node, others(10), None)
+    meet(node, many(60), ONE)
+    told = node.handle(Publish(Message("id", "news", b"", "me", b"")), 0)
+    assert of_one([action.peer for action in told if isinstance(action, Send)]) <= 2
+
+
+@given(st.integers(0, 1000))
+def test_without_the_rule_addresses_change_nothing(seed):
+    def run(address):
+        node = router(seed, places=0)
+        meet(node, others(5), None)
+        meet(node, many(30), address)
+        done = [node.handle(Join("news"), 0)]
+        done += [node.handle(RpcReceived(name, GRAFT), 1) for name in many(30)]
+        beat(node, 3)
+        return done, mesh(node)
+
+    assert run(ONE) == run("")

@@ -1,0 +1,315 @@
+"""What becomes of peers that offend again and again, and of honest ones beside them, on real sockets.
+
+Attackers come from other addresses of 127.0.0.0/8 than the honest, who are at 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+
+import pytest
+
+from hearsay.core.events import Verdict
+from hearsay.core.rpc import Control, Graft, IHave, IWant, Prune, Rpc, Subscription
+from hearsay.libp2p.errors import ProtocolError
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
+from hearsay.libp2p.stream import StreamClosed
+from hearsay.node.address_news import AddressState
+from hearsay.node.conduct import ConductLimits, Offence
+from hearsay.node.config import NodeConfig, NodeLimits
+from hearsay.node.node import Node
+from hearsay.wire.encode import encode_rpc
+from hearsay.wire.signing import Author, SignaturePolicy
+
+QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbeat_spread_ms": 50}
+MESHSUB, MESHSUB_10 = "/meshsub/1.1.0", "/meshsub/1.0.0"
+SUBSCRIBE = Rpc((Subscription("news", True),))
+GRAFT = Rpc(control=Control(graft=(Graft("news"),)))
+MALFORMED = frame(b"\xff\xff\xff")
+
+
+def run(test):
+    async def bounded():
+        async with asyncio.timeout(60):
+            await test()
+
+    return lambda: asyncio.run(bounded())
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+def config(*, conduct=None, parameters=QUICK, **more):
+    return NodeConfig(parameters=parameters, limits=NodeLimits(conduct=conduct or ConductLimits()), **more)
+
+
+class Peer:
+    """A host that writes whatever it is told to a node, from an address of its own."""
+
+    def __init__(self, address="127.0.0.2", identity=None, protocol=MESHSUB):
+        self.address = address
+        self.protocol = protocol
+        self.host = Host(identity)
+        self.host.handle(protocol, lambda stream: None)
+        self.author = Author(self.host.identity, 1)
+
+    async def connect(self, node):
+        loop = asyncio.get_running_loop()
+        endpoint = node._host.addresses[0].tcp_endpoint
+        _, connection = await loop.create_connection(
+            lambda: self.host._connection(True, node.peer), *endpoint, local_addr=(self.address, 0)
+        )
+        await connection.ready
+        return connection
+
+    async def meet(self, node):
+        await self.connect(node)
+        await self.open(node)
+        await until(lambda: self.host.peer in node.peers)
+        return self
+
+    async def open(self, node):
+        self.stream = await self.host.open_stream(node.peer, [self.protocol])
+
+    def say(self, *rpcs):
+        self.stream.write(b"".join(frame(encode_rpc(rpc)) for rpc in rpcs))
+
+    def forged(self, count):
+        for _ in range(count):
+            yield Rpc(messages=(replace(self.author.write("news", b"x", SignaturePolicy.STRICT_SIGN), data=b"y"),))
+
+    def known_to(self, node):
+        return self.host.peer in node._host.connections
+
+
+@asynccontextmanager
+async def peers(*made):
+    try:
+        yield made
+    finally:
+        for peer in made:
+            await peer.host.close()
+
+
+@run
+async def test_who_forges_again_and_again_is_put_out_and_nobody_else():
+    async with Node(config()) as node, peers(Peer(), Peer(), Peer("127.0.0.1")) as (attacker, neighbour, honest):
+        await node.join("news")
+        news = []
+        node.on_kept_out.append(news.append)
+        for peer in (attacker, neighbour, honest):
+            await peer.meet(node)
+        attacker.say(*attacker.forged(12))
+        await until(lambda: not attacker.known_to(node))
+        assert [str(each).partition(" ")[2] for each in news] == ["is kept out for 10 min: 11 forged messages"]
+        assert node.statistics.put_out == 1
+        assert node.statistics.offences == {Offence.FORGED: 11}
+        again = await attacker.connect(node)
+        await until(lambda: again.closed)
+        assert not attacker.known_to(node), "known by its key, and let go of"
+        assert neighbour.known_to(node), "the address of one is not kept out"
+        assert honest.known_to(node)
+
+
+@run
+async def test_an_address_that_sends_one_offender_after_the_other_gets_no_handshake():
+    async with Node(config()) as node, AsyncExitStack() as stack:
+        await node.join("news")
+        (honest,) = await stack.enter_async_context(peers(Peer("127.0.0.1")))
+        await honest.meet(node)
+        for number in range(9):
+            (attacker,) = await stack.enter_async_context(peers(Peer()))
+            await attacker.meet(node)
+            attacker.say(*attacker.forged(20))
+            await until(lambda number=number: node.statistics.put_out > number)
+        (last,) = await stack.enter_async_context(peers(Peer()))
+        with pytest.raises((ProtocolError, ConnectionError, StreamClosed)):
+            await last.meet(node)
+        assert node.statistics.put_out == 9, "eight peers and their address"
+        assert honest.known_to(node)
+        (elsewhere,) = await stack.enter_async_context(peers(Peer("127.0.0.3")))
+        await elsewhere.meet(node)
+
+
+@run
+async def test_whoever_cannot_write_an_rpc_is_put_out():
+    async with Node(config()) as node, peers(Peer()) as (attacker,):
+        await attacker.meet(node)
+        with suppress(StreamClosed, ProtocolError):
+            while True:
+                attacker.stream.write(MALFORMED)
+                await until(lambda: attacker.stream.was_reset)
+                await attacker.open(node)
+        await until(lambda: not attacker.known_to(node))
+        assert node.statistics.offences == {Offence.MALFORMED: 6}
+
+
+@run
+async def test_whose_messages_are_rejected_again_and_again_is_put_out():
+    async with Node(config()) as node, peers(Peer()) as (attacker,):
+        await node.join("news")
+        node.add_validator("news", lambda message: False)
+        await attacker.meet(node)
+        attacker.say(*(Rpc(messages=(message,)) for message in author_of(attacker, 100)))
+        await until(lambda: not attacker.known_to(node))
+        assert node.statistics.offences == {Offence.REJECTED: 51}
+
+
+@run
+async def test_who_is_slowed_is_not_read_from_for_a_while():
+    patient = ConductLimits(out_at=1e9, pause_s=0.3)
+    async with Node(config(conduct=patient)) as node, peers(Peer()) as (attacker,):
+        await node.join("news")
+        await attacker.meet(node)
+        attacker.say(*attacker.forged(6))
+        await until(lambda: node.statistics.slowed == 1)
+        inbound = node._running.links[attacker.host.peer].inbound
+        assert inbound._paused
+        attacker.say(SUBSCRIBE)
+        await until(lambda: node.topic_peers("news") == 1)
+        assert not inbound._paused
+
+
+@run
+async def test_a_bootstrap_peer_that_is_kept_out_is_not_dialled_until_the_time_is_over():
+    short = ConductLimits(out_s=1.0)
+    async with peers(Peer()) as (attacker,):
+        (address,) = await attacker.host.listen("/ip4/127.0.0.2/tcp/0")
+        async with Node(config(conduct=short, bootstrap=(str(address),))) as node:
+            await node.join("news")
+            told = []
+            node.on_address_news.append(told.append)
+            await until(lambda: node.peer in attacker.host.connections)
+            await attacker.open(node)
+            await until(lambda: attacker.host.peer in node.peers)
+            attacker.say(*attacker.forged(20))
+            await until(lambda: told and told[-1].state is AddressState.KEPT_OUT)
+            assert str(told[-1]) == f"{address}: kept out for 1 s: 11 forged messages"
+            assert not attacker.known_to(node)
+            await until(lambda: told[-1].state is AddressState.CONNECTED)
+
+
+def author_of(peer, count, topic="news"):
+    return [peer.author.write(topic, b"data %d" % number, SignaturePolicy.STRICT_SIGN) for number in range(count)]
+
+
+@run
+async def test_nothing_that_honest_peers_do_is_an_offence():
+    async with Node(config()) as node, peers(Peer()) as (honest,):
+        await node.join("news")
+        node.add_validator("news", lambda message: Verdict.IGNORE if message.data.startswith(b"data 1") else True)
+        await honest.meet(node)
+        own = []
+        node_topic = await node.join("own")
+        await node.publish("own", b"mine")
+        own.append((await node_topic.next()).message_id)
+        unknown = tuple(b"%d" % number for number in range(6000))
+        messages = author_of(honest, 200)
+        left = author_of(honest, 50, "left")
+        await node.join("left")
+        await node.leave("left")
+        said = [
+            GRAFT,  # before it has subscribed
+            SUBSCRIBE,
+            GRAFT,
+            GRAFT,
+            *(Rpc(messages=(message,)) for message in (*messages, *messages, *left)),
+            *[Rpc(control=Control(iwant=(IWant(unknown),)))] * 3,
+            *[Rpc(control=Control(iwant=(IWant(tuple(own)),)))] * 10,
+            *[Rpc(control=Control(ihave=(IHave("left", unknown[:50]), IHave("news", unknown)))) for _ in range(3)],
+            *[Rpc(control=Control(graft=(Graft("left"), Graft("never"))))] * 50,
+            *[Rpc(control=Control(prune=(Prune("never"), Prune("news", 1))))] * 20,
+            *[Rpc((Subscription("news", False),)), SUBSCRIBE] * 20,
+            GRAFT,  # crosses our PRUNE
+            GRAFT,
+        ]
+        honest.say(*said)
+        await until(lambda: node.statistics.rpcs_received == len(said))
+        assert node.statistics.parts_dropped > 0
+        assert node.statistics.rejected > 0
+        assert node.statistics.offences == {}
+
+
+@run
+async def test_a_peer_of_version_1_0_may_graft_in_backoff_as_it_knows_none():
+    strict = ConductLimits(backoff_grace_s=0.0)
+    async with Node(config(conduct=strict)) as node, peers(Peer(protocol=MESHSUB_10)) as (old,):
+        await node.join("news")
+        await old.meet(node)
+        said = [SUBSCRIBE, Rpc(control=Control(prune=(Prune("news"),))), *[GRAFT] * 100]
+        old.say(*said)
+        await until(lambda: node.statistics.rpcs_received == len(said))
+        assert node.statistics.parts_dropped == 100
+        assert node.statistics.offences == {}
+
+
+@run
+async def test_who_grafts_in_backoff_again_and_again_is_put_out():
+    quick = ConductLimits(backoff_grace_s=0.5)
+    async with Node(config(conduct=quick)) as node, peers(Peer()) as (attacker,):
+        await node.join("news")
+        await attacker.meet(node)
+        attacker.say(SUBSCRIBE, Rpc(control=Control(prune=(Prune("news"),))))
+        while attacker.known_to(node):
+            attacker.say(GRAFT)
+            await asyncio.sleep(0.02)
+        assert node.statistics.offences[Offence.BACKOFF_BROKEN] > 20
+
+
+@run
+async def test_sybils_of_one_address_take_no_mesh_from_the_honest():
+    """Sixty names at one address say GRAFT ten times a second, before and after honest nodes come."""
+    async with AsyncExitStack() as stack:
+        victim = await stack.enter_async_context(Node(config()))
+        topic = await victim.join("news")
+        honest, topics = [], []
+
+        async def come(count):
+            for _ in range(count):
+                node = await stack.enter_async_context(Node(config(bootstrap=victim.addresses)))
+                topics.append(await node.join("news"))
+                honest.append(node)
+
+        await come(6)
+        await until(lambda: len(victim.mesh("news")) == 6)
+        sybils = await stack.enter_async_context(peers(*(Peer() for _ in range(60))))
+        for sybil in sybils:
+            await sybil.meet(victim)
+            sybil.say(SUBSCRIBE)
+
+        async def graft():
+            while True:
+                for sybil in sybils:
+                    if node_is_there(sybil):
+                        sybil.say(GRAFT)
+                await asyncio.sleep(0.1)
+
+        def node_is_there(sybil):
+            return victim.peer in sybil.host.connections and not sybil.stream.was_reset
+
+        grafting = asyncio.ensure_future(graft())
+        stack.callback(grafting.cancel)
+        await until(lambda: len(victim.mesh("news")) == 12)
+        before = {node.peer for node in honest}
+        assert before <= set(victim.mesh("news"))
+        await come(4)
+        late = {node.peer for node in honest[6:]}
+        await until(lambda: late <= set(victim.mesh("news")))
+        assert before <= set(victim.mesh("news"))
+        for number in range(20):
+            await victim.publish("news", b"of the victim %d" % number)
+        for node_topic in topics:
+            got = [(await node_topic.next()).data for _ in range(20)]
+            assert sorted(got) == sorted(b"of the victim %d" % number for number in range(20))
+        for number, node in enumerate(honest):
+            await node.publish("news", b"of others %d" % number)
+        got = set()
+        while len(got) < len(honest):
+            message = await topic.next()
+            if message.data.startswith(b"of others"):
+                got.add(message.data)
