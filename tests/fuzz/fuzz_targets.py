@@ -38,12 +38,12 @@ from hearsay.libp2p.noise_xx import XX
 from hearsay.libp2p.peer_id import check_peer_id, from_text, peer_id_of, to_text
 from hearsay.libp2p.peer_record import open_record
 from hearsay.libp2p.rendezvous import (
-    Registry,
     decode_message,
     encode_message,
-    open_registration,
+    open_unsigned,
     unsigned_record,
 )
+from hearsay.libp2p.rendezvous_registry import Registry
 from hearsay.libp2p.yamux import Yamux
 from hearsay.node.local_network import from_text_record, to_text_record
 from hearsay.wire.decode import decode_rpc
@@ -230,12 +230,12 @@ def rendezvous(data: bytes) -> None:
     with suppress(EncodingError):
         message = decode_message(data)
         assert decode_message(encode_message(message)) == message
-        answer = registry.answer(PEER, message)
+        answer = registry.answer(PEER, "127.0.0.1", message)
         if answer is not None:
             assert decode_message(encode_message(answer)) == answer
     with suppress(EncodingError):
-        peer, addresses = open_registration(data)
-        assert open_registration(unsigned_record(peer, addresses)) == (peer, addresses)
+        peer, addresses = open_unsigned(data)
+        assert open_unsigned(unsigned_record(peer, addresses)) == (peer, addresses)
 
 
 @target

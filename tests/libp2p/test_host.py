@@ -265,6 +265,32 @@ async def test_parallel_dials_to_one_peer_share_a_connection(one, other):
     assert up == [one.peer]
 
 
+@run
+async def test_a_dial_that_is_given_up_is_no_dial_any_more_and_another_address_is_tried(one, other):
+    """At the first address somebody accepts connections and says nothing."""
+    ended = asyncio.Event()
+
+    async def silent(reader, writer):
+        while await reader.read(65536):
+            pass
+        ended.set()
+        writer.close()
+
+    tarpit = await asyncio.start_server(silent, "127.0.0.9", 0)
+    try:
+        port = tarpit.sockets[0].getsockname()[1]
+        wrong = Multiaddr.parse(f"/ip4/127.0.0.9/tcp/{port}").with_peer(other.peer)
+        given_up = asyncio.ensure_future(one.dial(wrong))
+        right = asyncio.ensure_future(one.dial(other.addresses[0]))
+        while not one._all:
+            await asyncio.sleep(0.005)
+        given_up.cancel()
+        assert await right == other.peer
+        await ended.wait()
+    finally:
+        tarpit.close()
+
+
 def test_limits_on_connections_and_streams():
     async def crowded():
         limits = HostLimits(max_connections=1, connection=ConnectionLimits(yamux=YamuxLimits(max_inbound_streams=2)))

@@ -1,4 +1,4 @@
-"""Rendezvous: messages, what a point remembers, and its bounds."""
+"""Rendezvous: its messages, and registrations of the older form."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.peer_id import peer_id_of
 from hearsay.libp2p.peer_record import PeerRecord, seal_record
 from hearsay.libp2p.rendezvous import (
-    DEFAULT_TTL_S,
     MAX_ANSWER,
-    MAX_TTL_S,
     MessageType,
-    Registry,
-    RegistryLimits,
     RendezvousMessage,
     Status,
     decode_message,
     encode_message,
-    open_registration,
+    open_unsigned,
     unsigned_record,
 )
+from hearsay.libp2p.rendezvous_registry import Registry
 
 KEYS = [PrivateKey.generate() for _ in range(3)]
 PEERS = [peer_id_of(key.public) for key in KEYS]
@@ -41,13 +38,6 @@ def register(who, namespace="news", record=None, ttl_s=0):
 
 def discover(namespace="news", limit=0, cookie=b""):
     return RendezvousMessage(type=MessageType.DISCOVER, namespace=namespace, limit=limit, cookie=cookie)
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.mark.parametrize(
@@ -74,70 +64,23 @@ def test_any_bytes_are_a_message_or_an_encoding_error(data):
         message = decode_message(data)
     except EncodingError:
         return
-    Registry(Clock()).answer(PEERS[0], message)
+    Registry(lambda: 0.0).answer(PEERS[0], "127.0.0.1", message)
 
 
-def test_who_registered_is_found_until_the_time_is_over_or_it_leaves():
-    clock = Clock()
-    registry = Registry(clock)
-    assert registry.answer(PEERS[0], register(0)).ttl_s == DEFAULT_TTL_S
-    registry.answer(PEERS[1], register(1, ttl_s=60))
-    assert registry.answer(PEERS[2], discover()).records == (RECORDS[0], RECORDS[1])
-    assert registry.answer(PEERS[2], discover("other")).records == ()
-    clock.now = 61
-    assert registry.answer(PEERS[2], discover()).records == (RECORDS[0],)
-    assert registry.answer(PEERS[0], RendezvousMessage(type=MessageType.UNREGISTER, namespace="news")) is None
-    assert registry.answer(PEERS[2], discover()).records == ()
-
-
-def test_a_cookie_brings_what_is_new_and_is_for_its_namespace():
-    registry = Registry(Clock())
-    registry.answer(PEERS[0], register(0))
-    first = registry.answer(PEERS[2], discover())
-    registry.answer(PEERS[1], register(1))
-    assert registry.answer(PEERS[2], discover(cookie=first.cookie)).records == (RECORDS[1],)
-    for wrong in (discover("other", cookie=first.cookie), discover(cookie=b"x")):
-        assert registry.answer(PEERS[2], wrong).status == Status.INVALID_COOKIE
-
-
-def test_what_is_refused():
-    registry = Registry(Clock(), RegistryLimits(per_peer=2, registrations=3))
-    refused = {
-        Status.INVALID_NAMESPACE: (register(0, ""), register(0, "x" * 256)),
-        Status.INVALID_TTL: (register(0, ttl_s=MAX_TTL_S + 1),),
-        Status.INVALID_RECORD: (register(0, record=RECORDS[1]), register(0, record=b"nonsense")),
-    }
-    for status, questions in refused.items():
-        assert {registry.answer(PEERS[0], question).status for question in questions} == {status}
-    statuses = [registry.answer(PEERS[0], register(0, name)).status for name in ("a", "b", "c", "a")]
-    assert statuses == [Status.OK, Status.OK, Status.UNAVAILABLE, Status.OK]
-    statuses = [registry.answer(PEERS[1], register(1, name)).status for name in ("a", "b")]
-    assert statuses == [Status.OK, Status.UNAVAILABLE]
-    assert len(registry) == 3
-
-
-def test_room_is_made_by_what_is_over():
-    clock = Clock()
-    registry = Registry(clock, RegistryLimits(registrations=1))
-    registry.answer(PEERS[0], register(0, ttl_s=10))
-    assert registry.answer(PEERS[1], register(1)).status == Status.UNAVAILABLE
-    clock.now = 11
-    assert registry.answer(PEERS[1], register(1)).status == Status.OK
-
-
-def test_a_registration_is_read_signed_or_not():
+def test_a_registration_of_the_older_form_is_read():
     """py-libp2p's points hand out `{id = 1, addrs = 2}`; these bytes are of its generated protobuf classes."""
     addresses = (Multiaddr.parse("/ip4/127.0.0.1/tcp/4001"), Multiaddr.parse("/ip4/10.0.0.1/tcp/2"))
     older = b"\x0a\x26" + PEERS[0] + b"".join(b"\x12\x08" + address.encode() for address in addresses)
-    assert open_registration(older) == (PEERS[0], addresses)
+    assert open_unsigned(older) == (PEERS[0], addresses)
     assert unsigned_record(PEERS[0], addresses) == older
-    assert open_registration(RECORDS[0]) == (PEERS[0], addresses[:1])
+    with pytest.raises(EncodingError):
+        open_unsigned(RECORDS[0])
 
 
 @given(st.binary(max_size=100) | st.binary(max_size=60).map(lambda tail: RECORDS[0][:-8] + tail))
-def test_any_registration_is_read_or_refused(record):
+def test_any_registration_of_the_older_form_is_read_or_refused(record):
     try:
-        peer, _ = open_registration(record)
+        peer, _ = open_unsigned(record)
     except EncodingError:
         return
     assert peer

@@ -114,7 +114,7 @@ async def test_what_the_router_asks_for_is_answered():
             connecting.perform(FindContacts("news", 3))
             await until(lambda: events)
             assert events.pop() == ContactsFound("news", ())
-            discovery.learn(other._identification.record())
+            discovery.learn(other._identification.record(), other.peer)
             connecting.perform(FindContacts("news", 3))
             await until(lambda: events)
             assert events.pop() == ContactsFound("news", (other.peer,))

@@ -8,7 +8,19 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
 
-from hearsay.core.rpc import Control, Extension, Graft, IHave, IWant, Message, PeerInfo, Prune, Rpc, Subscription
+from hearsay.core.rpc import (
+    FLOODSUB,
+    Control,
+    Extension,
+    Graft,
+    IHave,
+    IWant,
+    Message,
+    PeerInfo,
+    Prune,
+    Rpc,
+    Subscription,
+)
 from hearsay.libp2p.frames import frame
 from hearsay.libp2p.host import Host
 from hearsay.libp2p.keys import PrivateKey
@@ -46,10 +58,11 @@ async def attacked(**config):
     async with Node(NodeConfig(**config)) as node:
         await node.join("news")
         host = Host()
-        host.handle(MESHSUB, lambda stream: None)
+        for protocol in (MESHSUB, FLOODSUB):
+            host.handle(protocol, lambda stream: None)
         try:
             await host.dial(node.addresses[0])
-            stream = await host.open_stream(node.peer, [MESHSUB])
+            stream = await host.open_stream(node.peer, [MESHSUB, FLOODSUB])
             await until(lambda: node.peers == (host.peer,))
             yield node, host, stream
         finally:
@@ -121,18 +134,28 @@ async def test_stale_rpcs_of_a_peer_that_is_gone_are_dropped():
 
 @run
 async def test_signed_addresses_are_looked_at_only_if_they_were_asked_for():
-    stranger = PrivateKey.generate()
-    peer = peer_id_of(stranger.public)
-    record = seal_record(stranger, PeerRecord(peer, 1, (Multiaddr.parse("/ip4/127.0.0.1/tcp/1"),)))
-    exchanged = encode_rpc(Rpc(control=Control(prune=(Prune("news", 60, (PeerInfo(peer, record),)),))))
-    carried = encode_rpc(Rpc(control=Control(extensions=(Extension(RECORD_FIELD, record),))))
-    for parameters, wanted in ({}, ()), ({"accept_exchange": True}, (peer,)):
-        async with attacked(parameters=parameters) as (node, _, stream):
+    """Not in a PRUNE of a topic that was not joined, nor in an RPC of a peer that does not speak episub."""
+    keys = [PrivateKey.generate() for _ in range(3)]
+    peers = [peer_id_of(key.public) for key in keys]
+    address = Multiaddr.parse("/ip4/127.0.0.1/tcp/1")
+    records = [seal_record(key, PeerRecord(peer, 1, (address,))) for key, peer in zip(keys, peers, strict=True)]
+    carried = encode_rpc(Rpc(control=Control(extensions=(Extension(RECORD_FIELD, records[0]),))))
+    exchanged = [
+        encode_rpc(Rpc(control=Control(prune=(Prune(topic, 60, (PeerInfo(peer, record),)),))))
+        for topic, peer, record in zip(("other", "news"), peers[1:], records[1:], strict=True)
+    ]
+    for config, wanted in (
+        ({}, ()),
+        ({"parameters": {"exchange_peers": 16}}, ()),
+        ({"parameters": {"accept_exchange": True, "exchange_peers": 16}}, peers[2:]),
+        ({"router": "episub"}, ()),
+    ):
+        async with attacked(**config) as (node, _, stream):
             received = node.statistics.rpcs_received
-            for data in (carried, exchanged):
+            for data in (carried, *exchanged):
                 stream.write(frame(data))
-            await until(lambda node=node, before=received: node.statistics.rpcs_received == before + 2)
-            assert node._discovery.known == wanted
+            await until(lambda node=node, before=received: node.statistics.rpcs_received == before + 3)
+            assert set(node._discovery.known) == set(wanted)
 
 
 @run

@@ -35,6 +35,15 @@ class HostLimits:
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
+@dataclass(slots=True)
+class _Dialing:
+    """Ends when nobody waits for it any more."""
+
+    address: Multiaddr
+    task: asyncio.Task[PeerId]
+    waiting: int = 0
+
+
 class Host:
     """Callbacks: `on_peer_up` and `on_peer_down`, with the peer id, when its connection comes and goes."""
 
@@ -49,7 +58,7 @@ class Host:
         self._handlers: dict[str, Callable[[Stream], None]] = {}
         self._servers: list[asyncio.Server] = []
         self._all: set[Connection] = set()
-        self._dialing: dict[PeerId, asyncio.Task[PeerId]] = {}
+        self._dialing: dict[PeerId, _Dialing] = {}
         self._closed = False
         self.refused = 0
         """Connections over a limit, or of somebody who is not admitted."""
@@ -95,18 +104,36 @@ class Host:
             return await self._dial(parsed, None)
         if expected == self.peer:
             raise OwnAddress(parsed, "that is this host itself")
+        dialing = await self._others_tried(expected, parsed)
         if expected in self.connections:
             return expected
-        task = self._dialing.get(expected)
-        if task is None:
-            task = self._dialing[expected] = asyncio.ensure_future(self._dial(parsed, expected))
-            task.add_done_callback(lambda done: self._dialed(expected, done))
-        return await asyncio.shield(task)
+        if dialing is None:
+            task = asyncio.ensure_future(self._dial(parsed, expected))
+            started = dialing = self._dialing[expected] = _Dialing(parsed, task)
+            task.add_done_callback(lambda _: self._dialed(expected, started))
+        dialing.waiting += 1
+        try:
+            return await asyncio.shield(dialing.task)
+        finally:
+            dialing.waiting -= 1
+            if not dialing.waiting:
+                dialing.task.cancel()
+                self._dialed(expected, dialing)
 
-    def _dialed(self, peer: PeerId, task: asyncio.Future[PeerId]) -> None:
-        self._dialing.pop(peer, None)
-        if not task.cancelled():
-            task.exception()  # whoever waited for it may be gone
+    async def _others_tried(self, peer: PeerId, address: Multiaddr) -> _Dialing | None:
+        """A dial of this address, if there is one; those of the peer's other addresses have come to an end.
+
+        Two connections at once would be in each other's way, and none shall fail because somebody tries a wrong one.
+        """
+        while (dialing := self._dialing.get(peer)) is not None and dialing.address != address:
+            await asyncio.wait([dialing.task])
+        return dialing
+
+    def _dialed(self, peer: PeerId, dialing: _Dialing) -> None:
+        if self._dialing.get(peer) is dialing:
+            del self._dialing[peer]
+        if dialing.task.done() and not dialing.task.cancelled():
+            dialing.task.exception()  # whoever waited for it may be gone
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
         """A stream to a connected peer, for the first of `protocols` it speaks."""
@@ -138,8 +165,8 @@ class Host:
         self._closed = True
         for server in self._servers:
             server.close()
-        for task in list(self._dialing.values()):
-            task.cancel()
+        for dialing in list(self._dialing.values()):
+            dialing.task.cancel()
         peers = list(self.connections.values())
         for connection in peers:
             connection.take_leave()

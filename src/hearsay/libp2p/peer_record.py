@@ -42,8 +42,25 @@ def seal_record(identity: PrivateKey, record: PeerRecord) -> bytes:
     )
 
 
-def open_record(envelope: bytes) -> PeerRecord:
-    """The record in an envelope, when it is signed by the peer it speaks of."""
+@dataclass(frozen=True, slots=True)
+class SealedRecord:
+    """What an envelope says, before anybody has looked at its signature, which is the dear part."""
+
+    record: PeerRecord
+    _key: PublicKey
+    _payload: bytes
+    _signature: bytes
+
+    def check(self) -> PeerRecord:
+        """The record, if it is signed by the peer it speaks of."""
+        if self.record.peer != peer_id_of(self._key):
+            raise EncodingError("a peer record signed by another peer")
+        if not self._key.verify(self._signature, _signed(self._payload)):
+            raise EncodingError("a peer record with a wrong signature")
+        return self.record
+
+
+def read_envelope(envelope: bytes) -> SealedRecord:
     if len(envelope) > MAX_RECORD_BYTES:
         raise EncodingError(f"a peer record of {len(envelope)} bytes; at most {MAX_RECORD_BYTES} are allowed")
     parts = {1: b"", 2: b"", 3: b"", 5: b""}
@@ -53,12 +70,12 @@ def open_record(envelope: bytes) -> PeerRecord:
     key = PublicKey.decode(parts[1])
     if parts[2] != PAYLOAD_TYPE:
         raise EncodingError("an envelope with something other than a peer record")
-    record = _read_payload(parts[3])
-    if record.peer != peer_id_of(key):
-        raise EncodingError("a peer record signed by another peer")
-    if not key.verify(parts[5], _signed(parts[3])):
-        raise EncodingError("a peer record with a wrong signature")
-    return record
+    return SealedRecord(_read_payload(parts[3]), key, parts[3], parts[5])
+
+
+def open_record(envelope: bytes) -> PeerRecord:
+    """The record in an envelope, when it is signed by the peer it speaks of."""
+    return read_envelope(envelope).check()
 
 
 def _signed(payload: bytes) -> bytes:

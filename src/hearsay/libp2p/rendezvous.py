@@ -6,29 +6,30 @@ Rules:
   discover = 5, discoverResponse = 6}`; every REGISTER and DISCOVER is answered.
 * What is registered is a signed peer record of the asking peer, for `ttl` seconds: two hours if it does not say.
   Points that know the older form of the protocol only, py-libp2p's for one, want `{id = 1, addrs = 2}` in its place.
-* A DISCOVER is answered with registrations and a cookie; with that cookie, the next answer has only newer ones.
-* Bounds: namespaces of 255 bytes, registrations per peer and in all, registrations per answer, bytes per message.
+* A DISCOVER is answered with registrations and a cookie; with that cookie, the next answer goes on from there.
+
+What a point remembers is in `hearsay.libp2p.rendezvous_registry`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import islice
 
 from hearsay.libp2p.errors import EncodingError
 from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.peer_id import PeerId, check_peer_id
-from hearsay.libp2p.peer_record import open_record, read_addresses
+from hearsay.libp2p.peer_record import read_addresses
 from hearsay.libp2p.protobuf import DELIMITED, VARINT, bytes_field, varint_field, walk
 
 PROTOCOL = "/rendezvous/1.0.0"
 MAX_MESSAGE_BYTES = 1 << 18
+"""Of an answer, for who asked."""
 MAX_NAMESPACE_BYTES = 255
 DEFAULT_TTL_S, MAX_TTL_S = 2 * 3600, 72 * 3600
 MAX_ANSWER = 100
-_COOKIE_BYTES = 8
+"""Registrations in an answer."""
 
 
 class MessageType(IntEnum):
@@ -119,114 +120,13 @@ def decode_message(data: bytes) -> RendezvousMessage:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryLimits:
-    per_peer: int = 1000
-    registrations: int = 100_000
-
-
-class Registry:
-    """A rendezvous point's memory; `answer` takes what a peer asks. `now_s` is any clock that goes forward."""
-
-    def __init__(self, now_s: Callable[[], float], limits: RegistryLimits | None = None) -> None:
-        self._now_s = now_s
-        self._limits = limits or RegistryLimits()
-        self._names: dict[str, dict[PeerId, tuple[int, float, bytes]]] = {}
-        self._of_peer: dict[PeerId, int] = {}
-        self._count = 0
-
-    def __len__(self) -> int:
-        return sum(self._of_peer.values())
-
-    def answer(self, peer: PeerId, asked: RendezvousMessage) -> RendezvousMessage | None:
-        """What to answer to an authenticated peer; None to what needs none."""
-        match asked.type:
-            case MessageType.REGISTER:
-                status = self._register(peer, asked)
-                ttl_s = (asked.ttl_s or DEFAULT_TTL_S) if status is Status.OK else 0
-                return RendezvousMessage(type=MessageType.REGISTER_RESPONSE, status=status, ttl_s=ttl_s)
-            case MessageType.UNREGISTER:
-                self._remove(asked.namespace, peer)
-                return None
-            case MessageType.DISCOVER:
-                return self._discover(asked)
-            case _:
-                return None
-
-    def _register(self, peer: PeerId, asked: RendezvousMessage) -> Status:
-        if not 0 < len(asked.namespace.encode()) <= MAX_NAMESPACE_BYTES:
-            return Status.INVALID_NAMESPACE
-        if asked.ttl_s > MAX_TTL_S:
-            return Status.INVALID_TTL
-        try:
-            if open_record(asked.record).peer != peer:
-                return Status.INVALID_RECORD
-        except EncodingError:
-            return Status.INVALID_RECORD
-        self._remove(asked.namespace, peer)
-        if len(self) >= self._limits.registrations:
-            self._expire()
-        if self._of_peer.get(peer, 0) >= self._limits.per_peer or len(self) >= self._limits.registrations:
-            return Status.UNAVAILABLE
-        self._count += 1
-        until = self._now_s() + (asked.ttl_s or DEFAULT_TTL_S)
-        self._names.setdefault(asked.namespace, {})[peer] = self._count, until, asked.record
-        self._of_peer[peer] = self._of_peer.get(peer, 0) + 1
-        return Status.OK
-
-    def _discover(self, asked: RendezvousMessage) -> RendezvousMessage:
-        cookie, name = asked.cookie, asked.namespace.encode()
-        if cookie and (len(cookie) < _COOKIE_BYTES or cookie[_COOKIE_BYTES:] != name):
-            return RendezvousMessage(type=MessageType.DISCOVER_RESPONSE, status=Status.INVALID_COOKIE)
-        after, now_s = int.from_bytes(cookie[:_COOKIE_BYTES], "big"), self._now_s()
-        most = min(asked.limit or MAX_ANSWER, MAX_ANSWER)
-        newer = (
-            (number, record)
-            for number, until, record in self._names.get(asked.namespace, {}).values()
-            if number > after and until > now_s
-        )
-        told = list(islice(newer, most))
-        last = told[-1][0] if told else after
-        return RendezvousMessage(
-            type=MessageType.DISCOVER_RESPONSE,
-            cookie=last.to_bytes(_COOKIE_BYTES, "big") + name,
-            records=tuple(record for _, record in told),
-        )
-
-    def _remove(self, namespace: str, peer: PeerId) -> None:
-        peers = self._names.get(namespace, {})
-        if peers.pop(peer, None) is None:
-            return
-        if not peers:
-            del self._names[namespace]
-        self._of_peer[peer] -= 1
-        if not self._of_peer[peer]:
-            del self._of_peer[peer]
-
-    def _expire(self) -> None:
-        now_s = self._now_s()
-        over = [
-            (name, peer) for name, peers in self._names.items() for peer, kept in peers.items() if kept[1] <= now_s
-        ]
-        for name, peer in over:
-            self._remove(name, peer)
-
-
 def unsigned_record(peer: PeerId, addresses: Iterable[Multiaddr]) -> bytes:
     """What older points take for a peer record."""
     return bytes_field(1, peer) + b"".join(bytes_field(2, address.encode()) for address in addresses)
 
 
-def open_registration(record: bytes) -> tuple[PeerId, tuple[Multiaddr, ...]]:
-    """Who is registered, signed or not: a claim in either case, until that peer is dialled and proves it."""
-    try:
-        signed = open_record(record)
-    except EncodingError:
-        return _open_unsigned(record)
-    return signed.peer, signed.addresses
-
-
-def _open_unsigned(record: bytes) -> tuple[PeerId, tuple[Multiaddr, ...]]:
+def open_unsigned(record: bytes) -> tuple[PeerId, tuple[Multiaddr, ...]]:
+    """Who is registered in the older form: a claim, until that peer is dialled and proves it."""
     peer = b""
     for number, wire_type, start, stop in walk(record, 0, len(record)):
         if number == 1 and wire_type == DELIMITED:

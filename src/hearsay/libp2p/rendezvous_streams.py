@@ -1,33 +1,76 @@
-"""Rendezvous over a host's streams: a point that answers, and asking one."""
+"""Rendezvous over a host's streams: a point that answers, and asking one.
+
+A point makes an answer only when the stream can take it, one at a time, so who asks and does not read costs it no
+more than the questions, whose number is bounded. A peer, and everybody at an address together, asks so often and no
+more: what comes sooner waits in the stream, which is not read meanwhile.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, deque
+from dataclasses import dataclass, field
 
-from hearsay.libp2p.errors import EncodingError, FrameError, ProtocolError
+from hearsay.libp2p.errors import ProtocolError
 from hearsay.libp2p.frames import FrameReader, frame
 from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.rates import Rate, Rates
 from hearsay.libp2p.rendezvous import (
     MAX_MESSAGE_BYTES,
     PROTOCOL,
-    Registry,
-    RegistryLimits,
     RendezvousMessage,
     decode_message,
     encode_message,
 )
+from hearsay.libp2p.rendezvous_registry import Registry, RegistryLimits
 from hearsay.libp2p.stream import Stream, StreamClosed
 
 ANSWER_SECONDS = 15.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointLimits:
+    registry: RegistryLimits = field(default_factory=RegistryLimits)
+    streams: int = 8
+    """Of a peer at a time."""
+    stream_s: float = 60.0
+    question_bytes: int = 8192
+    questions: int = 64
+    """That wait in a stream."""
+    rate: Rate = Rate(256, 16.0)
+    """Questions of a peer."""
+    address_rate: Rate = Rate(2048, 64.0)
+
+
 class RendezvousPoint:
     """Lets the peers of a host find each other."""
 
-    def __init__(self, host: NodeHost, limits: RegistryLimits | None = None) -> None:
-        self.registry = Registry(asyncio.get_running_loop().time, limits)
-        host.handle(PROTOCOL, lambda stream: stream.receive_with(_Questions(stream, self.registry)))
+    def __init__(self, host: NodeHost, limits: PointLimits | None = None) -> None:
+        self.limits = limits or PointLimits()
+        now_s = asyncio.get_running_loop().time
+        self.registry = Registry(now_s, self.limits.registry)
+        self._host = host
+        self._streams: Counter[PeerId] = Counter()
+        self._of_peer: Rates[PeerId] = Rates(now_s, self.limits.rate)
+        self._of_address: Rates[str] = Rates(now_s, self.limits.address_rate)
+        host.handle(PROTOCOL, self._opened)
+
+    def wait_s(self, peer: PeerId, address: str) -> float:
+        """One question of a peer more, if that is 0; else so long it has to wait."""
+        return self._of_peer.wait_s(peer) or self._of_address.wait_s(address)
+
+    def ended(self, peer: PeerId) -> None:
+        self._streams[peer] -= 1
+        if not self._streams[peer]:
+            del self._streams[peer]
+
+    def _opened(self, stream: Stream) -> None:
+        if self._streams[stream.peer] >= self.limits.streams:
+            stream.reset()
+            return
+        self._streams[stream.peer] += 1
+        stream.receive_with(_Questions(self, stream, self._host.address_of(stream.peer)))
 
 
 async def ask(host: NodeHost, point: PeerId, question: RendezvousMessage) -> RendezvousMessage:
@@ -47,22 +90,57 @@ async def ask(host: NodeHost, point: PeerId, question: RendezvousMessage) -> Ren
 
 
 class _Questions:
-    """A peer's questions, as they come."""
+    """A peer's questions: they wait for their turn, and the stream is not read while any does."""
 
-    def __init__(self, stream: Stream, registry: Registry) -> None:
+    def __init__(self, point: RendezvousPoint, stream: Stream, address: str) -> None:
+        self._point = point
         self._stream = stream
-        self._registry = registry
-        self._frames = FrameReader(MAX_MESSAGE_BYTES)
+        self._address = address
+        self._frames = FrameReader(point.limits.question_bytes)
+        self._waiting: deque[bytes] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.call_later(point.limits.stream_s, stream.reset)
 
     def data_received(self, data: bytes) -> None:
-        try:
-            for question in self._frames.receive(data):
-                answer = self._registry.answer(self._stream.peer, decode_message(question))
-                if answer is not None:
-                    self._stream.write(frame(encode_message(answer)))
-        except (EncodingError, FrameError) as error:
-            raise ProtocolError(str(error)) from None
+        self._waiting += self._frames.receive(data)
+        if len(self._waiting) > self._point.limits.questions:
+            raise ProtocolError(f"{len(self._waiting)} questions at once")
+        self._answer()
+        if self._waiting:
+            self._stream.pause()
 
     def stream_ended(self, reset: bool) -> None:
-        if not reset:
+        if reset:
+            self._waiting.clear()
+            self._over()
+        else:
             self._stream.finish()
+            self._stream.call_when_writable(self._over)
+
+    def _over(self) -> None:
+        """The last answer has been taken, or never will be."""
+        self._deadline.cancel()
+        self._point.ended(self._stream.peer)
+
+    def _answer(self) -> None:
+        """As many questions as can be answered now; come back for the rest."""
+        stream = self._stream
+        while self._waiting:
+            if not stream.writable:
+                stream.call_when_writable(self._again)
+                return
+            wait_s = self._point.wait_s(stream.peer, self._address)
+            if wait_s:
+                self._loop.call_later(wait_s, self._again)
+                return
+            answer = self._point.registry.answer(stream.peer, self._address, decode_message(self._waiting.popleft()))
+            if answer is not None:
+                stream.write(frame(encode_message(answer)))
+
+    def _again(self) -> None:
+        try:
+            self._answer()
+        except ProtocolError:
+            self._stream.reset()
+        if not self._waiting and not self._stream.was_reset:
+            self._stream.resume()

@@ -10,7 +10,10 @@ from hearsay.core.mesh import MeshParameters
 from hearsay.core.parameters import RouterParameters
 from hearsay.core.registry import RouterKind, find_router
 from hearsay.libp2p.host import HostLimits
+from hearsay.libp2p.identification import IdentifyLimits
+from hearsay.libp2p.rendezvous_streams import PointLimits
 from hearsay.node.conduct import ConductLimits
+from hearsay.node.discovery import DiscoveryLimits
 from hearsay.wire.decode import MessageIdFunction
 from hearsay.wire.limits import RpcLimits
 from hearsay.wire.message_ids import by_author
@@ -28,6 +31,10 @@ class NodeLimits:
 
     rpc: RpcLimits = field(default_factory=RpcLimits)
     host: HostLimits = field(default_factory=HostLimits)
+    identify: IdentifyLimits = field(default_factory=IdentifyLimits)
+    discovery: DiscoveryLimits = field(default_factory=DiscoveryLimits)
+    rendezvous: PointLimits = field(default_factory=PointLimits)
+    """Of a rendezvous point that this node is for others."""
     conduct: ConductLimits = field(default_factory=ConductLimits)
     peer_queue_bytes: int = 8 << 20
     """Outgoing bytes that wait for one peer; gossip is dropped first, then messages."""

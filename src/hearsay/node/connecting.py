@@ -40,6 +40,7 @@ class Connecting:
         self._speakers = speakers
         self._feed = feed
         self._tasks: set[asyncio.Task[None]] = set()
+        self._dialing: set[PeerId] = set()
         self._closed = False
 
     def perform(self, action: Dial | Ping | FindContacts) -> None:
@@ -48,7 +49,9 @@ class Connecting:
         match action:
             case Dial():
                 assert isinstance(action.peer, bytes)
-                self._start(self._dial(action.peer))
+                if action.peer not in self._dialing:  # else the answer is on its way
+                    self._dialing.add(action.peer)
+                    self._start(self._dial(action.peer))
             case Ping():
                 assert isinstance(action.peer, bytes)
                 self._start(self._ping(action.peer))
@@ -65,8 +68,11 @@ class Connecting:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _dial(self, peer: PeerId) -> None:
-        if await self._discovery.reach(peer):
-            await asyncio.sleep(STREAM_SECONDS)
+        try:
+            if await self._discovery.reach(peer):
+                await asyncio.sleep(STREAM_SECONDS)
+        finally:
+            self._dialing.discard(peer)
         if peer not in self._speakers():
             self._feed(DialFailed(peer))
 

@@ -1,35 +1,47 @@
 """Finding peers: bootstrap addresses that are dialled again with back-off, and addresses that others tell.
 
-Peer exchange brings signed ones, which are dialled when the router asks; the local network brings claims, which are
-dialled at once.
-
 A bootstrap address that fails is dialled again with back-off (`hearsay.node.retries`), and so is one whose peer is
 gone as soon as it came. What becomes of each is told (`hearsay.node.address_news`).
+
+What others tell is kept in a book (`hearsay.node.address_book`) and dialled in fair turns
+(`hearsay.node.dial_queue`): peer exchange brings signed addresses, for when the router asks; searches bring peers
+that are dialled by themselves. Who answers proves to be the peer that was named, or is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
 from logging import getLogger
 from random import random
+from time import monotonic
 
 from hearsay.libp2p.errors import DialError, EncodingError, OwnAddress
 from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId, to_text
-from hearsay.libp2p.peer_record import open_record
+from hearsay.libp2p.rates import Rate, Rates
+from hearsay.libp2p.rendezvous import open_unsigned
 from hearsay.libp2p.resources import address_group
+from hearsay.node.address_book import AddressBook, BookLimits, Learnt
 from hearsay.node.address_news import AddressNews, AddressState
 from hearsay.node.conduct import KeptOut
+from hearsay.node.dial_queue import DialLimits, DialQueue, Planned
 from hearsay.node.retries import FIRST_RETRY_S, Retries
 
-MAX_KNOWN_PEERS = 1024
-MAX_DIALS = 32
 LASTING_S = 10.0
 """A connection that lasts so long makes good for failures before it."""
 NO_PUBSUB = "it speaks no pubsub that this node does"
 _log = getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryLimits:
+    book: BookLimits = field(default_factory=BookLimits)
+    dials: DialLimits = field(default_factory=DialLimits)
+    records: Rate = Rate(1024, 64.0)
+    """Signed records looked at, of one source."""
 
 
 class Discovery:
@@ -40,6 +52,7 @@ class Discovery:
         *,
         tell: Callable[[AddressNews], None] = lambda news: None,
         protocol_of: Callable[[PeerId], Awaitable[str]] | None = None,
+        limits: DiscoveryLimits | None = None,
         kept_out: Callable[[PeerId | None, str], KeptOut | None] = lambda peer, address: None,
     ) -> None:
         """`tell` hears of the addresses that are kept; `protocol_of` says what a new peer speaks, "" if nothing;
@@ -49,65 +62,133 @@ class Discovery:
         self._protocol_of = protocol_of
         self._kept_out = kept_out
         self._first_retry_s = first_retry_s
+        self._limits = limits or DiscoveryLimits()
         self._tasks: set[asyncio.Task[object]] = set()
         self._changed: dict[PeerId, asyncio.Event] = {}
-        self._addresses: dict[PeerId, tuple[Multiaddr, ...]] = {}
-        self._records: dict[PeerId, bytes] = {}
         self._kept: set[PeerId] = set()
-        self._dials = 0
+        self._book = AddressBook(host.can_dial, self._limits.book)
+        self._queue = DialQueue(monotonic, self._limits.dials)
+        self._records: Rates[str] = Rates(monotonic, self._limits.records)
+        self._wanted: dict[PeerId, asyncio.Future[None]] = {}
+        """Done when a peer in the queue has been tried, or will not be."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
         host.on_peer_down.append(self._lost)
 
     def keep(self, address: Multiaddr) -> None:
         """Stay connected to whoever is at an address."""
         self._start(self._keep(address))
 
-    def learn(self, envelope: bytes) -> None:
-        """Remember a peer's signed addresses; a wrong envelope is ignored."""
+    def learn(self, envelope: bytes, teller: PeerId) -> None:
+        """A connected peer tells a signed record, its own or another one's; remember it if it is right and news."""
+        source = self._host.address_of(teller)
+        if not self._records.wait_s(source):
+            self._learnt(self._book.learn(envelope, source, teller=teller))
+
+    def found(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
+        """A search says where a peer is: dial it when its turn comes."""
+        if peer != self._host.peer:
+            self._book.claim(peer, addresses, source)
+            self._seek(peer, source)
+
+    def found_record(self, record: bytes, source: str) -> None:
+        """The same, with a registration: a signed record, or the older form that is not signed."""
+        if self._records.wait_s(source):
+            return
+        learnt = self._book.learn(record, source)
+        if learnt is not None:
+            self._learnt(learnt)
+            self._seek(learnt.peer, source)
+            return
         try:
-            record = open_record(envelope)
+            self.found(*open_unsigned(record), source)
         except EncodingError:
             return
-        self._remember(record.peer, record.addresses)
-        self._records[record.peer] = envelope
-
-    def found(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> None:
-        """Somebody says where a peer is: dial it. Who answers there proves to be that peer, or is refused."""
-        if peer != self._host.peer:
-            self._remember(peer, addresses)
-            self._start(self.reach(peer))
 
     @property
     def known(self) -> tuple[PeerId, ...]:
         """Peers whose addresses are known."""
-        return tuple(peer for peer in self._addresses if peer != self._host.peer)
+        return tuple(peer for peer in self._book.peers if peer != self._host.peer)
 
     def record_of(self, peer: PeerId) -> bytes | None:
         """A peer's signed addresses, if they were learnt."""
-        return self._records.get(peer)
+        return self._book.record(peer)
 
     def keeps(self, peer: PeerId) -> bool:
         """Whether a bootstrap address leads to this peer."""
         return peer in self._kept
 
     async def reach(self, peer: PeerId) -> bool:
-        """Try a peer whose addresses are known, once; whether it is connected then."""
-        addresses = self._addresses.get(peer, ())
-        if addresses and peer not in self._host.connections and self._dials < MAX_DIALS:
-            await self._try(peer, addresses)
+        """Try a peer whose addresses are known, when its turn comes; whether it is connected then."""
+        if self._seek(peer, self._book.source(peer)):
+            wanted = self._wanted.setdefault(peer, asyncio.get_running_loop().create_future())
+            await asyncio.shield(wanted)
         return peer in self._host.connections
 
     async def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _remember(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> None:
-        self._addresses.pop(peer, None)
-        self._addresses[peer] = addresses
-        if len(self._addresses) > MAX_KNOWN_PEERS:
-            oldest = next(iter(self._addresses))
-            del self._addresses[oldest]
-            self._records.pop(oldest, None)
+    def _learnt(self, learnt: Learnt | None) -> None:
+        if learnt is not None and learnt.news:
+            self._queue.forgive(learnt.peer)
+
+    def _seek(self, peer: PeerId, source: str) -> bool:
+        """Put a peer into the queue; False if it is connected, or is not going to be dialled soon."""
+        addresses = self._book.addresses(peer)
+        if not addresses or peer == self._host.peer or peer in self._host.connections:
+            return False
+        left_out = self._queue.add(peer, addresses, source)
+        if left_out is not None:
+            self._tried(left_out)
+        self._dial_soon(0.0)
+        return left_out != peer
+
+    def _dial_soon(self, in_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(in_s, self._dial_next)
+
+    def _dial_next(self) -> None:
+        """As many of the queue as may be dialled now."""
+        while (planned := self._queue.next()) is not None:
+            self._start(self._dial(planned))
+        due_in_s = self._queue.due_in_s
+        if due_in_s is not None:
+            self._dial_soon(due_in_s)
+
+    async def _dial(self, planned: Planned) -> None:
+        """Try a peer's addresses one after the other; what one does not need of the time is left to the others."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + planned.patience_s
+        try:
+            for place, address in enumerate(planned.addresses):
+                if planned.peer in self._host.connections:
+                    return
+                if self._kept_out_at(address, None) is not None:
+                    continue
+                try:
+                    async with asyncio.timeout((end_s - loop.time()) / (len(planned.addresses) - place)):
+                        await self._host.dial(address)
+                        return
+                except TimeoutError:
+                    _log.info("%s: no answer in the time that it had", address)
+                except DialError as error:
+                    _log.info("%s", error)
+        finally:
+            self._queue.ended(planned, planned.peer in self._host.connections)
+            self._tried(planned.peer)
+            self._dial_soon(0.0)
+
+    def _tried(self, peer: PeerId) -> None:
+        wanted = self._wanted.pop(peer, None)
+        if wanted is not None and not wanted.done():
+            wanted.set_result(None)
 
     async def _keep(self, address: Multiaddr) -> None:
         retries = Retries(self._first_retry_s)
@@ -158,20 +239,6 @@ class Discovery:
         if before not in (None, peer):
             remarks.append(f"another peer than before, {to_text(before)}")
         self._tell(AddressNews(str(address), AddressState.CONNECTED, ", ".join(remarks), peer, protocol))
-
-    async def _try(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> None:
-        self._dials += 1
-        try:
-            for address in addresses:
-                if not self._host.can_dial(address):
-                    continue
-                try:
-                    await self._host.dial(address.with_peer(peer))
-                    return
-                except DialError as error:
-                    _log.info("%s", error)
-        finally:
-            self._dials -= 1
 
     def _lost(self, peer: PeerId) -> None:
         gone = self._changed.get(peer)

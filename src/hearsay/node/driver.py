@@ -87,7 +87,7 @@ class Driver:
         deliver: Callable[[Deliver], None],
         ask: Callable[[Dial | Ping | FindContacts], None],
         disconnect: Callable[[PeerId], None],
-        learn: Callable[[bytes], None],
+        learn: Callable[[bytes, PeerId], None],
         record_of: Callable[[PeerId], bytes | None],
         address_of: Callable[[PeerId], str],
         reachable: Callable[[], None],
@@ -102,8 +102,9 @@ class Driver:
         self._disconnect = disconnect
         self._learn = learn
         self._record_of = record_of
+        accepts_exchange = bool(getattr(parameters, "accept_exchange", False))
+        self._exchanged_peers = int(getattr(parameters, "exchange_peers", 0)) if accepts_exchange else 0
         self._address_of = address_of
-        self._accepts_exchange = bool(getattr(parameters, "accept_exchange", False))
         self._reachable = reachable
         self._failed = failed
         self._offence = offence
@@ -249,18 +250,19 @@ class Driver:
             return
         statistics.left_out_parts += decoded.left_out
         rpc, records = take_records(decoded.rpc)
-        if self.router.strategy.chooses_connections:
+        if self.router.strategy.chooses_connections and episub:
             for record in records:
-                self._learn(record)
+                self._learn(record, link.peer)
         if self.trace is not None:
             self.trace.received(link.peer, decoded.rpc)
         if rpc.messages:
             rpc = self._authentic(link, rpc)
-        if self._accepts_exchange and rpc.control is not None:
+        if self._exchanged_peers and rpc.control is not None:
             for prune in rpc.control.prune:
-                for known in prune.peers[: self._limits.rpc.max_exchanged_peers]:
+                named = prune.peers[: self._exchanged_peers] if prune.topic in self.router.joined else ()
+                for known in named:
                     if known.record is not None:
-                        self._learn(known.record)
+                        self._learn(known.record, link.peer)
         if link.connected:
             self.feed(RpcReceived(link.peer, rpc))
             if rpc.subscriptions:

@@ -22,6 +22,7 @@ QUERY_MS = 3000
 MAX_QUERIES = 32
 """Names asked for at the same time; more are left to their next announcement."""
 MAX_ADDRESSES = 16
+SOURCE = "local network"
 _PREFIX = b"dnsaddr="
 
 
@@ -29,7 +30,7 @@ class LocalNetwork:
     """Announces addresses and calls `found` with each peer and its addresses. Interfaces are named by address."""
 
     def __init__(
-        self, found: Callable[[PeerId, tuple[Multiaddr, ...]], None], interfaces: Sequence[str] = ()
+        self, found: Callable[[PeerId, tuple[Multiaddr, ...], str], None], interfaces: Sequence[str] = ()
     ) -> None:
         try:
             self._library: Any = import_module("zeroconf")
@@ -80,7 +81,7 @@ class LocalNetwork:
         service = self._library.ServiceInfo(SERVICE, name)
         if await service.async_request(zeroconf, QUERY_MS):
             for peer, addresses in from_text_record(service.text or b"").items():
-                self._found(peer, addresses)
+                self._found(peer, addresses, SOURCE)
 
 
 def to_text_record(addresses: Sequence[Multiaddr]) -> bytes:

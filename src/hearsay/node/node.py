@@ -94,12 +94,13 @@ class Node:
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: Driver | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._identification = Identification(self._host, self.config.agent)
+        self._identification = Identification(self._host, self.config.agent, self.config.limits.identify)
         self._pinging = Pinging(self._host)
         self._discovery = Discovery(
             self._host,
             tell=self._addresses.tell,
             protocol_of=self._protocol_of,
+            limits=self.config.limits.discovery,
             kept_out=self._conduct.kept_out,
         )
         self._connecting = Connecting(
@@ -141,7 +142,7 @@ class Node:
             for address in self.config.bootstrap:
                 self._discovery.keep(Multiaddr.parse(address))
             if self.config.rendezvous_point:
-                RendezvousPoint(self._host)
+                RendezvousPoint(self._host, self.config.limits.rendezvous)
             self._search()
             if self._local_network is not None:
                 await self._local_network.start(self._host.addresses)
@@ -451,7 +452,7 @@ class Node:
     def _remember(self, peer: PeerId, identity: Identity) -> None:
         """What a peer says of its addresses serves to find it again later."""
         if identity.signed_record:
-            self._discovery.learn(identity.signed_record)
+            self._discovery.learn(identity.signed_record, peer)
 
     def _hang_up(self, peer: PeerId) -> None:
         """The router needs a connection no more; those to bootstrap peers stay, as they would come back anyway."""
@@ -466,7 +467,7 @@ class Node:
                 [Multiaddr.parse(address) for address in self.config.rendezvous],
                 topics=lambda: self._topics,
                 record=self._identification.record,
-                found=self._discovery.found,
+                found=self._discovery.found_record,
                 tell=self._addresses.tell,
             )
             self._searches.append(search)

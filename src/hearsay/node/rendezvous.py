@@ -2,6 +2,9 @@
 
 Every point of the list is asked by itself, every `interval_s` and whenever a topic is joined; one that cannot be
 reached, or does not answer, is tried again with back-off (`hearsay.node.retries`) while the others serve.
+
+A point tells a part of what it has, and a cookie to go on with: a few parts in a round, and the next round goes on
+there. Every `ROUNDS` rounds it is asked from the beginning, for those who could not be reached when they were told.
 """
 
 from __future__ import annotations
@@ -12,16 +15,16 @@ from contextlib import suppress
 from logging import getLogger
 from random import random
 
-from hearsay.libp2p.errors import DialError, EncodingError, ProtocolError
+from hearsay.libp2p.errors import DialError, ProtocolError
 from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.rendezvous import (
     DEFAULT_TTL_S,
+    MAX_ANSWER,
     MessageType,
     RendezvousMessage,
     Status,
-    open_registration,
     unsigned_record,
 )
 from hearsay.libp2p.rendezvous_streams import ask
@@ -31,6 +34,9 @@ from hearsay.node.retries import Retries
 
 INTERVAL_S = 30.0
 REGISTER_AGAIN_S = 3600.0
+ROUNDS = 10
+MAX_PARTS = 8
+"""Answers in a round to one topic's question."""
 _log = getLogger(__name__)
 
 
@@ -42,10 +48,11 @@ class RendezvousSearch:
         *,
         topics: Callable[[], Iterable[str]],
         record: Callable[[], bytes],
-        found: Callable[[PeerId, tuple[Multiaddr, ...]], None],
+        found: Callable[[bytes, str], None],
         tell: Callable[[AddressNews], None],
         interval_s: float = INTERVAL_S,
     ) -> None:
+        """`found` is handed what is registered, and where."""
         self._host = host
         self._topics = topics
         self._record = record
@@ -71,6 +78,7 @@ class RendezvousSearch:
     async def _search(self, address: Multiaddr, joined: asyncio.Event) -> None:
         registered: dict[str, float] = {}
         cookies: dict[str, bytes] = {}
+        rounds = 0
         retries = Retries()
         point: PeerId | None = None
         while True:
@@ -80,9 +88,12 @@ class RendezvousSearch:
                     registered.clear()  # a point that was restarted has forgotten
                     cookies.clear()
                     point = await self._host.dial(address)
+                if rounds % ROUNDS == 0:
+                    cookies.clear()
+                rounds += 1
                 for topic in list(self._topics()):
                     await self._register(point, topic, registered)
-                    await self._discover(point, topic, cookies)
+                    await self._discover(point, topic, cookies, str(address))
             except (DialError, ProtocolError, StreamClosed, TimeoutError) as error:
                 wait_s = retries.wait_s()
                 reason = error.reason if isinstance(error, DialError) else str(error) or "no answer in time"
@@ -112,12 +123,13 @@ class RendezvousSearch:
             _log.warning("a rendezvous point refuses topic %r with status %d", topic, status)
         registered[topic] = now_s
 
-    async def _discover(self, point: PeerId, topic: str, cookies: dict[str, bytes]) -> None:
-        cookie = cookies.get(topic, b"")
-        answer = await ask(
-            self._host, point, RendezvousMessage(type=MessageType.DISCOVER, namespace=topic, cookie=cookie)
-        )
-        cookies[topic] = answer.cookie if answer.status == Status.OK else b""
-        for record in answer.records:
-            with suppress(EncodingError):
-                self._found(*open_registration(record))
+    async def _discover(self, point: PeerId, topic: str, cookies: dict[str, bytes], source: str) -> None:
+        for _ in range(MAX_PARTS):
+            cookie = cookies.get(topic, b"")
+            question = RendezvousMessage(type=MessageType.DISCOVER, namespace=topic, limit=MAX_ANSWER, cookie=cookie)
+            answer = await ask(self._host, point, question)
+            cookies[topic] = answer.cookie if answer.status == Status.OK else b""
+            for record in answer.records:
+                self._found(record, source)
+            if not answer.records or answer.cookie in (b"", cookie):
+                return

@@ -24,6 +24,7 @@ from hearsay.py_libp2p.library import library
 INTERVAL_S = 30.0
 FIRST_INTERVAL_S = 1.0
 MAX_PROVIDERS = 20
+SOURCE = "DHT"
 _log = getLogger(__name__)
 
 
@@ -37,7 +38,7 @@ class ProviderSearch:
         host: PyLibp2pHost,
         *,
         topics: Callable[[], Iterable[str]],
-        found: Callable[[PeerId, tuple[Multiaddr, ...]], None],
+        found: Callable[[PeerId, tuple[Multiaddr, ...], str], None],
         interval_s: float = INTERVAL_S,
     ) -> None:
         self._host = host
@@ -103,7 +104,7 @@ class ProviderSearch:
             for provider in providers:
                 peer = provider.peer_id.to_bytes()
                 if peer != self._host.peer:
-                    asyncio.get_running_loop().call_soon(self._found, peer, _addresses(provider))
+                    asyncio.get_running_loop().call_soon(self._found, peer, _addresses(provider), SOURCE)
 
 
 def _addresses(provider: Any) -> tuple[Multiaddr, ...]:

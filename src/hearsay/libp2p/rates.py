@@ -1,0 +1,51 @@
+"""How often somebody may do something: so many times at once, then so many times a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    at_once: int
+    per_s: float
+
+
+class Rates(Generic[Key]):
+    """Of many, each by its key. `now_s` is any clock that goes forward.
+
+    Kept is until when each has used up its rate: who is not over it at all need not be remembered.
+    """
+
+    def __init__(self, now_s: Callable[[], float], rate: Rate, remembered: int = 4096) -> None:
+        self._now_s = now_s
+        self._rate = rate
+        self._remembered = remembered
+        self._used_until: dict[Key, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._used_until)
+
+    def wait_s(self, key: Key) -> float:
+        """Once more, if that is 0; else so long it is too early, and nothing is counted."""
+        now_s, step_s = self._now_s(), 1 / self._rate.per_s
+        until = max(self._used_until.pop(key, now_s), now_s) + step_s
+        early_s = until - now_s - self._rate.at_once * step_s
+        if early_s > 1e-9:
+            self._used_until[key] = until - step_s
+            return early_s
+        self._used_until[key] = until
+        if len(self._used_until) > self._remembered:
+            self._forget(now_s)
+        return 0.0
+
+    def _forget(self, now_s: float) -> None:
+        """Those who are at their start again; the one heard of least lately, if there is none."""
+        before = len(self._used_until)
+        self._used_until = {key: until for key, until in self._used_until.items() if until > now_s}
+        if len(self._used_until) == before:
+            del self._used_until[next(iter(self._used_until))]

@@ -1,0 +1,121 @@
+"""Identify between hosts: what a peer says of itself too often, too much, or against what it said before."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
+from hearsay.libp2p.identification import Identification, IdentifyLimits
+from hearsay.libp2p.identify import MAX_IDENTIFY_BYTES, PROTOCOL, PUSH_PROTOCOL, Identity, encode_identity
+from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.peer_id import peer_id_of
+from hearsay.libp2p.peer_record import PeerRecord, open_record, seal_record
+from hearsay.libp2p.protobuf import bytes_field
+from hearsay.libp2p.rates import Rate
+from hearsay.libp2p.stream import StreamClosed
+
+
+def talking(**limits):
+    """Run a coroutine function with the identification of a host, and another host that is connected to it."""
+
+    def decorate(test):
+        async def with_hosts():
+            async with asyncio.timeout(60):
+                host, other = Host(), Host()
+                identification = Identification(host, "test", IdentifyLimits(**limits))
+                try:
+                    await host.listen("/ip4/127.0.0.1/tcp/0")
+                    await other.dial(host.addresses[0])
+                    await test(identification, host, other)
+                finally:
+                    await identification.close()
+                    await other.close()
+                    await host.close()
+
+        return lambda: asyncio.run(with_hosts())
+
+    return decorate
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+async def push(host, other, *messages):
+    """Say something of oneself; when that has come to an end."""
+    stream = await other.open_stream(host.peer, [PUSH_PROTOCOL])
+    stream.write(b"".join(map(frame, messages)))
+    stream.finish()
+    try:
+        assert await stream.read() == b""
+    except StreamClosed:
+        return False
+    return True
+
+
+def described(agent="", record=b""):
+    return encode_identity(Identity(agent=agent, signed_record=record))
+
+
+@talking(pushed=Rate(3, 0.001))
+async def test_pushes_are_read_so_often_and_no_more(identification, host, other):
+    read = [await push(host, other, described(f"agent {number}")) for number in range(6)]
+    assert read == [True] * 3 + [False] * 3
+    assert identification.known[other.peer].agent == "agent 2"
+
+
+@talking(asked=Rate(3, 0.001))
+async def test_questions_are_answered_so_often_and_no_more(identification, host, other):
+    for _ in range(3):
+        stream = await other.open_stream(host.peer, [PROTOCOL])
+        assert await stream.read()
+    with pytest.raises(StreamClosed):
+        await (await other.open_stream(host.peer, [PROTOCOL])).read()
+
+
+@talking()
+async def test_of_a_peer_s_records_the_newest_is_kept(identification, host, other):
+    def record(sequence, key=other.identity):
+        return seal_record(key, PeerRecord(peer_id_of(key.public), sequence, ()))
+
+    stranger = record(9, PrivateKey.generate())
+    forged = record(9)[:-1] + b"x"
+    for told in (record(2), record(1), stranger, forged, b"nonsense", b""):
+        assert await push(host, other, described("agent", told))
+        assert identification.known[other.peer].signed_record == record(2)
+    assert await push(host, other, described("agent", record(3)))
+    assert open_record(identification.known[other.peer].signed_record).sequence == 3
+
+
+@talking()
+async def test_several_messages_together_are_bounded(identification, host, other):
+    message = bytes_field(99, bytes(MAX_IDENTIFY_BYTES // 2))
+    assert await push(host, other, described("first"))
+    assert not await push(host, other, *[message] * 3, described("second"))
+    assert identification.known[other.peer].agent == "first"
+
+
+@talking(known_bytes=4096)
+async def test_what_all_say_of_themselves_is_bounded(identification, host, other):
+    assert await push(host, other, described("short"))
+    assert identification.known[other.peer].agent == "short"
+    assert await push(host, other, described("long") + bytes_field(99, bytes(1024)))
+    assert identification.known == {}
+    assert await push(host, other, described("short again"))
+    other.disconnect(host.peer)
+    await until(lambda: not host.connections)
+    assert identification._budget.used == 0
+
+
+@talking()
+async def test_a_record_of_one_s_own_is_signed_when_addresses_change(identification, host, other):
+    first = identification.record()
+    assert identification.record() == first
+    await host.listen("/ip4/127.0.0.1/tcp/0")
+    newer = open_record(identification.record())
+    assert newer.addresses == host.addresses
+    assert newer.sequence > open_record(first).sequence
