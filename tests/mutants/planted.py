@@ -56,9 +56,12 @@ def _mutant(name: str, tests: list[str], also: Sequence[dict[str, str]] = (), **
     return Mutant(name, tuple(Change(**each) for each in (change, *also)), tuple(tests))
 
 
+_FILES = files_of_tests()
+
+
 def node_id(test: str) -> str:
     """What pytest calls a test of the page."""
-    file = files_of_tests()[test]
+    file = _FILES[test]
     if file.suffix == ".txt":
         return f"{file.with_name('test_conversations.py').relative_to(TESTS.parent)}::test_conversation[{file.stem}]"
     return f"{file.relative_to(TESTS.parent)}::{test.partition('::')[2]}"

@@ -165,14 +165,14 @@ async def test_a_forged_copy_does_not_keep_out_the_true_message():
     true = author.write("news", b"true", SignaturePolicy.STRICT_SIGN)
     forged = (replace(true, data=b"forged"), replace(true, signature=bytes(64)), replace(true, topic="others"))
     async with attacked() as (node, _, stream):
-        topic, others = node._topics["news"], await node.join("others")
+        topic = node._topics["news"]
+        await node.join("others")
         for copy in forged:
             stream.write(frame(encode_rpc(Rpc(messages=(copy,)))))
         await until(lambda: node.statistics.bad_signatures == len(forged))
         stream.write(frame(encode_rpc(Rpc(messages=(true,)))))
         assert (await topic.next()).data == b"true"
         assert node.statistics.delivered == 1
-        assert not others._messages
 
 
 @run
