@@ -218,10 +218,10 @@ def rpc(data: bytes) -> None:
 @target
 def episub(data: bytes) -> None:
     with suppress(EncodingError):
-        part = decode_part(data, 0, len(data))
+        part = decode_part(data, 0, len(data), LIMITS)
         if part is not None:
             encoded = encode_part(part)
-            assert decode_part(encoded, 0, len(encoded)) == part
+            assert decode_part(encoded, 0, len(encoded), LIMITS) == part
 
 
 @target

@@ -53,7 +53,7 @@ def published(message):
 
 
 def sent(peer, message):
-    return lambda trace: trace.sent(peer, Rpc((), (message,)), (Via.MESH,))
+    return lambda trace: trace.sent(peer, trace.parts(Rpc((), (message,)), (Via.MESH,)))
 
 
 def received(peer, message):
@@ -190,7 +190,7 @@ def killed(trace):
     with TraceWriter(folder.path) as writer:
         writer.add(rows[rows[:, Column.EVENT] != TraceEvent.NODE_DOWN])
         written = writer.close()
-    write_names(folder, [to_text(BOB), to_text(ADA)], ["news", "chat"], "hearsay/b")
+    write_names(folder, {0: to_text(BOB), 1: to_text(ADA)}, {0: "news", 1: "chat"}, "hearsay/b")
     series.write_names([to_text(BOB), to_text(ADA)], ["news", "chat"], "hearsay/b")
     folder.write_messages([], [], [], [], [], [])
     folder.write_manifest(written, seed=None, complete=True)

@@ -96,12 +96,60 @@ async def test_a_frame_of_too_many_subscribes_builds_nothing():
 
 @run
 async def test_a_flood_of_subscriptions_is_bounded_per_peer():
-    async with attacked() as (node, host, stream):
+    limits = NodeLimits(subscription_bytes_per_peer=1 << 24, subscription_bytes=1 << 24)
+    async with attacked(limits=limits) as (node, host, stream):
         for first in range(0, 60_000, 10_000):
             stream.write(frame(subscribes(first, 10_000)))
         await until(lambda: node.statistics.parts_dropped == 40_000)
         assert node.peers == (host.peer,)
         assert len(node._running.router.connected[host.peer].topics) == 20_000
+
+
+@run
+async def test_names_of_a_mebibyte_are_not_remembered():
+    async with attacked() as (node, host, stream):
+        for number in range(4):
+            name = f"{number}" + "x" * 1_000_000
+            for said in Rpc((Subscription(name, True),)), Rpc(control=Control(graft=(Graft(name),))):
+                stream.write(frame(encode_rpc(said)))
+        await until(lambda: node.statistics.left_out_parts == 8)
+        assert node._running.router.connected[host.peer].topics == set()
+
+
+@run
+async def test_the_names_of_a_peer_are_bounded_in_bytes():
+    async with attacked() as (node, host, stream):
+        for first in range(0, 3_000, 500):
+            names = [f"{number:04}" + "x" * 1_020 for number in range(first, first + 500)]
+            stream.write(frame(encode_rpc(Rpc(tuple(Subscription(name, True) for name in names)))))
+        await until(lambda: node.statistics.rpcs_received == 6)
+        peer = node._running.router.connected[host.peer]
+        assert 0 < peer.topic_bytes <= 1 << 20
+        assert node.statistics.parts_dropped == 3_000 - len(peer.topics)
+
+
+@run
+async def test_a_short_request_for_much_fills_no_more_than_the_queue():
+    limits = NodeLimits(peer_queue_bytes=1 << 20)
+    async with attacked(limits=limits) as (node, host, stream):
+        ids = tuple([(await node.publish("news", bytes([number]) * 200_000)).message_id for number in range(40)])
+        tracemalloc.start()
+        stream.write(frame(encode_rpc(Rpc(control=Control(iwant=(IWant(ids),))))))
+        await until(lambda: node.statistics.messages_dropped >= 20)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert node._running.links[host.peer].queue.bytes <= 1 << 20
+        assert peak < 5 << 20
+
+
+@run
+async def test_messages_that_are_kept_are_bounded_in_bytes():
+    async with attacked(limits=NodeLimits(message_cache_bytes=1 << 20)) as (node, _, _):
+        for number in range(20):
+            await node.publish("news", bytes([number]) * 100_000)
+        kept = list(node._running.router.strategy.held_messages())
+        assert 5 <= len(kept) <= 10
+        assert kept[-1].data[0] == 19
 
 
 @run

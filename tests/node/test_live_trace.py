@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import pytest
 
-from hearsay.core.actions import MessagePublished, PeerAdded, TopicJoined
-from hearsay.core.rpc import Message
+from hearsay.core.actions import Deliver, MessagePublished, MessageRejected, PeerAdded, Reason, TopicJoined
+from hearsay.core.rpc import Control, Graft, IHave, Message, Rpc, Subscription
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.peer_id import peer_id_of, to_text
-from hearsay.node.live_trace import LiveTrace
+from hearsay.node import live_trace
+from hearsay.node.live_trace import LiveTrace, message_number
 from hearsay.trace.manifest import load_manifest
-from hearsay.trace.names import load_names
+from hearsay.trace.names import known_numbers, load_names
 from hearsay.trace.reader import read_rows
 from hearsay.trace.run_folder import RunFolder
 from hearsay.trace.schema import Column, TraceEvent
@@ -97,3 +100,103 @@ def test_while_a_node_lives_its_folder_has_no_seal(tmp_path, peers):
     live(tmp_path, peers[0], clock)
     assert verify(tmp_path) == []
     assert len(read_rows(tmp_path)) == 4
+
+
+def test_names_of_what_the_router_has_not_accepted_are_not_kept(tmp_path, peers):
+    node, friend, author, stranger = peers
+    accepted = Message(b"accepted", "news", b"data", author, b"1")
+    unverified = Message(b"unverified", "junk", b"data", stranger, b"2")
+
+    async def run() -> None:
+        trace = LiveTrace(tmp_path, node, count(1_000_000).__next__, "hearsay/test")
+        trace.happened(TopicJoined("news"))
+        trace.happened(PeerAdded(friend, "/meshsub/1.1.0"))
+        control = Control(ihave=(IHave("junk", (b"id",)),), graft=(Graft("junk"),))
+        trace.received(friend, Rpc((), (accepted, unverified), control))
+        trace.happened(MessageRejected(unverified, friend, Reason.BAD_SIGNATURE))
+        trace.delivered(Deliver(accepted, friend))
+        await trace.close()
+
+    asyncio.run(run())
+    assert verify(tmp_path) == []
+    names = load_names(tmp_path)
+    assert list(names.peers.values()) == [to_text(peer) for peer in (node, friend, author)]
+    assert list(names.topics.values()) == ["news"]
+    assert known_numbers(tmp_path / "00000", "messages", "message") == {message_number(b"accepted")}
+    rows = read_rows(tmp_path)
+    assert sum(rows[:, Column.EVENT] == TraceEvent.RECV_RPC) == 4
+    rejected = rows[rows[:, Column.EVENT] == TraceEvent.REJECT]
+    assert rejected[:, [Column.MESSAGE, Column.TOPIC]].tolist() == [[message_number(b"unverified"), -1]]
+
+
+def test_names_of_others_are_bounded_and_leave_room_for_ones_own(tmp_path, peers, monkeypatch):
+    monkeypatch.setattr(live_trace, "MAX_OTHER_TOPICS", 5)
+    monkeypatch.setattr(live_trace, "MAX_PEERS", 6)
+    node, friend, late, _ = peers
+
+    async def run() -> None:
+        trace = LiveTrace(tmp_path, node, count(1_000_000).__next__, "hearsay/test")
+        trace.received(friend, Rpc(tuple(Subscription(f"topic {number}", True) for number in range(10))))
+        trace.happened(TopicJoined("own"))
+        for number in range(10):
+            trace.delivered(Deliver(Message(bytes([number]), "own", b"", b"\x00\x01" + bytes([number])), friend))
+        trace.happened(PeerAdded(late, "/meshsub/1.1.0"))
+        await trace.close()
+
+    asyncio.run(run())
+    assert verify(tmp_path) == []
+    names = load_names(tmp_path)
+    assert list(names.topics.values()) == [*(f"topic {number}" for number in range(5)), "own"]
+    assert len(names.peers) == 4
+    assert names.peers[3] == to_text(late)
+
+
+def test_names_are_written_when_there_are_new_ones(tmp_path, peers):
+    node, first, second, _ = peers
+
+    async def run() -> list[int]:
+        trace = LiveTrace(tmp_path, node, count(1_000_000).__next__, "hearsay/test")
+        files = []
+        for peer in (first, first, second):
+            trace.happened(PeerAdded(peer, "/meshsub/1.1.0"))
+            trace._write()
+            await trace._written()
+            files.append((tmp_path / "dictionary" / "peers.parquet").stat().st_ino)
+        assert set(load_names(tmp_path / "00001").peers) == {0, 1}, "a piece names whom it speaks of"
+        await trace.close()
+        return files
+
+    written = asyncio.run(run())
+    assert written[0] == written[1] != written[2]
+    assert verify(tmp_path) == []
+
+
+def test_rows_that_wait_for_the_disk_are_bounded_and_the_trace_says_that_some_are_lost(tmp_path, peers, monkeypatch):
+    monkeypatch.setattr(live_trace, "MAX_ROWS", 50)
+    monkeypatch.setattr(live_trace, "MAX_WAITING_ROWS", 100)
+    node, peer, _, _ = peers
+    disk = threading.Event()
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        stalled = asyncio.ensure_future(asyncio.to_thread(disk.wait))
+        trace = LiveTrace(tmp_path, node, count(1_000_000).__next__, "hearsay/test")
+        try:
+            for number in range(500):
+                message = Message(bytes([number // 256, number % 256]), "news", b"", node)
+                trace.happened(MessagePublished(message))
+                assert len(trace._rows) <= 100
+                assert len(trace._messages) <= 100
+            assert trace.rows_lost == 501 - 50 - 100
+        finally:
+            disk.set()
+        await stalled
+        trace.happened(PeerAdded(peer, "/meshsub/1.1.0"))
+        await trace.close()
+
+    asyncio.run(run())
+    assert verify(tmp_path) == []
+    assert not load_manifest(tmp_path).complete
+    rows = read_rows(tmp_path)
+    assert rows[-1, Column.EVENT] == TraceEvent.NODE_DOWN
+    assert sum(rows[:, Column.EVENT] == TraceEvent.PUBLISH) == 149

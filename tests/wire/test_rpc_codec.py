@@ -166,6 +166,62 @@ def test_a_four_megabyte_frame_of_subscribes_builds_nothing():
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize(
+    ("data", "left_out", "kept"),
+    [
+        (bytes_field(1, b"\x08\x01" + bytes_field(2, b"abcd")), 0, True),
+        (bytes_field(1, b"\x08\x01" + bytes_field(2, b"abcde")), 1, False),
+        (bytes_field(2, bytes_field(4, b"abcde")), 1, False),
+        (bytes_field(3, bytes_field(1, bytes_field(1, b"abcde"))), 1, False),
+        (bytes_field(3, bytes_field(3, bytes_field(1, b"abcde"))), 1, False),
+        (bytes_field(3, bytes_field(4, bytes_field(1, b"abcde"))), 1, False),
+        (bytes_field(3, bytes_field(1, bytes_field(1, b"abcd") + bytes_field(2, bytes(7)))), 1, True),
+        (bytes_field(3, bytes_field(2, bytes_field(1, bytes(7)) + bytes_field(1, bytes(6)))), 1, True),
+        (bytes_field(3, bytes_field(5, bytes_field(1, bytes(7)))), 1, True),
+        (bytes_field(2, bytes_field(3, bytes(7)) + bytes_field(4, b"abcd")), 1, False),
+        (bytes_field(3, bytes_field(7, b"\x08\x0a" + bytes_field(2, b"abcde"))), 1, False),
+        (bytes_field(3, bytes_field(7, b"\x08\x06" + bytes_field(2, b"abcd") + bytes_field(14, bytes(7)))), 1, False),
+    ],
+)
+def test_names_that_are_too_long_are_left_out(data, left_out, kept):
+    limits = RpcLimits(max_topic_bytes=4, max_id_bytes=6)
+    found = decode_rpc(data, by_author, limits, episub=True)
+    assert (found.left_out, found.rpc != Rpc()) == (left_out, kept)
+    unbounded = decode_rpc(data, by_author, RpcLimits(), episub=True)
+    assert (unbounded.left_out, unbounded.rpc != Rpc()) == (0, True)
+
+
+def _filled(part, most, control=False):
+    parts = part * min(most, ((1 << 20) - 8) // len(part))
+    return bytes_field(3, parts) if control else parts
+
+
+_AUTHORED = bytes_field(1, bytes(38)) + bytes_field(2, b"x" * 20) + bytes_field(3, bytes(8))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _filled(bytes_field(1, b"\x08\x01" + bytes_field(2, b"a" * 42)), 20_000),
+        _filled(bytes_field(2, _AUTHORED + bytes_field(4, b"abc")), 10_000),
+        _filled(bytes_field(4, b"\x0a\x01a\x18\xff\xff\x03"), 20_000, control=True),
+        bytes_field(3, bytes_field(2, bytes_field(1, bytes(17)) * 50_000)),
+        _filled(bytes_field(7, b"\x08\x0d" + bytes_field(2, b"a") * 15), 20_000, control=True),
+        bytes_field(3, bytes_field(7, b"\x08\x0d" + bytes_field(2, b"a") * 340_000)),
+    ],
+    ids=("subscriptions", "messages", "prunes", "ids", "lists of topics", "one list of topics"),
+)
+def test_what_one_rpc_becomes_in_memory_is_bounded(data):
+    assert len(data) <= 1 << 20
+    tracemalloc.start()
+    try:
+        decoded_rpc = decode_rpc(data, by_author, RpcLimits(), episub=True).rpc
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        assert decoded_rpc != Rpc()
+    finally:
+        tracemalloc.stop()
+
+
 def test_message_ids_by_topic():
     ids = MessageIds()
     ids.set("content", by_content)

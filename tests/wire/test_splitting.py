@@ -10,8 +10,8 @@ from protobuf_reference import rpcs
 from hearsay.core.rpc import Control, IHave, Message, Prune, Rpc, Subscription
 from hearsay.core.sizes import rpc_size
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.limits import TooLarge
-from hearsay.wire.splitting import check_fits, split_rpc
+from hearsay.wire.limits import RpcLimits, TooLarge
+from hearsay.wire.splitting import check_fits, check_topic, split_rpc
 
 KINDS = ("graft", "prune", "extensions")
 
@@ -69,6 +69,16 @@ def test_a_message_that_cannot_fit_is_left_out_and_the_rest_goes():
 def test_a_single_message_that_cannot_fit_is_refused_to_its_author():
     message = Message(b"", "t", bytes(100))
     size = len(encode_rpc(Rpc(messages=(message,))))
-    check_fits(message, size)
+    check_fits(message, RpcLimits(max_rpc_bytes=size))
     with pytest.raises(TooLarge, match=f"{size} bytes"):
-        check_fits(message, size - 1)
+        check_fits(message, RpcLimits(max_rpc_bytes=size - 1))
+
+
+def test_names_that_peers_would_leave_out_are_refused_at_home():
+    limits = RpcLimits(max_topic_bytes=4, max_id_bytes=8)
+    check_topic("news", limits)
+    with pytest.raises(TooLarge, match="5 bytes"):
+        check_topic("näws", limits)
+    check_fits(Message(bytes(8), "news", b""), limits)
+    with pytest.raises(TooLarge, match="9 bytes"):
+        check_fits(Message(bytes(9), "news", b""), limits)

@@ -36,7 +36,7 @@ from hearsay.core.parameters import Violation, choice, integer, milliseconds
 from hearsay.core.peers import ConnectedPeer, PeerGroup
 from hearsay.core.randomness import Purpose, key_of, sample
 from hearsay.core.rpc import IHave, IWant, Message, PartKind
-from hearsay.core.seen import SeenCache, TimedSeen, WindowedSeen, missing
+from hearsay.core.seen import SeenCache, WindowedSeen, missing
 from hearsay.core.shell import Router
 
 
@@ -89,6 +89,7 @@ class GossipsubParameters(MeshParameters):
     | ask_again_heartbeats | an id that was asked for is not asked of others for so many; 0: of all | 0 | 0 |
     | iwant_answers_per_id | how often one message is sent to one peer on request | 3 | 1 000 000 |
     | max_cached_messages | size of the message cache | 200 000 | 200 000 |
+    | max_cached_bytes | … in bytes of memory; 0 is off | 0 | 0 |
     """
 
     degree_lazy: int = integer(6, low=0)
@@ -106,6 +107,7 @@ class GossipsubParameters(MeshParameters):
     ask_again_heartbeats: int = integer(0, low=0)
     iwant_answers_per_id: int = integer(3, low=0)
     max_cached_messages: int = integer(200_000, low=1)
+    max_cached_bytes: int = integer(0, low=0)
 
     def cross_rules(self) -> Iterator[Violation]:
         yield from MeshParameters.cross_rules(self)
@@ -116,9 +118,11 @@ class GossipsubParameters(MeshParameters):
 
 class Gossipsub(MeshStrategy):
     def __init__(self, parameters: GossipsubParameters | None = None) -> None:
-        self.own = parameters or GossipsubParameters()
-        super().__init__(self.own)
-        self.cache = MessageCache(self.own.history_length, self.own.history_gossip, self.own.max_cached_messages)
+        self.own = own = parameters or GossipsubParameters()
+        super().__init__(own)
+        self.cache = MessageCache(
+            own.history_length, own.history_gossip, own.max_cached_messages, own.max_cached_bytes
+        )
         self._news: dict[TopicId, dict[PeerId, int]] = {}
         self._asked_of: dict[PeerId, int] = {}
         """How many ids a peer was asked for since the last heartbeat; outlasts a disconnection, as the next does."""
@@ -135,8 +139,8 @@ class Gossipsub(MeshStrategy):
 
     def new_seen_cache(self) -> SeenCache:
         if self.own.seen_by is SeenBy.HISTORY:
-            return WindowedSeen(self.own.history_length - 1, self.own.max_seen)
-        return TimedSeen(self.own.seen_ttl_us, self.own.max_seen)
+            return WindowedSeen(self.own.history_length - 1, self.own.max_seen, self.own.max_seen_bytes)
+        return super().new_seen_cache()
 
     def accepted(self, message: Message, received_from: PeerId) -> None:
         self.cache.put(message)

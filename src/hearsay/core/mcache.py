@@ -2,29 +2,34 @@
 
 `put` adds to the current window, `get` finds a message that is still kept, `window` names the ids of the last
 `gossip` windows of a topic, `shift` closes the current window and discards what is older than `length` windows.
-At most `limit` messages are kept; the oldest goes first. How often a message was sent to a peer on request is counted
-with the message, so that a peer that reconnects does not start anew; of these counts there are at most `MAX_COUNTED`.
+At most `limit` messages are kept, and `most_bytes` of memory unless that is 0; the oldest goes first. How often a
+message was sent to a peer on request is counted with the message, so that a peer that reconnects does not start anew;
+of these counts there are at most `MAX_COUNTED`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hearsay.core.footprint import message_footprint
 from hearsay.core.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.rpc import Message
 from hearsay.core.windows import Windows
 
-MAX_COUNTED = 1_000_000
+MAX_COUNTED = 100_000
 """Pairs of message and peer; beyond that the message that was asked for first starts anew."""
 
 
 class MessageCache:
-    __slots__ = ("_answers", "_counted", "_gossip", "_length", "_limit", "_messages", "_windows")
+    __slots__ = ("_answers", "_bytes", "_counted", "_gossip", "_length", "_limit", "_messages", "_most_bytes",
+                 "_windows")  # fmt: skip
 
-    def __init__(self, length: int, gossip: int, limit: int) -> None:
+    def __init__(self, length: int, gossip: int, limit: int, most_bytes: int = 0) -> None:
         self._length = length
         self._gossip = gossip
         self._limit = limit
+        self._most_bytes = most_bytes
+        self._bytes = 0
         self._messages: dict[MessageId, Message] = {}
         self._answers: dict[MessageId, dict[PeerId, int]] = {}
         self._counted = 0
@@ -36,7 +41,9 @@ class MessageCache:
             return
         self._messages[message.id] = message
         self._windows.add(message)
-        if len(self._messages) > self._limit:
+        if self._most_bytes:
+            self._bytes += message_footprint(message)
+        while len(self._messages) > self._limit or self._bytes > self._most_bytes:
             self._forget(self._windows.pop_oldest().id)
 
     def get(self, message_id: MessageId) -> Message | None:
@@ -78,5 +85,7 @@ class MessageCache:
         return len(self._messages)
 
     def _forget(self, message_id: MessageId) -> None:
-        del self._messages[message_id]
+        message = self._messages.pop(message_id)
+        if self._most_bytes:
+            self._bytes -= message_footprint(message)
         self._counted -= len(self._answers.pop(message_id, ()))

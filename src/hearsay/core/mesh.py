@@ -41,6 +41,10 @@ EXPIRE_EVERY = 15
 """Heartbeats between two looks for backoffs that are over."""
 
 
+MAX_UNSENT = 1_000
+"""Topics that one is not in, and whose PRUNE did not leave for a peer; of more of them it does not hear again. A peer
+chooses these names by its GRAFTs."""
+
 _LEAVING, _REFUSING = -1, -2
 """In place of a heartbeat's number, for draws of their own."""
 
@@ -246,9 +250,10 @@ class Mesh:
         """Remember the topics whose GRAFT or PRUNE did not leave."""
         if rpc.control is None:
             return
-        topics = {part.topic for part in (*rpc.control.graft, *rpc.control.prune)}
-        if topics:
-            self._unsent.setdefault(peer, set()).update(topics)
+        parts = (*rpc.control.graft, *rpc.control.prune)
+        if parts:
+            unsent = self._unsent.setdefault(peer, set())
+            unsent.update(part.topic for part in parts if part.topic in self.topics or len(unsent) < MAX_UNSENT)
 
     def piggyback(self) -> None:
         """Add what could not be sent before to the RPCs that go out anyway."""

@@ -66,6 +66,7 @@ class RouterParameters:
     | validate | ask the application before a message is used (guide, "Sending messages") | off |
     | seen_ttl_ms | how long a message id is remembered (r1: two minutes, non-normative) | 120 000 |
     | max_* | bounds: what is over is dropped and traced, the oldest goes first in caches | generous |
+    | max_*_bytes, max_*_bytes_per_peer | … in bytes of memory (`footprint`), for live nodes; 0 is off | 0 |
     """
 
     hello: bool = True
@@ -74,7 +75,10 @@ class RouterParameters:
     validate: bool = False
     seen_ttl_ms: int = milliseconds(120_000, low=1)
     max_seen: int = integer(2_000_000, low=1)
+    max_seen_bytes: int = integer(0, low=0)
     max_subscriptions_per_peer: int = integer(20_000, low=1)
+    max_subscription_bytes_per_peer: int = integer(0, low=0)
+    max_subscription_bytes: int = integer(0, low=0)
     max_messages_per_rpc: int = integer(10_000, low=1)
     max_control_per_rpc: int = integer(50_000, low=1)
     max_pending_validations: int = integer(8_192, low=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hearsay.core.footprint import SUBSCRIPTION_BYTES, TOPIC_VIEW_BYTES, length_of
 from hearsay.core.identifiers import PeerId, TopicId
 
 
@@ -52,7 +53,7 @@ class PeerGroup:
 class ConnectedPeer:
     """One connected peer. `native` peers speak this router's own protocol; the others are served by flooding."""
 
-    __slots__ = ("address", "id", "native", "protocol", "topics")
+    __slots__ = ("address", "id", "native", "protocol", "topic_bytes", "topics")
 
     def __init__(self, peer: PeerId, protocol: str, native: bool, address: str) -> None:
         self.id = peer
@@ -60,6 +61,17 @@ class ConnectedPeer:
         self.protocol = protocol
         self.native = native
         self.topics: set[TopicId] = set()
+        self.topic_bytes = 0
+        """What its subscriptions take in memory."""
+
+
+def subscription_bytes(topic: TopicId) -> int:
+    """What one peer's being in a topic takes in memory."""
+    return SUBSCRIPTION_BYTES + length_of(topic)
+
+
+_NOBODY = PeerGroup()
+"""Most topics have peers of one sort only. Never changed."""
 
 
 class TopicPeers:
@@ -68,11 +80,21 @@ class TopicPeers:
     __slots__ = ("flood", "native")
 
     def __init__(self) -> None:
-        self.native = PeerGroup()
-        self.flood = PeerGroup()
+        self.native = _NOBODY
+        self.flood = _NOBODY
 
-    def of(self, native: bool) -> PeerGroup:
-        return self.native if native else self.flood
+    def add(self, peer: ConnectedPeer) -> None:
+        if peer.native:
+            if self.native is _NOBODY:
+                self.native = PeerGroup()
+            self.native.add(peer.id)
+        else:
+            if self.flood is _NOBODY:
+                self.flood = PeerGroup()
+            self.flood.add(peer.id)
+
+    def discard(self, peer: ConnectedPeer) -> None:
+        (self.native if peer.native else self.flood).discard(peer.id)
 
     def __contains__(self, peer: PeerId) -> bool:
         return peer in self.native or peer in self.flood
@@ -88,9 +110,11 @@ NO_PEERS = TopicPeers()
 class PeerBook:
     """All connected peers and the per-topic views made of their subscriptions."""
 
-    __slots__ = ("connected", "topics")
+    __slots__ = ("connected", "topic_bytes", "topics")
 
     def __init__(self) -> None:
+        self.topic_bytes = 0
+        """What the subscriptions of all peers take in memory, and the views made of them."""
         self.connected: dict[PeerId, ConnectedPeer] = {}
         self.topics: dict[TopicId, TopicPeers] = {}
 
@@ -98,21 +122,32 @@ class PeerBook:
         return self.topics.get(topic, NO_PEERS)
 
     def subscribe(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        if topic in peer.topics:
+            return
         peer.topics.add(topic)
+        self._count(peer, subscription_bytes(topic))
         view = self.topics.get(topic)
         if view is None:
             view = self.topics[topic] = TopicPeers()
-        view.of(peer.native).add(peer.id)
+            self.topic_bytes += TOPIC_VIEW_BYTES
+        view.add(peer)
 
     def unsubscribe(self, peer: ConnectedPeer, topic: TopicId) -> None:
-        peer.topics.discard(topic)
-        view = self.topics.get(topic)
-        if view is not None:
-            view.of(peer.native).discard(peer.id)
-            if not view:
-                del self.topics[topic]
+        if topic not in peer.topics:
+            return
+        peer.topics.remove(topic)
+        self._count(peer, -subscription_bytes(topic))
+        view = self.topics[topic]
+        view.discard(peer)
+        if not view:
+            del self.topics[topic]
+            self.topic_bytes -= TOPIC_VIEW_BYTES
 
     def remove(self, peer: ConnectedPeer) -> None:
         for topic in sorted(peer.topics):
             self.unsubscribe(peer, topic)
         del self.connected[peer.id]
+
+    def _count(self, peer: ConnectedPeer, size: int) -> None:
+        peer.topic_bytes += size
+        self.topic_bytes += size

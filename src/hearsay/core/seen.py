@@ -6,8 +6,8 @@ message is acted on. Two ways to forget, behind one interface:
 * `TimedSeen`: a fixed time after the first copy (r1, two minutes; not prolonged by later copies).
 * `WindowedSeen`: after a number of heartbeats, as simsub's actor does, whose message store is its seen set.
 
-Both hold at most `limit` ids; the oldest goes first. Ids enter in the order of time, so the oldest is the first in
-a queue and forgetting costs a constant per id.
+Both hold at most `limit` ids, and `most_bytes` of memory unless that is 0; the oldest goes first. Ids enter in the
+order of time, so the oldest is the first in a queue and forgetting costs a constant per id.
 
 Most messages that a router receives are duplicates, so the shell looks into `known` itself, after `expire` whenever
 that is due.
@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from hearsay.core.footprint import SEEN_BYTES, length_of
 from hearsay.core.identifiers import MessageId, Micros, PeerId
 from hearsay.core.windows import Windows
 
@@ -76,11 +77,13 @@ def entries(seen: SeenCache, now: Micros) -> list[SeenEntry]:
 class TimedSeen:
     """Remembers each id for `ttl_us` after its first copy."""
 
-    __slots__ = ("_limit", "_order", "_ttl_us", "known")
+    __slots__ = ("_bytes", "_limit", "_most_bytes", "_order", "_ttl_us", "known")
 
-    def __init__(self, ttl_us: Micros, limit: int) -> None:
+    def __init__(self, ttl_us: Micros, limit: int, most_bytes: int = 0) -> None:
         self._ttl_us = ttl_us
         self._limit = limit
+        self._most_bytes = most_bytes or NEVER
+        self._bytes = 0
         self.known: set[MessageId] = set()
         self._order: deque[FirstCopy] = deque()
 
@@ -90,14 +93,15 @@ class TimedSeen:
             dies_us = order[0][1] + self._ttl_us
             if now < dies_us:
                 return dies_us
-            self.known.remove(order.popleft()[0])
+            self._forget_oldest()
         return now + self._ttl_us
 
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
         self.known.add(message_id)
         self._order.append((message_id, now, sender))
-        if len(self._order) > self._limit:
-            self.known.remove(self._order.popleft()[0])
+        self._bytes += SEEN_BYTES + length_of(message_id)
+        while len(self._order) > self._limit or self._bytes > self._most_bytes:
+            self._forget_oldest()
 
     def shift(self) -> None:
         """Heartbeats do not age a timed cache."""
@@ -108,15 +112,22 @@ class TimedSeen:
     def __len__(self) -> int:
         return len(self.known)
 
+    def _forget_oldest(self) -> None:
+        message_id = self._order.popleft()[0]
+        self.known.remove(message_id)
+        self._bytes -= SEEN_BYTES + length_of(message_id)
+
 
 class WindowedSeen:
     """Remembers each id for `windows` heartbeats after the one that closes its own window."""
 
-    __slots__ = ("_kept", "_limit", "_windows", "known")
+    __slots__ = ("_bytes", "_kept", "_limit", "_most_bytes", "_windows", "known")
 
-    def __init__(self, windows: int, limit: int) -> None:
+    def __init__(self, windows: int, limit: int, most_bytes: int = 0) -> None:
         self._kept = windows + 1
         self._limit = limit
+        self._most_bytes = most_bytes or NEVER
+        self._bytes = 0
         self.known: set[MessageId] = set()
         self._windows: Windows[FirstCopy] = Windows()
 
@@ -126,15 +137,20 @@ class WindowedSeen:
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
         self.known.add(message_id)
         self._windows.add((message_id, now, sender))
-        if len(self.known) > self._limit:
-            self.known.remove(self._windows.pop_oldest()[0])
+        self._bytes += SEEN_BYTES + length_of(message_id)
+        while len(self.known) > self._limit or self._bytes > self._most_bytes:
+            self._forget(self._windows.pop_oldest()[0])
 
     def shift(self) -> None:
         for message_id, _, _ in self._windows.shift(self._kept):
-            self.known.remove(message_id)
+            self._forget(message_id)
 
     def first_copies(self) -> Iterable[FirstCopy]:
         return self._windows
 
     def __len__(self) -> int:
         return len(self.known)
+
+    def _forget(self, message_id: MessageId) -> None:
+        self.known.remove(message_id)
+        self._bytes -= SEEN_BYTES + length_of(message_id)

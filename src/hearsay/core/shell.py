@@ -59,7 +59,7 @@ from hearsay.core.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.inspect import Peering, PeerState, RouterState, SeenState, StateSize
 from hearsay.core.outbox import Outbox
 from hearsay.core.parameters import RouterParameters
-from hearsay.core.peers import ConnectedPeer, PeerBook
+from hearsay.core.peers import ConnectedPeer, PeerBook, subscription_bytes
 from hearsay.core.quick import constructor
 from hearsay.core.randomness import Purpose, Randomness, extend, key_of
 from hearsay.core.rpc import Control, Message, PartKind, Rpc, Subscription
@@ -397,20 +397,32 @@ class Router:
         self.strategy.publish(message)
 
     def _receive_subscriptions(self, sender: ConnectedPeer, changes: tuple[Subscription, ...]) -> None:
-        over = 0
+        refused: dict[Reason, int] = {}
         for change in changes:
             if not change.subscribe:
                 if change.topic in sender.topics:
                     self.strategy.peer_unsubscribed(sender, change.topic)
                     self.peers.unsubscribe(sender, change.topic)
             elif change.topic not in sender.topics:
-                if len(sender.topics) >= self.parameters.max_subscriptions_per_peer:
-                    over += 1
+                refusal = self._refusal(sender, change.topic)
+                if refusal is not None:
+                    refused[refusal] = refused.get(refusal, 0) + 1
                 else:
                     self.peers.subscribe(sender, change.topic)
                     self.strategy.peer_subscribed(sender, change.topic)
-        if over:
-            self.drop(sender.id, PartKind.SUBSCRIBE, over, Reason.OVER_LIMIT)
+        for reason, count in refused.items():
+            self.drop(sender.id, PartKind.SUBSCRIBE, count, reason)
+
+    def _refusal(self, sender: ConnectedPeer, topic: TopicId) -> Reason | None:
+        """Why there is no room for a subscription: the peer has too many, or all have; to our own topics they may."""
+        parameters = self.parameters
+        if len(sender.topics) >= parameters.max_subscriptions_per_peer:
+            return Reason.OVER_LIMIT
+        most = parameters.max_subscription_bytes_per_peer
+        if most and sender.topic_bytes + subscription_bytes(topic) > most:
+            return Reason.OVER_LIMIT
+        most = parameters.max_subscription_bytes
+        return Reason.THROTTLED if most and topic not in self.joined and self.peers.topic_bytes >= most else None
 
     def _receive_new(self, sender: PeerId, message: Message) -> None:
         """The first copy of a message, as far as the seen cache knows."""

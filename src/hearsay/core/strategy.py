@@ -54,7 +54,8 @@ class Strategy(ABC):
         self.shell = shell
 
     def new_seen_cache(self) -> SeenCache:
-        return TimedSeen(self.parameters.seen_ttl_us, self.parameters.max_seen)
+        parameters = self.parameters
+        return TimedSeen(parameters.seen_ttl_us, parameters.max_seen, parameters.max_seen_bytes)
 
     @abstractmethod
     def accepted(self, message: Message, received_from: PeerId) -> None:

@@ -38,7 +38,7 @@ from hearsay.ingest.sources import Source, Unit, recognise, split
 from hearsay.ingest.units import decode_unit
 from hearsay.ingest.workers import ThisProcess, Workers
 from hearsay.trace.arrow import pa
-from hearsay.trace.manifest import WrittenTrace
+from hearsay.trace.manifest import WrittenTrace, load_manifest
 from hearsay.trace.run_folder import RunFolder
 from hearsay.trace.schema import NONE, TRACE_FOLDER, TraceEvent
 
@@ -101,7 +101,7 @@ def join_runs(runs: Sequence[Path], run: RunFolder) -> Imported:
     router = router_of(folders)
     if router is not None:
         run.write_text_atomic("summary.json", json.dumps({"router": router}) + "\n")
-    return _sealed(run, imported, written)
+    return _sealed(run, imported, written, all(load_manifest(folder).complete for folder in folders))
 
 
 def _assembled(
@@ -139,8 +139,8 @@ def _assembled(
     return Imported(record, written.rows, len(dictionaries.peers), len(dictionaries.messages), clocks), written
 
 
-def _sealed(run: RunFolder, imported: Imported, written: WrittenTrace) -> Imported:
-    run.write_manifest(written, seed=None, complete=True, source="+".join(imported.record.formats))
+def _sealed(run: RunFolder, imported: Imported, written: WrittenTrace, complete: bool = True) -> Imported:
+    run.write_manifest(written, seed=None, complete=complete, source="+".join(imported.record.formats))
     return imported
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from hearsay.core.mesh import MeshParameters
 from hearsay.core.parameters import RouterParameters
 from hearsay.core.registry import RouterKind, find_router
 from hearsay.libp2p.host import HostLimits
@@ -38,6 +37,15 @@ class NodeLimits:
     conduct: ConductLimits = field(default_factory=ConductLimits)
     peer_queue_bytes: int = 8 << 20
     """Outgoing bytes that wait for one peer; gossip is dropped first, then messages."""
+    outgoing_bytes: int = 32 << 20
+    """… for all peers; beyond that the longest queue loses."""
+    message_cache_bytes: int = 32 << 20
+    """Messages that are kept for those who ask for them (episub: of each topic); the oldest goes first."""
+    seen_bytes: int = 32 << 20
+    """Ids that are remembered; the oldest goes first."""
+    subscription_bytes_per_peer: int = 1 << 20
+    subscription_bytes: int = 16 << 20
+    """The topics of all peers; beyond that only subscriptions to the node's own topics are taken."""
     topic_queue: int = 4096
     """Messages that wait for the application, per topic; then the oldest is missed."""
     waiting_publishes: int = 256
@@ -93,6 +101,17 @@ class NodeConfig:
         if preset not in kind.presets:
             raise ValueError(f"router {kind.name} has no preset {preset!r}; there are {', '.join(kind.presets)}")
         here: dict[str, object] = {"hello": True, "coalesce": True, "validate": True}
-        own = {"places_per_address": PLACES_PER_ADDRESS} if issubclass(kind.parameters, MeshParameters) else {}
-        values = {**kind.presets[preset], **own, **self.parameters, **here}
+        values = {**kind.presets[preset], **self._bounds(kind), **self.parameters, **here}
         return kind, kind.parameters.from_mapping(values)
+
+    def _bounds(self, kind: RouterKind) -> dict[str, object]:
+        """What the router of a node holds peers to, as far as it has such parameters."""
+        limits = self.limits
+        bounds = {
+            "max_cached_bytes": limits.message_cache_bytes,
+            "max_seen_bytes": limits.seen_bytes,
+            "max_subscription_bytes_per_peer": limits.subscription_bytes_per_peer,
+            "max_subscription_bytes": limits.subscription_bytes,
+            "places_per_address": PLACES_PER_ADDRESS,
+        }
+        return {name: most for name, most in bounds.items() if name in kind.parameters.names()}

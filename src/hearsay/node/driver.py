@@ -46,15 +46,17 @@ from hearsay.core.randomness import Randomness
 from hearsay.core.registry import create
 from hearsay.core.rpc import EPISUB, MESHSUB_11, Control, Message, PartKind, Rpc
 from hearsay.core.shell import UsageError
+from hearsay.core.sizes import rpc_size
 from hearsay.libp2p.frames import frame
 from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.resources import Budget
 from hearsay.libp2p.stream import Stream
 from hearsay.node.address_records import take_records, with_records
 from hearsay.node.clock import Clock
 from hearsay.node.conduct import EarlyGrafts, Offence
 from hearsay.node.config import NodeConfig
 from hearsay.node.live_trace import LiveTrace
-from hearsay.node.outgoing import Outgoing, Priority, by_priority
+from hearsay.node.outgoing import Outgoing, OutgoingMemory, Priority, by_priority
 from hearsay.node.peer_link import Inbound, PeerLink
 from hearsay.node.statistics import Statistics
 from hearsay.node.validation import Validation
@@ -128,6 +130,7 @@ class Driver:
         )
         self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         self._to_flush: dict[PeerId, PeerLink] = {}
+        self._outgoing = OutgoingMemory(Budget("outgoing", limits.outgoing_bytes))
         self._last_encoded: tuple[Rpc, list[Outgoing]] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
@@ -160,6 +163,7 @@ class Driver:
             raise
         except Exception as error:
             self._give_up(f"after {what}, asking for what cannot be done", error)
+        self._last_encoded = None
         if self.router.due != self._armed_for and self.failure is None:
             self._arm()
 
@@ -171,13 +175,16 @@ class Driver:
 
     def peer_up(self, peer: PeerId) -> None:
         """A connection is there; its pubsub streams are not."""
-        self.links[peer] = PeerLink(peer, self._limits.peer_queue_bytes, self._left)
+        self.links[peer] = PeerLink(
+            peer, self._limits.peer_queue_bytes, self._outgoing, left=self._left, lost=self._lost
+        )
 
     def peer_down(self, peer: PeerId) -> None:
         link = self.links.pop(peer, None)
         self._early_grafts.gone(peer)
         if link is not None:
             self.outbound_lost(link)
+            link.queue.clear()
             link.settled.set()
 
     def outbound_open(self, link: PeerLink, stream: Stream) -> None:
@@ -374,34 +381,49 @@ class Driver:
         link = self.links.get(action.peer)
         if link is None or not link.connected:
             return
-        entries = self._encoded(action)
         self._sent += bool(action.rpc.messages)
-        for entry in entries:
-            for lost in link.queue.push(entry):
-                self._lost(link, lost)
+        last = self._last_encoded
+        if last is not None and last[0] is action.rpc:
+            for entry in last[1]:
+                self._queue(link, entry)
+        else:
+            self._encode(action, link)
         if not self._to_flush:
             asyncio.get_running_loop().call_soon(self._flush)
         self._to_flush[link.peer] = link
 
-    def _encoded(self, action: Send) -> list[Outgoing]:
-        """Frames for the parts of an RPC. One message goes to many peers, so the last answer is kept."""
-        last = self._last_encoded
-        if last is not None and last[0] is action.rpc:
-            return last[1]
+    def _encode(self, action: Send, link: PeerLink) -> None:
+        """Frames for the parts of an RPC, each queued before the next is made: a short request may ask for much more
+        than there is room for. One message goes to many peers, so what was made whole is kept for the next."""
         rpc = action.rpc
         if rpc.control is not None and any(prune.peers for prune in rpc.control.prune):
             rpc = replace(rpc, control=self._with_records(rpc.control))
         if rpc.control is not None and rpc.control.episub:
             rpc = replace(rpc, control=with_records(rpc.control, self._record_of))
         entries: list[Outgoing] = []
+        whole = True
         for priority, part in by_priority(rpc):
             pieces, oversized = split_rpc(part, self._limits.rpc.max_rpc_bytes)
             self.statistics.messages_dropped += len(oversized)
+            several = len(pieces) > 1
             for piece in pieces:
-                vias = action.vias if len(pieces) == 1 else ()
-                entries.append(Outgoing(priority, frame(encode_rpc(piece)), piece, vias))
-        self._last_encoded = action.rpc, entries
-        return entries
+                traced = self.trace.parts(piece, () if several else action.vias) if self.trace is not None else ()
+                again = piece if priority is Priority.CONTROL else None
+                entry = Outgoing(priority, b"", len(piece.messages), again, traced)
+                if several and not link.queue.make_room(rpc_size(piece), priority):
+                    self._lost(link, entry)
+                    self._dropped += bool(entry.messages)
+                    continue
+                entry.frame = frame(encode_rpc(piece))
+                self._queue(link, entry)
+                entries.append(entry)
+            whole = whole and not several
+        if whole:
+            self._last_encoded = action.rpc, entries
+
+    def _queue(self, link: PeerLink, entry: Outgoing) -> None:
+        if not link.queue.push(entry):
+            self._dropped += bool(entry.messages)
 
     def _with_records(self, control: Control) -> Control:
         """Peer exchange with the signed addresses of those whose addresses are known."""
@@ -430,7 +452,7 @@ class Driver:
             statistics.rpcs_sent += 1
             statistics.bytes_sent += len(entry.frame)
             if self.trace is not None:
-                self.trace.sent(link.peer, entry.rpc, entry.vias)
+                self.trace.sent(link.peer, entry.traced)
 
     def _lost(self, link: PeerLink, entry: Outgoing) -> None:
         """An entry did not find room in a peer's queue."""
@@ -438,13 +460,13 @@ class Driver:
         if entry.priority is Priority.GOSSIP:
             statistics.gossip_dropped += 1
         elif entry.priority is Priority.MESSAGE:
-            statistics.messages_dropped += len(entry.rpc.messages)
-            self._dropped += 1
+            statistics.messages_dropped += entry.messages
         else:
             statistics.control_dropped += 1
-            asyncio.get_running_loop().call_soon(self._say_again, link, entry.rpc)
+            assert entry.again is not None
+            asyncio.get_running_loop().call_soon(self._say_again, link, entry.again)
         if self.trace is not None:
-            self.trace.dropped(link.peer, entry.rpc)
+            self.trace.dropped(link.peer, entry.traced)
 
     def _say_again(self, link: PeerLink, rpc: Rpc) -> None:
         if link.connected and self.links.get(link.peer) is link:

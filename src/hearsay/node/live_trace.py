@@ -10,16 +10,24 @@ happens in a thread.
 Times are Unix microseconds. Peers and topics are numbered as they appear, with dictionaries in every folder; a
 message's number is made of its id alone, so that the traces of several nodes fit together. What an RPC's
 flight took is not known here, and neither are hops.
+
+What peers say before the router has accepted it leaves numbers in rows, and no names: a message is named when it is
+sent, published or delivered, its author then too, a topic when this node or a peer subscribes to it. Names are
+bounded; who comes when there are too many is NONE in the rows. Rows wait while the disk is slow, so many and no
+more; what is lost beyond that is counted, and the next folder, and so the whole, says that it is not complete.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from logging import getLogger
 from pathlib import Path
 from typing import TypeAlias
+
+import numpy as np
 
 from hearsay.core.actions import (
     Deliver,
@@ -45,21 +53,29 @@ from hearsay.core.actions import (
 )
 from hearsay.core.identifiers import Identifier, Micros
 from hearsay.core.rpc import Message, PartKind, Rpc
-from hearsay.core.sizes import framed_size, part_sizes
+from hearsay.core.sizes import PartSize, framed_size, part_sizes
 from hearsay.libp2p.peer_id import PeerId, from_text, to_text
 from hearsay.trace.goodbye import lost_at
 from hearsay.trace.rows import RowBuffer, Rows, pack_row
 from hearsay.trace.run_series import RunSeries, numbered_folders, write_names
-from hearsay.trace.schema import NONE, OVERLAY_EVENTS, TraceEvent
+from hearsay.trace.schema import NONE, OVERLAY_EVENTS, Column, TraceEvent
 from hearsay.trace.writer import TraceWriter
 
 _log = getLogger(__name__)
 INTERVAL_S = 5.0
-MAX_ROWS = 200_000
+MAX_ROWS = 100_000
+MAX_WAITING_ROWS = 200_000
+MAX_PEERS = 65_536
+"""Names of peers; those that are known as authors only may take half of it."""
+MAX_OTHER_TOPICS = 1_000
+"""Names of topics when another topic is named that is not the node's own."""
 
 
 _MessageFacts: TypeAlias = tuple[int, int, int, Micros, bytes]
-"""Topic, author, bytes of data, when it was first seen here, its id."""
+"""Topic, author, bytes of data, when it was accepted here, its id."""
+
+TracedPart: TypeAlias = tuple[PartKind, int, int, _MessageFacts | None, int, int, int]
+"""Of an RPC that is to be sent: kind, topic, message and what is known of it, bytes, count, via."""
 
 
 def message_number(message_id: Identifier) -> int:
@@ -74,16 +90,28 @@ def _id_bytes(message_id: Identifier) -> bytes:
 class _Numbers:
     """Numbers for names, as they appear."""
 
-    def __init__(self, names: Iterable[Identifier] = ()) -> None:
-        self.names: list[Identifier] = list(names)
-        self._numbers: dict[Identifier, int] = {name: number for number, name in enumerate(self.names)}
+    def __init__(self, texts: Sequence[str], read: Callable[[str], Identifier], show: Callable[[Identifier], str]):
+        self.texts = list(texts)
+        self._show = show
+        self._numbers: dict[Identifier, int] = {read(text): number for number, text in enumerate(texts)}
 
-    def of(self, name: Identifier) -> int:
+    def known(self, name: Identifier) -> int:
+        return self._numbers.get(name, NONE)
+
+    def of(self, name: Identifier, most: int | None = None) -> int:
+        """A new name gets a number while there are fewer than `most`."""
         number = self._numbers.get(name)
         if number is None:
-            number = self._numbers[name] = len(self.names)
-            self.names.append(name)
+            number = len(self.texts)
+            if most is not None and number >= most:
+                return NONE
+            self._numbers[name] = number
+            self.texts.append(self._show(name))
         return number
+
+
+def _shown_peer(peer: Identifier) -> str:
+    return to_text(peer) if isinstance(peer, bytes) else str(peer)
 
 
 class LiveTrace:
@@ -96,8 +124,12 @@ class LiveTrace:
         self._agent = agent
         self._rows = RowBuffer()
         named = self._series.names()
-        self._peers = _Numbers(map(from_text, _in_order(named.peers)))
-        self._topics = _Numbers(_in_order(named.topics))
+        self._peers = _Numbers(_in_order(named.peers), from_text, _shown_peer)
+        self._topics = _Numbers(_in_order(named.topics), str, str)
+        self._lost = 0
+        """Rows for which there was no room, or whose folder could not be written, since the last folder."""
+        self.rows_lost = 0
+        """… in all."""
         self._messages: dict[int, _MessageFacts] = {}
         self._own = self._peers.of(node)
         self._writing: asyncio.Task[None] | None = None
@@ -108,56 +140,73 @@ class LiveTrace:
         self._row(TraceEvent.NODE_UP)
         self._arm()
 
-    def sent(self, peer: PeerId, rpc: Rpc, vias: Sequence[Via]) -> None:
-        self._parts(TraceEvent.SEND_RPC, peer, rpc, vias, NONE)
+    def parts(self, rpc: Rpc, vias: Sequence[Via]) -> tuple[TracedPart, ...]:
+        """What the trace will have to know of an RPC when it has left; its messages need not be kept for that."""
+        found: list[TracedPart] = []
+        for place, (kind, topic, size, count) in _with_framing(rpc):
+            message, via, facts = NONE, NONE, None
+            if place is not None:
+                message, facts = self._facts(rpc.messages[place])
+                via = vias[place] if vias else NONE
+            found.append((kind, self._number_of(topic), message, facts, size, count, via))
+        return tuple(found)
+
+    def sent(self, peer: PeerId, parts: Iterable[TracedPart]) -> None:
+        self._parts(TraceEvent.SEND_RPC, peer, parts, NONE)
+
+    def dropped(self, peer: PeerId, parts: Iterable[TracedPart]) -> None:
+        self._parts(TraceEvent.DROP_RPC, peer, parts, Reason.QUEUE_FULL)
 
     def received(self, peer: PeerId, rpc: Rpc) -> None:
-        self._parts(TraceEvent.RECV_RPC, peer, rpc, (), NONE)
-
-    def dropped(self, peer: PeerId, rpc: Rpc) -> None:
-        self._parts(TraceEvent.DROP_RPC, peer, rpc, (), Reason.QUEUE_FULL)
+        remote = self._peer(peer)
+        for place, (kind, topic, size, count) in _with_framing(rpc):
+            message = NONE if place is None else message_number(rpc.messages[place].id)
+            number = self._number_of(topic)
+            if kind is PartKind.SUBSCRIBE and topic is not None:
+                number = self._topics.of(topic, MAX_OTHER_TOPICS)
+            self._row(
+                TraceEvent.RECV_RPC, kind=kind, remote=remote, topic=number, message=message, size=size, count=count
+            )
 
     def delivered(self, action: Deliver) -> None:
         message, sender = action.message, action.received_from
-        remote = NONE if sender is None else self._peers.of(sender)
-        self._row(
-            TraceEvent.DELIVER, remote=remote, topic=self._topics.of(message.topic), message=self._known(message)
-        )
+        remote = NONE if sender is None else self._peer(sender)
+        self._row(TraceEvent.DELIVER, remote=remote, topic=self._topics.of(message.topic), named=message)
 
     def happened(self, action: TraceAction) -> None:
         match action:
             case PeerAdded() | PeerRemoved():
                 event = TraceEvent.ADD_PEER if isinstance(action, PeerAdded) else TraceEvent.REMOVE_PEER
-                self._row(event, remote=self._peers.of(action.peer))
+                self._row(event, remote=self._peer(action.peer))
             case TopicJoined() | TopicLeft():
                 event = TraceEvent.JOIN if isinstance(action, TopicJoined) else TraceEvent.LEAVE
                 self._row(event, topic=self._topics.of(action.topic))
             case PeerGrafted() | PeerPruned():
                 event = TraceEvent.GRAFT if isinstance(action, PeerGrafted) else TraceEvent.PRUNE
-                self._row(event, remote=self._peers.of(action.peer), topic=self._topics.of(action.topic))
+                self._row(event, remote=self._peer(action.peer), topic=self._topics.of(action.topic))
             case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
                 event = OVERLAY_EVENTS[type(action)]
-                self._row(event, remote=self._peers.of(action.peer), topic=self._topics.of(action.topic))
+                self._row(event, remote=self._peer(action.peer), topic=self._topics.of(action.topic))
             case MessagePublished():
                 message = action.message
                 topic, size = self._topics.of(message.topic), len(message.data)
-                self._row(TraceEvent.PUBLISH, topic=topic, message=self._known(message), hops=0, size=size)
+                self._row(TraceEvent.PUBLISH, topic=topic, named=message, hops=0, size=size)
             case DuplicateReceived():
-                remote = NONE if action.peer is None else self._peers.of(action.peer)
-                topic, message = self._topics.of(action.topic), message_number(action.message_id)
+                remote = NONE if action.peer is None else self._peer(action.peer)
+                topic, message = self._number_of(action.topic), message_number(action.message_id)
                 self._row(TraceEvent.DUPLICATE, remote=remote, topic=topic, message=message)
             case MessageRejected():
                 self._row(
                     TraceEvent.REJECT,
                     kind=PartKind.PUBLISH,
-                    remote=self._peers.of(action.peer),
-                    topic=self._topics.of(action.message.topic),
-                    message=self._known(action.message),
+                    remote=self._peer(action.peer),
+                    topic=self._number_of(action.message.topic),
+                    message=message_number(action.message.id),
                     count=1,
                     reason=action.reason,
                 )
             case PartDropped():
-                remote = self._peers.of(action.peer)
+                remote = self._peer(action.peer)
                 kind, count, reason = action.kind, action.count, action.reason
                 self._row(TraceEvent.REJECT, kind=kind, remote=remote, count=count, reason=reason)
 
@@ -169,57 +218,59 @@ class LiveTrace:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        await self._written()
+        if len(self._rows) >= MAX_ROWS:
+            self._write()
         self._row(TraceEvent.NODE_DOWN)
         await self._written()
         self._write()
         await self._written()
-        names = self._named()
-        self._writing = asyncio.ensure_future(asyncio.to_thread(self._series.seal, *names, self._agent))
-        self._writing.add_done_callback(_report)
+        self._writing = asyncio.ensure_future(asyncio.to_thread(self._series.seal, *self._named(), self._agent))
+        self._writing.add_done_callback(partial(self._finished, 0))
         await self._written()
 
     def _named(self) -> tuple[list[str], list[str]]:
         """The names of peers and topics so far."""
-        peers = [to_text(peer) if isinstance(peer, bytes) else str(peer) for peer in self._peers.names]
-        return peers, [str(topic) for topic in self._topics.names]
+        return self._peers.texts.copy(), self._topics.texts.copy()
 
     async def _written(self) -> None:
         """Until the folder in the making is there. A full disk costs the trace, not the node."""
         if self._writing is not None:
             await asyncio.wait([self._writing])
 
-    def _parts(self, event: TraceEvent, peer: PeerId, rpc: Rpc, vias: Sequence[Via], reason: int) -> None:
-        parts = part_sizes(rpc)
-        if not parts:
-            return
-        framing = framed_size(rpc, parts) - sum([size for _, _, size, _ in parts])
-        remote = self._peers.of(peer)
-        first_message = len(rpc.subscriptions)
-        for place, (kind, topic, size, count) in enumerate(parts):
-            message = via = NONE
-            if kind is PartKind.PUBLISH:
-                message = self._known(rpc.messages[place - first_message])
-                via = vias[place - first_message] if vias else NONE
+    def _peer(self, peer: Identifier) -> int:
+        """Of one that is connected."""
+        return self._peers.of(peer, MAX_PEERS)
+
+    def _number_of(self, topic: Identifier | None) -> int:
+        return NONE if topic is None else self._topics.known(topic)
+
+    def _parts(self, event: TraceEvent, peer: PeerId, parts: Iterable[TracedPart], reason: int) -> None:
+        remote = self._peer(peer)
+        for kind, topic, message, facts, size, count, via in parts:
+            if facts is not None and self._has_room:
+                self._messages.setdefault(message, facts)
             self._row(
                 event,
                 kind=kind,
                 remote=remote,
-                topic=NONE if topic is None else self._topics.of(topic),
+                topic=topic,
                 message=message,
-                size=size + (framing if not place else 0),
+                size=size,
                 count=count,
                 via=via,
                 reason=reason,
             )
 
-    def _known(self, message: Message) -> int:
-        """A message's number; it enters the dictionary of this interval."""
+    def _facts(self, message: Message) -> tuple[int, _MessageFacts]:
+        """A message's number, and what the dictionary says of it."""
         number = message_number(message.id)
-        if number not in self._messages:
-            author = NONE if message.source is None else self._peers.of(message.source)
+        known = self._messages.get(number)
+        if known is None:
+            author = NONE if message.source is None else self._peers.of(message.source, MAX_PEERS // 2)
             topic, size = self._topics.of(message.topic), len(message.data)
-            self._messages[number] = topic, author, size, self._clock(), _id_bytes(message.id)
-        return number
+            known = topic, author, size, self._clock(), _id_bytes(message.id)
+        return number, known
 
     def _row(
         self,
@@ -229,6 +280,7 @@ class LiveTrace:
         remote: int = NONE,
         topic: int = NONE,
         message: int = NONE,
+        named: Message | None = None,
         hops: int = NONE,
         size: int = NONE,
         count: int = NONE,
@@ -236,11 +288,27 @@ class LiveTrace:
         reason: int = NONE,
         time_us: Micros | None = None,
     ) -> None:
+        if not self._has_room:
+            self._lose(1)
+            return
+        if named is not None:
+            message, facts = self._facts(named)
+            self._messages.setdefault(message, facts)
         time = self._clock() if time_us is None else time_us
         row = pack_row(time, event, kind, self._own, remote, topic, message, hops, size, count, via, NONE, reason)
         self._rows.values.frombytes(row)
         if len(self._rows) >= MAX_ROWS:
             self._write()
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._rows) < MAX_WAITING_ROWS
+
+    def _lose(self, rows: int) -> None:
+        if rows and not self._lost:
+            _log.warning("rows of the trace are lost: the disk takes them too slowly, or not at all")
+        self._lost += rows
+        self.rows_lost += rows
 
     def _arm(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(INTERVAL_S, self._tick)
@@ -256,14 +324,16 @@ class LiveTrace:
         rows, messages = self._rows.to_numpy(), self._messages
         self._rows.clear()
         self._messages = {}
-        work = asyncio.to_thread(_write_folder, self._series, rows, *self._named(), messages, self._agent)
+        complete, self._lost = not self._lost, 0
+        names = self._named()
+        work = asyncio.to_thread(_write_folder, self._series, rows, *names, messages, self._agent, complete)
         self._writing = asyncio.ensure_future(work)
-        self._writing.add_done_callback(_report)
+        self._writing.add_done_callback(partial(self._finished, len(rows)))
 
-
-def _report(writing: asyncio.Future[None]) -> None:
-    if not writing.cancelled() and writing.exception() is not None:
-        _log.error("the trace cannot be written: %s", writing.exception())
+    def _finished(self, rows: int, writing: asyncio.Future[None]) -> None:
+        if not writing.cancelled() and writing.exception() is not None:
+            _log.error("the trace cannot be written: %s", writing.exception())
+            self._lose(rows)
 
 
 def _lost_us(directory: Path) -> Micros | None:
@@ -276,6 +346,16 @@ def _in_order(names: Mapping[int, str]) -> list[str]:
     return [names[number] for number in range(len(names))]
 
 
+def _with_framing(rpc: Rpc) -> Iterator[tuple[int | None, PartSize]]:
+    """The parts of an RPC, each with which message it is; the first carries the bytes of the framing."""
+    parts = part_sizes(rpc)
+    framing = framed_size(rpc, parts) - sum([size for _, _, size, _ in parts]) if parts else 0
+    first_message = len(rpc.subscriptions)
+    for place, (kind, topic, size, count) in enumerate(parts):
+        message = place - first_message if kind is PartKind.PUBLISH else None
+        yield message, (kind, topic, size + (framing if not place else 0), count)
+
+
 def _write_folder(
     series: RunSeries,
     rows: Rows,
@@ -283,6 +363,7 @@ def _write_folder(
     topics: list[str],
     messages: dict[int, _MessageFacts],
     agent: str,
+    complete: bool,
 ) -> None:
     series.write_names(peers, topics, agent)
     folder = series.next_folder()
@@ -290,8 +371,16 @@ def _write_folder(
     with TraceWriter(folder.path, spill_rows=size, row_group_rows=size) as writer:
         writer.add(rows)
         written = writer.close()
-    write_names(folder, peers, topics, agent, series.router)
     known = [(number, *messages[number]) for number in sorted(messages)]
     message, topic, author, sizes, times, ids = zip(*known, strict=True) if known else [()] * 6
+    named: set[int] = {0, *author, *np.unique(rows[:, [Column.PEER, Column.REMOTE]]).tolist()} - {NONE}
+    spoken_of: set[int] = {*topic, *np.unique(rows[:, Column.TOPIC]).tolist()} - {NONE}
+    write_names(
+        folder,
+        {number: peers[number] for number in sorted(named)},
+        {number: topics[number] for number in sorted(spoken_of)},
+        agent,
+        series.router,
+    )
     folder.write_messages(message, topic, author, sizes, times, [each.hex() for each in ids])
-    folder.write_manifest(written, seed=None, complete=True)
+    folder.write_manifest(written, seed=None, complete=complete)

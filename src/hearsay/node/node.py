@@ -55,7 +55,7 @@ from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.py_libp2p.provider_search import ProviderSearch
 from hearsay.wire.decode import MessageIdFunction
 from hearsay.wire.signing import Author, SignaturePolicy
-from hearsay.wire.splitting import check_fits
+from hearsay.wire.splitting import check_fits, check_topic
 
 REOPEN_SECONDS = (0.1, 1.0, 5.0)
 """Waits before our stream to a peer that ended it is opened again; then the peer is left alone."""
@@ -240,12 +240,13 @@ class Node:
         signatures: SignaturePolicy | None = None,
         message_id: MessageIdFunction | None = None,
     ) -> Topic:
-        """Take part in a topic, perhaps with a signature policy or message ids of its own."""
+        """Take part in a topic, perhaps with a signature policy or message ids of its own. `TooLarge` when no peer
+        would hear of it, as its name is too long."""
         driver = self._running
         self._require_router()
         if topic in self._topics:
             raise ValueError(f"topic {topic!r} is joined already")
-        topic.encode()  # a name that is not UTF-8 could not be sent
+        check_topic(topic, self.config.limits.rpc)
         if signatures is not None:
             driver.signatures[topic] = signatures
         if message_id is not None:
@@ -274,12 +275,13 @@ class Node:
         """
         driver = self._running
         self._require_router()
+        check_topic(topic, self.config.limits.rpc)
         message = self._author.write(topic, data, driver.policy(topic))
         source, seqno = message.source, message.seqno
         assert source is None or isinstance(source, bytes)
         number = driver.message_ids(topic, source, seqno, data)
         message = replace(message, id=number)
-        check_fits(message, self.config.limits.rpc.max_rpc_bytes)
+        check_fits(message, self.config.limits.rpc)
         if wait_for_peers and not self.reaches_somebody(topic):
             waiting = self._waiting.setdefault(topic, deque())
             waiting.append(message)

@@ -1,21 +1,25 @@
-"""What waits to go to one peer: a queue in three priorities with bounded bytes.
+"""What waits to go to peers: for each a queue in three priorities with bounded bytes, and a bound for all together.
 
 Subscriptions, GRAFT, PRUNE and what else episub says go first and are dropped last; IHAVE and IWANT the other way
 round. When there is no
 room, the oldest gossip makes room for messages, gossip and then the oldest messages make room for the rest. What is
-dropped is handed back, so that it can be counted, traced, and said again where that matters.
+dropped is told, so that it can be counted, traced, and said again where that matters.
+
+A frame that waits for many peers is there once, and is counted once for all, in full for each. When all queues
+together have no room, the longest one gives way: so who does not read loses, not who does.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from hearsay.core.actions import Via
 from hearsay.core.episub.parts import IHave
 from hearsay.core.rpc import Control, Rpc
+from hearsay.libp2p.resources import Budget
+from hearsay.node.live_trace import TracedPart
 
 
 class Priority(IntEnum):
@@ -24,14 +28,31 @@ class Priority(IntEnum):
     GOSSIP = 2
 
 
-@dataclass(frozen=True, slots=True)
+ENTRY_BYTES = 256
+"""What an entry takes beside its frame."""
+TRACED_BYTES = 256
+"""A part of it that is to be traced."""
+
+
+@dataclass(slots=True, eq=False)
 class Outgoing:
-    """An encoded RPC with its length in front, and what it says."""
+    """An encoded RPC with its length in front, and no more of it than is asked for later."""
 
     priority: Priority
     frame: bytes
-    rpc: Rpc
-    vias: tuple[Via, ...] = ()
+    messages: int
+    """How many are in it."""
+    again: Rpc | None = None
+    """What is to be said again when it could not leave."""
+    traced: tuple[TracedPart, ...] = ()
+    holders: int = 0
+    """The queues in which it waits."""
+
+    @property
+    def size(self) -> int:
+        """Its memory; what is to be said again is there twice, in pieces too."""
+        frames = 1 if self.again is None else 4
+        return ENTRY_BYTES + frames * len(self.frame) + len(self.traced) * TRACED_BYTES
 
 
 _NO_CONTROL = Control()
@@ -58,28 +79,66 @@ def by_priority(rpc: Rpc) -> Iterator[tuple[Priority, Rpc]]:
         yield Priority.GOSSIP, Rpc(control=gossip)
 
 
-class OutgoingQueue:
-    __slots__ = ("_limit", "_waiting", "bytes")
+class OutgoingMemory:
+    """What the queues of all peers hold."""
 
-    def __init__(self, limit: int) -> None:
+    __slots__ = ("_budget", "queues")
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.queues: set[OutgoingQueue] = set()
+        """Those in which something waits."""
+
+    def hold(self, entry: Outgoing) -> bool:
+        if not entry.holders and not self._budget.reserve(entry.size):
+            return False
+        entry.holders += 1
+        return True
+
+    def release(self, entry: Outgoing) -> None:
+        entry.holders -= 1
+        if not entry.holders:
+            self._budget.release(entry.size)
+
+    def hold_at_cost(self, entry: Outgoing, asking: OutgoingQueue) -> bool:
+        """Hold an entry for which the longest queue gives way; False when that is the one that asks."""
+        while not self.hold(entry):
+            longest = max(self.queues, key=lambda queue: queue.bytes, default=asking)
+            if longest.bytes > asking.bytes + entry.size:
+                longest.give_way()
+            elif not asking.give_way(entry.priority):
+                return False
+        return True
+
+
+class OutgoingQueue:
+    """`lost` hears of what had to be dropped."""
+
+    __slots__ = ("_limit", "_lost", "_memory", "_waiting", "bytes")
+
+    def __init__(self, limit: int, memory: OutgoingMemory, lost: Callable[[Outgoing], None]) -> None:
         self._limit = limit
+        self._memory = memory
+        self._lost = lost
         self._waiting: tuple[deque[Outgoing], ...] = (deque(), deque(), deque())
         self.bytes = 0
 
-    def push(self, entry: Outgoing) -> list[Outgoing]:
-        """Add an entry; what had to be dropped for it, perhaps the entry itself."""
-        dropped: list[Outgoing] = []
-        size = len(entry.frame)
-        if self.bytes + size > self._limit:
-            for priority in (Priority.GOSSIP, Priority.MESSAGE):
-                if priority > entry.priority:
-                    self._make_room(self._waiting[priority], size, dropped)
-            if self.bytes + size > self._limit:
-                dropped.append(entry)
-                return dropped
+    def push(self, entry: Outgoing) -> bool:
+        """Add an entry, perhaps at the cost of others; False when it is lost itself."""
+        if not (self.make_room(entry.size, entry.priority) and self._memory.hold_at_cost(entry, self)):
+            self._lost(entry)
+            return False
         self._waiting[entry.priority].append(entry)
-        self.bytes += size
-        return dropped
+        self.bytes += entry.size
+        self._memory.queues.add(self)
+        return True
+
+    def make_room(self, size: int, priority: Priority) -> bool:
+        """Lose what matters less until there is room for `size` bytes; False if there cannot be."""
+        while self.bytes + size > self._limit:
+            if not self.give_way(priority):
+                return False
+        return True
 
     def take(self, most: int) -> list[Outgoing]:
         """The next entries, about `most` bytes of them, at least one if there is one."""
@@ -90,14 +149,31 @@ class OutgoingQueue:
                 entry = waiting.popleft()
                 size += len(entry.frame)
                 taken.append(entry)
-        self.bytes -= size
+                self._release(entry)
         return taken
+
+    def give_way(self, to: Priority | None = None) -> bool:
+        """Lose the oldest of what matters least, or less than `to`; False when there is no such thing."""
+        for priority in reversed(Priority):
+            waiting = self._waiting[priority]
+            if waiting and (to is None or priority > to):
+                oldest = waiting.popleft()
+                self._release(oldest)
+                self._lost(oldest)
+                return True
+        return False
+
+    def clear(self) -> None:
+        """The peer is gone."""
+        for waiting in self._waiting:
+            while waiting:
+                self._release(waiting.popleft())
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting))
 
-    def _make_room(self, waiting: deque[Outgoing], size: int, dropped: list[Outgoing]) -> None:
-        while waiting and self.bytes + size > self._limit:
-            oldest = waiting.popleft()
-            self.bytes -= len(oldest.frame)
-            dropped.append(oldest)
+    def _release(self, entry: Outgoing) -> None:
+        self.bytes -= entry.size
+        self._memory.release(entry)
+        if not self.bytes:
+            self._memory.queues.discard(self)

@@ -10,25 +10,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from hearsay.libp2p.errors import FrameError
 from hearsay.libp2p.frames import FrameReader
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.stream import Stream, StreamClosed
-from hearsay.node.outgoing import Outgoing, OutgoingQueue
+from hearsay.node.outgoing import Outgoing, OutgoingMemory, OutgoingQueue
 
 _WRITE_BYTES = 256 * 1024
 """At most about so much is handed to the stream at once; the rest can still be dropped or overtaken."""
 
 
 class PeerLink:
-    def __init__(self, peer: PeerId, queue_bytes: int, left: Callable[[PeerLink, list[Outgoing]], None]) -> None:
+    def __init__(
+        self,
+        peer: PeerId,
+        queue_bytes: int,
+        memory: OutgoingMemory,
+        *,
+        left: Callable[[PeerLink, list[Outgoing]], None],
+        lost: Callable[[PeerLink, Outgoing], None],
+    ) -> None:
         self.peer = peer
         self.outbound: Stream | None = None
         self.inbound: Stream | None = None
         self.settled = asyncio.Event()
         """Set when our first stream to the peer is open, or will not be."""
-        self.queue = OutgoingQueue(queue_bytes)
+        self.queue = OutgoingQueue(queue_bytes, memory, partial(lost, self))
         self.pending_validations = 0
         self._left = left
         self._waiting = False

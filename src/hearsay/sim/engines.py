@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
-from hearsay.core.gossipsub import GossipsubParameters
 from hearsay.core.mesh import MeshParameters
 from hearsay.sim.scenario import Scenario
 from hearsay.sim.sections.network import TopologyKind
@@ -20,6 +19,15 @@ from hearsay.sim.sections.workload import TimedKind
 EngineName: TypeAlias = Literal["reference", "array"]
 
 WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
+ONLY_ZERO = (
+    "ask_again_heartbeats",
+    "max_cached_bytes",
+    "max_seen_bytes",
+    "max_subscription_bytes",
+    "max_subscription_bytes_per_peer",
+    "places_per_address",
+)
+"""Parameters that the array engine does not know but as switched off."""
 WORTH_COMPILING = 2_000_000
 """Events from which the array engine is faster although it may have to be compiled first."""
 
@@ -42,10 +50,10 @@ def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
     parameters = choice.parameters
     if isinstance(parameters, MeshParameters) and parameters.prune_backoff_ms and parameters.accept_exchange:
         yield f"{key}.accept_exchange = true: only without prune_backoff_ms, since nobody dials at a router's wish"
-    if isinstance(parameters, MeshParameters) and parameters.places_per_address:
-        yield f"{key}.places_per_address = {parameters.places_per_address}: only 0"
-    if isinstance(parameters, GossipsubParameters) and parameters.ask_again_heartbeats:
-        yield f"{key}.ask_again_heartbeats = {parameters.ask_again_heartbeats}: only 0"
+    for name in ONLY_ZERO:
+        value = getattr(parameters, name, 0)
+        if value:
+            yield f"{key}.{name} = {value}: only 0"
 
 
 def choose_engine(scenario: Scenario, *, checked: bool = False) -> tuple[EngineName, str]:

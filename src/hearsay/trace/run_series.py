@@ -19,7 +19,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,6 +60,8 @@ class RunSeries:
             self._own.release()
             raise
         self._next = _free_number(path)
+        self._named = 0, 0
+        """How many peers and topics the dictionaries of the whole name, as far as this writer wrote them."""
 
     def names(self) -> Names:
         """What the dictionaries have named so far."""
@@ -75,19 +77,23 @@ class RunSeries:
         return folder
 
     def write_names(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
-        """The dictionaries of the whole."""
-        write_names(RunFolder(self.path), peers, topics, agent, self.router)
+        """The dictionaries of the whole; names are only ever added, so as many names are the same names."""
+        if self._named != (len(peers), len(topics)):
+            write_names(RunFolder(self.path), dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
+            self._named = len(peers), len(topics)
 
     def seal(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
         """Make the whole a run folder. It is the last thing to do with a series."""
         if (self.path / MANIFEST).exists():
             raise ValueError(f"{self.path} is sealed already")
         try:
-            self._write_seal(peers, topics, agent, self._trace_of_pieces())
             pieces = numbered_folders(self.path)
+            complete = all(load_manifest(piece).complete for piece in pieces)
+            self._write_seal(peers, topics, agent, self._trace_of_pieces(), complete)
             if len(pieces) > 1:
-                written = self._compact(pieces, peers, topics, agent)
-                self._write_seal(peers, topics, agent, replace(written, files=_inside(WHOLE, written.files)))
+                written = self._compact(pieces, peers, topics, agent, complete)
+                whole = replace(written, files=_inside(WHOLE, written.files))
+                self._write_seal(peers, topics, agent, whole, complete)
                 for folder in pieces:
                     remove_run(folder)
         finally:
@@ -109,10 +115,12 @@ class RunSeries:
             if not (folder / MANIFEST).exists():
                 remove_run(folder)
 
-    def _write_seal(self, peers: Sequence[str], topics: Sequence[str], agent: str, trace: WrittenTrace) -> Manifest:
+    def _write_seal(
+        self, peers: Sequence[str], topics: Sequence[str], agent: str, trace: WrittenTrace, complete: bool
+    ) -> Manifest:
         folder = RunFolder(self.path)
-        write_names(folder, peers, topics, agent, self.router)
-        return folder.write_manifest(trace, seed=None, complete=True)
+        write_names(folder, dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
+        return folder.write_manifest(trace, seed=None, complete=complete)
 
     def _trace_of_pieces(self) -> WrittenTrace:
         parts = [(folder.name, load_manifest(folder).trace) for folder in numbered_folders(self.path)]
@@ -130,7 +138,9 @@ class RunSeries:
             tuple(files), rows, hash_of_parts([part.hash for _, part in parts]), tuple(spanning), most
         )
 
-    def _compact(self, pieces: list[Path], peers: Sequence[str], topics: Sequence[str], agent: str) -> WrittenTrace:
+    def _compact(
+        self, pieces: list[Path], peers: Sequence[str], topics: Sequence[str], agent: str, complete: bool
+    ) -> WrittenTrace:
         """The rows of all pieces in a run folder of their own."""
         folder = RunFolder.create(self.path / WHOLE)
         rows = sum(load_manifest(piece).trace.rows for piece in pieces)
@@ -140,9 +150,9 @@ class RunSeries:
                 for group in read_groups(piece):
                     writer.add(group)
             written = writer.close()
-        write_names(folder, peers, topics, agent, self.router)
+        write_names(folder, dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
         _write_messages(folder, pieces)
-        folder.write_manifest(written, seed=None, complete=True)
+        folder.write_manifest(written, seed=None, complete=complete)
         return written
 
 
@@ -158,12 +168,14 @@ def _free_number(path: Path) -> int:
 
 
 def write_names(
-    folder: RunFolder, peers: Sequence[str], topics: Sequence[str], agent: str, router: str | None = None
+    folder: RunFolder, peers: Mapping[int, str], topics: Mapping[int, str], agent: str, router: str | None = None
 ) -> None:
     """Dictionaries of peers and topics by number; of peer 0 the implementation is known, and its role: the router."""
     nothing: list[str | None] = [None] * len(peers)
-    folder.write_peers(range(len(peers)), peers, [router, *nothing[1:]], nothing, [agent, *nothing[1:]])
-    folder.write_topics(range(len(topics)), topics)
+    roles = [None if number else router for number in peers]
+    agents = [None if number else agent for number in peers]
+    folder.write_peers([*peers], [*peers.values()], roles, nothing, agents)
+    folder.write_topics([*topics], [*topics.values()])
 
 
 def _inside(folder: str, files: Sequence[TraceFile]) -> tuple[TraceFile, ...]:

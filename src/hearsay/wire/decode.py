@@ -6,7 +6,8 @@ Rules:
   the second builds objects.
 * Unknown fields are skipped, a repeated single field counts as its last occurrence, so that a message of old senders
   with several topics is taken for its last one.
-* Parts that say nothing (no topic, a topic that is not UTF-8, a peer id that is none) are left out and counted.
+* Parts that say nothing (no topic, a topic that is not UTF-8, a peer id that is none) are left out and counted, and
+  so are parts with too long a topic, and ids that are too long: names are what others are made to remember.
 * A message keeps its bytes: what is forwarded is what was signed. If they are not in the one canonical order and
   form, it keeps the canonical ones, which is what other implementations verify and forward.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hearsay.core.episub.parts import EpisubPart
 from hearsay.core.rpc import (
@@ -57,7 +58,7 @@ _IDS_FIELD = {1: 2, 2: 1, 5: 1}
 class Decoded:
     rpc: Rpc
     left_out: int
-    """Parts that said nothing."""
+    """Parts that said nothing, and parts and ids with too long a name."""
 
 
 @dataclass(slots=True)
@@ -76,11 +77,11 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
         raise WireError(f"an RPC of {len(data)} bytes; at most {limits.max_rpc_bytes} are allowed")
     try:
         spans = _survey(data, limits, episub)
-        subscriptions = [_subscription(data, *span) for span in spans.subscriptions]
-        messages = [decode_message(data, *span, message_id) for span in spans.messages]
+        subscriptions = [_subscription(data, *span, limits) for span in spans.subscriptions]
+        messages = [decode_message(data, *span, message_id, limits) for span in spans.messages]
         if episub:
             messages = [_with_hops(data, *span, known) for span, known in zip(spans.messages, messages, strict=True)]
-        control, left_out = _control(data, spans.control, episub) if spans.control else (None, 0)
+        control, left_out = _control(data, spans.control, limits, episub) if spans.control else (None, 0)
     except EncodingError as error:
         raise WireError(f"an RPC that cannot be read: {error}") from None
     kept_subscriptions = tuple(part for part in subscriptions if part is not None)
@@ -89,8 +90,10 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
     return Decoded(Rpc(kept_subscriptions, kept_messages, control), left_out)
 
 
-def decode_message(data: bytes, start: int, stop: int, message_id: MessageIdFunction) -> Message | None:
-    """The message at `start` … `stop`; None when it has no topic."""
+def decode_message(
+    data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
+) -> Message | None:
+    """The message at `start` … `stop`; None when it has no topic, or too long a topic or id."""
     source = payload = seqno = topic = signature = key = None
     last = size = 0
     ordered = True
@@ -114,19 +117,19 @@ def decode_message(data: bytes, start: int, stop: int, message_id: MessageIdFunc
             signature = value
         else:
             key = value
-    if topic is None:
+    name = _name(topic, limits)
+    if name is None:
         return None
-    try:
-        name = topic.decode()
-    except UnicodeDecodeError:
+    content = payload or b""
+    number = message_id(name, source, seqno, content)
+    if len(number) > limits.max_id_bytes:
         return None
     if ordered and size == stop - start:
         encoded = data[start:stop]
     else:
         parts = enumerate((source, payload, seqno, topic, signature, key), 1)
         encoded = b"".join([field(number, value) for number, value in parts if value is not None])
-    content = payload or b""
-    return Message(message_id(name, source, seqno, content), name, content, source, seqno, signature, key, encoded)
+    return Message(number, name, content, source, seqno, signature, key, encoded)
 
 
 def _with_hops(data: bytes, start: int, stop: int, message: Message | None) -> Message | None:
@@ -181,7 +184,7 @@ def _check(what: str, count: int, limit: int) -> None:
         raise WireError(f"an RPC with more than {limit} {what}")
 
 
-def _subscription(data: bytes, start: int, stop: int) -> Subscription | None:
+def _subscription(data: bytes, start: int, stop: int, limits: RpcLimits) -> Subscription | None:
     subscribe = False
     topic = None
     for number, wire_type, begin, end in walk(data, start, stop):
@@ -189,11 +192,13 @@ def _subscription(data: bytes, start: int, stop: int) -> Subscription | None:
             subscribe = begin != 0
         elif number == 2 and wire_type == DELIMITED:
             topic = data[begin:end]
-    name = _name(topic)
+    name = _name(topic, limits)
     return None if name is None else Subscription(name, subscribe)
 
 
-def _control(data: bytes, parts: list[tuple[int, int, int]], episub: bool) -> tuple[Control | None, int]:
+def _control(
+    data: bytes, parts: list[tuple[int, int, int]], limits: RpcLimits, episub: bool
+) -> tuple[Control | None, int]:
     ihave: list[IHave] = []
     iwant: list[IWant] = []
     graft: list[Graft] = []
@@ -203,29 +208,34 @@ def _control(data: bytes, parts: list[tuple[int, int, int]], episub: bool) -> tu
     of_episub: list[EpisubPart] = []
     left_out = 0
     for number, start, stop in parts:
-        if number == 2:
-            iwant.append(IWant(_last_and_all(data, start, stop, 0, 1)[1]))
-        elif number == 5:
-            idontwant.append(IDontWant(_last_and_all(data, start, stop, 0, 1)[1]))
+        if number in (2, 5):
+            ids = _short(_last_and_all(data, start, stop, 0, 1)[1], limits)
+            left_out += ids.too_long
+            if number == 2:
+                iwant.append(IWant(ids.kept))
+            else:
+                idontwant.append(IDontWant(ids.kept))
         elif number >= FIRST_EXTENSION_FIELD:
             extensions.append(Extension(number, data[start:stop]))
         elif number == _EPISUB_FIELD and episub:
-            said = decode_part(data, start, stop)
+            said = decode_part(data, start, stop, limits)
             if said is None:
                 left_out += 1
             else:
                 of_episub.append(said)
         elif number in (1, 3, 4):
-            topic, ids = _last_and_all(data, start, stop, 1, 2)
-            name = _name(topic)
+            topic, values = _last_and_all(data, start, stop, 1, 2)
+            name = _name(topic, limits)
             if name is None:
                 left_out += 1
             elif number == 1:
-                ihave.append(IHave(name, ids))
+                ids = _short(values, limits)
+                left_out += ids.too_long
+                ihave.append(IHave(name, ids.kept))
             elif number == 3:
                 graft.append(Graft(name))
             else:
-                peers = [_peer_info(encoded) for encoded in ids]
+                peers = [_peer_info(encoded) for encoded in values]
                 known = tuple(peer for peer in peers if peer is not None)
                 left_out += len(peers) - len(known)
                 prune.append(Prune(name, _backoff(data, start, stop), known))
@@ -274,8 +284,21 @@ def _peer_info(encoded: bytes) -> PeerInfo | None:
         return None
 
 
-def _name(topic: bytes | None) -> str | None:
+class _Short(NamedTuple):
+    """Ids that are short enough, and how many are not."""
+
+    kept: tuple[bytes, ...]
+    too_long: int
+
+
+def _short(ids: tuple[bytes, ...], limits: RpcLimits) -> _Short:
+    most = limits.max_id_bytes
+    kept = tuple([known for known in ids if len(known) <= most])
+    return _Short(kept, len(ids) - len(kept))
+
+
+def _name(topic: bytes | None, limits: RpcLimits) -> str | None:
     try:
-        return None if topic is None else topic.decode()
+        return None if topic is None or len(topic) > limits.max_topic_bytes else topic.decode()
     except UnicodeDecodeError:
         return None

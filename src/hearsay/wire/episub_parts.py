@@ -19,6 +19,7 @@ from hearsay.libp2p.protobuf import DELIMITED, VARINT, bytes_field, varint_field
 from hearsay.libp2p.varint import decode as decode_varint
 from hearsay.libp2p.varint import encode as varint
 from hearsay.wire.identifier_bytes import raw
+from hearsay.wire.limits import RpcLimits
 
 (KIND, TOPIC, PEERS, TTL, PEER, SEQUENCE, ROLE, RANDOM, LINKS, RANDOM_LINKS, RTT, REFUSED, SKETCH, IDS, HOPS) = range(
     1, 16
@@ -62,14 +63,18 @@ def encode_part(part: EpisubPart) -> bytes:
     return encoded
 
 
-def decode_part(data: bytes, start: int, stop: int) -> EpisubPart | None:
-    """The part at `start` … `stop`; None when it says nothing: an unknown kind, no topic, no peer, hops amiss."""
+def decode_part(data: bytes, start: int, stop: int, limits: RpcLimits) -> EpisubPart | None:
+    """The part at `start` … `stop`; None when it says nothing: an unknown kind, no topic, no peer, hops amiss, or has
+    too long a name."""
+    longest = {TOPIC: limits.max_topic_bytes, IDS: limits.max_id_bytes}
     numbers = dict.fromkeys((KIND, TTL, SEQUENCE, ROLE, RANDOM, LINKS, RANDOM_LINKS, RTT, REFUSED), 0)
     values: dict[int, list[bytes]] = {TOPIC: [], PEERS: [], PEER: [], SKETCH: [], IDS: [], HOPS: []}
     for number, wire_type, begin, end in walk(data, start, stop):
         if wire_type == VARINT and number in numbers:
             numbers[number] = begin
         elif wire_type == DELIMITED and number in values:
+            if end - begin > longest.get(number, stop):
+                return None
             values[number].append(data[begin:end])
     try:
         return _made(numbers, values)

@@ -17,7 +17,8 @@ class TooLarge(ValueError):
 class RpcLimits:
     """Bounds on one RPC. Counts are checked before anything is built, so that a frame full of small parts is cheap.
 
-    `max_rpc_bytes` is go-libp2p-pubsub's default, one mebibyte; peers drop what is larger.
+    `max_rpc_bytes` is go-libp2p-pubsub's default, one mebibyte; peers drop what is larger. A part with a longer topic
+    or message id than these is left out.
     """
 
     max_rpc_bytes: int = 1 << 20
@@ -26,3 +27,5 @@ class RpcLimits:
     max_control: int = 20_000
     max_ids: int = 50_000
     max_exchanged_peers: int = 1_000
+    max_topic_bytes: int = 1_024
+    max_id_bytes: int = 256

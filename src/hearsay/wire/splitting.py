@@ -15,15 +15,25 @@ from hearsay.core.episub.parts import EpisubPart
 from hearsay.core.identifiers import MessageId
 from hearsay.core.rpc import Control, Extension, Graft, IDontWant, IHave, IWant, Message, Prune, Rpc, Subscription
 from hearsay.core.sizes import episub_part_size, identifier_size, message_size, part_sizes, rpc_size, varint_size
-from hearsay.wire.limits import TooLarge
+from hearsay.wire.limits import RpcLimits, TooLarge
 
 _Part: TypeAlias = Subscription | Message | IHave | IWant | Graft | Prune | Extension | IDontWant | EpisubPart
 _CONTROL_OVERHEAD = 6
 """Tag and length of the control message, at most."""
 
 
-def check_fits(message: Message, limit: int) -> None:
-    """`TooLarge` when no RPC within the limit could hold the message."""
+def check_topic(topic: str, limits: RpcLimits) -> None:
+    """`TooLarge` when peers would not hear of the topic; `UnicodeEncodeError` when its name could not be sent."""
+    size = len(topic.encode())
+    if size > limits.max_topic_bytes:
+        raise TooLarge(f"a topic with a name of {size} bytes; it may have {limits.max_topic_bytes}")
+
+
+def check_fits(message: Message, limits: RpcLimits) -> None:
+    """`TooLarge` when no RPC within the limits could hold the message, or its id is too long."""
+    length, limit = identifier_size(message.id), limits.max_rpc_bytes
+    if length > limits.max_id_bytes:
+        raise TooLarge(f"a message with an id of {length} bytes; it may have {limits.max_id_bytes}")
     size = message_size(message)
     whole = 1 + varint_size(size) + size
     if whole > limit:

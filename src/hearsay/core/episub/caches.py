@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Container
 from dataclasses import dataclass, field
 
+from hearsay.core.footprint import message_footprint
 from hearsay.core.identifiers import MessageId, Micros, PeerId
 from hearsay.core.rpc import Message
 
@@ -28,18 +29,23 @@ class Kept:
 
 
 class PayloadCache:
-    __slots__ = ("_kept", "_limit", "_ttl_us")
+    __slots__ = ("_bytes", "_kept", "_limit", "_most_bytes", "_ttl_us")
 
-    def __init__(self, ttl_us: Micros, limit: int) -> None:
+    def __init__(self, ttl_us: Micros, limit: int, most_bytes: int = 0) -> None:
         self._ttl_us = ttl_us
         self._limit = limit
+        self._most_bytes = most_bytes
+        self._bytes = 0
         self._kept: OrderedDict[MessageId, Kept] = OrderedDict()
 
     def put(self, message: Message, hops: int, parent: PeerId | None, now: Micros) -> None:
         self._expire(now)
+        before = self._kept.get(message.id)
         self._kept[message.id] = Kept(message, hops, parent, now)
-        if len(self._kept) > self._limit:
-            self._kept.popitem(last=False)
+        if self._most_bytes:
+            self._bytes += message_footprint(message) - (message_footprint(before.message) if before else 0)
+        while len(self._kept) > self._limit or self._bytes > self._most_bytes:
+            self._take_away(next(iter(self._kept)))
 
     def get(self, message_id: MessageId, now: Micros) -> Kept | None:
         kept = self._kept.get(message_id)
@@ -76,7 +82,12 @@ class PayloadCache:
             oldest = next(iter(self._kept.values()))
             if now - oldest.since_us < self._ttl_us:
                 return
-            self._kept.popitem(last=False)
+            self._take_away(oldest.message.id)
+
+    def _take_away(self, message_id: MessageId) -> None:
+        kept = self._kept.pop(message_id)
+        if self._most_bytes:
+            self._bytes -= message_footprint(kept.message)
 
 
 @dataclass(slots=True)

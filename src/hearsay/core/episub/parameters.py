@@ -109,6 +109,7 @@ class EpisubParameters(RouterParameters):
     repair: Repair = choice(Repair.EAGER)
     payload_ttl_ms: int = milliseconds(30_000, low=1)
     max_cached_messages: int = integer(20_000, low=1)
+    max_cached_bytes: int = integer(0, low=0)
     max_missing: int = integer(20_000, low=1)
     max_announcers: int = integer(16, low=1)
     max_ids_per_part: int = integer(5_000, low=1)

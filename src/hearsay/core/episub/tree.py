@@ -70,7 +70,9 @@ class Tree:
         self.queue: dict[MessageId, int] = {}
         """Ids and hops that wait for the next IHAVE."""
         self.missing = MissingList(parameters.max_missing, parameters.max_announcers)
-        self.kept = PayloadCache(parameters.payload_ttl_ms * 1000, parameters.max_cached_messages)
+        self.kept = PayloadCache(
+            parameters.payload_ttl_ms * 1000, parameters.max_cached_messages, parameters.max_cached_bytes
+        )
 
     def neighbor_up(self, peer: PeerId) -> None:
         self._make_eager(peer)

@@ -1,0 +1,113 @@
+"""What waits to go out: bounded for each peer and for all, and who does not read pays for it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearsay.core.rpc import Control, Graft, Rpc
+from hearsay.libp2p.resources import Budget
+from hearsay.node.outgoing import ENTRY_BYTES, Outgoing, OutgoingMemory, OutgoingQueue, Priority
+
+SAID_AGAIN = Rpc(control=Control(graft=(Graft("news"),)))
+
+
+def entry(size=1000, priority=Priority.MESSAGE):
+    return Outgoing(priority, bytes(size), 1, SAID_AGAIN if priority is Priority.CONTROL else None)
+
+
+class Peers:
+    """Queues that share a memory, and what each has lost."""
+
+    def __init__(self, count, *, each, together):
+        self.budget = Budget("outgoing", together)
+        self.memory = OutgoingMemory(self.budget)
+        self.lost = [[] for _ in range(count)]
+        self.queues = [OutgoingQueue(each, self.memory, lost.append) for lost in self.lost]
+
+
+def test_a_frame_for_many_peers_is_counted_once_for_all_and_in_full_for_each():
+    peers = Peers(50, each=10_000, together=5_000)
+    shared = entry()
+    assert all(queue.push(shared) for queue in peers.queues)
+    assert peers.budget.used == shared.size
+    assert [queue.bytes for queue in peers.queues] == [shared.size] * 50
+    for queue in peers.queues[:25]:
+        assert queue.take(1) == [shared]
+    assert peers.budget.used == shared.size
+    for queue in peers.queues[25:]:
+        queue.clear()
+    assert peers.budget.used == 0
+    assert peers.memory.queues == set()
+
+
+def test_when_all_have_no_room_the_longest_queue_loses():
+    peers = Peers(3, each=100_000, together=20_000)
+    slow, other, quick = peers.queues
+    while not peers.lost[0]:
+        slow.push(entry())
+    other.push(entry())
+    for _ in range(5):
+        assert quick.push(entry())
+        assert len(quick.take(1 << 20)) == 1
+    assert peers.lost[1] == peers.lost[2] == []
+    assert len(peers.lost[0]) >= 2
+    assert peers.budget.used <= 20_000
+
+
+def test_empty_frames_cost_too():
+    peers = Peers(1, each=100 * ENTRY_BYTES, together=1 << 20)
+    for _ in range(1_000):
+        peers.queues[0].push(entry(0))
+    assert len(peers.queues[0]) == 100
+
+
+def test_control_finds_room_among_ones_own_messages():
+    peers = Peers(1, each=100_000, together=10_000)
+    (queue,) = peers.queues
+    queue.push(entry(100, Priority.GOSSIP))
+    while not peers.lost[0]:
+        queue.push(entry())
+    assert queue.push(entry(200, Priority.CONTROL))
+    assert [lost.priority for lost in peers.lost[0]] == [Priority.GOSSIP, Priority.MESSAGE]
+    assert queue.take(1)[0].priority is Priority.CONTROL
+
+
+steps = st.tuples(
+    st.sampled_from(["push", "push", "push to all", "take", "clear"]),
+    st.integers(0, 3),
+    st.integers(0, 3_000),
+    st.sampled_from(Priority),
+)
+
+
+@given(st.lists(steps, max_size=80))
+def test_nothing_is_above_its_bound_and_all_is_given_back(said):
+    peers = Peers(4, each=5_000, together=9_000)
+    waiting = [[] for _ in peers.queues]
+    for what, place, size, priority in said:
+        queue = peers.queues[place]
+        if what == "take":
+            for taken in queue.take(1):
+                waiting[place].remove(taken)
+        elif what == "clear":
+            queue.clear()
+            waiting[place].clear()
+        else:
+            one = entry(size, priority)
+            for number in range(4) if what == "push to all" else [place]:
+                if peers.queues[number].push(one):
+                    waiting[number].append(one)
+                else:
+                    assert peers.lost[number].pop() is one
+            for number, lost in enumerate(peers.lost):
+                while lost:
+                    waiting[number].remove(lost.pop())
+        distinct = {id(one): one.size for entries in waiting for one in entries}
+        assert peers.budget.used == sum(distinct.values()) <= 9_000
+        for number, entries in enumerate(waiting):
+            assert peers.queues[number].bytes == sum(one.size for one in entries) <= 5_000
+            assert len(peers.queues[number]) == len(entries)
+    for queue in peers.queues:
+        queue.clear()
+    assert peers.budget.used == 0
