@@ -8,17 +8,25 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 
 import pytest
 from foreign_peers import Missing, PeerProcess, command_of
 
+from hearsay.core.rpc import Rpc, Subscription
+from hearsay.libp2p.errors import DialError
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.peer_id import peer_id_of, to_text
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
+from hearsay.wire.encode import encode_rpc
+from hearsay.wire.signing import Author, SignaturePolicy
 
 MEBIBYTE = 1 << 20
+MESHSUB = "/meshsub/1.1.0"
 QUIC = "/ip4/127.0.0.1/udp/0/quic-v1"
 TRANSPORTS = {"tcp": "/ip4/127.0.0.1/tcp/0", "websocket": "/ip4/127.0.0.1/tcp/0/ws", "quic": QUIC}
 
@@ -165,5 +173,35 @@ def test_two_nodes_on_py_libp2p_find_each_other_at_our_rendezvous_point():
             one, two = await started(stack, *flags), await started(stack, *flags)
             await found_each_other(one, two)
             assert point.topic_peers("news") == 2
+
+    run(work)
+
+
+def test_who_forges_again_and_again_is_put_out_and_let_go_of_when_it_comes_back():
+    async def subscribed(stack, node):
+        host = Host()
+        stack.push_async_callback(host.close)
+        host.handle(MESHSUB, lambda stream: None)
+        stream = await host.open_stream(await host.dial(node.address), [MESHSUB])
+        stream.write(frame(encode_rpc(Rpc((Subscription("news", True),)))))
+        await node.until(lambda: node.topics.get("news") == 1)
+        return host, stream
+
+    async def gone(host):
+        while host.connections:
+            await asyncio.sleep(0.02)
+
+    async def work(stack):
+        node = await started(stack)
+        attacker, stream = await subscribed(stack, node)
+        signed = Author(attacker.identity, 1).write("news", b"x", SignaturePolicy.STRICT_SIGN)
+        for number in range(20):
+            stream.write(frame(encode_rpc(Rpc(messages=(replace(signed, data=b"%d" % number),)))))
+        await gone(attacker)
+        with suppress(DialError):
+            await attacker.dial(node.address)
+        await gone(attacker)
+        await node.until(lambda: node.topics.get("news", 0) == 0)
+        await subscribed(stack, node)
 
     run(work)

@@ -101,7 +101,8 @@ class Scene:
 
 async def discovers_unread(scene: Scene) -> None:
     """Registers records as long as allowed, then asks 600 times for all of them and reads nothing."""
-    await _register(scene, "stuffed", 60, _padding())
+    for padding in (_padding(), _padding()[:28]):
+        await _register(scene, "stuffed", 60, padding)
     question = frame(encode_message(RendezvousMessage(type=MessageType.DISCOVER, namespace="stuffed")))
 
     async def ask() -> None:
@@ -247,7 +248,8 @@ async def poisoned_rendezvous(scene: Scene) -> None:
             host, port = server.sockets[0].getsockname()[:2]
             tarpits.append(Multiaddr.parse(f"/ip4/{host}/tcp/{port}"))
         await _register(scene, "meet", 45, tarpits)
-        await _register(scene, "meet", 40, _padding())
+        for padding in (_padding(), _padding()[:28]):
+            await _register(scene, "meet", 40, padding)
         say({"event": "set"})
         await scene.until_over()
 
@@ -502,7 +504,7 @@ def _written(author: Author, topic: str, data: bytes) -> Message:
 
 
 def _padding() -> list[Multiaddr]:
-    """Addresses for a record of nearly 8 KiB."""
+    """Addresses for a record of nearly 8 KiB; 28 of them make one of nearly 4 KiB."""
     return [Multiaddr.parse(f"/dns4/{'p' * 110}{number:03}.invalid/tcp/1") for number in range(60)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -9,15 +10,22 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from commands import hearsay
 
+from hearsay.core.rpc import Rpc, Subscription
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
+from hearsay.libp2p.peer_id import to_text
 from hearsay.trace.reader import read_rows
 from hearsay.trace.schema import Column, TraceEvent
 from hearsay.trace.verify import verify
+from hearsay.wire.encode import encode_rpc
+from hearsay.wire.signing import Author, SignaturePolicy
 
 HEARSAY = Path(sys.executable).with_name("hearsay")
 CHAT = Path(__file__).parents[2] / "examples" / "chat.py"
@@ -62,6 +70,35 @@ class Running:
         _, errors = self.process.communicate(timeout=30)
         assert "Traceback" not in errors
         return self.process.returncode
+
+
+def forge(address, count):
+    """Connect, and send messages whose signatures are wrong until one is let go of; one's name."""
+
+    async def attack():
+        host = Host()
+        host.handle("/meshsub/1.1.0", lambda stream: None)
+        try:
+            stream = await host.open_stream(await host.dial(address), ["/meshsub/1.1.0"])
+            signed = Author(host.identity, 1).write("chat", b"x", SignaturePolicy.STRICT_SIGN)
+            for number in range(count):
+                forged = replace(signed, data=b"%d" % number)
+                stream.write(frame(encode_rpc(Rpc((Subscription("chat", True),), (forged,)))))
+            while host.connections:
+                await asyncio.sleep(0.01)
+        finally:
+            await host.close()
+        return to_text(host.peer)
+
+    return asyncio.run(asyncio.wait_for(attack(), 30))
+
+
+def test_it_says_who_is_kept_out_and_why():
+    node = Running("--subscribe", "chat")
+    name = forge(node.address, 20)
+    found = node.until("kept_out")
+    assert (found["peer"], found["address"], found["for_s"]) == (name, "127.0.0.1", 600.0)
+    assert found["reason"] == "11 forged messages"
 
 
 def test_two_terminals_chat_and_leave_readable_traces(tmp_path):

@@ -340,3 +340,17 @@ def test_uvloop_runs_the_same_host():
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(talk())
+
+
+@run
+async def test_a_peer_that_has_just_gone_does_not_disturb_the_end(one, other):
+    await other.dial(one.addresses[0])
+    while not one.connections:
+        await asyncio.sleep(0.005)
+    (unaware,) = one.connections.values()
+    unaware._transport.pause_reading()
+    (leaving,) = other.connections.values()
+    leaving.abort()
+    while leaving._transport.get_extra_info("socket").fileno() != -1:
+        await asyncio.sleep(0.005)
+    assert await one.close() == frozenset()

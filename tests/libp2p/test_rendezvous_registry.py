@@ -84,10 +84,10 @@ def whom(answer):
 
 def test_who_registered_is_found_until_the_time_is_over_or_it_leaves():
     point = Point()
-    assert (point.register(0), point.register(1, ttl_s=60)) == (Status.OK, Status.OK)
+    assert (point.register(0), point.register(1, ttl_s=30)) == (Status.OK, Status.OK)
     assert set(point.told()) == {0, 1}
     assert point.told(namespace="other") == []
-    point.clock.now = 61
+    point.clock.now = 31
     assert point.told() == [0]
     point.clock.now = DEFAULT_TTL_S + 1
     assert point.told() == []
@@ -141,13 +141,14 @@ def test_a_peer_without_room_is_refused_and_nobody_else():
 
 
 def test_in_a_full_address_the_peer_that_registered_most_gives_way():
-    point = Point(address_bytes=4 * ENTRY)
-    for name in ("aaaa", "bbbb", "cccc"):
+    point = Point(address_bytes=5 * ENTRY)
+    point.register(5, "zzzz")
+    for name in ("aaaa", "bbbb", "cccc", "dddd"):
         point.register(0, name)
     for who in (1, 2):
         assert point.register(who) == Status.OK
-    assert point.told(namespace="aaaa") == []
-    assert [point.told(namespace=name) for name in ("bbbb", "cccc")] == [[0], [0]]
+    assert point.told(namespace="zzzz") == [5]
+    assert [point.told(namespace=name) for name in ("aaaa", "bbbb", "cccc", "dddd")] == [[], [], [0], [0]]
     assert set(point.told()) == {1, 2}
 
 

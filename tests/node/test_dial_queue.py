@@ -80,6 +80,26 @@ def test_a_network_that_says_nothing_keeps_its_share_of_the_places_only():
     assert numbers(begun(dials)) == [*range(8), 50]
 
 
+def test_names_that_are_looked_up_have_few_places_and_come_last():
+    dials, _ = queue(of_names=2)
+    for number in range(10):
+        named = Multiaddr.parse(f"/dns4/host-{number}.example/tcp/4001")
+        dials.add(peer(number), (named, *(at(number) if number > 7 else ())), "a")
+    planned = begun(dials)
+    assert numbers(planned) == [0, 1, 8, 9]
+    assert planned[2].addresses == at(8)
+    dials.ended(planned[0], True)
+    dials.ended(planned[1], True)
+    assert numbers(begun(dials)) == [2, 3]
+
+
+def test_a_peer_with_names_is_tried_at_its_other_addresses_first():
+    dials, _ = queue()
+    named = Multiaddr.parse("/dns4/host.example/tcp/4001")
+    dials.add(peer(0), (named, *at(1, 2)), "a")
+    assert dials.next().addresses == (*at(1, 2), named)
+
+
 def test_a_peer_is_tried_at_its_addresses_where_there_is_room():
     dials, clock = queue(of_address=1)
     dials.add(peer(0), at(7), "a")

@@ -19,11 +19,15 @@ def entry(size=1000, priority=Priority.MESSAGE):
 class Peers:
     """Queues that share a memory, and what each has lost."""
 
-    def __init__(self, count, *, each, together):
+    def __init__(self, count, *, each, together, addresses=None):
         self.budget = Budget("outgoing", together)
         self.memory = OutgoingMemory(self.budget)
         self.lost = [[] for _ in range(count)]
-        self.queues = [OutgoingQueue(each, self.memory, lost.append) for lost in self.lost]
+        places = addresses or map(str, range(count))
+        self.queues = [
+            OutgoingQueue(each, self.memory, lost.append, address)
+            for lost, address in zip(self.lost, places, strict=True)
+        ]
 
 
 def test_a_frame_for_many_peers_is_counted_once_for_all_and_in_full_for_each():
@@ -55,6 +59,23 @@ def test_when_all_have_no_room_the_longest_queue_loses():
     assert peers.budget.used <= 20_000
 
 
+def test_many_peers_of_an_address_are_together_no_more_than_one():
+    peers = Peers(10, each=100_000, together=20_000, addresses=["here"] * 8 + ["there", "elsewhere"])
+    *many, there, elsewhere = peers.queues
+    for _ in range(3):
+        there.push(entry())
+    while not any(peers.lost):
+        for queue in many:
+            queue.push(entry())
+    for _ in range(3):
+        assert elsewhere.push(entry())
+    assert peers.lost[8] == peers.lost[9] == []
+    assert there.bytes > max(queue.bytes for queue in many)
+    for queue in peers.queues:
+        queue.clear()
+    assert peers.memory._of_address == {}
+
+
 def test_empty_frames_cost_too():
     peers = Peers(1, each=100 * ENTRY_BYTES, together=1 << 20)
     for _ in range(1_000):
@@ -83,7 +104,7 @@ steps = st.tuples(
 
 @given(st.lists(steps, max_size=80))
 def test_nothing_is_above_its_bound_and_all_is_given_back(said):
-    peers = Peers(4, each=5_000, together=9_000)
+    peers = Peers(4, each=5_000, together=9_000, addresses="aabc")
     waiting = [[] for _ in peers.queues]
     for what, place, size, priority in said:
         queue = peers.queues[place]

@@ -4,6 +4,8 @@ Rules:
 
 * So many at a time; fewer of one source, and fewer at one address, so that a network that accepts connections and
   says nothing keeps some of the places only. A peer is tried at those of its addresses where there is room.
+* Names that have to be looked up count as one address, with few places: a look-up takes a thread until it ends, and
+  whoever has a name server can make it take long. They come after a peer's other addresses.
 * Sources take turns; within a source who was named first comes first.
 * The rest wait. Each source has its share of that, too; when all is full, the source with most loses its last.
 * Who could not be reached is tried once more by itself, later and with more patience, and not at all before that.
@@ -22,6 +24,7 @@ from hearsay.libp2p.resources import address_group
 
 AGAIN = "again"
 """The source of second tries."""
+_NAMES = "names"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,8 @@ class DialLimits:
     at_once: int = 32
     of_source: int = 16
     of_address: int = 8
+    of_names: int = 2
+    """Dials that begin with looking up a name."""
     second_tries: int = 8
     waiting: int = 1024
     waiting_of_source: int = 256
@@ -104,7 +109,7 @@ class DialQueue:
                 continue
             for due_s, planned in self._waiting[source].values():
                 groups = frozenset(map(_group, planned.addresses))
-                free = {group for group in groups if self._of_address[group] < self._limits.of_address}
+                free = {group for group in groups if self._of_address[group] < self._most_at(group)}
                 if due_s <= now_s and free:
                     self._remove(planned.peer)
                     if source in self._waiting:
@@ -139,6 +144,9 @@ class DialQueue:
     def _most_of(self, source: str) -> int:
         return self._limits.second_tries if source == AGAIN else self._limits.of_source
 
+    def _most_at(self, group: str) -> int:
+        return self._limits.of_names if group == _NAMES else self._limits.of_address
+
     def _enqueue(self, planned: Planned, due_s: float) -> PeerId | None:
         if planned.peer in self:
             return None
@@ -161,7 +169,8 @@ class DialQueue:
             del self._waiting[source]
 
     def _begin(self, planned: Planned, free: set[str]) -> Planned:
-        addresses = tuple(address for address in planned.addresses if _group(address) in free)
+        usable = [address for address in planned.addresses if _group(address) in free]
+        addresses = tuple(sorted(usable, key=lambda address: _group(address) == _NAMES))
         begun = Planned(planned.peer, planned.source, addresses, planned.patience_s, frozenset(free))
         self._at_work[planned.peer] = planned.addresses
         self._of_source[begun.source] += 1
@@ -171,4 +180,5 @@ class DialQueue:
 
 def _group(address: Multiaddr) -> str:
     """What is one address for the limit: a host, whatever its port."""
-    return address_group(address.parts[0][1])
+    kind, host = address.parts[0]
+    return _NAMES if kind.startswith("dns") else address_group(host)

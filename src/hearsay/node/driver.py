@@ -176,7 +176,12 @@ class Driver:
     def peer_up(self, peer: PeerId) -> None:
         """A connection is there; its pubsub streams are not."""
         self.links[peer] = PeerLink(
-            peer, self._limits.peer_queue_bytes, self._outgoing, left=self._left, lost=self._lost
+            peer,
+            self._limits.peer_queue_bytes,
+            self._outgoing,
+            self._address_of(peer),
+            left=self._left,
+            lost=self._lost,
         )
 
     def peer_down(self, peer: PeerId) -> None:

@@ -6,7 +6,8 @@ room, the oldest gossip makes room for messages, gossip and then the oldest mess
 dropped is told, so that it can be counted, traced, and said again where that matters.
 
 A frame that waits for many peers is there once, and is counted once for all, in full for each. When all queues
-together have no room, the longest one gives way: so who does not read loses, not who does.
+together have no room, the longest one of the address with the most gives way: so who does not read loses, not who
+does, and many peers of one address are together no more than one.
 """
 
 from __future__ import annotations
@@ -82,12 +83,24 @@ def by_priority(rpc: Rpc) -> Iterator[tuple[Priority, Rpc]]:
 class OutgoingMemory:
     """What the queues of all peers hold."""
 
-    __slots__ = ("_budget", "queues")
+    __slots__ = ("_budget", "_of_address", "queues")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
+        self._of_address: dict[str, int] = {}
+        """What waits for the peers of each address."""
         self.queues: set[OutgoingQueue] = set()
         """Those in which something waits."""
+
+    def count(self, queue: OutgoingQueue, size: int) -> None:
+        """A queue has become longer, or shorter."""
+        waiting = self._of_address.pop(queue.address, 0) + size
+        if waiting:
+            self._of_address[queue.address] = waiting
+        if queue.bytes:
+            self.queues.add(queue)
+        else:
+            self.queues.discard(queue)
 
     def hold(self, entry: Outgoing) -> bool:
         if not entry.holders and not self._budget.reserve(entry.size):
@@ -101,22 +114,29 @@ class OutgoingMemory:
             self._budget.release(entry.size)
 
     def hold_at_cost(self, entry: Outgoing, asking: OutgoingQueue) -> bool:
-        """Hold an entry for which the longest queue gives way; False when that is the one that asks."""
+        """Hold an entry, for which the longest queue may have to give way; False when that is the one that asks."""
         while not self.hold(entry):
-            longest = max(self.queues, key=lambda queue: queue.bytes, default=asking)
-            if longest.bytes > asking.bytes + entry.size:
+            longest = max(self.queues, key=self._length, default=asking)
+            same = longest.address == asking.address
+            ahead, behind = self._length(longest)[same], self._length(asking)[same]
+            if ahead > behind + entry.size:
                 longest.give_way()
             elif not asking.give_way(entry.priority):
                 return False
         return True
 
+    def _length(self, queue: OutgoingQueue) -> tuple[int, int]:
+        """Of its address, and its own."""
+        return self._of_address.get(queue.address, 0), queue.bytes
+
 
 class OutgoingQueue:
     """`lost` hears of what had to be dropped."""
 
-    __slots__ = ("_limit", "_lost", "_memory", "_waiting", "bytes")
+    __slots__ = ("_limit", "_lost", "_memory", "_waiting", "address", "bytes")
 
-    def __init__(self, limit: int, memory: OutgoingMemory, lost: Callable[[Outgoing], None]) -> None:
+    def __init__(self, limit: int, memory: OutgoingMemory, lost: Callable[[Outgoing], None], address: str) -> None:
+        self.address = address
         self._limit = limit
         self._memory = memory
         self._lost = lost
@@ -129,8 +149,7 @@ class OutgoingQueue:
             self._lost(entry)
             return False
         self._waiting[entry.priority].append(entry)
-        self.bytes += entry.size
-        self._memory.queues.add(self)
+        self._count(entry.size)
         return True
 
     def make_room(self, size: int, priority: Priority) -> bool:
@@ -173,7 +192,9 @@ class OutgoingQueue:
         return sum(map(len, self._waiting))
 
     def _release(self, entry: Outgoing) -> None:
-        self.bytes -= entry.size
+        self._count(-entry.size)
         self._memory.release(entry)
-        if not self.bytes:
-            self._memory.queues.discard(self)
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        self._memory.count(self, size)

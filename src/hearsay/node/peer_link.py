@@ -28,6 +28,7 @@ class PeerLink:
         peer: PeerId,
         queue_bytes: int,
         memory: OutgoingMemory,
+        address: str,
         *,
         left: Callable[[PeerLink, list[Outgoing]], None],
         lost: Callable[[PeerLink, Outgoing], None],
@@ -37,7 +38,7 @@ class PeerLink:
         self.inbound: Stream | None = None
         self.settled = asyncio.Event()
         """Set when our first stream to the peer is open, or will not be."""
-        self.queue = OutgoingQueue(queue_bytes, memory, partial(lost, self))
+        self.queue = OutgoingQueue(queue_bytes, memory, partial(lost, self), address)
         self.pending_validations = 0
         self._left = left
         self._waiting = False
