@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multistream import HEADER as MULTISTREAM
@@ -20,9 +21,15 @@ class Attacker:
         self.channel = None
 
     @classmethod
-    async def connect(cls, host, address="127.0.0.1"):
-        """From any address of 127.0.0.0/8."""
-        return cls(*await asyncio.open_connection(*host.addresses[0].tcp_endpoint, local_addr=(address, 0)))
+    async def connect(cls, host, address="127.0.0.1", receive_buffer=None):
+        """From any address of 127.0.0.0/8; with a small buffer, the kernel takes little for who does not read."""
+        connecting = socket.socket()
+        connecting.setblocking(False)
+        if receive_buffer is not None:
+            connecting.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connecting.bind((address, 0))
+        await asyncio.get_running_loop().sock_connect(connecting, host.addresses[0].tcp_endpoint)
+        return cls(*await asyncio.open_connection(sock=connecting))
 
     async def upgrade(self, identity=None):
         upgrade = Upgrade(identity or PrivateKey.generate(), True)

@@ -1,22 +1,26 @@
-"""Who a host deals with: the gate of its owner, asked for addresses and for peers."""
+"""Who a host deals with: the gate of its owner, and places that no address takes alone."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import resource
+import socket
 
 import pytest
 from attacker import PROTOCOL_ERROR, Attacker
 
+from hearsay.libp2p.admission import AdmissionLimits, Slots, fitted
 from hearsay.libp2p.errors import DialError
-from hearsay.libp2p.host import Host
+from hearsay.libp2p.host import Host, HostLimits
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.peer_id import peer_id_of
 
 
-def run(test):
+def run(test, limits=None):
     async def with_host():
         async with asyncio.timeout(60):
-            host = Host()
+            host = Host(limits=limits)
             try:
                 await host.listen("/ip4/127.0.0.1/tcp/0")
                 await test(host)
@@ -24,6 +28,10 @@ def run(test):
                 await host.close()
 
     return lambda: asyncio.run(with_host())
+
+
+def limited(**limits):
+    return lambda test: run(test, HostLimits(**limits))
 
 
 @run
@@ -72,3 +80,105 @@ async def test_the_address_of_a_connected_peer(host):
     await (await Attacker.connect(host, "127.0.0.9")).upgrade(identity)
     await connected.wait()
     assert host.address_of(peer) == "127.0.0.9"
+
+
+@limited(max_handshakes=16, handshake_patience_s=60)
+async def test_idle_sockets_of_one_address_keep_out_nobody_else(host):
+    crowd = [await Attacker.connect(host, "127.0.0.2") for _ in range(20)]
+    while host.refused < 4:
+        await asyncio.sleep(0)
+    honest = Host()
+    try:
+        assert await honest.dial(host.addresses[0]) == host.peer
+    finally:
+        await honest.close()
+    assert host.refused == 5
+    for idle in crowd:
+        idle.writer.close()
+
+
+@limited(max_handshakes=16, handshake_patience_s=0)
+async def test_idle_sockets_give_way_to_others_of_their_own_address(host):
+    crowd = [await Attacker.connect(host) for _ in range(20)]
+    await (await Attacker.connect(host)).upgrade()
+    assert host.refused == 5
+    for idle in crowd:
+        idle.writer.close()
+
+
+@limited(max_per_address=8)
+async def test_an_address_has_so_many_connections(host):
+    crowd = [await (await Attacker.connect(host, "127.0.0.2")).upgrade() for _ in range(9)]
+    assert PROTOCOL_ERROR not in await crowd[-1].until_closed()
+    assert len(host.connections) == 8
+    await (await Attacker.connect(host, "127.0.0.3")).upgrade()
+    while len(host.connections) < 9:
+        await asyncio.sleep(0)
+
+
+@limited(max_connections=6, reserved_for_dials=0)
+async def test_the_address_with_most_connections_gives_one_up(host):
+    crowd = [await (await Attacker.connect(host, "127.0.0.2")).upgrade() for _ in range(6)]
+    while len(host.connections) < 6:
+        await asyncio.sleep(0)
+    known = list(host.connections)
+    await (await Attacker.connect(host, "127.0.0.3")).upgrade()
+    await crowd[-1].until_closed()
+    assert set(known[:-1]) < set(host.connections)
+    assert sorted(map(host.address_of, host.connections)) == ["127.0.0.2"] * 5 + ["127.0.0.3"]
+
+
+def test_places_of_an_address_and_of_all():
+    slots = Slots(6, 4, 10)
+    assert [slots.enter(name, "a", 0) for name in "uvwx"] == [None] * 4
+    assert slots.enter("y", "a", 9) == "y"
+    assert slots.enter("y", "a", 10) == "u"
+    assert [slots.enter(name, "b", 10) for name in "pq"] == [None] * 2
+    assert slots.enter("r", "c", 10) == "v"
+    slots.leave("r")
+    slots.leave("r")
+    assert (len(slots), slots.enter("s", "b", 10)) == (5, None)
+    assert slots.enter("t", "b", 10) == "w"
+
+
+def test_places_fit_the_files_that_may_be_open():
+    limits = AdmissionLimits()
+    assert fitted(limits, 1 << 20) == (1024, 960, 256, 128, 32)
+    for files in (8, 64, 128, 256, 1024, 4096):
+        places = fitted(limits, files)
+        assert min(places) >= 1
+        assert places.connections + places.handshakes <= files - files // 32
+        assert places.inbound <= places.connections - places.connections // 32
+    assert fitted(limits, 128) == (56, 42, 21, 8, 8)
+
+
+@run
+async def test_without_files_there_is_one_complaint_and_connections_wait(host):
+    caught = []
+    handler = logging.Handler()
+    handler.emit = caught.append
+    logging.getLogger("hearsay.libp2p.listening").addHandler(handler)
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: caught.append(context))
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    clients = [socket.socket() for _ in range(4)]
+    try:
+        for client in clients:
+            client.setblocking(False)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (clients[0].fileno(), files[1]))
+        for client in clients:
+            client.connect_ex(host.addresses[0].tcp_endpoint)
+        while not caught:
+            await asyncio.sleep(0)
+        listening = host._listening[0]
+        for _ in range(3):
+            listening._accept()
+        assert [found.levelname for found in caught] == ["WARNING"]
+        assert caught[0].exc_info is None
+        resource.setrlimit(resource.RLIMIT_NOFILE, files)
+        listening._accept()
+        assert await asyncio.get_running_loop().sock_recv(clients[0], 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, files)
+        logging.getLogger("hearsay.libp2p.listening").removeHandler(handler)
+        for client in clients:
+            client.close()

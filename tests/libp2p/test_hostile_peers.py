@@ -31,7 +31,7 @@ def attack(limits=None):
             async with asyncio.timeout(60):
                 host = Host(limits=limits)
                 held = []
-                host.handle("/hold", held.append)
+                host.handle("/hold", held.append, 64)
                 try:
                     await host.listen("/ip4/127.0.0.1/tcp/0")
                     await test(host, held)
@@ -155,10 +155,13 @@ async def test_a_yamux_length_that_is_declared_and_never_sent(host, held):
     attacker.send(opening(1, "/hold"), frame(FrameType.DATA, 0, 1, 200_000))
     await attacker.until(line("/hold"))
     connection = next(iter(host.connections.values()))
-    assert connection.buffered_bytes == 0
+    used = host.resources.all.used
     attacker.send(b"part")
+    await attacker.writer.drain()
+    assert host.resources.all.used == used < 10_000
     attacker.writer.close()
     await connection.gone
+    assert host.resources.all.used == 0
 
 
 @attack(HostLimits(connection=ConnectionLimits(yamux=YamuxLimits(max_inbound_streams=8))))

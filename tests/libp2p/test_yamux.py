@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from hearsay.libp2p.errors import YamuxError
+from hearsay.libp2p.resources import Budget
 from hearsay.libp2p.yamux import (
     HEADER,
     INITIAL_WINDOW,
@@ -121,6 +122,20 @@ def test_a_reader_is_given_a_larger_window_within_the_budget():
     assert updates == [1024 * 1024, INITIAL_WINDOW]
 
 
+def test_windows_grow_only_while_there_is_room():
+    listener = Yamux(False)
+    listener.budget = Budget("connection", 3 << 20)
+    updates = []
+    for stream, kept in ((1, 0), (3, 5 << 19)):
+        opened(listener, stream)
+        assert listener.budget.reserve(kept)
+        listener.receive(data_frame(stream, bytes(INITIAL_WINDOW)))
+        listener.take()
+        listener.read(stream, INITIAL_WINDOW)
+        updates.append(HEADER.unpack(listener.take())[4])
+    assert updates == [1 << 20, INITIAL_WINDOW]
+
+
 def test_window_overflow_ends_the_connection():
     listener = Yamux(False)
     opened(listener, 1)
@@ -146,7 +161,17 @@ def test_a_length_that_is_declared_and_never_sent_costs_nothing():
     listener = Yamux(False)
     opened(listener, 1)
     assert listener.receive(frame(FrameType.DATA, 0, 1, INITIAL_WINDOW)) == []
-    assert listener.buffered_bytes == 0
+    assert listener.unread_bytes == 0
+
+
+def test_of_a_frame_that_is_not_complete_only_the_header_is_kept():
+    listener = Yamux(False)
+    opened(listener, 1)
+    sent = data_frame(1, b"one two three", Flag.FIN)
+    assert listener.receive(sent[:5]) == []
+    assert listener.receive(sent[5:15]) == [Received(1, b"one")]
+    assert listener.receive(sent[15:19]) == [Received(1, b" two")]
+    assert listener.receive(sent[19:]) == [Received(1, b" three"), Finished(1)]
 
 
 def test_a_flood_of_streams_is_reset_and_then_ends_the_connection():
@@ -226,11 +251,16 @@ frames = st.builds(
 
 
 def run(chunks):
+    """Data that came in pieces is one event here."""
     listener = Yamux(False)
     events = []
     try:
         for chunk in chunks:
-            events += listener.receive(chunk)
+            for event in listener.receive(chunk):
+                last = events[-1] if events else None
+                if isinstance(event, Received) and isinstance(last, Received) and event.stream == last.stream:
+                    event = Received(event.stream, events.pop().data + event.data)
+                events.append(event)
     except YamuxError as error:
         return listener, None, str(error)
     return listener, events, None

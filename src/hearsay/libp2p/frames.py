@@ -2,11 +2,13 @@
 
 `FrameReader.receive` takes any piece of the stream and returns the frames it completes. A length above the limit is
 refused when it is read, before anything is stored for it; a length that is declared and never sent costs nothing.
+What came of a frame that is not complete is reserved in the reader's budget, if it has one.
 """
 
 from __future__ import annotations
 
 from hearsay.libp2p.errors import EncodingError, FrameError
+from hearsay.libp2p.resources import Budget
 from hearsay.libp2p.varint import decode_partial, encode
 
 
@@ -15,10 +17,11 @@ def frame(payload: bytes) -> bytes:
 
 
 class FrameReader:
-    __slots__ = ("_buffer", "_limit", "_needed")
+    __slots__ = ("_budget", "_buffer", "_limit", "_needed")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, budget: Budget | None = None) -> None:
         self._limit = limit
+        self._budget = budget
         self._buffer = bytearray()
         self._needed = 1
         """No frame can be complete before the buffer holds so many bytes."""
@@ -29,12 +32,14 @@ class FrameReader:
         return len(self._buffer)
 
     def receive(self, data: bytes) -> list[bytes]:
-        """The frames that `data` completes. `FrameError` when one is too long."""
+        """The frames that `data` completes. `FrameError` when one is too long, or there is no room for its part."""
         if self._buffer:
-            self._buffer += data
-            if len(self._buffer) < self._needed:
+            if len(self._buffer) + len(data) < self._needed:
+                self._keep(data)
                 return []
-            data = bytes(self._buffer)
+            data = b"".join((self._buffer, data))
+            if self._budget is not None:
+                self._budget.release(len(self._buffer))
             self._buffer.clear()
         frames: list[bytes] = []
         offset, end = 0, len(data)
@@ -58,5 +63,10 @@ class FrameReader:
             frames.append(data[start:stop])
             offset = stop
         if offset < end:
-            self._buffer += data[offset:] if offset else data
+            self._keep(data[offset:] if offset else data)
         return frames
+
+    def _keep(self, data: bytes) -> None:
+        if self._budget is not None and not self._budget.reserve(len(data)):
+            raise FrameError(f"no room for {len(data)} bytes of a frame")
+        self._buffer += data

@@ -2,6 +2,10 @@
 
 What it does not do: NAT traversal, relays, QUIC, WebSocket, plaintext. uvloop works if the caller runs it.
 
+Inbound connections have places that no address can take alone (`hearsay.libp2p.admission`), and all that peers make
+the host keep is reserved in budgets (`hearsay.libp2p.resources`). When a budget that many share is nearly full, the
+connections that keep most in it end.
+
 Two peers that dial each other at once get two connections; both sides keep the one that the smaller peer id dialed.
 Otherwise a newer connection replaces an older one, which may be dead without having said so.
 """
@@ -13,26 +17,28 @@ import os
 import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 
+from hearsay.libp2p.admission import AdmissionLimits, Slots, fitted
 from hearsay.libp2p.connection import Connection, ConnectionLimits
 from hearsay.libp2p.errors import DialError, OwnAddress, OwnIdentity, ProtocolError
 from hearsay.libp2p.interfaces import concrete_addresses
 from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.listening import Listening
 from hearsay.libp2p.multiaddr import Multiaddr, tcp_multiaddr
+from hearsay.libp2p.node_host import MAX_STREAMS
 from hearsay.libp2p.peer_id import PeerId, peer_id_of, to_text
-from hearsay.libp2p.resources import address_group
+from hearsay.libp2p.resources import Budget, ResourceLimits, Resources, address_group
 from hearsay.libp2p.stream import Stream, StreamClosed
 
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostLimits:
-    max_connections: int = 1024
-    max_handshakes: int = 128
-    """Inbound connections that have not proven who they are."""
+class HostLimits(AdmissionLimits):
     dial_s: float = 15.0
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
+    resources: ResourceLimits = field(default_factory=ResourceLimits)
 
 
 @dataclass(slots=True)
@@ -54,9 +60,19 @@ class Host:
         self.on_peer_down: list[Callable[[PeerId], None]] = []
         self.admits: Callable[[PeerId | None, str], bool] = lambda _peer, _address: True
         self.connections: dict[PeerId, Connection] = {}
+        self.on_over_limit: list[Callable[[PeerId], None]] = []
         self._limits = limits or HostLimits()
-        self._handlers: dict[str, Callable[[Stream], None]] = {}
-        self._servers: list[asyncio.Server] = []
+        self.resources = Resources(self._limits.resources)
+        self.resources.on_nearly_full = self._nearly_full
+        self._strained: set[Budget] = set()
+        self._places = fitted(self._limits, open_files())
+        self._handshakes: Slots[Connection] = Slots(
+            self._places.handshakes, self._places.handshakes_per_address, self._limits.handshake_patience_s
+        )
+        self._proven: Slots[Connection] = Slots(self._places.inbound, self._places.per_address)
+        self._handlers: dict[str, tuple[Callable[[Stream], None], int]] = {}
+        self._listening: list[Listening] = []
+        self._accepting: set[asyncio.Task[None]] = set()
         self._all: set[Connection] = set()
         self._dialing: dict[PeerId, _Dialing] = {}
         self._closed = False
@@ -72,14 +88,12 @@ class Host:
         """Where others reach this host, with its peer id; if it listens everywhere, at each of its interfaces."""
         return tuple(
             tcp_multiaddr(host, port).with_peer(self.peer)
-            for server in self._servers
-            for listening in server.sockets
-            for host, port in concrete_addresses(*listening.getsockname()[:2])
+            for listening in self._listening
+            for host, port in concrete_addresses(*listening.name)
         )
 
-    def handle(self, protocol: str, handler: Callable[[Stream], None]) -> None:
-        """Call `handler` with each stream that a peer opens for `protocol`."""
-        self._handlers[protocol] = handler
+    def handle(self, protocol: str, handler: Callable[[Stream], None], max_streams: int = MAX_STREAMS) -> None:
+        self._handlers[protocol] = handler, max_streams
 
     async def listen(self, address: Multiaddr | str) -> tuple[Multiaddr, ...]:
         """Accept connections; port 0 takes any. Returns all addresses."""
@@ -87,8 +101,7 @@ class Host:
         endpoint = parsed.tcp_endpoint
         if endpoint is None:
             raise ValueError(f"{parsed}: this host listens on TCP only, such as /ip4/127.0.0.1/tcp/0")
-        loop = asyncio.get_running_loop()
-        self._servers.append(await loop.create_server(self._inbound, *endpoint))
+        self._listening += await Listening.at(*endpoint, self._accepted)
         return self.addresses
 
     @staticmethod
@@ -155,7 +168,7 @@ class Host:
     def disconnect(self, peer: PeerId) -> None:
         connection = self.connections.get(peer)
         if connection is not None:
-            self._drop(connection)
+            self.drop(connection)
 
     async def close(self) -> frozenset[PeerId]:
         """Stop listening, end all connections and wait until they are gone.
@@ -163,8 +176,9 @@ class Host:
         Whose end came in answer to ours has taken all that was sent; these peers are named.
         """
         self._closed = True
-        for server in self._servers:
-            server.close()
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
         for dialing in list(self._dialing.values()):
             dialing.task.cancel()
         peers = list(self.connections.values())
@@ -173,69 +187,119 @@ class Host:
             self._down(connection)
         for connection in list(self._all):
             connection.close()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
         while waiting := [connection.gone for connection in self._all if connection.attached]:
             await asyncio.gather(*waiting)
-        self._all.clear()  # what was accepted while the server closed never gets a socket, and never loses it
-        self._servers.clear()
+        self._all.clear()  # a dial that was given up may never have had a socket
         return frozenset(connection.peer for connection in peers if connection.ended_by_peer)
-
-    def connection_made(self, connection: Connection) -> bool:
-        """A connection has its socket; whether to go on with it."""
-        if self.admits(None, connection.address):
-            return True
-        self.refused += 1
-        return False
 
     def connection_ready(self, connection: Connection) -> None:
         """A connection knows its peer."""
+        self._handshakes.leave(connection)
         if not self.admits(connection.peer, connection.address):
-            self.refused += 1
-            connection.close()
+            self._refuse(connection)
             return
         rival = self.connections.get(connection.peer)
         if rival is not None:
             if not self._replaces(connection, rival):
                 connection.close()
                 return
-            self._drop(rival)
-        if self._closed or len(self.connections) >= self._limits.max_connections:
-            self.refused += 1
-            connection.close()
+            self.drop(rival)
+        if self._closed or (connection.dialed and len(self.connections) >= self._places.connections):
+            self._refuse(connection)
             return
+        if not connection.dialed:
+            dialled = len(self.connections) - len(self._proven)
+            self._proven.limit = min(self._places.inbound, self._places.connections - dialled)
+            loser = self._proven.enter(connection, connection.address, connection.since)
+            if loser is connection:
+                self._refuse(connection)
+                return
+            if loser is not None:
+                self.refused += 1
+                self.drop(loser)
         self.connections[connection.peer] = connection
         for callback in self.on_peer_up:
             callback(connection.peer)
 
     def connection_gone(self, connection: Connection) -> None:
         self._all.discard(connection)
+        self._handshakes.leave(connection)
         self._down(connection)
 
-    def stream_opened(self, stream: Stream) -> None:
-        handler = self._handlers.get(stream.protocol)
+    def connection_over_limit(self, connection: Connection) -> None:
+        for callback in self.on_over_limit:
+            callback(connection.peer)
+
+    def stream_opened(self, connection: Connection, stream: Stream) -> None:
+        handler, most = self._handlers.get(stream.protocol, (None, 0))
         if handler is None:
             stream.reset()
+        elif connection.inbound_streams(stream.protocol) > most:
+            stream.reset()
+            self.connection_over_limit(connection)
         else:
             handler(stream)
 
-    def _drop(self, connection: Connection) -> None:
+    def drop(self, connection: Connection) -> None:
         connection.close()
         self._down(connection)
 
     def _down(self, connection: Connection) -> None:
+        self._proven.leave(connection)
         if self.connections.get(connection.peer) is connection:
             del self.connections[connection.peer]
             connection.end_streams()
             for callback in self.on_peer_down:
                 callback(connection.peer)
 
-    def _inbound(self) -> asyncio.BaseProtocol:
-        handshaking = sum(1 for known in self._all if not known.closed and not known.ready.done())
-        crowded = handshaking >= self._limits.max_handshakes or len(self._all) >= self._limits.max_connections
+    def _refuse(self, connection: Connection) -> None:
+        self.refused += 1
+        connection.close()
+
+    def _accepted(self, accepted: socket.socket, host: str) -> None:
+        """Somebody connected to one of our sockets."""
+        address = address_group(host)
+        loop = asyncio.get_running_loop()
         connection = self._connection(False, None)
-        if crowded or self._closed:
+        loser: Connection | None = connection
+        if len(self._all) > self._places.connections + self._places.handshakes:
+            for other in self._all:
+                if other.closed:
+                    other.abort()  # takes its time to go, which others need
+        elif self.admits(None, address):
+            loser = self._handshakes.enter(connection, address, loop.time())
+        if loser is not None:
             self.refused += 1
-            connection.abort()
-        return connection
+        if loser is connection:
+            self._all.discard(connection)
+            accepted.close()
+            return
+        if loser is not None:
+            loser.abort()
+        task = loop.create_task(_attach(connection, accepted))
+        self._accepting.add(task)
+        task.add_done_callback(self._accepting.discard)
+
+    def _nearly_full(self, budget: Budget) -> None:
+        if budget not in self._strained:
+            self._strained.add(budget)
+            asyncio.get_running_loop().call_soon(self._relieve, budget)
+
+    def _relieve(self, budget: Budget) -> None:
+        """End the connections that keep most in a budget, until a quarter of it is free."""
+        self._strained.discard(budget)
+        while budget.used > budget.limit - budget.limit // 4:
+            kept, greediest = max(
+                ((connection.kept_in(budget), connection) for connection in self.connections.values()),
+                key=lambda pair: pair[0],
+                default=(0, None),
+            )
+            if greediest is None or kept < budget.limit // 64:
+                return  # it is many who keep a little each, or shares
+            self.connection_over_limit(greediest)
+            greediest.abort()
+            self._down(greediest)
 
     def _connection(self, dialer: bool, expected: PeerId | None) -> Connection:
         connection = Connection(self, self.identity, dialer, self._limits.connection, expected)
@@ -250,8 +314,8 @@ class Host:
             raise DialError(address, "this host is closed")
         if not self.admits(expected, address_group(endpoint[0])):
             raise DialError(address, "who is there is kept out")
-        if len(self._all) >= self._limits.max_connections:
-            raise DialError(address, f"this host has its {self._limits.max_connections} connections")
+        if len(self._all) - len(self._handshakes) >= self._places.connections:
+            raise DialError(address, f"this host has its {self._places.connections} connections")
         loop = asyncio.get_running_loop()
         connection: Connection | None = None
         try:
@@ -293,3 +357,17 @@ class Host:
         if new.dialed != old.dialed and at_once:
             return new.dialed == (self.peer < new.peer)
         return True
+
+
+def open_files() -> int:
+    """How many files this process may have open."""
+    soft, _ = getrlimit(RLIMIT_NOFILE)
+    return soft if soft != RLIM_INFINITY else 1 << 20
+
+
+async def _attach(connection: Connection, accepted: socket.socket) -> None:
+    try:
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
+    except OSError:
+        connection.connection_lost(None)  # it was gone before it had a transport
+        accepted.close()

@@ -130,7 +130,7 @@ class Identification:
 
     async def _read(self, stream: Stream) -> None:
         """Take a peer's description of itself from a stream."""
-        reader = FrameReader(MAX_IDENTIFY_BYTES)
+        reader = FrameReader(MAX_IDENTIFY_BYTES, stream.budget)
         messages: list[bytes] = []
         try:
             async with asyncio.timeout(ANSWER_SECONDS):

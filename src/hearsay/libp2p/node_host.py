@@ -12,7 +12,11 @@ from typing import Protocol
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr
 from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.resources import Resources
 from hearsay.libp2p.stream import Stream
+
+MAX_STREAMS = 8
+"""Streams of a peer for one protocol, unless the protocol says otherwise."""
 
 
 class NodeHost(Protocol):
@@ -22,6 +26,9 @@ class NodeHost(Protocol):
     """Called when the first connection to a peer is there."""
     on_peer_down: list[Callable[[PeerId], None]]
     """Called when the last one is gone; the peer's streams have ended before."""
+    on_over_limit: list[Callable[[PeerId], None]]
+    """Called when a peer has lost a stream or its connection for what it made this host keep."""
+    resources: Resources
     admits: Callable[[PeerId | None, str], bool]
     """Whether to deal with somebody at an address (`resources.address_group`): asked before a handshake, when the
     peer is None, and again when it is known. Everybody is admitted unless this is set."""
@@ -41,8 +48,8 @@ class NodeHost(Protocol):
         """What peers may open streams for."""
         ...
 
-    def handle(self, protocol: str, handler: Callable[[Stream], None]) -> None:
-        """Call `handler` with each stream that a peer opens for `protocol`."""
+    def handle(self, protocol: str, handler: Callable[[Stream], None], max_streams: int = MAX_STREAMS) -> None:
+        """Call `handler` with each stream that a peer opens for `protocol`; it may have so many at a time."""
         ...
 
     async def listen(self, address: Multiaddr) -> tuple[Multiaddr, ...]:

@@ -10,6 +10,8 @@ from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.ping import PAYLOAD_BYTES, PROTOCOL, Echo, Ping
 from hearsay.libp2p.stream import Stream, StreamClosed
 
+MAX_STREAMS = 2
+"""A peer's."""
 MAX_UNSENT_BYTES = 4096
 """A peer that pings and does not take the answers is cut off."""
 
@@ -17,7 +19,7 @@ MAX_UNSENT_BYTES = 4096
 class Pinging:
     def __init__(self, host: NodeHost) -> None:
         self._host = host
-        host.handle(PROTOCOL, lambda stream: stream.receive_with(_Echoing(stream)))
+        host.handle(PROTOCOL, lambda stream: stream.receive_with(_Echoing(stream)), MAX_STREAMS)
 
     async def round_trip_s(self, peer: PeerId) -> float:
         """The time a ping takes there and back."""

@@ -80,7 +80,7 @@ async def ask(host: NodeHost, point: PeerId, question: RendezvousMessage) -> Ren
         try:
             stream.write(frame(encode_message(question)))
             stream.finish()
-            reader = FrameReader(MAX_MESSAGE_BYTES)
+            reader = FrameReader(MAX_MESSAGE_BYTES, stream.budget)
             while data := await stream.read():
                 for answer in reader.receive(data):
                     return decode_message(answer)
@@ -96,7 +96,7 @@ class _Questions:
         self._point = point
         self._stream = stream
         self._address = address
-        self._frames = FrameReader(point.limits.question_bytes)
+        self._frames = FrameReader(point.limits.question_bytes, stream.budget)
         self._waiting: deque[bytes] = deque()
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.call_later(point.limits.stream_s, stream.reset)

@@ -3,6 +3,9 @@
 Reading opens the peer's window again; whoever does not read slows the peer down and nobody else. Writing never
 blocks: what the peer's window does not admit waits in memory, so writers of much call `drain` in between, and
 `unsent` says how much waits.
+
+What waits, in either direction, is reserved in the stream's budget; so is what a protocol's handler keeps of the
+peer's bytes, if it does the same. A stream whose budget has no room is reset.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Protocol
 
 from hearsay.libp2p.errors import ProtocolError
 from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.resources import Budget
 
 
 class StreamClosed(Exception):
@@ -40,6 +44,10 @@ class Carrier(Protocol):
 
     def send(self, number: int, data: bytes) -> None: ...
 
+    def over_budget(self, stream: Stream, count: int) -> None:
+        """There is no room for so many bytes more of a stream, which ends for that."""
+        ...
+
     def unsent(self, number: int) -> int: ...
 
     def read(self, number: int, count: int) -> None:
@@ -59,19 +67,22 @@ class Stream:
     __slots__ = (
         "_carrier",
         "_end_told",
+        "_over",
         "_paused",
         "_read_waiter",
         "_receiver",
         "_unread",
+        "budget",
         "ended",
         "id",
         "protocol",
         "was_reset",
     )
 
-    def __init__(self, carrier: Carrier, number: int) -> None:
+    def __init__(self, carrier: Carrier, number: int, budget: Budget) -> None:
         self._carrier = carrier
         self.id = number
+        self.budget = budget
         self.protocol = ""
         self.ended = False
         """The peer sends no more."""
@@ -81,6 +92,7 @@ class Stream:
         self._paused = False
         self._read_waiter: asyncio.Future[None] | None = None
         self._end_told = False
+        self._over = False
 
     @property
     def peer(self) -> PeerId:
@@ -123,10 +135,7 @@ class Stream:
             if self.ended:
                 return b""
             await self._more()
-        data = bytes(self._unread)
-        self._unread.clear()
-        self._carrier.read(self.id, len(data))
-        return data
+        return self._taken()
 
     async def read_exactly(self, count: int) -> bytes:
         """So many bytes; `StreamClosed` if the stream ends before."""
@@ -139,6 +148,7 @@ class Stream:
                 continue
             piece = self._unread[: count - len(taken)]
             del self._unread[: len(piece)]
+            self.budget.release(len(piece))
             self._carrier.read(self.id, len(piece))
             taken += piece
         return bytes(taken)
@@ -172,12 +182,15 @@ class Stream:
             self._carrier.read(self.id, len(data))
             self._deliver(self._receiver, data)
             return
-        self._unread += data
+        self.preload(data)
         self._wake_reader()
 
     def preload(self, data: bytes) -> None:
-        """Data that came behind the negotiation of the protocol."""
-        self._unread += data
+        """Keep data until somebody reads it, such as what came behind the negotiation of the protocol."""
+        if self.budget.reserve(len(data)):
+            self._unread += data
+        else:
+            self._carrier.over_budget(self, len(data))
 
     def on_end(self) -> None:
         """The peer finished."""
@@ -192,15 +205,19 @@ class Stream:
             self._unread.clear()
             self._tell_end()
             self._wake_reader()
+            self.budget.close()
+
+    def on_over(self) -> None:
+        """Both sides have finished; what was not read yet can still be."""
+        self._over = True
+        if self._end_told:
+            self.budget.close()
 
     def _hand_over(self) -> None:
         if self._receiver is None or self._paused:
             return
         if self._unread:
-            data = bytes(self._unread)
-            self._unread.clear()
-            self._carrier.read(self.id, len(data))
-            self._deliver(self._receiver, data)
+            self._deliver(self._receiver, self._taken())
         if (self.ended and not self._unread) or self.was_reset:
             self._tell_end()
 
@@ -208,6 +225,16 @@ class Stream:
         if self._receiver is not None and not self._end_told:
             self._end_told = True
             self._receiver.stream_ended(self.was_reset)
+            if self._over:
+                self.budget.close()
+
+    def _taken(self) -> bytes:
+        """All that was not read yet."""
+        data = bytes(self._unread)
+        self._unread.clear()
+        self.budget.release(len(data))
+        self._carrier.read(self.id, len(data))
+        return data
 
     async def _more(self) -> None:
         """Until something happens on the reading side."""

@@ -8,7 +8,9 @@ Rules:
   window ends the connection. A stream that is read gets a larger window while the connection's budget lasts.
 * Bounds: streams opened by the peer (more are reset), bytes that nobody has read yet, answers to frames that ask for
   one (pings, refused streams) between two `take`s. Output is made when it can be sent, not before: data waits at its
-  stream until the window is open and what was made is taken, streams take turns.
+  stream until the window is open and what was made is taken, streams take turns. What waits is reserved in the
+  budget of its stream, where there is one, and windows grow only while there is room in `budget`.
+* Data is handed on as it comes: of a frame that is not complete only the header is ever kept.
 
 `receive` takes bytes and returns events; `take` returns bytes to send. After a `YamuxError` the connection is of no
 more use; `go_away` says so to the peer.
@@ -23,6 +25,7 @@ from struct import Struct
 from typing import TypeAlias
 
 from hearsay.libp2p.errors import YamuxError
+from hearsay.libp2p.resources import Budget
 
 PROTOCOL = "/yamux/1.0.0"
 INITIAL_WINDOW = 256 * 1024
@@ -110,6 +113,7 @@ class YamuxLimits:
 
 class _Stream:
     __slots__ = (
+        "budget",
         "finished",
         "finishing",
         "granted",
@@ -128,6 +132,7 @@ class _Stream:
         self.unread = 0
         self.unsent: deque[memoryview] = deque()
         self.unsent_bytes = 0
+        self.budget: Budget | None = None
         self.finishing = False
         self.finished = False
         self.peer_finished = False
@@ -144,12 +149,10 @@ class Yamux:
         self._unread = 0
         self._granted = 0
         """Windows beyond the initial ones, over all streams."""
-        self._buffer = bytearray()
-        self._needed = _HEADER_BYTES
+        self._buffer = b""
         self._body: tuple[int, int, int] | None = None
-        """Stream, flags and length of a data frame whose body is not complete."""
-        self._skipping = 0
-        """Bytes still to come of a data frame for a stream that is gone."""
+        """Stream, flags and bytes still to come of a data frame that is not complete."""
+        self.budget: Budget | None = None
         self._output: list[bytes | memoryview] = []
         self._output_bytes = 0
         self._unsent_answers = 0
@@ -168,11 +171,6 @@ class Yamux:
     def unread_bytes(self) -> int:
         return self._unread
 
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes of a frame that is not complete yet."""
-        return len(self._buffer)
-
     def has(self, stream: int) -> bool:
         """Whether a stream is open in either direction."""
         return stream in self._streams
@@ -189,11 +187,22 @@ class Yamux:
         self._frame(FrameType.WINDOW_UPDATE, Flag.SYN, stream, 0)
         return stream
 
-    def send(self, stream: int, data: bytes) -> None:
-        """Send data on a stream, when its window allows. Data for a stream that is gone is dropped."""
+    def charge(self, stream: int, budget: Budget) -> bool:
+        """Reserve what waits at a stream in `budget` from now on; False if what waits already has no room there."""
         state = self._streams.get(stream)
         if state is None:
-            return
+            return True
+        state.budget = budget
+        return budget.reserve(state.unsent_bytes)
+
+    def send(self, stream: int, data: bytes) -> bool:
+        """Send data on a stream, when its window allows. Data for a stream that is gone is dropped.
+
+        False when it would have to wait and there is no room for it.
+        """
+        state = self._streams.get(stream)
+        if state is None:
+            return True
         if state.finishing:
             raise RuntimeError("the stream is closed for writing")
         length = len(data)
@@ -206,10 +215,13 @@ class Yamux:
             state.send_window -= length
             self._frame(FrameType.DATA, 0, stream, length, data)
         elif length:
+            if state.budget is not None and not state.budget.reserve(length):
+                return False
             state.unsent.append(memoryview(data))
             state.unsent_bytes += length
             if state.send_window:
                 self._ready[stream] = None
+        return True
 
     def unsent(self, stream: int) -> int:
         """Bytes that wait at a stream for its window or its turn."""
@@ -242,12 +254,15 @@ class Yamux:
         if state.peer_finished or 2 * closed < state.granted:
             return
         growth = self._limits.max_window - state.granted
-        if growth > 0 and self._granted + growth <= self._limits.max_unread_bytes:
+        if growth > 0 and self._granted + growth <= self._limits.max_unread_bytes and self._room_for(growth):
             self._granted += growth
             state.granted += growth
             closed += growth
         state.receive_window += closed
         self._frame(FrameType.WINDOW_UPDATE, 0, stream, closed)
+
+    def _room_for(self, growth: int) -> bool:
+        return self.budget is None or self.budget.free >= growth
 
     def ping(self, value: int) -> None:
         self._frame(FrameType.PING, Flag.SYN, 0, value)
@@ -274,28 +289,28 @@ class Yamux:
     def receive(self, data: bytes) -> list[YamuxEvent]:
         """Take bytes of the peer; what they mean."""
         events: list[YamuxEvent] = []
-        if self._skipping:
-            skipped = min(self._skipping, len(data))
-            self._skipping -= skipped
-            data = data[skipped:]
         if self._buffer:
-            self._buffer += data
-            if len(self._buffer) < self._needed:
-                return events
-            data = bytes(self._buffer)
-            self._buffer.clear()
-        offset = 0
-        if self._body is not None and len(data) >= self._needed:
-            stream, flags, offset = self._body
-            self._body = None
-            self._received(stream, flags, data[:offset], events)
-        while self._body is None and len(data) - offset >= _HEADER_BYTES:
+            data = self._buffer + data
+            self._buffer = b""
+        offset = self._continue_body(data, events) if self._body is not None else 0
+        end = len(data)
+        while end - offset >= _HEADER_BYTES:
             offset = self._frame_at(data, offset, events)
-        if self._body is None:
-            self._needed = _HEADER_BYTES
-        if offset < len(data):
-            self._buffer += data[offset:] if offset else data
+        if offset < end:
+            self._buffer = data[offset:]
         return events
+
+    def _continue_body(self, data: bytes, events: list[YamuxEvent]) -> int:
+        """Hand on what came of the frame that is not complete; where the next one begins."""
+        assert self._body is not None
+        stream, flags, missing = self._body
+        if len(data) < missing:
+            self._body = stream, flags, missing - len(data)
+            self._received(stream, 0, data, events)
+            return len(data)
+        self._body = None
+        self._received(stream, flags, data[:missing], events)
+        return missing
 
     def _frame_at(self, data: bytes, offset: int, events: list[YamuxEvent]) -> int:
         """Act on the frame whose header is at `offset`; where the next one begins."""
@@ -308,15 +323,11 @@ class Yamux:
             return start
         state = self._stream_for(stream, flags, events)
         stop = start + length
-        if state is None:
-            self._skipping = max(0, stop - len(data))
-            return min(stop, len(data))
-        if length > state.receive_window:
+        if state is not None and length > state.receive_window:
             raise YamuxError(f"{length} bytes on stream {stream}, whose window is {state.receive_window}")
         if stop > len(data):
-            self._body = stream, flags, length
-            self._needed = length
-            return start
+            self._body = stream, flags, stop - len(data)
+            flags, stop = 0, len(data)
         self._received(stream, flags, data[start:stop], events)
         return stop
 
@@ -428,6 +439,8 @@ class Yamux:
             state.unsent[0] = first[length:]
             first = first[:length]
         state.unsent_bytes -= length
+        if state.budget is not None:
+            state.budget.release(length)
         state.send_window -= length
         self._frame(FrameType.DATA, 0, stream, length, first)
 

@@ -60,6 +60,8 @@ from hearsay.wire.splitting import check_fits, check_topic
 REOPEN_SECONDS = (0.1, 1.0, 5.0)
 """Waits before our stream to a peer that ended it is opened again; then the peer is left alone."""
 
+MAX_INBOUND_STREAMS = 3
+"""A peer's, for a protocol of pubsub; the newest counts."""
 OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
 """Who speaks from here counts for itself in a mesh: a machine's many nodes are there for a reason."""
 
@@ -76,7 +78,9 @@ class Node:
         self.config = config or NodeConfig()
         self._trace_directory = trace
         self._host: NodeHost = (
-            PyLibp2pHost(identity) if self.config.host == "libp2p" else Host(identity, self.config.limits.host)
+            PyLibp2pHost(identity, self.config.limits.host)
+            if self.config.host == "libp2p"
+            else Host(identity, self.config.limits.host)
         )
         self.peer: PeerId = self._host.peer
         self._author = Author(self._host.identity, time_ns())
@@ -132,7 +136,7 @@ class Node:
                 router, _ = self.config.router_parameters()
                 driver.trace = LiveTrace(self._trace_directory, self.peer, clock, self.config.agent, router.name)
             for protocol in driver.protocols:
-                self._host.handle(protocol, self._inbound)
+                self._host.handle(protocol, self._inbound, MAX_INBOUND_STREAMS)
             if driver.router.strategy.chooses_connections:
                 self._identification.on_identified.append(self._remember)
             self._host.on_peer_up.append(self._peer_up)

@@ -120,7 +120,7 @@ class Inbound:
     ) -> None:
         self._link = link
         self._stream = stream
-        self._frames = FrameReader(limit)
+        self._frames = FrameReader(limit, stream.budget)
         self._received = received
         self._malformed = malformed
 

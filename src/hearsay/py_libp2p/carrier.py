@@ -1,7 +1,8 @@
 """One stream of py-libp2p under one of our streams: a trio task reads, another one writes.
 
 What our side has not read is bounded by `WINDOW`: then py-libp2p's own window stays shut and slows the peer down.
-What our side wrote waits here until py-libp2p took it; writers see that in `unsent`.
+What our side wrote waits here until py-libp2p took it; writers see that in `unsent`. Both are reserved in the
+stream's budget; what py-libp2p itself keeps is not.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.resources import Resources
 from hearsay.libp2p.stream import Stream
 from hearsay.py_libp2p.library import library
 
@@ -19,13 +21,26 @@ WINDOW = 256 * 1024
 _READ_BYTES = _WRITE_BYTES = 64 * 1024
 
 
+class CarrierOwner(Protocol):
+    """Who streams belong to: the host."""
+
+    def heard(self, peer: PeerId) -> None: ...
+
+    def peer_over_limit(self, peer: PeerId) -> None: ...
+
+    def carrier_gone(self, carrier: StreamCarrier) -> None: ...
+
+
 class StreamCarrier:
     congested = False
 
-    def __init__(self, number: int, under: Any, gone: Callable[[StreamCarrier], None]) -> None:
+    def __init__(
+        self, number: int, under: Any, resources: Resources, address: str, inbound: bool, owner: CarrierOwner
+    ) -> None:
         self._trio = library("trio")
         self._under = under
-        self._gone = gone
+        self._owner = owner
+        self.inbound = inbound
         self._loop = asyncio.get_running_loop()
         self._unread = 0
         self._unsent = bytearray()
@@ -35,8 +50,9 @@ class StreamCarrier:
         self._scope = self._trio.CancelScope()
         self._waiting: list[Callable[[], None]] = []
         self.peer: PeerId = under.muxed_conn.peer_id.to_bytes()
-        self.stream = Stream(self, number)
-        self.stream.protocol = str(under.get_protocol())
+        protocol = str(under.get_protocol())
+        self.stream = Stream(self, number, resources.stream(self.peer, address, protocol))
+        self.stream.protocol = protocol
 
     async def run(self) -> None:
         """Carry bytes both ways until both have ended or the stream is reset (trio)."""
@@ -51,9 +67,18 @@ class StreamCarrier:
             await (self._under.close() if orderly else self._under.reset())
 
     def send(self, number: int, data: bytes) -> None:
-        if not self._finished and not self.stream.was_reset:
+        if self._finished or self.stream.was_reset:
+            return
+        if self.stream.budget.reserve(len(data)):
             self._unsent += data
             self._written.set()
+        else:
+            self._loop.call_soon(self.over_budget, self.stream, len(data))
+
+    def over_budget(self, stream: Stream, count: int) -> None:
+        if not stream.was_reset:
+            self._owner.peer_over_limit(self.peer)
+            stream.reset()
 
     def unsent(self, number: int) -> int:
         return len(self._unsent)
@@ -94,6 +119,7 @@ class StreamCarrier:
             if not data:
                 self._loop.call_soon(self.stream.on_end)
                 return
+            self._owner.heard(self.peer)
             self._unread += len(data)
             self._loop.call_soon(self.stream.on_data, data)
 
@@ -103,6 +129,7 @@ class StreamCarrier:
                 piece = bytes(self._unsent[:_WRITE_BYTES])
                 await self._under.write(piece)
                 del self._unsent[: len(piece)]
+                self.stream.budget.release(len(piece))
             self._loop.call_soon(self._call_writers)
             if self._finished:
                 await self._under.close_write()
@@ -114,11 +141,13 @@ class StreamCarrier:
         if self._ended:
             return
         self._ended = True
-        if not orderly:
+        if orderly:
+            self.stream.on_over()
+        else:
             self.stream.on_reset()
         self._unsent.clear()
         self._call_writers()
-        self._gone(self)
+        self._owner.carrier_gone(self)
 
     def _call_writers(self) -> None:
         if self._unsent and not self.stream.was_reset:

@@ -2,21 +2,31 @@
 
 Noise is the only way to secure TCP and WebSocket here; QUIC brings TLS 1.3 with libp2p's certificates. py-libp2p's
 other offers, plaintext among them, are left out. Identify is answered by our own code on both kinds of host.
+
+Of our own host's limits it has those that py-libp2p leaves to us: who is admitted, connections by files and by
+address, streams of a peer, what streams keep, and peers that answer no ping. What py-libp2p keeps itself (handshakes,
+windows) is as it has it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from itertools import count
+from os import urandom
 from typing import Any
 
+from hearsay.libp2p import ping
+from hearsay.libp2p.admission import fitted
 from hearsay.libp2p.errors import DialError, EncodingError, MultistreamError, OwnAddress
+from hearsay.libp2p.host import HostLimits, open_files
 from hearsay.libp2p.interfaces import concrete_addresses
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr
+from hearsay.libp2p.node_host import MAX_STREAMS
 from hearsay.libp2p.peer_id import PeerId, peer_id_of, to_text
-from hearsay.libp2p.resources import address_group
+from hearsay.libp2p.resources import Resources, address_group
 from hearsay.libp2p.stream import Stream, StreamClosed
 from hearsay.py_libp2p.carrier import StreamCarrier
 from hearsay.py_libp2p.guest import Guest
@@ -32,14 +42,20 @@ _EXAMPLES = ("/ip4/0.0.0.0/tcp/1", "/ip4/0.0.0.0/tcp/2/ws", "/ip4/0.0.0.0/udp/3/
 class PyLibp2pHost:
     """Starts when it first listens or dials; `close` it then."""
 
-    def __init__(self, identity: PrivateKey | None = None) -> None:
+    def __init__(self, identity: PrivateKey | None = None, limits: HostLimits | None = None) -> None:
         library("libp2p")  # rather here than when it starts
         self.identity = identity or PrivateKey.generate()
         self.peer = peer_id_of(self.identity.public)
         self.on_peer_up: list[Callable[[PeerId], None]] = []
         self.on_peer_down: list[Callable[[PeerId], None]] = []
         self.admits: Callable[[PeerId | None, str], bool] = lambda _peer, _address: True
-        self._handlers: dict[str, Callable[[Stream], None]] = {}
+        self.on_over_limit: list[Callable[[PeerId], None]] = []
+        self._limits = limits or HostLimits()
+        self.resources = Resources(self._limits.resources)
+        self._places = fitted(self._limits, open_files())
+        self._handlers: dict[str, tuple[Callable[[Stream], None], int]] = {}
+        self._heard_s: dict[PeerId, float] = {}
+        self._watching: dict[PeerId, asyncio.Task[None]] = {}
         self._connections: dict[PeerId, list[Any]] = {}
         self._carriers: dict[PeerId, set[StreamCarrier]] = {}
         self._numbers = count()
@@ -66,8 +82,8 @@ class PyLibp2pHost:
         listening = [Multiaddr.decode(address.to_bytes()) for address in self._under.get_transport_addrs()]
         return tuple(concrete.with_peer(self.peer) for address in listening for concrete in _concrete(address))
 
-    def handle(self, protocol: str, handler: Callable[[Stream], None]) -> None:
-        self._handlers[protocol] = handler
+    def handle(self, protocol: str, handler: Callable[[Stream], None], max_streams: int = MAX_STREAMS) -> None:
+        self._handlers[protocol] = handler, max_streams
         if self._under is not None:
             self._offer(protocol)
 
@@ -119,8 +135,7 @@ class PyLibp2pHost:
             if "not supported" in reason:
                 raise MultistreamError(reason) from None
             raise StreamClosed(reason) from None
-        carrier = StreamCarrier(next(self._numbers), under, self._forget)
-        self._carriers.setdefault(peer, set()).add(carrier)
+        carrier = self._carrier(under, False)
         guest.call(carrier.run)
         if peer not in self._connections:
             carrier.end()
@@ -128,17 +143,11 @@ class PyLibp2pHost:
         return carrier.stream
 
     def remote_address(self, peer: PeerId) -> Multiaddr | None:
-        for connection in self._connections.get(peer, ()):
-            for address in connection.get_transport_addresses():
-                try:
-                    return _without_peer(Multiaddr.decode(address.to_bytes()))
-                except EncodingError:
-                    continue
-        return None
+        found = (_remote_address(connection) for connection in self._connections.get(peer, ()))
+        return next((address for address in found if address is not None), None)
 
     def address_of(self, peer: PeerId) -> str:
-        address = self.remote_address(peer)
-        return address_group(address.parts[0][1]) if address is not None else ""
+        return _group(self.remote_address(peer))
 
     def disconnect(self, peer: PeerId) -> None:
         if self._guest is not None and peer in self._connections:
@@ -185,7 +194,9 @@ class PyLibp2pHost:
             sec_opt={noise.PROTOCOL_ID: noise.Transport(libp2p_keypair=keys, noise_privkey=noise_key)},
             muxer_preference="YAMUX",
             listen_addrs=[_theirs(Multiaddr.parse(address)) for address in _EXAMPLES],
+            connection_config=_connection_config(self._places.connections),
         )
+        self._under.get_network().connection_gate = _Gate(lambda address: self.admits(None, address))
         self._under.get_network().register_notifee(_Notifee(self._up, self._down))
         for protocol in self._handlers:
             self._offer(protocol)
@@ -220,21 +231,42 @@ class PyLibp2pHost:
             if peer not in self._connections:
                 await under.reset()
                 return
-            carrier = StreamCarrier(next(self._numbers), under, self._forget)
-            self._carriers.setdefault(peer, set()).add(carrier)
-            asyncio.get_running_loop().call_soon(self._handlers[protocol], carrier.stream)
+            handling, most = self._handlers[protocol]
+            others = [known for known in self._carriers.get(peer, ()) if known.inbound]
+            if sum(known.stream.protocol == protocol for known in others) >= most:
+                asyncio.get_running_loop().call_soon(self.peer_over_limit, peer)
+                await under.reset()
+                return
+            carrier = self._carrier(under, True)
+            asyncio.get_running_loop().call_soon(handling, carrier.stream)
             await carrier.run()
 
         self._under.set_stream_handler(protocol, handler)
 
+    def _carrier(self, under: Any, inbound: bool) -> StreamCarrier:
+        peer = under.muxed_conn.peer_id.to_bytes()
+        carrier = StreamCarrier(next(self._numbers), under, self.resources, self.address_of(peer), inbound, self)
+        self._carriers.setdefault(peer, set()).add(carrier)
+        return carrier
+
+    def heard(self, peer: PeerId) -> None:
+        """A peer sent something."""
+        self._heard_s[peer] = asyncio.get_running_loop().time()
+
+    def peer_over_limit(self, peer: PeerId) -> None:
+        for callback in self.on_over_limit:
+            callback(peer)
+
     def _up(self, connection: Any) -> None:
         peer = connection.muxed_conn.peer_id.to_bytes()
+        address = _group(_remote_address(connection))
+        if self._guest is not None and (self._crowded(address) or not self.admits(peer, address)):
+            self._guest.call(connection.close)
+            return
         known = self._connections.setdefault(peer, [])
         known.append(connection)
-        if not self.admits(peer, self.address_of(peer)):
-            self.disconnect(peer)
-            return
         if len(known) == 1 and not self._closed:
+            self._watching[peer] = asyncio.get_running_loop().create_task(self._watch(peer))
             for callback in self.on_peer_up:
                 asyncio.get_running_loop().call_soon(callback, peer)
 
@@ -246,14 +278,57 @@ class PyLibp2pHost:
             if not known:
                 self._gone(peer)
 
+    def _crowded(self, address: str) -> bool:
+        """Whether as many peers are at an address as may be."""
+        if len(self._connections) < self._places.per_address:
+            return False
+        return sum(self.address_of(peer) == address for peer in self._connections) >= self._places.per_address
+
+    async def _watch(self, peer: PeerId) -> None:
+        """Ping a peer that was silent for a while; it is gone when it does not answer."""
+        limits = self._limits.connection
+        loop = asyncio.get_running_loop()
+        self.heard(peer)
+        while True:
+            silent_s = loop.time() - self._heard_s[peer]
+            if silent_s < limits.idle_s:
+                await asyncio.sleep(limits.idle_s - silent_s)
+                continue
+            try:
+                async with asyncio.timeout(limits.answer_s):
+                    stream = await self.open_stream(peer, [ping.PROTOCOL])
+                    try:
+                        stream.write(urandom(ping.PAYLOAD_BYTES))
+                        await stream.read()
+                    finally:
+                        stream.reset()
+            except TimeoutError:
+                await self._abandon(peer)
+                return
+            except (MultistreamError, StreamClosed):
+                pass  # an answer too
+            self.heard(peer)
+
+    async def _abandon(self, peer: PeerId) -> None:
+        """End the connections to a peer that takes nothing any more, not even a farewell."""
+        connections, guest = self._connections.get(peer, []), self._guest
+        if guest is not None and connections:
+            self._watching.pop(peer, None)  # this task
+            self._gone(peer)
+            await guest.call(_end, self._under.get_network(), peer, connections)
+
     def _gone(self, peer: PeerId) -> None:
         del self._connections[peer]
+        watching = self._watching.pop(peer, None)
+        if watching is not None:
+            watching.cancel()
+        self._heard_s.pop(peer, None)
         for carrier in self._carriers.pop(peer, set()):
             carrier.end()
         for callback in self.on_peer_down:
             asyncio.get_running_loop().call_soon(callback, peer)
 
-    def _forget(self, carrier: StreamCarrier) -> None:
+    def carrier_gone(self, carrier: StreamCarrier) -> None:
         self._carriers.get(carrier.peer, set()).discard(carrier)
 
 
@@ -277,6 +352,54 @@ class _Notifee:
     async def listen(self, network: Any, address: Any) -> None: ...
 
     async def listen_close(self, network: Any, address: Any) -> None: ...
+
+
+class _Gate:
+    """What py-libp2p asks before it shakes hands over TCP or WebSocket, or dials."""
+
+    def __init__(self, admits: Callable[[str], bool]) -> None:
+        self._admits = admits
+
+    async def is_allowed(self, address: Any) -> bool:
+        try:
+            known = Multiaddr.decode(address.to_bytes())
+        except EncodingError:
+            return True
+        return not known.parts or self._admits(address_group(known.parts[0][1]))
+
+
+def _connection_config(most: int) -> Any:
+    config = library("libp2p.network.config")
+    connections = min(config.MAX_CONNECTIONS, most)
+    return config.ConnectionConfig(
+        max_connections=connections,
+        high_watermark=connections,
+        low_watermark=min(config.LOW_WATERMARK, connections),
+        min_connections=min(config.MIN_CONNECTIONS, connections // 4),
+    )
+
+
+async def _end(network: Any, peer: PeerId, connections: Sequence[Any]) -> None:
+    """Close connections whose sockets take nothing (trio)."""
+    trio = library("trio")
+    with trio.move_on_after(1):
+        await network.close_peer(_their_id(peer))
+    for connection in connections:
+        with trio.move_on_after(1), suppress(Exception):
+            await connection.close()
+
+
+def _remote_address(connection: Any) -> Multiaddr | None:
+    for address in connection.get_transport_addresses():
+        try:
+            return _without_peer(Multiaddr.decode(address.to_bytes()))
+        except EncodingError:
+            continue
+    return None
+
+
+def _group(address: Multiaddr | None) -> str:
+    return address_group(address.parts[0][1]) if address is not None else ""
 
 
 def _their_id(peer: PeerId) -> Any:

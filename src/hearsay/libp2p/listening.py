@@ -1,0 +1,97 @@
+"""Accepting connections at a socket, so that neither many of them nor a lack of files stops anything else.
+
+asyncio's own server logs a traceback for every connection that finds no file left, a hundred at a time, and gives no
+chance to look at who comes before there is a transport.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from logging import getLogger
+
+AT_ONCE = 16
+"""Connections that are accepted before the loop goes on with something else."""
+PAUSE_SECONDS = 1.0
+"""While there are no files, new connections wait."""
+COMPLAINT_SECONDS = 10.0
+_BACKLOG = 128
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_log = getLogger(__name__)
+
+
+class Listening:
+    """`accepted` is called with each connection's socket, which is its to close, and the other end's address."""
+
+    def __init__(self, listening: socket.socket, accepted: Callable[[socket.socket, str], None]) -> None:
+        self._socket = listening
+        self._accepted = accepted
+        self._loop = asyncio.get_running_loop()
+        self._resuming: asyncio.TimerHandle | None = None
+        self._complained_s = -COMPLAINT_SECONDS
+        self.name: tuple[str, int] = listening.getsockname()[:2]
+        self._resume()
+
+    @classmethod
+    async def at(cls, host: str, port: int, accepted: Callable[[socket.socket, str], None]) -> list[Listening]:
+        """At every address of a name."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        bound: list[socket.socket] = []
+        try:
+            for family, kind, protocol, _, address in dict.fromkeys(found):
+                bound.append(_bound(family, kind, protocol, address))
+        except OSError:
+            for opened in bound:
+                opened.close()
+            raise
+        return [cls(opened, accepted) for opened in bound]
+
+    def close(self) -> None:
+        if self._resuming is not None:
+            self._resuming.cancel()
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+
+    def _resume(self) -> None:
+        self._resuming = None
+        self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                accepted, address = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    self._pause(error)
+                    return
+                continue  # whoever came has gone again
+            accepted.setblocking(False)
+            self._accepted(accepted, address[0])
+
+    def _pause(self, error: OSError) -> None:
+        self._loop.remove_reader(self._socket.fileno())
+        self._resuming = self._loop.call_later(PAUSE_SECONDS, self._resume)
+        now_s = self._loop.time()
+        if now_s - self._complained_s >= COMPLAINT_SECONDS:
+            self._complained_s = now_s
+            _log.warning("new connections wait at %s:%d: %s", *self.name, error.strerror)
+
+
+def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+    opened = socket.socket(family, kind, protocol)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.setblocking(False)
+        opened.bind(address)
+        opened.listen(_BACKLOG)
+    except OSError as error:
+        opened.close()
+        raise OSError(error.errno, f"cannot listen at {address[0]} port {address[1]}: {error.strerror}") from None
+    return opened

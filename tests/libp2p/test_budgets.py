@@ -1,0 +1,147 @@
+"""What peers make a host keep is bounded in bytes, and who keeps most goes first."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from attacker import Attacker, data_frame, frame, opening
+
+from hearsay.libp2p.connection import STREAM_BYTES, ConnectionLimits
+from hearsay.libp2p.errors import FrameError
+from hearsay.libp2p.frames import FrameReader
+from hearsay.libp2p.frames import frame as framed
+from hearsay.libp2p.host import Host, HostLimits
+from hearsay.libp2p.multistream import line
+from hearsay.libp2p.resources import Budget, ResourceLimits
+from hearsay.libp2p.yamux import Flag, FrameType, GoAway, YamuxLimits
+
+KIB = 1024
+PIECE = 64 * KIB
+
+
+def limited(**limits):
+    """With a host that holds streams of /hold and counts who goes over a limit."""
+
+    def decorate(test):
+        async def with_host():
+            async with asyncio.timeout(60):
+                connection = ConnectionLimits(yamux=YamuxLimits(max_unread_bytes=1 << 30))
+                host = Host(limits=HostLimits(resources=ResourceLimits(**limits), connection=connection))
+                held, over = [], []
+                host.handle("/hold", held.append, 64)
+                host.handle("/two", held.append, 2)
+                host.on_over_limit.append(over.append)
+                try:
+                    await host.listen("/ip4/127.0.0.1/tcp/0")
+                    await test(host, held, over)
+                finally:
+                    await host.close()
+
+        return lambda: asyncio.run(with_host())
+
+    return decorate
+
+
+async def holding(host, held, address="127.0.0.2", streams=1):
+    attacker = await (await Attacker.connect(host, address)).upgrade()
+    count = len(held) + streams
+    attacker.send(*[opening(2 * number + 1, "/hold") for number in range(streams)])
+    while len(held) < count:
+        await asyncio.sleep(0)
+    return attacker
+
+
+@limited(stream=150 * KIB)
+async def test_a_stream_that_nobody_reads_ends_at_its_limit(host, held, over):
+    attacker = await holding(host, held)
+    attacker.send(data_frame(1, bytes(PIECE)) * 3)
+    await attacker.until(frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0))
+    assert held[0].was_reset
+    assert over == [held[0].peer]
+    assert host.resources.all.used == 0
+    assert list(host.connections) == over
+
+
+@limited(peer=300 * KIB)
+async def test_a_peer_over_its_own_budget_loses_its_connection(host, held, over):
+    attacker = await holding(host, held, streams=4)
+    for number in range(4):
+        attacker.send(data_frame(2 * number + 1, bytes(PIECE)) * 2)
+    assert frame(FrameType.GO_AWAY, 0, 0, GoAway.INTERNAL_ERROR) in await attacker.until_closed()
+    assert (host.connections, len(over), host.resources.all.used) == ({}, 1, 0)
+
+
+@limited(stream=100 * KIB)
+async def test_what_is_read_counts_no_more(host, held, over):
+    attacker = await holding(host, held)
+    for _ in range(4):
+        attacker.send(data_frame(1, bytes(PIECE)))
+        await held[0].read_exactly(PIECE)
+    assert (over, host.resources.all.used) == ([], STREAM_BYTES)
+    attacker.send(frame(FrameType.WINDOW_UPDATE, Flag.FIN, 1, 0))
+    held[0].finish()
+    assert await held[0].read() == b""
+    held.clear()
+    assert host.resources.all.used == 0
+
+
+@limited(stream=300 * KIB)
+async def test_answers_that_are_not_taken_end_the_stream(host, held, over):
+    attacker = await holding(host, held)
+    for _ in range(10):
+        held[0].write(bytes(PIECE))
+    await attacker.until(frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0))
+    assert over == [held[0].peer]
+    assert host.resources.all.used == 0
+
+
+@limited(all=1000 * KIB, address=1000 * KIB, peer=1000 * KIB, protocol=1000 * KIB, stream=1000 * KIB)
+async def test_the_greediest_goes_when_what_all_share_is_nearly_full(host, held, over):
+    honest = await holding(host, held, "127.0.0.3")
+    honest.send(data_frame(1, bytes(PIECE)))
+    attackers = [await holding(host, held, f"127.0.0.{number}", 3) for number in range(4, 8)]
+    while len(over) < 3:
+        for attacker in attackers:
+            attacker.send(data_frame(1, bytes(KIB)), data_frame(3, bytes(KIB)), data_frame(5, bytes(KIB)))
+        await asyncio.sleep(0)
+    assert held[0].peer in host.connections
+    assert await held[0].read_exactly(PIECE) == bytes(PIECE)
+    assert host.resources.all.refused == 0
+
+
+@limited()
+async def test_a_peer_has_so_many_streams_for_a_protocol(host, held, over):
+    attacker = await (await Attacker.connect(host)).upgrade()
+    attacker.send(*[opening(number, "/two") for number in (1, 3, 5)])
+    await attacker.until(frame(FrameType.WINDOW_UPDATE, Flag.RST, 5, 0))
+    assert ([stream.id for stream in held], len(over)) == ([1, 3], 1)
+    attacker.send(frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0), opening(7, "/two"))
+    await attacker.until(line("/two"))
+    assert [stream.id for stream in held] == [1, 3, 7]
+
+
+def test_unfinished_frames_are_reserved():
+    budget = Budget("stream", 100)
+    reader = FrameReader(1000, budget)
+    whole = framed(bytes(200))
+    assert reader.receive(whole[:50]) == []
+    assert budget.used == 50
+    assert reader.receive(whole[50:] + whole[:10]) == [bytes(200)]
+    assert budget.used == 10
+    with pytest.raises(FrameError, match="no room"):
+        reader.receive(whole[10:110])
+
+
+def test_a_budget_gives_back_all_it_has_when_it_ends():
+    above = Budget("all", 100)
+    one, other = Budget("one", 80, (above,)), Budget("other", 80, (above,))
+    assert [one.reserve(60), other.reserve(60), other.reserve(40)] == [True, False, True]
+    assert (above.used, above.refused, above.free, one.free) == (100, 1, 0, 0)
+    one.close()
+    one.release(60)
+    assert (above.used, one.reserve(1)) == (40, False)
+    del other
+    assert above.used == 0
+    with pytest.raises(ValueError, match="released"):
+        above.release(1)

@@ -1,0 +1,78 @@
+"""Peers that are there no more, though their sockets are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+from attacker import Attacker, frame, opening
+
+from hearsay.libp2p.connection import ConnectionLimits
+from hearsay.libp2p.host import Host, HostLimits
+from hearsay.libp2p.yamux import FrameType
+
+QUICK = HostLimits(connection=ConnectionLimits(idle_s=0.2, answer_s=0.4, write_s=0.4))
+DIALS = """
+import asyncio, sys
+from hearsay.libp2p.host import Host
+async def main():
+    host = Host()
+    await host.dial(sys.argv[1])
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+def run(test):
+    async def with_host():
+        async with asyncio.timeout(60):
+            host = Host(limits=QUICK)
+            try:
+                await host.listen("/ip4/127.0.0.1/tcp/0")
+                await test(host)
+            finally:
+                await host.close()
+
+    return lambda: asyncio.run(with_host())
+
+
+@run
+async def test_a_stopped_process_is_gone(host):
+    down = asyncio.Event()
+    host.on_peer_down.append(lambda _: down.set())
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", DIALS, str(host.addresses[0]))
+    try:
+        while not host.connections:
+            await asyncio.sleep(0.01)
+        (connection,) = host.connections.values()
+        heard_s = connection._heard_s
+        while connection._heard_s == heard_s:  # an answer to a ping
+            await asyncio.sleep(0.01)
+        assert not down.is_set()
+        os.kill(child.pid, signal.SIGSTOP)
+        await down.wait()
+        assert host.connections == {}
+    finally:
+        child.kill()
+        await child.wait()
+
+
+@run
+async def test_who_talks_and_takes_nothing_is_gone(host):
+    """Answers wait in the host's memory, the peer's window is open, and pings of the peer go on."""
+    held = []
+    host.handle("/hold", held.append)
+    attacker = await (await Attacker.connect(host, receive_buffer=4096)).upgrade()
+    attacker.writer.transport.pause_reading()
+    attacker.send(opening(1, "/hold"), frame(FrameType.WINDOW_UPDATE, 0, 1, 1 << 30))
+    while not held:
+        await asyncio.sleep(0)
+    (connection,) = host.connections.values()
+    held[0].write(bytes(8 << 20))
+    while not connection.closed:
+        attacker.send(frame(FrameType.PING, 0, 0, 1))
+        await asyncio.sleep(0.01)
+    await connection.gone
+    assert host.connections == {}
