@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from hashlib import sha512
 
 import pytest
 from cryptography.exceptions import InvalidSignature
@@ -14,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p import peer_id
+from hearsay.libp2p import keys, peer_id
 from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.keys import KeyType, PrivateKey, PublicKey
+from hearsay.libp2p.keys import KeyType, PrivateKey, PublicKey, UnusualKey
 from hearsay.libp2p.protobuf import bytes_field, varint_field
 
 ED25519_PRIVATE = bytes.fromhex(
@@ -94,6 +95,100 @@ def test_small_rsa_keys_are_refused():
     )
     with pytest.raises(EncodingError, match="1024 bits"):
         PublicKey.decode(varint_field(1, 0) + bytes_field(2, der))
+
+
+def encoded_key(key_type, library_key):
+    der = library_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return varint_field(1, key_type) + bytes_field(2, der)
+
+
+@pytest.mark.parametrize("exponent", [2, 1, 65539, (1 << 31) - 1, (1 << 2040) + 1])
+def test_rsa_exponents_that_only_cost_are_refused(exponent):
+    modulus = rsa.generate_private_key(65537, 2048).public_key().public_numbers().n
+    spki = rsa.RSAPublicNumbers(65537, modulus).public_key()
+    der = spki.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    assert PublicKey.decode(varint_field(1, 0) + bytes_field(2, der)).type is KeyType.RSA
+    with pytest.raises(EncodingError, match="RSA key"):
+        PublicKey.decode(varint_field(1, 0) + bytes_field(2, rsa_der(modulus, exponent)))
+
+
+def rsa_der(modulus, exponent):
+    """The DER of any RSA key, sensible or not."""
+
+    def item(tag, body):
+        size = len(body)
+        length = bytes([size]) if size < 128 else bytes([0x82]) + size.to_bytes(2, "big")
+        return bytes([tag]) + length + body
+
+    def integer(value):
+        return item(2, value.to_bytes(value.bit_length() // 8 + 1, "big"))
+
+    key = item(0x30, integer(modulus) + integer(exponent))
+    return item(0x30, bytes.fromhex("300d06092a864886f70d0101010500") + item(3, b"\0" + key))
+
+
+@pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()])
+def test_ecdsa_keys_on_the_curves_in_use_are_taken(curve):
+    private = ec.generate_private_key(curve)
+    key = PublicKey.decode(encoded_key(3, private.public_key()))
+    assert key.verify(private.sign(b"data", ec.ECDSA(SHA256())), b"data")
+
+
+@pytest.mark.parametrize("curve", [ec.BrainpoolP512R1(), ec.BrainpoolP256R1(), ec.SECP224R1(), ec.SECP256K1()])
+def test_ecdsa_keys_on_other_curves_are_refused(curve):
+    with pytest.raises(UnusualKey, match=curve.name):
+        PublicKey.decode(encoded_key(3, ec.generate_private_key(curve).public_key()))
+
+
+TORSION = (
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "0000000000000000000000000000000000000000000000000000000000000080",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+)
+"""The eight points of Ed25519 whose order divides eight."""
+
+
+@pytest.mark.parametrize("point", [*TORSION, "01" + "00" * 30 + "80", "ee" + "ff" * 30 + "7f", "f0" + "ff" * 31])
+def test_ed25519_keys_of_small_order_or_in_a_second_encoding_are_refused(point):
+    with pytest.raises(EncodingError, match="of small order"):
+        PublicKey.decode(varint_field(1, 1) + bytes_field(2, bytes.fromhex(point)))
+
+
+@pytest.fixture(params=["libsodium", "OpenSSL"])
+def library(request, monkeypatch):
+    if request.param == "OpenSSL":
+        monkeypatch.setattr(keys, "_open_signed", None)
+    elif keys._open_signed is None:
+        pytest.skip("PyNaCl is not installed")
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("point", TORSION)
+def test_signatures_with_a_point_of_small_order_are_refused_by_both_libraries(point):
+    """The owner of a key can make one that OpenSSL alone accepts: s = h * a for the neutral point."""
+    own = PrivateKey.from_seed(bytes(32))
+    scalar = int.from_bytes(sha512(bytes(32)).digest()[:32], "little") & ((1 << 254) - 8) | 1 << 254
+    order = (1 << 252) + 27742317777372353535851937790883648493
+    encoded = bytes.fromhex(point)
+    hashed = int.from_bytes(sha512(encoded + own.public.data + b"data").digest(), "little")
+    signature = encoded + (hashed * scalar % order).to_bytes(32, "little")
+    assert not own.public.verify(signature, b"data")
+    assert own.public.is_unusual(signature)
+
+
+@pytest.mark.usefixtures("library")
+def test_both_libraries_take_signatures_of_64_bytes_only():
+    own = PrivateKey.from_seed(bytes(32))
+    signature = own.sign(b"x" + b"data")
+    assert own.public.verify(signature, b"xdata")
+    assert not own.public.verify(signature + b"x", b"data")
+    assert not own.public.verify(signature[:-1], signature[-1:] + b"xdata")
+    assert not own.public.is_unusual(signature)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ async def test_ten_nodes_deliver_everything_and_so_do_the_seven_that_are_left():
             nodes.append(node)
             topics[node] = await node.join("news")
         await until(lambda: whole(nodes) and all(len(neighbours(node)) >= 3 for node in nodes))
-        inbound = [link.inbound for node in nodes for link in node._running.links.values()]
+        inbound = [link.intake.stream for node in nodes for link in node._running.links.values()]
         assert {stream.protocol for stream in inbound if stream is not None} == {EPISUB}  # None: it is being opened
         await deliver(nodes, topics, "all")
         assert any(len(strategy(node).trees["news"].lazy) for node in nodes)

@@ -169,7 +169,7 @@ async def test_stale_rpcs_of_a_peer_that_is_gone_are_dropped():
     async with attacked() as (node, host, stream):
         stream.write(frame(subscribes(0, 1)))
         await until(lambda: node.topic_peers("topic 0") == 1)
-        inbound = node._running.links[host.peer].inbound
+        inbound = node._running.links[host.peer].intake.stream
         receiver = inbound._receiver
         host.disconnect(node.peer)
         await until(lambda: node.peers == ())

@@ -45,7 +45,8 @@ async def until(condition):
 
 
 def config(*, conduct=None, parameters=QUICK, **more):
-    return NodeConfig(parameters=parameters, limits=NodeLimits(conduct=conduct or ConductLimits()), **more)
+    limits = NodeLimits(conduct=conduct or ConductLimits(pause_s=0.01))
+    return NodeConfig(parameters=parameters, limits=limits, **more)
 
 
 class Peer:
@@ -168,7 +169,7 @@ async def test_who_is_slowed_is_not_read_from_for_a_while():
         await attacker.meet(node)
         attacker.say(*attacker.forged(6))
         await until(lambda: node.statistics.slowed == 1)
-        inbound = node._running.links[attacker.host.peer].inbound
+        inbound = node._running.links[attacker.host.peer].intake.stream
         assert inbound._paused
         attacker.say(SUBSCRIBE)
         await until(lambda: node.topic_peers("news") == 1)

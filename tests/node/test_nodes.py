@@ -218,7 +218,7 @@ async def test_reading_from_a_peer_pauses_while_validation_is_behind():
         for number in range(50):
             await here.publish(bytes([number]) * 60_000)
         link = other._driver.links[one.peer]
-        await until(lambda: link._paused)
+        await until(lambda: link.intake._paused)
         received = other.statistics.rpcs_received
         assert await one.ping(other.peer) > 0
         assert other.statistics.rpcs_received - received <= 1

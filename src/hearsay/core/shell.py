@@ -69,6 +69,7 @@ from hearsay.core.strategy import Strategy
 
 _duplicate = constructor(DuplicateReceived)
 _deliver = constructor(Deliver)
+_validate = constructor(Validate)
 
 
 class UsageError(Exception):
@@ -442,7 +443,7 @@ class Router:
         else:
             self.seen.add(message.id, self.now, sender)
             self.pending[message.id] = (message, sender)
-            self.actions.append(Validate(message, sender))
+            self.actions.append(_validate(message, sender))
 
     def _expire(self) -> None:
         self._expire_us = self.seen.expire(self.now)

@@ -174,6 +174,7 @@ class Stream:
         """End both directions at once."""
         if not self.was_reset:
             self._carrier.reset(self.id)
+            self._unread.clear()
             self.on_reset()
 
     def on_data(self, data: bytes) -> None:
@@ -199,10 +200,13 @@ class Stream:
         self._wake_reader()
 
     def on_reset(self) -> None:
-        """The stream or its connection is gone."""
+        """The stream or its connection is gone. A receiver gets what came before, even if it had paused."""
         if not self.was_reset:
             self.was_reset = True
+            unread = bytes(self._unread)
             self._unread.clear()
+            if unread and self._receiver is not None:
+                self._deliver(self._receiver, unread)
             self._tell_end()
             self._wake_reader()
             self.budget.close()

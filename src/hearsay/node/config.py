@@ -50,6 +50,16 @@ class NodeLimits:
     """Messages that wait for the application, per topic; then the oldest is missed."""
     waiting_publishes: int = 256
     """Own messages per topic that wait for somebody to send them to, if asked to."""
+    parts_per_s: float = 10_000
+    """RPCs and their parts that a peer may send; new messages with a right signature are not counted."""
+    parts_at_once: float = 50_000
+    """As many of them may come at once. Who is over it is read from more slowly."""
+    verification_threads: int = 2
+    """For signatures that take long to check."""
+    unverified_bytes: int = 32 << 20
+    """RPCs that wait for such checks."""
+    unverified_bytes_per_peer: int = 8 << 20
+    """Beyond that the peer is not read from."""
     concurrent_validations: int = 64
     validation_s: float = 5.0
     """A validator that takes longer has ignored the message."""

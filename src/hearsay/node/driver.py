@@ -41,10 +41,11 @@ from hearsay.core.events import (
     Verdict,
 )
 from hearsay.core.failures import RouterFailed, told
-from hearsay.core.identifiers import Identifier
+from hearsay.core.identifiers import Identifier, Micros
+from hearsay.core.quick import constructor
 from hearsay.core.randomness import Randomness
 from hearsay.core.registry import create
-from hearsay.core.rpc import EPISUB, MESHSUB_11, Control, Message, PartKind, Rpc
+from hearsay.core.rpc import MESHSUB_11, Control, Message, PartKind, Rpc
 from hearsay.core.shell import UsageError
 from hearsay.core.sizes import rpc_size
 from hearsay.libp2p.frames import frame
@@ -52,23 +53,55 @@ from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.resources import Budget
 from hearsay.libp2p.stream import Stream
 from hearsay.node.address_records import take_records, with_records
+from hearsay.node.allowance import Allowance
 from hearsay.node.clock import Clock
 from hearsay.node.conduct import EarlyGrafts, Offence
 from hearsay.node.config import NodeConfig
+from hearsay.node.intake import Intake
 from hearsay.node.live_trace import LiveTrace
 from hearsay.node.outgoing import Outgoing, OutgoingMemory, Priority, by_priority
-from hearsay.node.peer_link import Inbound, PeerLink
+from hearsay.node.peer_link import PeerLink
 from hearsay.node.statistics import Statistics
+from hearsay.node.turns import Turns
 from hearsay.node.validation import Validation
-from hearsay.wire.decode import decode_rpc
+from hearsay.node.verification import Verdicts, Verification
+from hearsay.wire.decode import Decoded, decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.limits import WireError
 from hearsay.wire.message_ids import MessageIds
-from hearsay.wire.signing import SignaturePolicy, fault_of
+from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_fault
 from hearsay.wire.splitting import split_rpc
 
 _BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
 """Parts that no honest peer sends too many of; GRAFTs and ids beyond a limit come from honest ones, too."""
+
+_rpc_received = constructor(RpcReceived)
+_message_validated = constructor(MessageValidated)
+
+_NEW_MESSAGE = 2
+"""Parts of its allowance that a peer gets back for a message that was new: the message, and the RPC it came in."""
+_IDS_PER_PART = 8
+"""Ids count as parts of an RPC; so many of them as one."""
+
+
+def _parts(control: Control) -> int:
+    """What a control message costs of a peer's allowance."""
+    ids = (
+        sum([len(part.ids) for part in control.ihave])
+        + sum([len(part.ids) for part in control.iwant])
+        + sum([len(part.ids) for part in control.idontwant])
+        + sum([len(part.peers) for part in control.prune])
+    )
+    return (
+        ids // _IDS_PER_PART
+        + len(control.ihave)
+        + len(control.iwant)
+        + len(control.idontwant)
+        + len(control.graft)
+        + len(control.prune)
+        + len(control.extensions)
+        + len(control.episub)
+    )
 
 
 def _overlooked(peer: PeerId, offence: Offence, count: int) -> None:
@@ -128,6 +161,11 @@ class Driver:
         self.validation = Validation(
             limits.concurrent_validations, limits.validation_s, self._decided, self.statistics
         )
+        self._turns = Turns(monotonic, asyncio.get_running_loop().call_soon)
+        self._verification = Verification(limits.verification_threads, self._is_new)
+        self._unverified = Budget("messages whose signatures wait", limits.unverified_bytes)
+        self._leaving: dict[PeerId, PeerLink] = {}
+        """Links of peers that are gone, and sent something that is not handled."""
         self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         self._to_flush: dict[PeerId, PeerLink] = {}
         self._outgoing = OutgoingMemory(Budget("outgoing", limits.outgoing_bytes))
@@ -144,17 +182,16 @@ class Driver:
     def policy(self, topic: str) -> SignaturePolicy:
         return self.signatures.get(topic, self._default_signatures)
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: Event, now_us: Micros | None = None) -> None:
         """One event into the router, and all it asks for. One that failed is asked no more: its state is torn."""
         if self.failure is not None:
             return
-        what = f"handling {type(event).__name__}"
         try:
-            actions = self.router.handle(event, self._clock())
+            actions = self.router.handle(event, self._clock() if now_us is None else now_us)
         except UsageError:
             raise
         except Exception as error:
-            self._give_up(what, error)
+            self._give_up(f"handling {type(event).__name__}", error)
             return
         try:
             for action in actions:
@@ -162,6 +199,7 @@ class Driver:
         except (OSError, MemoryError):
             raise
         except Exception as error:
+            what = f"handling {type(event).__name__}"
             self._give_up(f"after {what}, asking for what cannot be done", error)
         self._last_encoded = None
         if self.router.due != self._armed_for and self.failure is None:
@@ -175,25 +213,48 @@ class Driver:
 
     def peer_up(self, peer: PeerId) -> None:
         """A connection is there; its pubsub streams are not."""
+        limits = self._limits
+        intake = Intake(
+            peer,
+            self,
+            self._turns,
+            self._verification,
+            Allowance(limits.parts_per_s, limits.parts_at_once, monotonic()),
+            Budget("unverified", limits.unverified_bytes_per_peer, (self._unverified,)),
+            limits.rpc.max_rpc_bytes,
+            monotonic,
+        )
         self.links[peer] = PeerLink(
             peer,
-            self._limits.peer_queue_bytes,
+            limits.peer_queue_bytes,
             self._outgoing,
             self._address_of(peer),
+            intake,
             left=self._left,
             lost=self._lost,
         )
 
     def peer_down(self, peer: PeerId) -> None:
+        """A connection is gone. What the peer sent before is handled; then the router hears of it."""
         link = self.links.pop(peer, None)
         self._early_grafts.gone(peer)
-        if link is not None:
-            self.outbound_lost(link)
-            link.queue.clear()
-            link.settled.set()
+        if link is None:
+            return
+        link.settled.set()
+        link.queue.clear()
+        self._to_flush.pop(peer, None)
+        if link.connected:
+            link.outbound = None
+            self._leaving[peer] = link
+            link.intake.leave(lambda: self._gone(peer))
+        else:
+            link.intake.end()
 
     def outbound_open(self, link: PeerLink, stream: Stream) -> None:
         """The peer speaks pubsub: the router may know it."""
+        before = self._leaving.get(link.peer)
+        if before is not None:
+            before.intake.end()
         link.outbound = stream
         self.feed(PeerConnected(link.peer, stream.protocol, address=self._address_of(link.peer)))
         link.set_outbound(stream)
@@ -205,15 +266,17 @@ class Driver:
             self._to_flush.pop(link.peer, None)
             self.feed(PeerDisconnected(link.peer))
 
+    def _gone(self, peer: PeerId) -> None:
+        del self._leaving[peer]
+        self.feed(PeerDisconnected(peer))
+
     def inbound_open(self, stream: Stream) -> None:
         """A peer opened its stream to us."""
         link = self.links.get(stream.peer)
         if link is None:
             stream.reset()
-            return
-        link.replace_inbound(stream)
-        limit = self._limits.rpc.max_rpc_bytes
-        stream.receive_with(Inbound(link, stream, limit, self._received, self._malformed))
+        else:
+            link.intake.receive_from(stream)
 
     async def flush(self) -> None:
         """Wait until all queues are empty and their bytes have left."""
@@ -231,6 +294,9 @@ class Driver:
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        for link in (*self.links.values(), *self._leaving.values()):
+            link.intake.end()
+        await self._verification.close()
         await self.validation.close()
         if self.trace is not None:
             await self.trace.close()
@@ -247,65 +313,106 @@ class Driver:
         failure.__cause__ = error
         return failure
 
-    def _received(self, link: PeerLink, data: bytes) -> None:
-        """A frame of a peer's stream."""
+    def decode(self, data: bytes, episub: bool) -> Decoded | None:
+        try:
+            return decode_rpc(data, self.message_ids, self._limits.rpc, episub)
+        except WireError:
+            self.statistics.rpcs_received += 1
+            self.statistics.bytes_received += len(data)
+            return None
+
+    def malformed(self, intake: Intake) -> None:
+        self.statistics.malformed_rpcs += 1
+        self._blame(intake.peer, Offence.MALFORMED, 1)
+
+    def over_allowance(self, intake: Intake) -> None:
+        self._blame(intake.peer, Offence.OVER_LIMIT, 1)
+
+    def received(self, intake: Intake, size: int, decoded: Decoded, episub: bool) -> Rpc:
         statistics = self.statistics
         statistics.rpcs_received += 1
-        statistics.bytes_received += len(data)
-        try:
-            episub = link.inbound is not None and link.inbound.protocol == EPISUB
-            decoded = decode_rpc(data, self.message_ids, self._limits.rpc, episub)
-        except WireError:
-            self._malformed(link)
-            if link.inbound is not None:
-                link.inbound.reset()
-            return
+        statistics.bytes_received += size
         statistics.left_out_parts += decoded.left_out
-        rpc, records = take_records(decoded.rpc)
+        rpc = decoded.rpc
+        intake.allowance.left -= 1 + len(rpc.messages) + len(rpc.subscriptions) + decoded.left_out
+        if self.trace is not None:
+            self.trace.received(intake.peer, rpc)
+        control = rpc.control
+        if control is None:
+            return rpc
+        intake.allowance.left -= _parts(control)
+        rpc, records = take_records(rpc)
         if self.router.strategy.chooses_connections and episub:
             for record in records:
-                self._learn(record, link.peer)
-        if self.trace is not None:
-            self.trace.received(link.peer, decoded.rpc)
-        if rpc.messages:
-            rpc = self._authentic(link, rpc)
-        if self._exchanged_peers and rpc.control is not None:
-            for prune in rpc.control.prune:
+                self._learn(record, intake.peer)
+        if self._exchanged_peers:
+            for prune in control.prune:
                 named = prune.peers[: self._exchanged_peers] if prune.topic in self.router.joined else ()
                 for known in named:
                     if known.record is not None:
-                        self._learn(known.record, link.peer)
-        if link.connected:
-            self.feed(RpcReceived(link.peer, rpc))
+                        self._learn(known.record, intake.peer)
+        return rpc
+
+    def unproven(self, rpc: Rpc) -> list[Message]:
+        return [
+            message
+            for message in rpc.messages
+            if message.signature is not None
+            and self._is_new(message)
+            and plain_fault(message, self.policy(str(message.topic))) is None
+        ]
+
+    def let_in(self, intake: Intake, rpc: Rpc, verdicts: Verdicts) -> None:
+        now_us = self._clock()
+        if rpc.messages:
+            # What is seen now is so for the router, too: at a later time it might have forgotten, and not look again.
+            self.router.seen.expire(now_us)
+            rpc = self._authentic(intake, rpc, verdicts)
+        peer = intake.peer
+        if peer in self.router.connected:
+            self.feed(_rpc_received(peer, rpc), max(now_us, self.router.now))
             if rpc.subscriptions:
                 self._reachable()
 
-    def _authentic(self, link: PeerLink, rpc: Rpc) -> Rpc:
-        """Without the messages whose signatures are wrong. Those seen before need no second look.
+    def _is_new(self, message: Message) -> bool:
+        """Whether a message would be taken. Those seen before, and of topics not joined, need no second look."""
+        router = self.router
+        return message.topic in router.joined and message.id not in router.seen.known
+
+    def _authentic(self, intake: Intake, rpc: Rpc, verdicts: Verdicts) -> Rpc:
+        """Without the messages whose signatures are wrong.
 
         This is done before the router marks a message as seen: else a forged copy would keep out the true one.
         """
-        self.router.seen.expire(self._clock())
-        seen = self.router.seen.known
-        refused: list[Message] = []
+        refused: list[tuple[Message, Fault]] = []
         for message in rpc.messages:
-            topic = message.topic
-            assert isinstance(topic, str)
-            new = topic in self.router.joined and message.id not in seen
-            if new and fault_of(message, self.policy(topic)) is not None:
-                refused.append(message)
+            if not self._is_new(message):
+                continue
+            fault = plain_fault(message, self.policy(str(message.topic)))
+            if fault is None and message.signature is not None:
+                number = id(message)
+                fault = verdicts[number] if number in verdicts else signature_fault(message)
+            if fault is not None:
+                refused.append((message, fault))
+            else:
+                intake.allowance.left += _NEW_MESSAGE
         if not refused:
             return rpc
         self.statistics.bad_signatures += len(refused)
-        self._offence(link.peer, Offence.FORGED, len(refused))
-        for message in refused:
-            self._trace(MessageRejected(message, link.peer, Reason.BAD_SIGNATURE))
-        kept = tuple(message for message in rpc.messages if not any(message is wrong for wrong in refused))
+        for message, _ in refused:
+            self._trace(MessageRejected(message, intake.peer, Reason.BAD_SIGNATURE))
+        forged = sum(fault.forged for _, fault in refused)
+        if forged:
+            self._blame(intake.peer, Offence.FORGED, forged)
+        kept = tuple(message for message in rpc.messages if not any(message is wrong for wrong, _ in refused))
         return replace(rpc, messages=kept)
 
-    def _malformed(self, link: PeerLink) -> None:
-        self.statistics.malformed_rpcs += 1
-        self._offence(link.peer, Offence.MALFORMED, 1)
+    def _blame(self, peer: PeerId, offence: Offence, count: int) -> None:
+        """A peer did something no honest one does. Of one that is gone nothing more is taken then."""
+        self._offence(peer, offence, count)
+        link = self._leaving.get(peer)
+        if link is not None:
+            link.intake.end()
 
     def _perform(self, action: Action) -> None:
         match action:
@@ -345,7 +452,7 @@ class Driver:
 
     def _offended(self, peer: Identifier, offence: Offence) -> None:
         assert isinstance(peer, bytes)
-        self._offence(peer, offence, 1)
+        self._blame(peer, offence, 1)
 
     def _broke_backoff(self, action: PartDropped) -> bool:
         """Whether a peer that said GRAFT in backoff must have known."""
@@ -363,7 +470,7 @@ class Driver:
         assert isinstance(sender, bytes)
         verdict = self.validation.ask(message, sender)
         if verdict is not None:
-            self.feed(MessageValidated(message.id, verdict))
+            self.feed(_message_validated(message.id, verdict))
             return
         link = self.links.get(sender)
         if link is not None:

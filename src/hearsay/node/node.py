@@ -24,6 +24,7 @@ from hearsay.core.events import Join, Leave, Publish
 from hearsay.core.failures import RouterFailed
 from hearsay.core.inspect import Peering, RouterState
 from hearsay.core.meshsub import MeshStrategy
+from hearsay.core.quick import constructor
 from hearsay.core.rpc import Message
 from hearsay.libp2p.errors import MultistreamError, ProtocolError
 from hearsay.libp2p.host import Host
@@ -67,6 +68,8 @@ OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
 
 GOODBYE_SECONDS = 1.0
 """So long closing waits for peers to take what they were sent."""
+
+_received = constructor(Received)
 
 
 class Node:
@@ -409,8 +412,8 @@ class Node:
         for peer in list(self._host.connections):
             if peer == news.peer or (news.peer is None and self._host.address_of(peer) == news.address):
                 link = driver.links.get(peer)
-                if link is not None and link.inbound is not None:
-                    link.inbound.reset()
+                if link is not None:
+                    link.intake.refuse()
                 loop.call_soon(self._host.disconnect, peer)
         for callback in self.on_kept_out:
             callback(news)
@@ -427,7 +430,7 @@ class Node:
         assert sender is None or isinstance(sender, bytes)
         assert message.source is None or isinstance(message.source, bytes)
         assert isinstance(message.id, bytes)
-        if not topic.put(Received(message.data, topic.name, message.source, message.id, sender)):
+        if not topic.put(_received(message.data, topic.name, message.source, message.id, sender)):
             self._running.statistics.missed += 1
 
     def _reachable(self) -> None:

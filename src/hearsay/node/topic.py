@@ -60,7 +60,8 @@ class Topic:
     def put(self, message: Received) -> bool:
         """Hand over a message; False when an older one was lost for it."""
         self._messages.append(message)
-        self._something.set()
+        if not self._something.is_set():
+            self._something.set()
         if len(self._messages) > self._limit:
             self._messages.popleft()
             return False

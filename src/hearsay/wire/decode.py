@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from hearsay.core.episub.parts import EpisubPart
+from hearsay.core.quick import constructor
 from hearsay.core.rpc import (
     FIRST_EXTENSION_FIELD,
     Control,
@@ -44,8 +45,13 @@ from hearsay.wire.limits import RpcLimits, WireError
 MessageIdFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, bytes], bytes]
 """Computes a message's id from topic, source, sequence number and data."""
 
+_message = constructor(Message)
+_rpc = constructor(Rpc)
+
 Span: TypeAlias = tuple[int, int]
 
+_MESSAGE_KEY = b"\x12"
+"""Of a message in an RPC."""
 _EPISUB_FIELD = 7
 """Of the control message: one of episub's parts."""
 _HOPS_FIELD = 7
@@ -59,6 +65,9 @@ class Decoded:
     rpc: Rpc
     left_out: int
     """Parts that said nothing, and parts and ids with too long a name."""
+
+
+_decoded = constructor(Decoded)
 
 
 @dataclass(slots=True)
@@ -75,6 +84,10 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
     """The RPC in `data`, or `WireError`. What `episub` adds is read only from peers that speak it."""
     if len(data) > limits.max_rpc_bytes:
         raise WireError(f"an RPC of {len(data)} bytes; at most {limits.max_rpc_bytes} are allowed")
+    if not episub and data[:1] == _MESSAGE_KEY and limits.max_messages:
+        message = _only_message(data, message_id, limits)
+        if message is not None:
+            return _decoded(_rpc((), (message,)), 0)
     try:
         spans = _survey(data, limits, episub)
         subscriptions = [_subscription(data, *span, limits) for span in spans.subscriptions]
@@ -90,10 +103,69 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
     return Decoded(Rpc(kept_subscriptions, kept_messages, control), left_out)
 
 
+def _only_message(data: bytes, message_id: MessageIdFunction, limits: RpcLimits) -> Message | None:
+    """The message of an RPC that is one message in the usual form, as nearly all are; None for others."""
+    length, start = _short_length(data, 1)
+    if not start or start + length != len(data):
+        return None
+    return _usual_message(data, start, len(data), message_id, limits)
+
+
+def _short_length(data: bytes, offset: int) -> tuple[int, int]:
+    """A length below 16 KiB in its shortest form and where it ends, which is 0 for any other."""
+    first = data[offset : offset + 2]
+    if not first:
+        return 0, 0
+    if first[0] < 0x80:
+        return first[0], offset + 1
+    if len(first) < 2 or not 0 < first[1] < 0x80:
+        return 0, 0
+    return first[0] & 0x7F | first[1] << 7, offset + 2
+
+
+def _usual_message(
+    data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
+) -> Message | None:
+    """A message whose fields are in order, known and in their shortest form, none of them long; None for others.
+
+    The general way (`decode_message`) gives the same, and takes three times as long.
+    """
+    values: list[bytes | None] = [None] * 7
+    last = 0
+    offset = start
+    while offset < stop:
+        key = data[offset]
+        number = key >> 3
+        if key & 7 != DELIMITED or not last < number < 7:
+            return None
+        length, begin = _short_length(data, offset + 1)
+        offset = begin + length
+        if not begin or offset > stop:
+            return None
+        values[number] = data[begin:offset]
+        last = number
+    _, source, payload, seqno, topic, signature, key_bytes = values
+    name = _name(topic, limits)
+    if name is None:
+        return None
+    content = payload or b""
+    number = _short_enough(message_id(name, source, seqno, content), limits)
+    if number is None:
+        return None
+    return _message(number, name, content, source, seqno, signature, key_bytes, data[start:stop])
+
+
+def _short_enough(message_id: bytes, limits: RpcLimits) -> bytes | None:
+    return None if len(message_id) > limits.max_id_bytes else message_id
+
+
 def decode_message(
     data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
 ) -> Message | None:
     """The message at `start` … `stop`; None when it has no topic, or too long a topic or id."""
+    usual = _usual_message(data, start, stop, message_id, limits)
+    if usual is not None:
+        return usual
     source = payload = seqno = topic = signature = key = None
     last = size = 0
     ordered = True
@@ -121,8 +193,8 @@ def decode_message(
     if name is None:
         return None
     content = payload or b""
-    number = message_id(name, source, seqno, content)
-    if len(number) > limits.max_id_bytes:
+    number = _short_enough(message_id(name, source, seqno, content), limits)
+    if number is None:
         return None
     if ordered and size == stop - start:
         encoded = data[start:stop]

@@ -1,0 +1,175 @@
+"""Turns, allowances and the line for the threads, by themselves: no sockets, and the time is handed in."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearsay.core.rpc import Message
+from hearsay.node.allowance import Allowance
+from hearsay.node.turns import SLICE_S, TURN_S, Turns
+from hearsay.node.verification import Batch, Line
+
+
+class World:
+    """A clock that goes on while somebody works, and a loop."""
+
+    def __init__(self):
+        self.now_s = 0.0
+        self.called = deque()
+        self.log = []
+        self.turns = Turns(lambda: self.now_s, self.called.append)
+
+    def run_once(self):
+        self.log.append("loop")
+        for _ in range(len(self.called)):
+            self.called.popleft()()
+
+    def run(self):
+        while self.called:
+            self.run_once()
+
+
+class Digger:
+    def __init__(self, world, name, pieces):
+        self.world = world
+        self.name = name
+        self.pieces = deque(pieces)
+
+    def work(self, until_s):
+        world = self.world
+        while self.pieces and world.now_s < until_s:
+            world.now_s += self.pieces.popleft()
+            world.log.append(self.name)
+        return not self.pieces
+
+
+def test_who_comes_while_nobody_waits_begins_at_once():
+    world = World()
+    for name in "abc":
+        world.turns.arrived(Digger(world, name, [SLICE_S / 2]))
+    assert world.log == ["a", "b", "c"]
+    assert not world.called
+
+
+def test_many_small_arrivals_give_the_loop_its_turn_too():
+    world = World()
+    for _ in range(100):
+        world.turns.arrived(Digger(world, "a", [TURN_S / 10]))
+    assert world.log.count("a") <= 12
+    world.run()
+    assert world.log.count("a") == 100
+    assert world.log.count("loop") >= 9
+
+
+def test_a_long_worker_lets_others_in_between():
+    world = World()
+    world.turns.arrived(Digger(world, "long", [SLICE_S / 4] * 400))
+    world.turns.arrived(Digger(world, "short", [SLICE_S / 4] * 2))
+    world.run()
+    place = world.log.index("short")
+    assert world.log[:place].count("long") <= 12
+    assert world.log.count("long") == 400
+
+
+@given(st.lists(st.lists(st.floats(0.0001, 0.01), min_size=1, max_size=40), min_size=1, max_size=8))
+def test_all_work_is_done_in_fair_turns(jobs):
+    world = World()
+    longest_s = max(map(max, jobs))
+    for number, pieces in enumerate(jobs):
+        world.turns.arrived(Digger(world, number, pieces))
+    world.run()
+    assert [world.log.count(number) for number in range(len(jobs))] == list(map(len, jobs))
+    # Between two slices of one worker everybody else has at most one, and the loop at most a turn for each of them.
+    spent, last = {}, {}
+    for entry in world.log:
+        if entry == "loop":
+            continue
+        for other in spent:
+            spent[other] += 1
+        if entry in last:
+            assert spent[entry] <= 1 + (len(jobs) + 1) * (1 + int(SLICE_S / 0.0001))
+        spent[entry], last[entry] = 0, True
+    assert longest_s < 0.011
+
+
+@given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 40)), max_size=60))
+def test_nobody_uses_more_than_the_allowance(uses):
+    """Whoever waits as long as it is told has used no more than the burst, the rate, and one use too many."""
+    allowance = Allowance(10, 20, 0.0)
+    now_s = used = 0.0
+    for pause_s, count in uses:
+        now_s += pause_s
+        now_s += allowance.wait_s(now_s)
+        assert allowance.wait_s(now_s + 1e-9) == 0
+        allowance.left -= count
+        used += count
+        assert used - count <= 20 + 10 * now_s + 1e-6
+
+
+def message(number, data=b""):
+    return Message(bytes([number]), "t", data, encoded=bytes([number]) + data)
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4), max_size=12), st.randoms(use_true_random=False))
+def test_every_batch_is_checked_and_nothing_at_two_places_at_once(batches, chance):
+    line = Line(2, lambda _: True)
+    waiting = [Batch([message(number) for number in numbers], print) for numbers in batches]
+    for batch in waiting:
+        line.enter(batch)
+    running, done = [], []
+    while len(done) < len(waiting):
+        while (batch := line.next()) is not None:
+            running.append(batch)
+        assert 0 < len(running) <= 2
+        if len(running) == 2:
+            one, two = ({each.encoded for each in batch.messages} for batch in running)
+            assert not one & two
+        ended = running.pop(chance.randrange(len(running)))
+        line.end(ended)
+        done.append(ended)
+    assert set(map(id, done)) == set(map(id, waiting))
+
+
+def test_the_line_serves_who_waits_longest():
+    line = Line(1, lambda _: True)
+    batches = [Batch([message(number)], print) for number in range(3)]
+    for batch in batches:
+        line.enter(batch)
+    first = line.next()
+    assert first is batches[0]
+    assert line.next() is None
+    line.end(first)
+    assert line.next() is batches[1]
+
+
+def test_a_copy_waits_for_the_same_bytes_and_a_forged_one_holds_up_nobody():
+    line = Line(2, lambda _: True)
+    true, copy, forged = (Batch([message(1, data)], print) for data in (b"true", b"true", b"forged"))
+    for batch in (true, copy, forged):
+        line.enter(batch)
+    assert line.next() is true
+    assert line.next() is forged
+    line.end(forged)
+    assert line.next() is None
+    line.end(true)
+    assert line.next() is copy
+
+
+def test_what_another_copy_has_brought_meanwhile_is_not_checked():
+    seen = set()
+    line = Line(1, lambda each: each.id not in seen)
+    line.enter(Batch([message(1), message(2)], print))
+    seen.add(message(1).id)
+    batch = line.next()
+    assert [each.id for each in batch.messages] == [message(2).id]
+
+
+def test_a_batch_of_a_peer_that_is_gone_is_not_checked():
+    line = Line(1, lambda _: True)
+    gone = Batch([message(1)], print)
+    line.enter(gone)
+    line.leave(gone)
+    assert line.next() is None
