@@ -123,3 +123,24 @@ def test_lax_forms_take_unsigned_messages_and_verify_signed_ones(policy):
     signed = Author(ALICE, 7).write("t", b"data", STRICT)
     assert fault_of(signed, policy) is None
     assert fault_of(replace(signed, data=b"other"), policy).why == "its signature is wrong"
+
+
+def test_what_others_may_take_for_right_is_refused_and_nobody_is_blamed_for_it():
+    """go-libp2p-pubsub keeps fields that it does not know, and what is signed with them is right for it."""
+    message = Author(ALICE, 1).write("t", b"data", STRICT)
+    more = bytes_field(9, b"more")
+    bare = encode_message(replace(message, signature=None, encoded=None))
+    with_more = ALICE.sign(b"libp2p-pubsub:" + bare + more)
+    for strange in (bare + bytes_field(5, with_more) + more, bare + more + bytes_field(5, with_more)):
+        fault = fault_of(received(strange), STRICT)
+        assert (fault.why, fault.forged) == ("its signature is wrong", False)
+    assert fault_of(received(bare + bytes_field(5, with_more)), STRICT).forged
+
+
+def test_a_key_written_in_another_way_is_refused_and_nobody_is_blamed_for_it():
+    """go-libp2p-pubsub writes it anew before it compares it with the author's peer id."""
+    message = Author(ALICE, 1).write("t", b"data", STRICT)
+    swapped = bytes_field(2, ALICE.public.data) + varint_field(1, 1)
+    fault = fault_of(replace(message, key=swapped), STRICT)
+    assert "not encoded in the one way" in fault.why
+    assert not fault.forged

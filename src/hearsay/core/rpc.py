@@ -64,6 +64,8 @@ class Message:
     """The message as it came, which is forwarded as it is: a field left out is not the same as an empty one."""
     hops: int | None = None
     """How many links this copy has crossed when it arrives, where the router counts them; never signed."""
+    has_more: bool = field(default=False, compare=False, repr=False)
+    """It came with fields that are not known here. They are not forwarded; the author may have signed them."""
 
 
 @dataclass(frozen=True, slots=True)

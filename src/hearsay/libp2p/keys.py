@@ -216,7 +216,7 @@ def _decode(encoded: bytes) -> PublicKey:
 def _decoded(encoded: bytes) -> PublicKey:
     key_type, data = _fields(encoded)
     if encoded != _encode(key_type, data):
-        raise EncodingError("a key that is not encoded in the one way libp2p allows")
+        raise UnusualKey("a key that is not encoded in the one way libp2p allows")
     try:
         key = _load(key_type, data)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

@@ -168,12 +168,13 @@ def decode_message(
         return usual
     source = payload = seqno = topic = signature = key = None
     last = size = 0
-    ordered = True
+    ordered, has_more = True, False
     for number, wire_type, begin, end in walk(data, start, stop):
         value = data[begin:end] if wire_type == DELIMITED and number < 7 else None
         if value is None or number <= last:
             ordered = False
         if value is None:
+            has_more = True
             continue
         last = number
         size += 1 + varint_size(end - begin) + end - begin
@@ -201,14 +202,14 @@ def decode_message(
     else:
         parts = enumerate((source, payload, seqno, topic, signature, key), 1)
         encoded = b"".join([field(number, value) for number, value in parts if value is not None])
-    return Message(number, name, content, source, seqno, signature, key, encoded)
+    return Message(number, name, content, source, seqno, signature, key, encoded, has_more=has_more)
 
 
 def _with_hops(data: bytes, start: int, stop: int, message: Message | None) -> Message | None:
     """Episub's hop count, which is no part of what is signed and forwarded."""
     for number, wire_type, value, _ in walk(data, start, stop):
         if number == _HOPS_FIELD and wire_type == VARINT and message is not None:
-            message = replace(message, hops=value)
+            message = replace(message, hops=value, has_more=False)
     return message
 
 
