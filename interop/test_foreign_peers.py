@@ -21,7 +21,7 @@ from hearsay.node.node import Node
 from hearsay.trace.reader import iter_rows
 from hearsay.trace.schema import TraceEvent
 from hearsay.wire.limits import RpcLimits
-from hearsay.wire.message_ids import by_author, by_content
+from hearsay.wire.message_ids import by_author, by_data
 from hearsay.wire.signing import SignaturePolicy
 
 LIMITS = NodeLimits(rpc=RpcLimits(max_rpc_bytes=4 << 20), peer_queue_bytes=64 << 20)
@@ -54,7 +54,7 @@ def config(language="", *, signed=True, router="gossipsub", **parameters):
         router=router,
         parameters=parameters,
         signatures=SignaturePolicy.STRICT_SIGN if signed else unsigned,
-        message_id=by_author if signed else by_content,
+        message_id=by_author if signed else by_data,
         limits=LIMITS,
     )
 

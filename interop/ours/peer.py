@@ -14,7 +14,7 @@ from hearsay.libp2p.errors import DialError
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.wire.limits import RpcLimits
-from hearsay.wire.message_ids import by_author, by_content
+from hearsay.wire.message_ids import by_author, by_data
 from hearsay.wire.signing import SignaturePolicy
 
 try:
@@ -40,7 +40,7 @@ class Peer:
             dht=flags.dht,
             router=flags.router,
             signatures=SignaturePolicy.STRICT_NO_SIGN if flags.unsigned else SignaturePolicy.STRICT_SIGN,
-            message_id=by_content if flags.unsigned else by_author,
+            message_id=by_data if flags.unsigned else by_author,
             limits=limits,
         )
         self.node = Node(config, trace=flags.trace)

@@ -371,7 +371,7 @@ async def test_a_slow_peer_loses_messages_and_stalls_nobody():
         await quick.connect(one.addresses[0])
         await until(lambda: one.topic_peers("news") == 2)
         await until(lambda: slow.peers)
-        slow._driver.links[one.peer].set_paused(True)
+        slow._driver.links[one.peer].intake.set_paused(True)
         dropped = 0
         for number in range(60):
             dropped += (await here.publish(bytes([number]) * 100_000)).dropped
@@ -388,6 +388,47 @@ async def test_the_application_that_does_not_read_misses_the_oldest():
             await topic.publish(bytes([number]))
         assert [(await topic.next()).data[0] for _ in range(3)] == [2, 3, 4]
         assert node.statistics.missed == 2
+
+
+@run
+async def test_what_waits_for_the_application_is_bounded_in_bytes():
+    async with Node(config(limits=NodeLimits(topic_queue_bytes=100_000))) as node:
+        topic = await node.join("news")
+        for number in range(10):
+            await topic.publish(bytes([number]) * 30_000)
+        assert [(await topic.next()).data[0] for _ in range(3)] == [7, 8, 9]
+        assert node.statistics.missed == 7
+        assert node._backlogs._room.used == 0
+
+
+@run
+async def test_topics_that_are_not_read_take_no_room_from_one_that_is():
+    async with Node(config(limits=NodeLimits(all_topic_queues_bytes=200_000))) as node:
+        unread = [await node.join(f"unread {number}") for number in range(3)]
+        topic = await node.join("news")
+        for number in range(20):
+            for other in unread:
+                await other.publish(bytes([number]) * 30_000)
+            await topic.publish(bytes([number]) * 50_000)
+            assert (await topic.next()).data[0] == number
+        assert node._backlogs._room.used <= 200_000
+        for other in unread:
+            await other.leave()
+        assert node._backlogs._room.used == 0
+
+
+@run
+async def test_the_same_data_in_two_topics_arrives_in_both():
+    unsigned = {"signatures": SignaturePolicy.STRICT_NO_SIGN, "message_id": by_content}
+    async with Node(config(**unsigned)) as one, Node(config(**unsigned)) as other:
+        here = [await one.join(name) for name in ("news", "weather")]
+        there = [await other.join(name) for name in ("news", "weather")]
+        await one.connect(other.addresses[0])
+        await until(lambda: one.mesh("news") and one.mesh("weather"))
+        for topic in here:
+            assert (await topic.publish(b"rain")).sent == 1
+        for topic in (*here, *there):
+            assert (await topic.next()).data == b"rain"
 
 
 @run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from hashlib import sha256
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from hearsay.libp2p.protobuf import bytes_field, varint_field
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.limits import RpcLimits, WireError
-from hearsay.wire.message_ids import MessageIds, by_author, by_content
+from hearsay.wire.message_ids import MessageIds, by_author, by_content, by_data
 
 LIMITS = RpcLimits()
 
@@ -226,7 +227,7 @@ def test_message_ids_by_topic():
     ids = MessageIds()
     ids.set("content", by_content)
     assert ids("other", b"peer", b"number", b"data") == b"peernumber"
-    assert ids("content", b"peer", b"number", b"data") == by_content("", None, None, b"data")
+    assert ids("content", b"peer", b"number", b"data") == by_content("content", None, None, b"data")
     assert by_author("t", None, None, b"data") == by_content("t", None, None, b"data")
     body = bytes_field(1, b"peer") + bytes_field(3, b"1") + bytes_field(4, b"t")
     assert decoded(bytes_field(2, body), message_id=ids).rpc.messages[0].id == b"peer1"
@@ -235,3 +236,9 @@ def test_message_ids_by_topic():
 def test_numbers_cannot_be_sent():
     with pytest.raises(TypeError, match="simulations"):
         encode_rpc(Rpc((Subscription(7, True),)))
+
+
+def test_the_same_data_in_two_topics_are_two_messages():
+    messages = (("a", b"bc"), ("ab", b"c"), ("", b"abc"))
+    assert len({by_content(topic, None, None, data) for topic, data in messages}) == 3
+    assert by_data("a", None, None, b"data") == by_data("b", None, None, b"data") == sha256(b"data").digest()

@@ -38,8 +38,12 @@ if TYPE_CHECKING:
 @click.option("--preset", metavar="NAME", help="The router's parameter set [default: v1.1 if it has one, else r1].")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a parameter of the router.")
 @click.option("--no-sign", is_flag=True, help="Messages without author and signature, told apart by their content.")
+@click.option("--message-ids", type=click.Choice(["author", "content", "data"]),
+              help="What makes two messages the same [default: author; with --no-sign content].")  # fmt: skip
 @click.option("--key", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="The node's identity; made if the file does not exist.")  # fmt: skip
+@click.option("--refuse-replays", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Take no message twice, however late; the file keeps the authors' sequence numbers.")  # fmt: skip
 @click.option("--trace", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR", help="Write a live trace.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout, and nothing else there.")
 def command(**options: Any) -> None:
@@ -105,7 +109,7 @@ def _config(options: dict[str, Any]) -> NodeConfig:
     from hearsay.core.parameters import ParameterError
     from hearsay.core.registry import UnknownRouter
     from hearsay.node.config import NodeConfig
-    from hearsay.wire.message_ids import by_author, by_content
+    from hearsay.wire.message_ids import NAMED
     from hearsay.wire.signing import SignaturePolicy
 
     parameters: dict[str, object] = {}
@@ -116,6 +120,8 @@ def _config(options: dict[str, Any]) -> NodeConfig:
         parameters[key] = _plain(value)
     if options["dht"] and options["host"] != "libp2p":
         raise WrongInput("--dht needs --host libp2p")
+    if options["refuse_replays"] is not None and options["no_sign"]:
+        raise WrongInput("--refuse-replays: needs signed messages; leave out --no-sign")
     config = NodeConfig(
         host=options["host"],
         dht=options["dht"],
@@ -128,7 +134,8 @@ def _config(options: dict[str, Any]) -> NodeConfig:
         rendezvous_point=options["rendezvous_point"],
         local_network=options["mdns"],
         signatures=SignaturePolicy.STRICT_NO_SIGN if options["no_sign"] else SignaturePolicy.STRICT_SIGN,
-        message_id=by_content if options["no_sign"] else by_author,
+        refuse_replays=options["refuse_replays"] or False,
+        message_id=NAMED[options["message_ids"] or ("content" if options["no_sign"] else "author")],
     )
     try:
         config.router_parameters()

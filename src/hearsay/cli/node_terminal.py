@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TextIO
 
-from hearsay.cli.failures import CommandFailed
+from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.published_lines import PublishedLines, shown_topic
 from hearsay.cli.signals import WORDS, raise_on_signals
 from hearsay.libp2p.errors import MissingExtra
@@ -24,6 +24,7 @@ from hearsay.node.address_news import AddressNews
 from hearsay.node.conduct import KeptOut
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
+from hearsay.node.sequence_file import SequenceFileError
 from hearsay.trace.errors import RunFolderError
 from hearsay.trace.show import escape
 
@@ -48,6 +49,8 @@ async def run_node(
             await stack.enter_async_context(node)
         except MissingExtra as error:
             raise CommandFailed(str(error)) from None
+        except SequenceFileError as error:
+            raise WrongInput(f"--refuse-replays {error}") from None
         except (OSError, RunFolderError) as error:
             raise CommandFailed(f"cannot start the node: {error}") from None
         topic = options["publish"] or next(iter(terminal.subscribe), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, get_args
 
 from hearsay.core.parameters import RouterParameters
@@ -47,7 +48,11 @@ class NodeLimits:
     subscription_bytes: int = 16 << 20
     """The topics of all peers; beyond that only subscriptions to the node's own topics are taken."""
     topic_queue: int = 4096
-    """Messages that wait for the application, per topic; then the oldest is missed."""
+    """Messages that wait for the application, per topic; then the oldest is missed;"""
+    topic_queue_bytes: int = 32 << 20
+    """the bytes of them, per topic,"""
+    all_topic_queues_bytes: int = 64 << 20
+    """and in all topics; then the oldest of the fullest one is missed."""
     waiting_publishes: int = 256
     """Own messages per topic that wait for somebody to send them to, if asked to."""
     parts_per_s: float = 10_000
@@ -60,11 +65,22 @@ class NodeLimits:
     """RPCs that wait for such checks."""
     unverified_bytes_per_peer: int = 8 << 20
     """Beyond that the peer is not read from."""
-    concurrent_validations: int = 64
+    concurrent_validations: int = 128
+    """Coroutine validators at work; a peer has at most as many as stay free."""
+    validation_threads: int = 4
+    """Threads for the validators that were declared safe for them; shared in the same way."""
     validation_s: float = 5.0
-    """A validator that takes longer has ignored the message."""
+    """A validator that takes longer has ignored the message; waiting for its turn does not count."""
     pending_validations_per_peer: int = 128
-    """Reading from a peer pauses while so many of its messages wait for validators."""
+    """Reading from a peer pauses while so many of its messages wait for validators,"""
+    pending_validation_bytes_per_peer: int = 4 << 20
+    """or so many bytes of them;"""
+    pending_validation_bytes: int = 32 << 20
+    """and while those of all peers together leave it no room."""
+    held_back_bytes: int = 32 << 20
+    """Of RPCs whose other messages wait; what is more is not taken in."""
+    remembered_authors: int = 16_384
+    """Authors whose sequence numbers are known where replays are refused; then the longest silent is forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +111,8 @@ class NodeConfig:
     """Addresses of the interfaces for that; all of them without any."""
     signatures: SignaturePolicy = SignaturePolicy.STRICT_SIGN
     message_id: MessageIdFunction = by_author
+    refuse_replays: bool | Path = False
+    """Take no signed message twice, however late, by the sequence numbers of its author. A file keeps those."""
     agent: str = "hearsay"
     limits: NodeLimits = field(default_factory=NodeLimits)
 
@@ -103,6 +121,8 @@ class NodeConfig:
             raise ValueError(f"host {self.host!r} is not one of {', '.join(get_args(HostName))}")
         if self.dht and self.host != "libp2p":
             raise ValueError("only the host libp2p has a DHT")
+        if self.refuse_replays and self.signatures is SignaturePolicy.STRICT_NO_SIGN:
+            raise ValueError("replays can be refused only where messages are signed")
 
     def router_parameters(self) -> tuple[RouterKind, RouterParameters]:
         """The router and its parameters; `ParameterError` or `UnknownRouter` says what cannot be."""

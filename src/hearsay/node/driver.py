@@ -50,9 +50,10 @@ from hearsay.core.shell import UsageError
 from hearsay.core.sizes import rpc_size
 from hearsay.libp2p.frames import frame
 from hearsay.libp2p.peer_id import PeerId
-from hearsay.libp2p.resources import Budget
+from hearsay.libp2p.resources import Budget, Resources
 from hearsay.libp2p.stream import Stream
 from hearsay.node.address_records import take_records, with_records
+from hearsay.node.admission import Admission
 from hearsay.node.allowance import Allowance
 from hearsay.node.clock import Clock
 from hearsay.node.conduct import EarlyGrafts, Offence
@@ -63,7 +64,7 @@ from hearsay.node.outgoing import Outgoing, OutgoingMemory, Priority, by_priorit
 from hearsay.node.peer_link import PeerLink
 from hearsay.node.statistics import Statistics
 from hearsay.node.turns import Turns
-from hearsay.node.validation import Validation
+from hearsay.node.validation import Validation, ValidationLimits
 from hearsay.node.verification import Verdicts, Verification
 from hearsay.wire.decode import Decoded, decode_rpc
 from hearsay.wire.encode import encode_rpc
@@ -127,6 +128,8 @@ class Driver:
         address_of: Callable[[PeerId], str],
         reachable: Callable[[], None],
         failed: Callable[[RouterFailed], None],
+        resources: Resources,
+        budget_of: Callable[[PeerId], Budget],
         offence: Callable[[PeerId, Offence, int], None] = _overlooked,
     ) -> None:
         kind, parameters = config.router_parameters()
@@ -159,8 +162,21 @@ class Driver:
         self.trace: LiveTrace | None = None
         limits = config.limits
         self.validation = Validation(
-            limits.concurrent_validations, limits.validation_s, self._decided, self.statistics
+            ValidationLimits(
+                concurrent=limits.concurrent_validations,
+                threads=limits.validation_threads,
+                deadline_s=limits.validation_s,
+                pending=parameters.max_pending_validations,
+                pending_per_peer=limits.pending_validations_per_peer,
+                pending_bytes_per_peer=limits.pending_validation_bytes_per_peer,
+            ),
+            resources.share("validations", limits.pending_validation_bytes),
+            budget_of,
+            self._decided,
+            self.statistics,
         )
+        held = resources.share("RPCs held back", limits.held_back_bytes)
+        self._admission = Admission(self.validation, held, self.statistics, self._is_new, self._hand_over)
         self._turns = Turns(monotonic, asyncio.get_running_loop().call_soon)
         self._verification = Verification(limits.verification_threads, self._is_new)
         self._unverified = Budget("messages whose signatures wait", limits.unverified_bytes)
@@ -249,6 +265,7 @@ class Driver:
             link.intake.leave(lambda: self._gone(peer))
         else:
             link.intake.end()
+            self._admission.forget(peer)
 
     def outbound_open(self, link: PeerLink, stream: Stream) -> None:
         """The peer speaks pubsub: the router may know it."""
@@ -268,6 +285,7 @@ class Driver:
 
     def _gone(self, peer: PeerId) -> None:
         del self._leaving[peer]
+        self._admission.forget(peer)
         self.feed(PeerDisconnected(peer))
 
     def inbound_open(self, stream: Stream) -> None:
@@ -337,6 +355,10 @@ class Driver:
         intake.allowance.left -= 1 + len(rpc.messages) + len(rpc.subscriptions) + decoded.left_out
         if self.trace is not None:
             self.trace.received(intake.peer, rpc)
+        over = len(rpc.messages) - self.router.parameters.max_messages_per_rpc
+        if over > 0:
+            self._perform(PartDropped(intake.peer, PartKind.PUBLISH, over, Reason.OVER_LIMIT))
+            rpc = replace(rpc, messages=rpc.messages[:-over])
         control = rpc.control
         if control is None:
             return rpc
@@ -368,9 +390,15 @@ class Driver:
             # What is seen now is so for the router, too: at a later time it might have forgotten, and not look again.
             self.router.seen.expire(now_us)
             rpc = self._authentic(intake, rpc, verdicts)
+            self._admission.admit(intake, rpc, now_us)
+        else:
+            self._hand_over(intake, rpc, now_us)
+
+    def _hand_over(self, intake: Intake, rpc: Rpc, now_us: Micros | None) -> None:
+        """An RPC, or a part of one, into the router."""
         peer = intake.peer
         if peer in self.router.connected:
-            self.feed(_rpc_received(peer, rpc), max(now_us, self.router.now))
+            self.feed(_rpc_received(peer, rpc), None if now_us is None else max(now_us, self.router.now))
             if rpc.subscriptions:
                 self._reachable()
 
@@ -433,6 +461,7 @@ class Driver:
             case _:
                 if isinstance(action, DuplicateReceived):
                     self.statistics.duplicates += 1
+                    self.validation.copy_came(action.message_id, action.peer)
                 elif isinstance(action, MessageRejected):
                     self.statistics.rejected += 1
                     if action.reason is Reason.REJECTED:
@@ -471,22 +500,12 @@ class Driver:
         verdict = self.validation.ask(message, sender)
         if verdict is not None:
             self.feed(_message_validated(message.id, verdict))
-            return
-        link = self.links.get(sender)
-        if link is not None:
-            link.pending_validations += 1
-            if link.pending_validations >= self._limits.pending_validations_per_peer:
-                link.set_paused(True)
 
-    def _decided(self, message: Message, sender: bytes, verdict: Verdict) -> None:
+    def _decided(self, message: Message, senders: list[PeerId], verdict: Verdict) -> None:
         """A validator that took its time has answered."""
-        link = self.links.get(sender)
-        if link is not None and link.pending_validations:
-            link.pending_validations -= 1
-            if link.pending_validations == self._limits.pending_validations_per_peer // 2:
-                link.set_paused(False)
         if message.id in self.router.pending:
             self.feed(MessageValidated(message.id, verdict))
+        self._admission.verdict_came(senders)
 
     def _send(self, action: Send) -> None:
         assert isinstance(action.peer, bytes)

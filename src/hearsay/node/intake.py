@@ -141,10 +141,9 @@ class Intake:
     def leave(self, left: Callable[[], None]) -> None:
         """The peer is gone: handle what is left, then call `left`."""
         self._left = left
-        if self.empty and not self._working:
+        if self.empty and not self._paused and not self._working:
             self.end()
             return
-        self._paused = False
         self._deadline = asyncio.get_running_loop().call_later(LEAVE_S, self.end)
         self._turns.arrived(self)
 
@@ -196,7 +195,7 @@ class Intake:
         finally:
             self._working = False
         if self._left is not None:
-            if self.empty:
+            if self.empty and not self._paused:
                 self.end()
         elif self.stream is not None and not (self._ready and self.empty):
             self.stream.pause()

@@ -36,7 +36,7 @@ from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.pinging import Pinging
 from hearsay.libp2p.rendezvous_streams import RendezvousPoint
-from hearsay.libp2p.resources import address_group
+from hearsay.libp2p.resources import Budget, Resources, address_group
 from hearsay.libp2p.stream import Stream, StreamClosed
 from hearsay.node.address_news import AddressBoard, AddressNews
 from hearsay.node.clock import Clock
@@ -49,8 +49,10 @@ from hearsay.node.live_trace import LiveTrace
 from hearsay.node.local_network import LocalNetwork
 from hearsay.node.peer_link import PeerLink
 from hearsay.node.rendezvous import RendezvousSearch
+from hearsay.node.sequence_file import SequenceFile
+from hearsay.node.sequence_numbers import SequenceNumbers
 from hearsay.node.statistics import Statistics
-from hearsay.node.topic import Published, Received, Topic
+from hearsay.node.topic import Backlogs, Published, Received, Topic
 from hearsay.node.validation import Validator
 from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.py_libp2p.provider_search import ProviderSearch
@@ -86,6 +88,13 @@ class Node:
             else Host(identity, self.config.limits.host)
         )
         self.peer: PeerId = self._host.peer
+        self._resources = Resources()
+        limits = self.config.limits
+        self._backlogs = Backlogs(
+            self._resources.share("messages for the application", limits.all_topic_queues_bytes),
+            limits.topic_queue,
+            limits.topic_queue_bytes,
+        )
         self._author = Author(self._host.identity, time_ns())
         self._topics: dict[str, Topic] = {}
         self._waiting: dict[str, deque[Message]] = {}
@@ -100,6 +109,7 @@ class Node:
         self._host.admits = lambda peer, address: self._conduct.kept_out(peer, address) is None
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: Driver | None = None
+        self._sequence_file: SequenceFile | None = None
         self._closing: asyncio.Task[None] | None = None
         self._identification = Identification(self._host, self.config.agent, self.config.limits.identify)
         self._pinging = Pinging(self._host)
@@ -120,6 +130,7 @@ class Node:
 
     async def __aenter__(self) -> Self:
         clock = Clock()
+        refuse, authors = self.config.refuse_replays, self.config.limits.remembered_authors
         driver = self._driver = Driver(
             self.config,
             self.peer,
@@ -132,9 +143,17 @@ class Node:
             address_of=self._place_of,
             reachable=self._reachable,
             failed=self._router_failed,
+            resources=self._resources,
+            budget_of=self._budget_of,
             offence=self._offended,
         )
         try:
+            if isinstance(refuse, Path):
+                self._sequence_file = SequenceFile(refuse, authors)
+                self._sequence_file.start()
+                driver.validation.numbers = self._sequence_file.numbers
+            elif refuse:
+                driver.validation.numbers = SequenceNumbers(authors)
             if self._trace_directory is not None:
                 router, _ = self.config.router_parameters()
                 driver.trace = LiveTrace(self._trace_directory, self.peer, clock, self.config.agent, router.name)
@@ -258,7 +277,7 @@ class Node:
             driver.signatures[topic] = signatures
         if message_id is not None:
             driver.message_ids.set(topic, message_id)
-        joined = self._topics[topic] = Topic(self, topic, self.config.limits.topic_queue)
+        joined = self._topics[topic] = Topic(self, topic, self._backlogs)
         driver.feed(Join(topic))
         self._require_router()
         for search in self._searches:
@@ -343,9 +362,12 @@ class Node:
         self._require_router()
         await self._running.flush()
 
-    def add_validator(self, topic: str, validator: Validator) -> None:
-        """Ask `validator` about every message of a topic that comes from a peer."""
-        self._running.validation.add(topic, validator)
+    def add_validator(self, topic: str, validator: Validator, *, threads: bool = False) -> None:
+        """Ask `validator` about every message of a topic that comes from a peer.
+
+        With `threads` it is a plain function that may run on several threads at a time, and ends by itself.
+        """
+        self._running.validation.add(topic, validator, threads)
 
     def remove_validator(self, topic: str, validator: Validator) -> None:
         self._running.validation.remove(topic, validator)
@@ -376,6 +398,8 @@ class Node:
         self.confirmed = await self._host.close()
         if self._driver is not None:
             await self._driver.close()
+        if self._sequence_file is not None:
+            await self._sequence_file.close()
 
     @property
     def _running(self) -> Driver:
@@ -395,6 +419,9 @@ class Node:
         """What a mesh spreads its places by: the address, unless it is this machine's own."""
         address = self._host.address_of(peer)
         return "" if address in OWN_MACHINE else address
+
+    def _budget_of(self, peer: PeerId) -> Budget:
+        return self._resources.peer(peer, self._host.address_of(peer))
 
     def _offended(self, peer: PeerId, offence: Offence, count: int) -> None:
         driver, address = self._running, self._host.address_of(peer)
@@ -430,8 +457,8 @@ class Node:
         assert sender is None or isinstance(sender, bytes)
         assert message.source is None or isinstance(message.source, bytes)
         assert isinstance(message.id, bytes)
-        if not topic.put(_received(message.data, topic.name, message.source, message.id, sender)):
-            self._running.statistics.missed += 1
+        received = _received(message.data, topic.name, message.source, message.id, sender)
+        self._running.statistics.missed += topic.put(received)
 
     def _reachable(self) -> None:
         """Somebody subscribed, or joined a mesh."""

@@ -1,4 +1,4 @@
-"""One peer of a node: its two streams, what waits to go out, and what it is owed in validations.
+"""One peer of a node: its two streams, what waits to go out, and what comes in.
 
 Each side of a pubsub connection opens a stream of its own and only writes to it. What comes in (`intake.py`) waits
 until our own stream is open, since only then the router knows the peer, and while too many of its messages wait for
@@ -39,7 +39,6 @@ class PeerLink:
         self.settled = asyncio.Event()
         """Set when our first stream to the peer is open, or will not be."""
         self.queue = OutgoingQueue(queue_bytes, memory, partial(lost, self), address)
-        self.pending_validations = 0
         self._left = left
         self._waiting = False
 
@@ -51,10 +50,6 @@ class PeerLink:
     def set_outbound(self, stream: Stream | None) -> None:
         self.outbound = stream
         self.intake.set_open(stream is not None)
-
-    def set_paused(self, paused: bool) -> None:
-        """Stop or go on reading from the peer."""
-        self.intake.set_paused(paused)
 
     def rest(self, for_s: float) -> None:
         """Read nothing from the peer for a while."""

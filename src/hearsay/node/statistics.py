@@ -30,6 +30,10 @@ class Statistics:
     gossip_dropped: int = 0
     control_dropped: int = 0
     validations_timed_out: int = 0
+    crowded_out: int = 0
+    """Messages for which validators had no room, not even to wait; they do not count as seen."""
+    replays: int = 0
+    """Messages whose sequence number was used before."""
     gave_up_waiting: int = 0
     """Own messages that waited for a peer and made room for later ones."""
     offences: Counter[Offence] = field(default_factory=Counter[Offence])

@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hearsay.libp2p.peer_id import to_text
+from hearsay.libp2p.resources import Budget
 
 if TYPE_CHECKING:
     from hearsay.node.node import Node
+
+
+OBJECT_BYTES = 512
+"""What a message that waits weighs beside its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +44,77 @@ class Published:
     waiting: bool
 
 
+class Backlogs:
+    """What waits for the application in all topics; when there is no room, the fullest one loses its oldest."""
+
+    def __init__(self, room: Budget, count_per_topic: int, bytes_per_topic: int) -> None:
+        self._room = room
+        self._count_per_topic = count_per_topic
+        self._bytes_per_topic = bytes_per_topic
+        self._backlogs: set[Backlog] = set()
+
+    def new(self) -> Backlog:
+        backlog = Backlog()
+        self._backlogs.add(backlog)
+        return backlog
+
+    def put(self, backlog: Backlog, message: Received) -> int:
+        """Keep a message for the application; how many were lost for it."""
+        weight = _weight(message)
+        lost = 0
+        while backlog.messages and (
+            len(backlog.messages) >= self._count_per_topic or backlog.bytes + weight > self._bytes_per_topic
+        ):
+            self.take(backlog)
+            lost += 1
+        while not self._room.reserve(weight):
+            fullest = max(self._backlogs, key=lambda each: each.bytes)
+            if not fullest.messages:
+                return lost + 1
+            self.take(fullest)
+            lost += 1
+        backlog.messages.append(message)
+        backlog.bytes += weight
+        return lost
+
+    def take(self, backlog: Backlog) -> Received:
+        """The oldest message."""
+        message = backlog.messages.popleft()
+        if backlog in self._backlogs:
+            weight = _weight(message)
+            backlog.bytes -= weight
+            self._room.release(weight)
+        return message
+
+    def let_go(self, backlog: Backlog) -> None:
+        """Nothing more comes; what is left is the application's, to read or to forget."""
+        if backlog in self._backlogs:
+            self._backlogs.remove(backlog)
+            self._room.release(backlog.bytes)
+
+
+class Backlog:
+    """Of one topic."""
+
+    __slots__ = ("bytes", "messages")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.messages: deque[Received] = deque()
+
+
+def _weight(message: Received) -> int:
+    return OBJECT_BYTES + len(message.data)
+
+
 class Topic:
     """Iterate over it for messages. Who takes them too slowly misses the oldest; the node counts them."""
 
-    def __init__(self, node: Node, name: str, limit: int) -> None:
+    def __init__(self, node: Node, name: str, backlogs: Backlogs) -> None:
         self.name = name
         self._node = node
-        self._limit = limit
-        self._messages: deque[Received] = deque()
+        self._backlogs = backlogs
+        self._backlog = backlogs.new()
         self._something = asyncio.Event()
         self._left = False
         self._failure: Exception | None = None
@@ -57,17 +125,15 @@ class Topic:
     async def leave(self) -> None:
         await self._node.leave(self.name)
 
-    def put(self, message: Received) -> bool:
-        """Hand over a message; False when an older one was lost for it."""
-        self._messages.append(message)
+    def put(self, message: Received) -> int:
+        """Hand over a message; how many were lost for it, of this topic or of another."""
+        lost = self._backlogs.put(self._backlog, message)
         if not self._something.is_set():
             self._something.set()
-        if len(self._messages) > self._limit:
-            self._messages.popleft()
-            return False
-        return True
+        return lost
 
     def close(self) -> None:
+        self._backlogs.let_go(self._backlog)
         self._left = True
         self._something.set()
 
@@ -78,14 +144,14 @@ class Topic:
 
     async def next(self) -> Received:
         """The next message; `StopAsyncIteration` when the topic was left, `RouterFailed` when the router failed."""
-        while not self._messages:
+        while not self._backlog.messages:
             if self._failure is not None:
                 raise self._failure
             if self._left:
                 raise StopAsyncIteration
             self._something.clear()
             await self._something.wait()
-        return self._messages.popleft()
+        return self._backlogs.take(self._backlog)
 
     def __aiter__(self) -> AsyncIterator[Received]:
         return self

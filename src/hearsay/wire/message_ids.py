@@ -1,11 +1,14 @@
 """Message ids: what makes two messages the same.
 
 The default of go-libp2p-pubsub and py-libp2p is author and sequence number; other implementations differ, so that a
-network of several needs one function set everywhere. Unsigned messages have neither, so they go by their content.
+network of several needs one function set everywhere. Unsigned messages have neither, so they go by their content,
+which is topic and data: the same data in two topics are two messages. Peers of other implementations that hash the
+data alone need `by_data` here, and one topic for each thing that is said.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 
 from hearsay.wire.decode import MessageIdFunction
@@ -19,8 +22,17 @@ def by_author(topic: str, source: bytes | None, seqno: bytes | None, data: bytes
 
 
 def by_content(topic: str, source: bytes | None, seqno: bytes | None, data: bytes) -> bytes:
-    """SHA-256 of the data."""
+    """SHA-256 of the topic's length in eight bytes, big endian, the topic and the data."""
+    name = topic.encode()
+    return sha256(b"".join((len(name).to_bytes(8, "big"), name, data))).digest()
+
+
+def by_data(topic: str, source: bytes | None, seqno: bytes | None, data: bytes) -> bytes:
+    """SHA-256 of the data alone."""
     return sha256(data).digest()
+
+
+NAMED: Mapping[str, MessageIdFunction] = {"author": by_author, "content": by_content, "data": by_data}
 
 
 class MessageIds:
