@@ -98,7 +98,6 @@ func main() {
 	var defaults victim
 	flag.DurationVar(&defaults.slowValidator, "slow-validator", 0, "of a victim: join `slow`, with a validator of so long")
 	flag.BoolVar(&defaults.unread, "unread", false, "of a victim: join `unread`, and never read it")
-	flag.DurationVar(&defaults.seenTTL, "seen-ttl", 0, "of a victim: how long messages are remembered")
 	flag.Parse()
 	ctx := context.Background()
 	if *attacked {

@@ -21,7 +21,6 @@ import (
 type victim struct {
 	slowValidator time.Duration
 	unread        bool
-	seenTTL       time.Duration
 }
 
 // run says every second what the application got and who is in the mesh of `news`, for ever.
@@ -46,11 +45,7 @@ func (v victim) run(ctx context.Context) {
 	)
 	must(err)
 	mesh := &meshes{peers: map[string]map[string]bool{}}
-	options := []pubsub.Option{pubsub.WithEventTracer(mesh)}
-	if v.seenTTL > 0 {
-		options = append(options, pubsub.WithSeenMessagesTTL(v.seenTTL))
-	}
-	ps, err := pubsub.NewGossipSub(ctx, host, options...)
+	ps, err := pubsub.NewGossipSub(ctx, host, pubsub.WithEventTracer(mesh))
 	must(err)
 	counts := &received{counts: map[string]int{}, seen: map[string]bool{}}
 	counts.follow(ctx, ps, "news")
