@@ -105,6 +105,7 @@ async def test_the_greediest_goes_when_what_all_share_is_nearly_full(host, held,
         for attacker in attackers:
             attacker.send(data_frame(1, bytes(KIB)), data_frame(3, bytes(KIB)), data_frame(5, bytes(KIB)))
         await asyncio.sleep(0)
+    assert not set(over) & set(host.connections)
     assert held[0].peer in host.connections
     assert await held[0].read_exactly(PIECE) == bytes(PIECE)
     assert host.resources.all.refused == 0

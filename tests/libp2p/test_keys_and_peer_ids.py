@@ -266,3 +266,14 @@ def test_with_and_without_libsodium_the_same_signatures_are_right(data, place, v
         plain = False
     assert key.public.verify(bytes(signature), data) is plain
     assert not key.public.verify(bytes(signature)[:-1], data)
+
+
+def test_a_key_that_is_refused_is_parsed_once():
+    brainpool = ec.generate_private_key(ec.BrainpoolP256R1()).public_key()
+    data = brainpool.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    before = keys._decode_long.cache_info()
+    for _ in range(3):
+        with pytest.raises(UnusualKey, match="brainpool"):
+            PublicKey.decode(varint_field(1, KeyType.ECDSA) + bytes_field(2, data))
+    after = keys._decode_long.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (1, 2)

@@ -300,6 +300,20 @@ async def test_what_a_peer_has_checked_at_a_time_is_bounded():
 
 
 @run
+async def test_what_of_a_peer_waits_for_threads_is_bounded_in_bytes():
+    async with node_and_bare_hosts(1, unverified_bytes_per_peer=10_000) as (node, topic, one):
+        dear = DearAuthor()
+        budget = node._running._unverified
+        for number in range(100):
+            one.send(dear.write(b"%d" % number + bytes(1000)))
+        used = []
+        for _ in range(100):
+            await topic.next()
+            used.append(budget.used)
+        assert 0 < max(used) <= 10_000
+
+
+@run
 async def test_a_peer_without_room_waits_and_nobody_else_does():
     async with node_and_bare_hosts(2) as (node, topic, dear_one, honest):
         budget = node._running._unverified
@@ -324,5 +338,5 @@ async def test_a_topic_joined_while_its_messages_wait_takes_no_forged_one():
         await until(lambda: intake._batch is not None or node.statistics.delivered == 40)
         later = await node.join("later")
         await until(lambda: node.statistics.bad_signatures == 1 or node.statistics.rejected)
-        assert not later._messages
+        assert not later._backlog.messages
         await until(lambda: intake.empty)

@@ -96,7 +96,7 @@ def test_never_grafts_enough(monkeypatch):
     monkeypatch.setattr(
         Mesh,
         "_graft_random",
-        lambda self, topic, mesh, count, purpose, tick: sound(self, topic, mesh, count - 3, purpose, tick),
+        lambda self, topic, mesh, own, any_, *others: sound(self, topic, mesh, own - 3, any_ - 3, *others),
     )
     reported("peers, below 4", problems())
 
@@ -119,7 +119,7 @@ def test_takes_nobody_back(monkeypatch):
 def test_gossips_about_old_messages(monkeypatch):
     sound = MessageCache.__init__
     monkeypatch.setattr(
-        MessageCache, "__init__", lambda self, length, gossip, limit: sound(self, length, gossip + 1, limit)
+        MessageCache, "__init__", lambda self, length, gossip, *limits: sound(self, length, gossip + 1, *limits)
     )
     reported("IHAVE of message .* heartbeats old", problems())
 

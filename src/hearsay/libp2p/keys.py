@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from importlib import import_module
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -210,10 +210,27 @@ def _fields(encoded: bytes) -> tuple[KeyType, bytes]:
 def _decode(encoded: bytes) -> PublicKey:
     if len(encoded) > MAX_KEY_BYTES:
         raise EncodingError(f"a key of {len(encoded)} bytes; at most {MAX_KEY_BYTES} are allowed")
-    return _decode_short(encoded) if len(encoded) <= _SHORT else _decode_long(encoded)
+    found = _decode_short(encoded) if len(encoded) <= _SHORT else _decode_long(encoded)
+    if isinstance(found, _Refused):
+        raise found.kind(found.reason)
+    return found
 
 
-def _decoded(encoded: bytes) -> PublicKey:
+class _Refused(NamedTuple):
+    """Remembered like a key: who sends the same bad one again pays as little for it."""
+
+    kind: type[EncodingError]
+    reason: str
+
+
+def _decoded(encoded: bytes) -> PublicKey | _Refused:
+    try:
+        return _public_key(encoded)
+    except EncodingError as error:
+        return _Refused(type(error), str(error))
+
+
+def _public_key(encoded: bytes) -> PublicKey:
     key_type, data = _fields(encoded)
     if encoded != _encode(key_type, data):
         raise UnusualKey("a key that is not encoded in the one way libp2p allows")

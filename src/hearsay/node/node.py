@@ -36,7 +36,7 @@ from hearsay.libp2p.node_host import NodeHost
 from hearsay.libp2p.peer_id import PeerId
 from hearsay.libp2p.pinging import Pinging
 from hearsay.libp2p.rendezvous_streams import RendezvousPoint
-from hearsay.libp2p.resources import Budget, Resources, address_group
+from hearsay.libp2p.resources import Budget, address_group
 from hearsay.libp2p.stream import Stream, StreamClosed
 from hearsay.node.address_news import AddressBoard, AddressNews
 from hearsay.node.clock import Clock
@@ -88,10 +88,9 @@ class Node:
             else Host(identity, self.config.limits.host)
         )
         self.peer: PeerId = self._host.peer
-        self._resources = Resources()
         limits = self.config.limits
         self._backlogs = Backlogs(
-            self._resources.share("messages for the application", limits.all_topic_queues_bytes),
+            self._host.resources.share("messages for the application", limits.all_topic_queues_bytes),
             limits.topic_queue,
             limits.topic_queue_bytes,
         )
@@ -143,7 +142,7 @@ class Node:
             address_of=self._place_of,
             reachable=self._reachable,
             failed=self._router_failed,
-            resources=self._resources,
+            resources=self._host.resources,
             budget_of=self._budget_of,
             offence=self._offended,
         )
@@ -163,6 +162,7 @@ class Node:
                 self._identification.on_identified.append(self._remember)
             self._host.on_peer_up.append(self._peer_up)
             self._host.on_peer_down.append(driver.peer_down)
+            self._host.on_over_limit.append(lambda peer: self._offended(peer, Offence.OVER_LIMIT, 1))
             for address in self.config.listen:
                 await self._host.listen(Multiaddr.parse(address))
             for address in self.config.bootstrap:
@@ -421,7 +421,7 @@ class Node:
         return "" if address in OWN_MACHINE else address
 
     def _budget_of(self, peer: PeerId) -> Budget:
-        return self._resources.peer(peer, self._host.address_of(peer))
+        return self._host.resources.peer(peer, self._host.address_of(peer))
 
     def _offended(self, peer: PeerId, offence: Offence, count: int) -> None:
         driver, address = self._running, self._host.address_of(peer)
