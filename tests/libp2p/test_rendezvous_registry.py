@@ -191,7 +191,8 @@ def test_addresses_take_turns_in_an_answer():
     for who in range(90):
         point.register(who, at=AWAY)
     point.register(101, at="10.0.0.2")
-    assert {100, 101} < set(point.told(limit=3))
+    for _ in range(20):
+        assert {100, 101} < set(point.told(limit=3)), "whoever begins"
 
 
 def test_chance_says_which_address_is_told_first():

@@ -32,9 +32,15 @@ def main() -> int:
     known = mutants()
     parser = argparse.ArgumentParser(description="Take each defence of the node away and see its tests fail.")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="mutants whose names contain one of these")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="at a time [all cores]")
     parser.add_argument(
-        "--seconds", type=int, default=30, metavar="N", help="for a test, or five times what it needs unbroken [30]"
+        "--jobs",
+        type=int,
+        default=2 * (os.cpu_count() or 1),
+        metavar="N",
+        help="at a time [two per core]",
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=15, metavar="N", help="for a test, or five times what it needs unbroken [15]"
     )
     flags = parser.parse_args()
     chosen = [each for each in known if not flags.only or any(word in each.name for word in flags.only)]
