@@ -9,6 +9,7 @@ import socket
 
 import pytest
 from attacker import PROTOCOL_ERROR, Attacker
+from one_host import with_host
 
 from hearsay.libp2p.admission import AdmissionLimits, Slots, fitted
 from hearsay.libp2p.errors import DialError
@@ -17,24 +18,11 @@ from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.peer_id import peer_id_of
 
 
-def run(test, limits=None):
-    async def with_host():
-        async with asyncio.timeout(60):
-            host = Host(limits=limits)
-            try:
-                await host.listen("/ip4/127.0.0.1/tcp/0")
-                await test(host)
-            finally:
-                await host.close()
-
-    return lambda: asyncio.run(with_host())
-
-
 def limited(**limits):
-    return lambda test: run(test, HostLimits(**limits))
+    return with_host(HostLimits(**limits))
 
 
-@run
+@with_host()
 async def test_an_address_that_is_kept_out_gets_no_handshake(host):
     host.admits = lambda peer, address: address != "127.0.0.2"
     kept_out = await Attacker.connect(host, "127.0.0.2")
@@ -43,7 +31,7 @@ async def test_an_address_that_is_kept_out_gets_no_handshake(host):
     await (await Attacker.connect(host)).upgrade()
 
 
-@run
+@with_host()
 async def test_a_peer_that_is_kept_out_is_let_go_when_it_has_said_who_it_is(host):
     unwanted = PrivateKey.generate()
     seen = []
@@ -54,7 +42,7 @@ async def test_a_peer_that_is_kept_out_is_let_go_when_it_has_said_who_it_is(host
     assert (seen, host.refused) == ([], 1)
 
 
-@run
+@with_host()
 async def test_who_is_kept_out_is_not_dialled(host):
     other = Host()
     try:
@@ -70,7 +58,7 @@ async def test_who_is_kept_out_is_not_dialled(host):
         await other.close()
 
 
-@run
+@with_host()
 async def test_the_address_of_a_connected_peer(host):
     identity = PrivateKey.generate()
     peer = peer_id_of(identity.public)
@@ -152,7 +140,7 @@ def test_places_fit_the_files_that_may_be_open():
     assert fitted(limits, 128) == (56, 42, 21, 8, 8)
 
 
-@run
+@with_host()
 async def test_without_files_there_is_one_complaint_and_connections_wait(host):
     caught = []
     handler = logging.Handler()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from waiting import until
 
 from hearsay.libp2p.frames import frame
 from hearsay.libp2p.host import Host
@@ -38,11 +39,6 @@ def talking(**limits):
         return lambda: asyncio.run(with_hosts())
 
     return decorate
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.005)
 
 
 async def push(host, other, *messages):

@@ -8,9 +8,10 @@ import signal
 import sys
 
 from attacker import Attacker, frame, opening
+from one_host import with_host
 
 from hearsay.libp2p.connection import ConnectionLimits
-from hearsay.libp2p.host import Host, HostLimits
+from hearsay.libp2p.host import HostLimits
 from hearsay.libp2p.yamux import FrameType
 
 QUICK = HostLimits(connection=ConnectionLimits(idle_s=0.2, answer_s=0.4, write_s=0.4))
@@ -25,20 +26,7 @@ asyncio.run(main())
 """
 
 
-def run(test):
-    async def with_host():
-        async with asyncio.timeout(60):
-            host = Host(limits=QUICK)
-            try:
-                await host.listen("/ip4/127.0.0.1/tcp/0")
-                await test(host)
-            finally:
-                await host.close()
-
-    return lambda: asyncio.run(with_host())
-
-
-@run
+@with_host(QUICK)
 async def test_a_stopped_process_is_gone(host):
     down = asyncio.Event()
     host.on_peer_down.append(lambda _: down.set())
@@ -59,7 +47,7 @@ async def test_a_stopped_process_is_gone(host):
         await child.wait()
 
 
-@run
+@with_host(QUICK)
 async def test_who_talks_and_takes_nothing_is_gone(host):
     """Answers wait in the host's memory, the peer's window is open, and pings of the peer go on."""
     held = []

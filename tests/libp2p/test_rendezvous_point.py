@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 from attacker import Attacker, data_frame, opening
+from waiting import until
 
 from hearsay.libp2p.frames import FrameReader, frame
 from hearsay.libp2p.host import Host
@@ -65,11 +66,6 @@ def fill(registry):
         record = seal_record(key, PeerRecord(peer_id_of(key.public), 1, PADDING))
         registered = RendezvousMessage(type=MessageType.REGISTER, namespace="news", record=record)
         registry.answer(peer_id_of(key.public), "127.0.0.1", registered)
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.005)
 
 
 async def streams_to(point, attacker, count):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from waiting import until
+
 from hearsay.libp2p.host import Host
 from hearsay.libp2p.keys import PrivateKey
 from hearsay.libp2p.multiaddr import Multiaddr, tcp_multiaddr
@@ -28,11 +30,6 @@ def run(test):
             await test(stack)
 
     return lambda: asyncio.run(bounded())
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from test_nodes import run, until
+from waiting import run, until
 
 from hearsay.core.actions import Dial, FindContacts, Ping
 from hearsay.core.events import ContactsFound, DialFailed

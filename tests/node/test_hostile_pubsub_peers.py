@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import tracemalloc
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
+
+from waiting import run, until
 
 from hearsay.core.rpc import (
     FLOODSUB,
@@ -37,19 +38,6 @@ from hearsay.wire.signing import Author, SignaturePolicy
 
 MESHSUB = "/meshsub/1.1.0"
 PATIENT = NodeLimits(conduct=ConductLimits(slow_at=1e9, out_at=1e9))
-
-
-def run(test):
-    async def bounded():
-        async with asyncio.timeout(60):
-            await test()
-
-    return lambda: asyncio.run(bounded())
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

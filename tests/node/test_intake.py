@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from waiting import run, until
 
 from hearsay.core.rpc import Control, IWant, Message, Rpc, Subscription
 from hearsay.libp2p.frames import frame
@@ -27,19 +28,6 @@ from hearsay.wire.signing import PREFIX, Author, SignaturePolicy, check_us
 MESHSUB = "/meshsub/1.1.0"
 TINY = frame(b"\x1a\x00")
 """An empty control message."""
-
-
-def run(test):
-    async def bounded():
-        async with asyncio.timeout(120):
-            await test()
-
-    return lambda: asyncio.run(bounded())
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.002)
 
 
 class Bare:

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
+from waiting import run, until
 
 from hearsay.core.events import Verdict
 from hearsay.core.rpc import Control, Graft, IHave, IWant, Prune, Rpc, Subscription
@@ -29,19 +30,6 @@ MESHSUB, MESHSUB_10 = "/meshsub/1.1.0", "/meshsub/1.0.0"
 SUBSCRIBE = Rpc((Subscription("news", True),))
 GRAFT = Rpc(control=Control(graft=(Graft("news"),)))
 MALFORMED = frame(b"\xff\xff\xff")
-
-
-def run(test):
-    async def bounded():
-        async with asyncio.timeout(60):
-            await test()
-
-    return lambda: asyncio.run(bounded())
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.005)
 
 
 def config(*, conduct=None, parameters=QUICK, **more):

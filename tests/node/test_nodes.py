@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
+from waiting import run, until
 
 from hearsay.cli.published_lines import PublishedLines
 from hearsay.core.events import Verdict
@@ -26,20 +27,6 @@ MESH_ROUTERS = ("meshsub", "gossipsub")
 def config(router="gossipsub", **more):
     parameters = {**(QUICK if router in MESH_ROUTERS else {}), **more.pop("parameters", {})}
     return NodeConfig(router=router, parameters=parameters, **more)
-
-
-def run(test):
-    async def bounded():
-        async with asyncio.timeout(120):
-            await test()
-
-    return lambda: asyncio.run(bounded())
-
-
-async def until(condition):
-    """Let the loop run until something is so; the test's deadline bounds it."""
-    while not condition():
-        await asyncio.sleep(0.005)
 
 
 class Network:

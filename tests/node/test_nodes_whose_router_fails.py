@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from test_nodes import run
+from waiting import run
 
 from hearsay.core.failures import RouterFailed
 from hearsay.core.floodsub import Floodsub, FloodsubParameters

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import run, until
 
 from hearsay.core.rpc import Rpc
 from hearsay.libp2p.frames import frame
@@ -28,19 +28,6 @@ from hearsay.wire.signing import Author, SignaturePolicy
 MESHSUB = "/meshsub/1.1.0"
 QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbeat_spread_ms": 50, "seen_ttl_ms": 100}
 ALICE, BOB, CAROL = (peer_id_of(PrivateKey.generate().public) for _ in range(3))
-
-
-def run(test):
-    async def bounded():
-        async with asyncio.timeout(60):
-            await test()
-
-    return lambda *fixtures: asyncio.run(bounded(*fixtures))
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.005)
 
 
 def number(value):
@@ -102,15 +89,18 @@ def test_a_damaged_file_is_refused_by_its_name(tmp_path, damage):
 def test_two_nodes_cannot_have_one_file_and_a_killed_one_leaves_it_free(tmp_path):
     path = tmp_path / "numbers"
     holds = (
-        "import sys, time; from pathlib import Path; from hearsay.node.sequence_file import SequenceFile; "
-        "file = SequenceFile(Path(sys.argv[1]), 10); print('has it', flush=True); time.sleep(60)"
+        "import sys; from pathlib import Path; from hearsay.node.sequence_file import SequenceFile; "
+        "file = SequenceFile(Path(sys.argv[1]), 10); print('has it', flush=True); sys.stdin.read()"
     )
-    other = subprocess.Popen([sys.executable, "-c", holds, str(path)], stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen(
+        [sys.executable, "-c", holds, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert other.stdout.readline() == "has it\n"
     with pytest.raises(SequenceFileError, match="another node has it"):
         SequenceFile(path, 10)
     os.kill(other.pid, signal.SIGKILL)
     other.wait()
+    other.stdin.close()
     other.stdout.close()
     SequenceFile(path, 10)
 

@@ -8,6 +8,7 @@ import threading
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
+from waiting import run, until
 
 from hearsay.core.rpc import Message, Rpc
 from hearsay.libp2p.frames import frame
@@ -29,19 +30,6 @@ def config(max_pending_validations=8192, **limits):
         message_id=by_content,
         limits=NodeLimits(**limits),
     )
-
-
-def run(test):
-    async def bounded():
-        async with asyncio.timeout(60):
-            await test()
-
-    return lambda: asyncio.run(bounded())
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.005)
 
 
 class Stranger:

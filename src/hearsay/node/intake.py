@@ -126,7 +126,7 @@ class Intake:
         self._turns.arrived(self)
 
     def set_paused(self, paused: bool) -> None:
-        """Stop or go on, for whoever else has enough for now."""
+        """Stop cutting frames, or go on: the validators have no room for this peer's messages, or have it again."""
         if self._paused != paused:
             self._paused = paused
             self._turns.arrived(self)

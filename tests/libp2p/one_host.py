@@ -1,0 +1,25 @@
+"""Tests with a host that listens; it is closed at the end."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hearsay.libp2p.host import Host
+
+
+def with_host(limits=None):
+    """A test of a coroutine function that takes the host."""
+
+    def decorate(test):
+        async def bounded():
+            async with asyncio.timeout(60):
+                host = Host(limits=limits)
+                try:
+                    await host.listen("/ip4/127.0.0.1/tcp/0")
+                    await test(host)
+                finally:
+                    await host.close()
+
+        return lambda: asyncio.run(bounded())
+
+    return decorate

@@ -1,0 +1,23 @@
+"""Tests that run in an event loop and wait for what they want to see; a deadline ends those that wait in vain."""
+
+from __future__ import annotations
+
+import asyncio
+
+DEADLINE_S = 120
+
+
+def run(test):
+    """A test of a coroutine function without arguments."""
+
+    async def bounded():
+        async with asyncio.timeout(DEADLINE_S):
+            await test()
+
+    return lambda: asyncio.run(bounded())
+
+
+async def until(condition):
+    """Let the loop run until something is so; the test's deadline bounds it."""
+    while not condition():
+        await asyncio.sleep(0.005)
