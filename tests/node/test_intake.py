@@ -302,12 +302,31 @@ async def test_what_of_a_peer_waits_for_threads_is_bounded_in_bytes():
 
 
 @run
+async def test_what_of_a_peer_waits_for_threads_leaves_as_much_room_to_others():
+    async with node_and_bare_hosts(1, unverified_bytes=60_000, unverified_bytes_per_peer=60_000) as (
+        node,
+        topic,
+        one,
+    ):
+        dear = DearAuthor()
+        budget = node._running._unverified
+        for number in range(100):
+            one.send(dear.write(b"%d" % number + bytes(1000)))
+        used = []
+        for _ in range(100):
+            await topic.next()
+            used.append(budget.used)
+        assert 0 < max(used) <= 30_000
+
+
+@run
 async def test_a_peer_without_room_waits_and_nobody_else_does():
     async with node_and_bare_hosts(2) as (node, topic, dear_one, honest):
         budget = node._running._unverified
         budget.reserve(budget.limit)
         dear_one.send(DearAuthor().write(b"later"))
-        await until(lambda: budget.refused)
+        intake = node._running.links[dear_one.host.peer].intake
+        await until(lambda: not intake.empty)
         honest.send(honest.write(b"now"))
         assert (await topic.next()).data == b"now"
         budget.release(budget.used)

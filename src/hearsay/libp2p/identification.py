@@ -45,7 +45,7 @@ class IdentifyLimits:
     asked: Rate = Rate(16, 0.5)
     """Questions of a peer that are answered."""
     pushed: Rate = Rate(8, 0.2)
-    known_bytes: int = 32 * MIB
+    known_bytes: int = 16 * MIB
     """What all connected peers say of themselves."""
 
 

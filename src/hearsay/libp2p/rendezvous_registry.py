@@ -51,7 +51,7 @@ class RegistryLimits:
     per_namespace: int = 2048
     peer_bytes: int = MIB
     address_bytes: int = 4 * MIB
-    bytes: int = 32 * MIB
+    bytes: int = 16 * MIB
     answer_bytes: int = 64 << 10
     """Of the registrations in an answer; one of them is always told."""
 

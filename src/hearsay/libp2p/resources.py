@@ -31,10 +31,10 @@ MIB = 1 << 20
 class ResourceLimits:
     """Bytes; the table in docs/security.md has them all."""
 
-    all: int = 256 * MIB
-    address: int = 48 * MIB
+    all: int = 128 * MIB
+    address: int = 32 * MIB
     peer: int = 16 * MIB
-    protocol: int = 96 * MIB
+    protocol: int = 64 * MIB
     stream: int = 12 * MIB
 
 
@@ -75,6 +75,14 @@ class Budget:
     def free(self) -> int:
         """Bytes that could be reserved now."""
         return min([self.limit - self.used, *(parent.limit - parent.used for parent in self._parents)])
+
+    @property
+    def fair(self) -> int:
+        """Bytes that can be reserved now if as many stay free above as are kept here; who keeps none may have all."""
+        if not self.used:
+            return self.free
+        above = min([parent.limit - parent.used for parent in self._parents], default=self.limit)
+        return min(self.free, (above - self.used) // 2)
 
     def reserve(self, count: int) -> bool:
         """Keep `count` bytes more, here and above; False, and nothing kept, if that is too much anywhere."""

@@ -49,9 +49,9 @@ class NodeLimits:
     """The topics of all peers; beyond that only subscriptions to the node's own topics are taken."""
     topic_queue: int = 4096
     """Messages that wait for the application, per topic; then the oldest is missed;"""
-    topic_queue_bytes: int = 32 << 20
+    topic_queue_bytes: int = 8 << 20
     """the bytes of them, per topic,"""
-    all_topic_queues_bytes: int = 64 << 20
+    all_topic_queues_bytes: int = 16 << 20
     """and in all topics; then the oldest of the fullest one is missed."""
     waiting_publishes: int = 256
     """Own messages per topic that wait for somebody to send them to, if asked to."""
@@ -61,9 +61,9 @@ class NodeLimits:
     """As many of them may come at once. Who is over it is read from more slowly."""
     verification_threads: int = 2
     """For signatures that take long to check."""
-    unverified_bytes: int = 32 << 20
-    """RPCs that wait for such checks."""
-    unverified_bytes_per_peer: int = 8 << 20
+    unverified_bytes: int = 8 << 20
+    """RPCs that wait for such checks; a peer has at most as much as stays free."""
+    unverified_bytes_per_peer: int = 2 << 20
     """Beyond that the peer is not read from."""
     concurrent_validations: int = 128
     """Coroutine validators at work; a peer has at most as many as stay free."""
@@ -75,9 +75,9 @@ class NodeLimits:
     """Reading from a peer pauses while so many of its messages wait for validators,"""
     pending_validation_bytes_per_peer: int = 4 << 20
     """or so many bytes of them;"""
-    pending_validation_bytes: int = 32 << 20
+    pending_validation_bytes: int = 16 << 20
     """and while those of all peers together leave it no room."""
-    held_back_bytes: int = 32 << 20
+    held_back_bytes: int = 16 << 20
     """Of RPCs whose other messages wait; what is more is not taken in."""
     remembered_authors: int = 16_384
     """Authors whose sequence numbers are known where replays are refused; then the longest silent is forgotten."""
@@ -115,6 +115,8 @@ class NodeConfig:
     """Take no signed message twice, however late, by the sequence numbers of its author. A file keeps those."""
     agent: str = "hearsay"
     limits: NodeLimits = field(default_factory=NodeLimits)
+    return_memory: bool = True
+    """Have the C library of the process give back to the system what is free (glibc)."""
 
     def __post_init__(self) -> None:
         if self.host not in get_args(HostName):

@@ -179,12 +179,12 @@ class Driver:
         self._admission = Admission(self.validation, held, self.statistics, self._is_new, self._hand_over)
         self._turns = Turns(monotonic, asyncio.get_running_loop().call_soon)
         self._verification = Verification(limits.verification_threads, self._is_new)
-        self._unverified = Budget("messages whose signatures wait", limits.unverified_bytes)
+        self._unverified = resources.share("messages whose signatures wait", limits.unverified_bytes)
         self._leaving: dict[PeerId, PeerLink] = {}
         """Links of peers that are gone, and sent something that is not handled."""
         self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         self._to_flush: dict[PeerId, PeerLink] = {}
-        self._outgoing = OutgoingMemory(Budget("outgoing", limits.outgoing_bytes))
+        self._outgoing = OutgoingMemory(resources.share("outgoing", limits.outgoing_bytes))
         self._last_encoded: tuple[Rpc, list[Outgoing]] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None

@@ -244,7 +244,7 @@ class Intake:
                 handler.let_in(self, handler.received(self, len(data), decoded, self._episub), verdicts)
                 return True
         size = min(self._budget.limit, len(data) + OBJECT_BYTES * len(messages))
-        if not self._budget.reserve(size):
+        if size > self._budget.fair or not self._budget.reserve(size):
             self._kept, self._kept_size = data, size
             if not self._pieces:
                 self.rest(_AGAIN_S)
@@ -255,7 +255,7 @@ class Intake:
 
     def _frame(self) -> bytes | None:
         if self._kept is not None:
-            if self._budget.free < self._kept_size:
+            if self._budget.fair < self._kept_size:
                 if not self._pieces:
                     self.rest(_AGAIN_S)
                 return None

@@ -55,6 +55,7 @@ from hearsay.core.identifiers import Identifier, Micros
 from hearsay.core.rpc import Message, PartKind, Rpc
 from hearsay.core.sizes import PartSize, framed_size, part_sizes
 from hearsay.libp2p.peer_id import PeerId, from_text, to_text
+from hearsay.trace.arrow import share_the_heap
 from hearsay.trace.goodbye import lost_at
 from hearsay.trace.rows import RowBuffer, Rows, pack_row
 from hearsay.trace.run_series import RunSeries, numbered_folders, write_names
@@ -118,6 +119,7 @@ class LiveTrace:
     def __init__(
         self, directory: Path, node: PeerId, clock: Callable[[], Micros], agent: str, router: str | None = None
     ) -> None:
+        share_the_heap()
         self._series = RunSeries(directory, router)
         lost_us = _lost_us(directory)
         self._clock = clock

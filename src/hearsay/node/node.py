@@ -38,6 +38,7 @@ from hearsay.libp2p.pinging import Pinging
 from hearsay.libp2p.rendezvous_streams import RendezvousPoint
 from hearsay.libp2p.resources import Budget, address_group
 from hearsay.libp2p.stream import Stream, StreamClosed
+from hearsay.node import freed_memory
 from hearsay.node.address_news import AddressBoard, AddressNews
 from hearsay.node.clock import Clock
 from hearsay.node.conduct import Conduct, KeptOut, Offence
@@ -172,6 +173,8 @@ class Node:
             self._search()
             if self._local_network is not None:
                 await self._local_network.start(self._host.addresses)
+            if self.config.return_memory:
+                self._start(freed_memory.watch())
         except BaseException:
             await self.close()
             raise

@@ -41,6 +41,12 @@ Table = Any
 ParquetWriter = Any
 ParquetFile = Any
 
+
+def share_the_heap() -> None:
+    """Take memory from the C library, not from a pool of Arrow's own, which keeps what was freed in a long life."""
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
 _NAMES = {column: pa.array(names) for column, names in CODED.items()}
 _SCHEMA = pa.schema(
     [
