@@ -101,6 +101,8 @@ class Publish:
 class RpcReceived:
     peer: PeerId
     rpc: Rpc
+    accepted: bool = False
+    """The application has accepted its messages beforehand: a router that would ask for a verdict does not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ _NUMBER_BYTES = 32
 
 def length_of(identifier: Identifier) -> int:
     """The bytes of an identifier's content. One character beyond ASCII may make all of a text four times as wide."""
+    if type(identifier) is bytes:  # nearly all ids are
+        return len(identifier)
     if isinstance(identifier, int):
         return _NUMBER_BYTES
     if isinstance(identifier, str) and not identifier.isascii():
@@ -34,7 +36,10 @@ def message_footprint(message: Message) -> int:
     size = MESSAGE_BYTES + len(message.data) + length_of(message.id) + length_of(message.topic)
     if message.source is not None:
         size += length_of(message.source)
-    for part in (message.seqno, message.signature, message.key, message.encoded):
-        if part is not None:
-            size += len(part)
-    return size
+    if message.seqno is not None:
+        size += len(message.seqno)
+    if message.signature is not None:
+        size += len(message.signature)
+    if message.key is not None:
+        size += len(message.key)
+    return size if message.encoded is None else size + len(message.encoded)

@@ -175,7 +175,7 @@ class Router:
                         self.strategy.duplicate(message, sender)
                         news = True
                 else:
-                    self._receive_new(sender, message)
+                    self._receive_new(sender, message, event.accepted)
                     news = True
         if rpc.control is not None:
             self._receive_control(self.connected[sender], rpc.control)
@@ -425,19 +425,19 @@ class Router:
         most = parameters.max_subscription_bytes
         return Reason.THROTTLED if most and topic not in self.joined and self.peers.topic_bytes >= most else None
 
-    def _receive_new(self, sender: PeerId, message: Message) -> None:
+    def _receive_new(self, sender: PeerId, message: Message, accepted: bool) -> None:
         """The first copy of a message, as far as the seen cache knows."""
         if message.topic not in self.joined:
             self.actions.append(MessageRejected(message, sender, Reason.NOT_SUBSCRIBED))
         elif message.source == self.node:
             self.actions.append(MessageRejected(message, sender, Reason.SELF_ORIGIN))
-        elif not self._validate:
-            self.seen.add(message.id, self.now, sender)
-            self._accept(message, sender)
         elif message.id in self.pending:
             self.actions.append(_duplicate(message.id, message.topic, sender))
             if self._told_of_duplicates:
                 self.strategy.duplicate(message, sender)
+        elif accepted or not self._validate:
+            self.seen.add(message.id, self.now, sender)
+            self._accept(message, sender)
         elif len(self.pending) >= self.parameters.max_pending_validations:
             self.actions.append(MessageRejected(message, sender, Reason.THROTTLED))
         else:

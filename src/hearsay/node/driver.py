@@ -398,7 +398,8 @@ class Driver:
         """An RPC, or a part of one, into the router."""
         peer = intake.peer
         if peer in self.router.connected:
-            self.feed(_rpc_received(peer, rpc), None if now_us is None else max(now_us, self.router.now))
+            accepted = not self.validation.looks
+            self.feed(_rpc_received(peer, rpc, accepted), None if now_us is None else max(now_us, self.router.now))
             if rpc.subscriptions:
                 self._reachable()
 

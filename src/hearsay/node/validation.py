@@ -99,6 +99,11 @@ class Validation:
         """Whether messages may have to wait."""
         return bool(self._validators)
 
+    @property
+    def looks(self) -> bool:
+        """Whether any message is looked at, to check it or its sequence number; all others are accepted."""
+        return bool(self._validators) or self.numbers is not None
+
     def pending(self, peer: PeerId) -> int:
         """How many messages of a peer are not decided."""
         account = self._accounts.get(peer)

@@ -138,9 +138,16 @@ def _usual_message(
         number = key >> 3
         if key & 7 != DELIMITED or not last < number < 7:
             return None
-        length, begin = _short_length(data, offset + 1)
+        begin = offset + 2
+        if begin > stop:
+            return None
+        length = data[offset + 1]
+        if length >= 0x80:
+            length, begin = _short_length(data, offset + 1)
+            if not begin:
+                return None
         offset = begin + length
-        if not begin or offset > stop:
+        if offset > stop:
             return None
         values[number] = data[begin:offset]
         last = number
