@@ -85,7 +85,7 @@ class Attack:
     @property
     def carried_out(self) -> str:
         """What the attackers call it; they know of no variants of the node."""
-        return self.name.removesuffix("/openssl")
+        return self.name.removesuffix("/openssl").removesuffix("/refused")
 
 
 def _meshes(outcome: Outcome) -> str:
@@ -107,6 +107,7 @@ def _stopped(outcome: Outcome) -> str:
 
 SLOW = ("--slow-validator", "1")
 GO_SLOW = ("-slow-validator", "1s")
+FORGETFUL = ("--seen-ttl-ms", "2000")
 
 ATTACKS = (
     Attack("discovers-unread", "answers wait for their reader, within the stream's budget",
@@ -137,9 +138,10 @@ ATTACKS = (
     Attack("bytes-kept/application", "bytes of the queue", ("--unread",), ("-unread",)),
     Attack("bytes-kept/unfinished-rpcs", "32 MiB an address"),
     Attack("grafting-sybils", "few places of a mesh for one address", seen=_meshes),
-    Attack("replays", "not delivered again", ("--seen-ttl-ms", "2000"), None, seconds=14,
-           seen=lambda outcome: f"{outcome.last.get('again', 0)} of "
-           f"{outcome.counts.get('replays', {}).get('replayed', 0)} delivered again"),
+    Attack("replays", "none while the id is remembered", FORGETFUL, None, seconds=14,
+           seen=lambda outcome: _again(outcome)),
+    Attack("replays/refused", "not delivered again", (*FORGETFUL, "--refuse-replays"), None, seconds=14,
+           seen=lambda outcome: _again(outcome)),
     Attack("unasked-records", "not looked at", (), None,
            seen=lambda outcome: f"{outcome.last.get('learnt', 0)} learnt"),
     Attack("small-order-keys", "refused, with and without libsodium", seen=lambda outcome: _forged(outcome)),
@@ -148,6 +150,11 @@ ATTACKS = (
     Attack("few-files", "connections fit the files", ("--files", "128"), (),
            seen=lambda outcome: f"{outcome.error_bytes:,} B of complaints on stderr"),
 )  # fmt: skip
+
+
+def _again(outcome: Outcome) -> str:
+    sent = sum(counts.get("replayed", 0) for counts in outcome.counts.values())
+    return f"{outcome.last.get('again', 0)} of {sent} delivered again"
 
 
 def _forged(outcome: Outcome) -> str:

@@ -31,6 +31,7 @@ def main() -> None:
         "--plain", action="store_true", help="join `plain-a` and `plain-b`, whose messages are unsigned"
     )
     parser.add_argument("--seen-ttl-ms", type=int, default=0)
+    parser.add_argument("--refuse-replays", action="store_true")
     parser.add_argument("--accept-exchange", action="store_true")
     parser.add_argument("--files", type=int, default=0, help="how many files the process may open")
     flags = parser.parse_args()
@@ -47,8 +48,9 @@ class Victim:
         if flags.accept_exchange:
             parameters["accept_exchange"] = True
         self.flags = flags
+        chosen = {"refuse_replays": True} if flags.refuse_replays else {}  # 0.1 has no such choice
         self.node = Node(
-            NodeConfig(rendezvous_point=flags.rendezvous_point, parameters=parameters), trace=flags.trace
+            NodeConfig(rendezvous_point=flags.rendezvous_point, parameters=parameters, **chosen), trace=flags.trace
         )
         self.counts: Counter[str] = Counter()
         self.delay_s = 0.0

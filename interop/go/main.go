@@ -26,6 +26,8 @@ import (
 	"github.com/libp2p/go-libp2p"
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
@@ -88,6 +90,20 @@ func (m *meshes) sizes() map[string]int {
 	return sizes
 }
 
+// newHost listens on loopback and speaks what the other implementations do. Without a resource manager nothing is limited.
+func newHost(resources network.ResourceManager) host.Host {
+	made, err := libp2p.New(
+		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"),
+		libp2p.Transport(tcp.NewTCPTransport),
+		libp2p.Security(noise.ID, noise.New),
+		libp2p.Muxer("/yamux/1.0.0", yamux.DefaultTransport),
+		libp2p.DisableRelay(),
+		libp2p.ResourceManager(resources),
+	)
+	must(err)
+	return made
+}
+
 func main() {
 	connect := flag.String("connect", "", "multiaddrs to dial, separated by commas")
 	count := flag.Bool("count", false, "say every hundredth message's number instead of each message")
@@ -104,15 +120,7 @@ func main() {
 		defaults.run(ctx)
 	}
 
-	host, err := libp2p.New(
-		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"),
-		libp2p.Transport(tcp.NewTCPTransport),
-		libp2p.Security(noise.ID, noise.New),
-		libp2p.Muxer("/yamux/1.0.0", yamux.DefaultTransport),
-		libp2p.DisableRelay(),
-		libp2p.ResourceManager(nil),
-	)
-	must(err)
+	host := newHost(nil)
 	mesh := &meshes{peers: map[string]map[string]bool{}}
 	options := []pubsub.Option{
 		pubsub.WithEventTracer(mesh),
@@ -127,6 +135,7 @@ func main() {
 		options = append(options, pubsub.WithMessageSignaturePolicy(pubsub.StrictSign), pubsub.WithMessageIdFn(byAuthor))
 	}
 	var ps *pubsub.PubSub
+	var err error
 	if *router == "floodsub" {
 		ps, err = pubsub.NewFloodSub(ctx, host, options...)
 	} else {

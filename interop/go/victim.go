@@ -13,9 +13,6 @@ import (
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	"github.com/libp2p/go-libp2p/core/peer"
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
-	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
-	"github.com/libp2p/go-libp2p/p2p/security/noise"
-	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 )
 
 type victim struct {
@@ -35,15 +32,7 @@ func (v victim) run(ctx context.Context) {
 		rcmgr.WithNetworkPrefixLimit([]rcmgr.NetworkPrefixLimit{}, nil),
 	)
 	must(err)
-	host, err := libp2p.New(
-		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"),
-		libp2p.Transport(tcp.NewTCPTransport),
-		libp2p.Security(noise.ID, noise.New),
-		libp2p.Muxer("/yamux/1.0.0", yamux.DefaultTransport),
-		libp2p.DisableRelay(),
-		libp2p.ResourceManager(resources),
-	)
-	must(err)
+	host := newHost(resources)
 	mesh := &meshes{peers: map[string]map[string]bool{}}
 	ps, err := pubsub.NewGossipSub(ctx, host, pubsub.WithEventTracer(mesh))
 	must(err)
