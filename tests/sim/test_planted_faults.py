@@ -182,9 +182,9 @@ def test_sends_out_of_order(monkeypatch):
 def test_delivers_before_the_verdict(monkeypatch):
     sound = Router._receive_new
 
-    def eager(self, sender, message):
+    def eager(self, sender, message, accepted):
         known = message.id in self.pending
-        sound(self, sender, message)
+        sound(self, sender, message, accepted)
         if not known:
             self.actions.append(Deliver(message, sender))
 
