@@ -1,11 +1,19 @@
-"""Spark for all tests that need one: a session of this process, and daemons on loopback, each started once."""
+"""What all tests share: Spark, a session of this process and daemons on loopback, each started once; and SIGINT."""
 
 from __future__ import annotations
+
+import signal
 
 import pytest
 from standalone import Cluster, free_port
 
 from hearsay.pipeline.session import Where, spark_session
+
+
+def pytest_configure() -> None:
+    """Who starts the tests in the background has them ignore SIGINT, and every process they start inherits that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

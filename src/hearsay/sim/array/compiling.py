@@ -1,8 +1,9 @@
 """How the kernels become machine code, and where that is kept.
 
 Numba keys the code it keeps by the file of the function it compiled, and does not look at the files of the functions
-called from there. So all code of the engine lies in a folder named after the contents of all its sources (and of
-`core.randomness`, which they share): a change anywhere compiles anew, and nothing stale is ever run.
+called from there, nor at the constants that a kernel freezes, most of which are other rooms'. So all code of the
+engine lies in a folder named after the contents of all sources in the rooms it takes functions and constants from: a
+change anywhere in them compiles anew, and nothing stale is ever run.
 
 That folder is in the user's cache. Where nothing can be written there it is in a folder of the user's own among the
 temporary files, which nobody else may have made or may write to: what lies there is run.
@@ -29,7 +30,6 @@ from numba.core import config as _config
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
 
-from hearsay.core import randomness
 from hearsay.sim.array.views import world_type
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -39,6 +39,9 @@ _settings: Any = _config
 _library: Any = CPUCodeLibrary
 _context: Any = CPUContext
 _KEPT = "hearsay/array-engine"
+_PACKAGE = Path(__file__).parents[2]
+_FROZEN_ROOMS = ("core", "sim", "trace")
+"""Where kernels have their functions, constants and enumerations from."""
 _kernels: set[str] = set()
 
 
@@ -163,7 +166,7 @@ def kept_in() -> Path | None:
     """Where the machine code is kept; None where nothing can be."""
     for place in (_user_cache, _temporary_cache):
         with suppress(OSError, RuntimeError):  # no home at all is a RuntimeError
-            folder = place() / _KEPT / _sources_digest()
+            folder = place() / _KEPT / sources_digest(_PACKAGE)
             folder.mkdir(parents=True, exist_ok=True)
             with TemporaryFile(dir=folder):
                 return folder
@@ -207,14 +210,12 @@ def _user_cache() -> Path:
     return Path.home() / ".cache"
 
 
-_digest: list[str] = []
-
-
-def _sources_digest() -> str:
-    if not _digest:
-        seen = blake2b(digest_size=8)
-        for file in (*sorted(Path(__file__).parent.glob("*.py")), Path(randomness.__file__)):
-            seen.update(file.read_bytes())
-        seen.update(cast("Any", numba).__version__.encode())
-        _digest.append(seen.hexdigest())
-    return _digest[0]
+def sources_digest(package: Path) -> str:
+    """Of all that machine code is made from, in a copy of this package."""
+    seen = blake2b(cast("Any", numba).__version__.encode(), digest_size=8)
+    for room in _FROZEN_ROOMS:
+        for file in sorted((package / room).rglob("*.py")):
+            source = file.read_bytes()
+            seen.update(f"{file.relative_to(package).as_posix()} {len(source)}\n".encode())
+            seen.update(source)
+    return seen.hexdigest()

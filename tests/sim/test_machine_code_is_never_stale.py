@@ -1,0 +1,48 @@
+"""Machine code is kept under the contents of everything it was made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+import pytest
+
+import hearsay
+from hearsay.sim.array.compiling import kept_in, sources_digest
+
+PACKAGE = Path(hearsay.__file__).parent
+
+
+@pytest.fixture
+def copy(tmp_path):
+    return copytree(PACKAGE, tmp_path / "hearsay", ignore=ignore_patterns("__pycache__"))
+
+
+def test_a_copy_has_the_same_machine_code(copy):
+    folder = kept_in()
+    assert folder is not None
+    assert sources_digest(copy) == folder.name
+
+
+@pytest.mark.parametrize(
+    ("file", "constant", "changed"),
+    [
+        ("core/mesh.py", "EXPIRE_EVERY = 15", "EXPIRE_EVERY = 16"),
+        ("core/sizes.py", "SIMULATED_PEER_BYTES = 38", "SIMULATED_PEER_BYTES = 39"),
+        ("sim/faults.py", "ATTEMPTS_PER_PEER = 20", "ATTEMPTS_PER_PEER = 21"),
+        ("sim/quantiles.py", "_BINS = 4096", "_BINS = 2048"),
+        ("trace/digest.py", "_FIRST = 0xBF58476D1CE4E5B9", "_FIRST = 0xBF58476D1CE4E5BB"),
+    ],
+)
+def test_a_changed_constant_has_its_own(copy, file, constant, changed):
+    before = sources_digest(copy)
+    text = (copy / file).read_text()
+    assert text.count(constant) == 1
+    (copy / file).write_text(text.replace(constant, changed))
+    assert sources_digest(copy) != before
+
+
+def test_so_has_a_rule_in_a_new_file(copy):
+    before = sources_digest(copy)
+    (copy / "core" / "another_rule.py").write_text("")
+    assert sources_digest(copy) != before
