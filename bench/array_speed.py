@@ -7,7 +7,7 @@ simsub's network and rules, trace hash on, no trace written. Every run is a proc
 own too; compiling and loading is done before. The random-access rate is that of 8-byte read-modify-writes all over an
 array of 1 GiB, one after the other: an event needs a handful of such accesses, so accesses per event say how far the
 engine is from what the memory allows. `of limit` is the share of a rate of one event per 34 ns, about what it takes
-to move an event through memory and nothing else; copies that need not travel (`departures.py`) count as events too.
+to move an event through memory and nothing else; copies that need not travel (`send_ring.py`) count as events too.
 The ratio says how many times as fast as the reference engine a run is.
 
 With SimPy installed (`pip install simpy`) its processes run the same network beside. So does PeerSim 1.0.5's
@@ -30,8 +30,8 @@ from time import perf_counter
 
 import numpy as np
 
-from hearsay.core.randomness import GOLDEN
-from hearsay.sim.array.compiling import entry
+from hearsay.core.shell.randomness import GOLDEN
+from hearsay.sim.array.machine.compiling import entry
 
 LEAST_S = 34e-9
 """To move an event through memory: estimated."""
@@ -63,7 +63,7 @@ def run(engine: str, nodes: int, threads: int) -> dict[str, float]:
     messages, interval = WORKLOADS.get(nodes, ("10", "1"))
     code = (
         "import json, re, sys; from pathlib import Path; from time import perf_counter, process_time\n"
-        "from hearsay.sim.scenario_file import load_scenario; from hearsay.sim.simulate import Simulation\n"
+        "from hearsay.sim.scenario.scenario_file import load_scenario; from hearsay.sim.simulate import Simulation\n"
         "engine, nodes, messages, interval, threads = sys.argv[1:]\n"
         "keys = [('network.nodes', nodes), ('workload.messages', messages), ('workload.interval_s', interval)]\n"
         "Simulation(load_scenario(None, 'simsub', ()), engine=engine).engine.run()\n"

@@ -28,24 +28,24 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from hearsay.core.randomness import Randomness
-from hearsay.libp2p.peer_id import to_text
+from hearsay.core.shell.randomness import Randomness
+from hearsay.libp2p.names.peer_id import to_text
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.pipeline.analyze import analyze
-from hearsay.pipeline.run_facts import load_runs
-from hearsay.pipeline.session import Where, spark_session
-from hearsay.pipeline.table_store import read_table
-from hearsay.pipeline.tables import CONTROL, LATENCY, MESSAGES
-from hearsay.sim.latency import make_latency
-from hearsay.sim.plan import Plan, make_plan
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.pipeline.input.run_facts import load_runs
+from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.tables import CONTROL, LATENCY, MESSAGES
+from hearsay.pipeline.spark.session import Where, spark_session
+from hearsay.sim.plan.latency import make_latency
+from hearsay.sim.plan.plan import Plan, make_plan
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.trace.names import load_names
-from hearsay.trace.reader import read_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import NONE, Column
-from hearsay.trace.writer import TraceWriter
+from hearsay.trace.language.schema import NONE, Column
+from hearsay.trace.read.names import load_names
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.write.writer import TraceWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

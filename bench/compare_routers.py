@@ -1,6 +1,6 @@
 """The five routers on the same network with the same messages: the tables of the README.
 
-Beside the figures of `hearsay.sim.comparison` it measures how stable routes are. For every node and every two
+Beside the figures of `hearsay.sim.results.comparison` it measures how stable routes are. For every node and every two
 messages in a row from the same publisher: how often does the first copy come from another peer than the time
 before, and for every two messages published closer together than a latency, how often do they arrive in the
 other order.
@@ -13,10 +13,10 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 
-from hearsay.sim.comparison import Compared, line_of, markdown
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.results.comparison import Compared, line_of, markdown
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.trace.schema import TraceEvent, TraceRow
+from hearsay.trace.language.schema import TraceEvent, TraceRow
 
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 

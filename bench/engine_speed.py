@@ -20,7 +20,7 @@ CASES = ((1000, 10, 1.0), (1000, 100, 0.1), (100, 100, 0.1))
 
 ENGINE = """
 import resource, sys, time
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 nodes, messages, delay = sys.argv[1:]
 overrides = [("network.nodes", nodes), ("workload.messages", messages), ("workload.interval_s", delay),

@@ -15,15 +15,15 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
 from hearsay.sim.array.engine import ArrayEngine
-from hearsay.sim.plan import Plan, make_plan
-from hearsay.sim.recorder import Recorder
-from hearsay.sim.reference import ReferenceEngine
-from hearsay.sim.scenario import ScenarioError
-from hearsay.sim.scenario_file import load_scenario
-from hearsay.sim.summary import summarise
-from hearsay.trace.diff import diff_rows, render
-from hearsay.trace.order import canonical
-from hearsay.trace.rows import Rows, no_rows
+from hearsay.sim.plan.plan import Plan, make_plan
+from hearsay.sim.reference.engine import ReferenceEngine
+from hearsay.sim.results.recorder import Recorder
+from hearsay.sim.results.summary import summarise
+from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.trace.language.order import canonical
+from hearsay.trace.language.rows import Rows, no_rows
+from hearsay.trace.read.diff import diff_rows, render
 from random_scenarios import scenario_texts
 
 MOST_EVENTS = 60_000

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.episub.router import Episub
-from hearsay.core.rpc import PartKind
-from hearsay.sim.plan import make_plan
-from hearsay.sim.recorder import Recorder
-from hearsay.sim.reference import ReferenceEngine
-from hearsay.sim.scenario_file import load_scenario
-from hearsay.trace.rows import Rows
-from hearsay.trace.schema import Column, TraceEvent
+from hearsay.core.language.rpc import PartKind
+from hearsay.sim.plan.plan import make_plan
+from hearsay.sim.reference.engine import ReferenceEngine
+from hearsay.sim.results.recorder import Recorder
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import Column, TraceEvent
 
 
 class CountingRecorder(Recorder):

@@ -25,9 +25,9 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from episub_network import Run, components, spread
-from hearsay.core.randomness import Purpose, Randomness
-from hearsay.sim.plan import NodeDown
-from hearsay.sim.reference import GLOBAL
+from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.sim.plan.plan import NodeDown
+from hearsay.sim.reference.engine import GLOBAL
 
 PRESETS = ("hyparview-plumtree-10k", "episub")
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)

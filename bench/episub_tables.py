@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from episub_network import Run, components, published_by, spread
-from hearsay.core.randomness import Purpose, Randomness
-from hearsay.trace.schema import Column
+from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.trace.language.schema import Column
 
 
 def tree(seeds: int) -> None:

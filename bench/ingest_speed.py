@@ -19,11 +19,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hearsay.ingest.importing import import_traces
-from hearsay.ingest.sources import Unit, recognise
-from hearsay.ingest.units import decode_unit
-from hearsay.trace.arrow import read_table
-from hearsay.trace.run_folder import RunFolder
+from hearsay.ingest.formats.sources import Unit, recognise
+from hearsay.ingest.formats.units import decode_unit
+from hearsay.ingest.run.importing import import_traces
+from hearsay.trace.folder.arrow import read_table
+from hearsay.trace.write.run_folder import RunFolder
 
 RECORDED = Path(__file__).parents[1] / "tests/ingest/data/go-0.16.pb.gz"
 

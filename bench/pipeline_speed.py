@@ -26,16 +26,16 @@ import polars as pl
 import pyarrow as pa
 
 from hearsay.pipeline.analyze import analyze
+from hearsay.pipeline.input.rows import trace_rows
+from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
 from hearsay.pipeline.kernels.message_file import Ordered, message_traffic, traffic_of
 from hearsay.pipeline.kernels.sums import first_publishes, starts_of
-from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics import whole_files
 from hearsay.pipeline.metrics.speed import speed_table
-from hearsay.pipeline.rows import trace_rows
-from hearsay.pipeline.run_facts import RunFacts, load_runs
-from hearsay.pipeline.session import Where, cores, spark_session
-from hearsay.trace.schema import Column, TraceEvent
+from hearsay.pipeline.spark.local_tables import map_batches
+from hearsay.pipeline.spark.session import Where, cores, spark_session
+from hearsay.trace.language.schema import Column, TraceEvent
 from synthetic_trace import write_run
 
 SIZE = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000_000

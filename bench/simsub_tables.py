@@ -24,7 +24,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from statistics import fmean, stdev
 
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import simulate
 
 TABLES = {

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hearsay.core.actions import Via
-from hearsay.core.rpc import PartKind
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import NONE, WIDTH, Column, TraceEvent
-from hearsay.trace.writer import TraceWriter
+from hearsay.core.language.actions import Via
+from hearsay.core.language.rpc import PartKind
+from hearsay.trace.language.schema import NONE, WIDTH, Column, TraceEvent
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.write.writer import TraceWriter
 
 NODES = 1000
 COPIES = 6

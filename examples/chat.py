@@ -13,7 +13,7 @@ import asyncio
 import json
 import sys
 
-from hearsay.core.rpc import Message
+from hearsay.core.language.rpc import Message
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.node.topic import Topic

@@ -15,11 +15,11 @@ from itertools import pairwise
 import pytest
 from foreign_peers import FOREIGN, HERE, Missing, PeerProcess, command_of
 
-from hearsay.core.rpc import PartKind
+from hearsay.core.language.rpc import PartKind
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
-from hearsay.trace.reader import iter_rows
-from hearsay.trace.schema import TraceEvent
+from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.read.reader import iter_rows
 from hearsay.wire.limits import RpcLimits
 from hearsay.wire.message_ids import by_author, by_data
 from hearsay.wire.signing import SignaturePolicy

@@ -7,7 +7,7 @@ import signal
 import pytest
 from standalone import Cluster, free_port
 
-from hearsay.pipeline.session import Where, spark_session
+from hearsay.pipeline.spark.session import Where, spark_session
 
 
 def pytest_configure() -> None:

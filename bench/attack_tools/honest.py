@@ -13,8 +13,8 @@ import sys
 from contextlib import suppress
 from time import monotonic
 
-from hearsay.libp2p.errors import DialError
-from hearsay.libp2p.host import Host
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.names.errors import DialError
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.wire.signing import SignaturePolicy

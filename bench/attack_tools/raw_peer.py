@@ -11,16 +11,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from hearsay.libp2p.errors import ProtocolError
-from hearsay.libp2p.frames import frame
-from hearsay.libp2p.identify import PROTOCOL as IDENTIFY
-from hearsay.libp2p.identify import Identity, encode_identity
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multistream import HEADER as MULTISTREAM
-from hearsay.libp2p.multistream import Listener, line
-from hearsay.libp2p.peer_id import peer_id_of
-from hearsay.libp2p.upgrade import Upgrade
-from hearsay.libp2p.yamux import HEADER, INITIAL_WINDOW, Flag, FrameType
+from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
+from hearsay.libp2p.mux.multistream import Listener, line
+from hearsay.libp2p.mux.upgrade import Upgrade
+from hearsay.libp2p.mux.yamux import HEADER, INITIAL_WINDOW, Flag, FrameType
+from hearsay.libp2p.names.errors import ProtocolError
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.services.identify import PROTOCOL as IDENTIFY
+from hearsay.libp2p.services.identify import Identity, encode_identity
 
 MESHSUB = "/meshsub/1.1.0"
 CONNECT_SECONDS = 12.0

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from hearsay.libp2p.protobuf import bytes_field, varint_field
+from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 
 _RSA, _ED25519, _SECP256K1, _ECDSA = range(4)
 

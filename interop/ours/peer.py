@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from hearsay.libp2p.errors import DialError
+from hearsay.libp2p.names.errors import DialError
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.wire.limits import RpcLimits

@@ -9,12 +9,12 @@ import subprocess
 import pytest
 from commands import HEARSAY, hearsay
 
-from hearsay.sim.scenario_file import dump_scenario, load_scenario
+from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
 from hearsay.studies.one_run import Task, perform
 
 ROUTERS = """
-from hearsay.core.events import TimerFired
-from hearsay.core.gossipsub import Gossipsub, GossipsubParameters
+from hearsay.core.language.events import TimerFired
+from hearsay.core.mesh.gossipsub import Gossipsub, GossipsubParameters
 from hearsay.core.registry import ROUTERS, RouterKind
 
 class Divides(Gossipsub):

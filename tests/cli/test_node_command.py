@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from commands import hearsay
 
-from hearsay.core.rpc import Rpc, Subscription
-from hearsay.libp2p.frames import frame
-from hearsay.libp2p.host import Host
-from hearsay.libp2p.peer_id import to_text
-from hearsay.trace.reader import read_rows
-from hearsay.trace.schema import Column, TraceEvent
-from hearsay.trace.verify import verify
+from hearsay.core.language.rpc import Rpc, Subscription
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.names.peer_id import to_text
+from hearsay.trace.language.schema import Column, TraceEvent
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.verify import verify
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy
 
@@ -448,7 +448,7 @@ def test_a_port_that_is_taken_is_a_line_and_not_a_traceback():
 
 def test_a_router_that_fails_ends_the_node_with_one_line_and_a_sealed_trace(tmp_path):
     (tmp_path / "half_router.py").write_text(
-        "from hearsay.core.floodsub import Floodsub, FloodsubParameters\n"
+        "from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters\n"
         "from hearsay.core.registry import RouterKind\n"
         "class Half(Floodsub):\n"
         "    def accepted(self, message, received_from):\n"

@@ -29,7 +29,9 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("number", "word", "code"), ENDS)
-@pytest.mark.parametrize("module", ["click", "importlib.metadata", "hearsay.cli.simulate", "hearsay.sim.scenario"])
+@pytest.mark.parametrize(
+    "module", ["click", "importlib.metadata", "hearsay.cli.simulate", "hearsay.sim.scenario.scenario"]
+)
 def test_a_signal_while_the_program_is_imported_is_one_line(module, number, word, code):
     signalled_at_its_import = (
         "import os, signal, sys\n"

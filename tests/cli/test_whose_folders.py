@@ -14,16 +14,16 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from hearsay.pipeline.outputs import claim_output, remove_tables
-from hearsay.pipeline.run_facts import load_runs
-from hearsay.trace.errors import RunFolderError
-from hearsay.trace.folder_marker import MARKER_OF_0_1
-from hearsay.trace.manifest import load_manifest
-from hearsay.trace.names import load_names
-from hearsay.trace.own_folders import MARKER, Holds, claim, mark
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.run_series import RunSeries
-from hearsay.trace.verify import verify
+from hearsay.pipeline.input.run_facts import load_runs
+from hearsay.pipeline.output.outputs import claim_output, remove_tables
+from hearsay.trace.folder.folder_marker import MARKER_OF_0_1
+from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.folder.own_folders import MARKER, Holds, claim, mark
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.read.names import load_names
+from hearsay.trace.read.verify import verify
+from hearsay.trace.series.run_series import RunSeries
+from hearsay.trace.write.run_folder import RunFolder
 
 HEARSAY = Path(sys.executable).with_name("hearsay")
 TRACE = Path(__file__).parents[1] / "ingest" / "data" / "go-0.16.pb.gz"
@@ -281,7 +281,7 @@ def test_the_second_writer_of_a_run_and_of_a_study_is_told_of_the_first(inputs, 
 HOLD = """
 import os, sys
 from pathlib import Path
-from hearsay.trace.own_folders import Holds, claim
+from hearsay.trace.folder.own_folders import Holds, claim
 own = claim(Path(sys.argv[1]), Holds.STUDY)
 print("held", flush=True)
 sys.stdin.read()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hearsay.core.actions import Deliver, DuplicateReceived, Validate
-from hearsay.core.events import Join, MessageValidated, PeerConnected, RpcReceived, Verdict
-from hearsay.core.randomness import Randomness
+from hearsay.core.language.actions import Deliver, DuplicateReceived, Validate
+from hearsay.core.language.events import Join, MessageValidated, PeerConnected, RpcReceived, Verdict
+from hearsay.core.language.rpc import Message, Rpc, Subscription
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.rpc import Message, Rpc, Subscription
+from hearsay.core.shell.randomness import Randomness
 
 MESSAGES = (Message(7, "news", b"one", 50), Message(8, "news", b"two", 51))
 

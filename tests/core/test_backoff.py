@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.actions import PartDropped, Send
-from hearsay.core.backoff import Backoffs
-from hearsay.core.events import Join, PeerConnected, RpcReceived, TimerFired
-from hearsay.core.randomness import Randomness
+from hearsay.core.language.actions import PartDropped, Send
+from hearsay.core.language.events import Join, PeerConnected, RpcReceived, TimerFired
+from hearsay.core.language.rpc import FLOODSUB, MESHSUB, MESHSUB_11, Control, Graft, Prune, Rpc, Subscription
+from hearsay.core.mesh.backoff import Backoffs
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.rpc import FLOODSUB, MESHSUB, MESHSUB_11, Control, Graft, Prune, Rpc, Subscription
+from hearsay.core.shell.randomness import Randomness
 
 
 def router(preset):

@@ -6,17 +6,17 @@ import tracemalloc
 
 import pytest
 
-from hearsay.core.actions import PartDropped, Reason
 from hearsay.core.episub.caches import PayloadCache
-from hearsay.core.events import Join, PeerConnected, PeerDisconnected, RpcReceived, SendFailed
-from hearsay.core.footprint import SEEN_BYTES, message_footprint
-from hearsay.core.mcache import MessageCache
-from hearsay.core.mesh import MAX_UNSENT
-from hearsay.core.peers import ConnectedPeer, PeerBook, subscription_bytes
-from hearsay.core.randomness import Randomness
+from hearsay.core.language.actions import PartDropped, Reason
+from hearsay.core.language.events import Join, PeerConnected, PeerDisconnected, RpcReceived, SendFailed
+from hearsay.core.language.footprint import SEEN_BYTES, message_footprint
+from hearsay.core.language.rpc import MESHSUB, Control, Message, Prune, Rpc, Subscription
+from hearsay.core.mesh.mesh import MAX_UNSENT
+from hearsay.core.mesh.message_cache import MessageCache
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.rpc import MESHSUB, Control, Message, Prune, Rpc, Subscription
-from hearsay.core.seen import TimedSeen, WindowedSeen
+from hearsay.core.shell.peers import ConnectedPeer, PeerBook, subscription_bytes
+from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.seen import TimedSeen, WindowedSeen
 
 UNBOUNDED = 1 << 40
 

@@ -6,10 +6,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hearsay.core import mcache
-from hearsay.core.mcache import MessageCache
-from hearsay.core.rpc import Message
-from hearsay.core.seen import TimedSeen, WindowedSeen, entries, missing
+from hearsay.core.language.rpc import Message
+from hearsay.core.mesh import message_cache
+from hearsay.core.mesh.message_cache import MessageCache
+from hearsay.core.shell.seen import TimedSeen, WindowedSeen, entries, missing
 
 IDS = st.integers(0, 12)
 
@@ -130,7 +130,7 @@ class MessageCacheMachine(RuleBasedStateMachine):
 
 
 def test_counts_of_requests_are_bounded(monkeypatch):
-    monkeypatch.setattr(mcache, "MAX_COUNTED", 3)
+    monkeypatch.setattr(message_cache, "MAX_COUNTED", 3)
     cache = MessageCache(5, 5, 10)
     for number in range(3):
         cache.put(Message(number, "news", b""))

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from test_router_machines import MALLORY, hostile
 
-from hearsay.core.actions import Dial, Disconnect, FindContacts, PartDropped, Ping, Send
 from hearsay.core.episub.membership import ManagedOverlay
-from hearsay.core.events import (
+from hearsay.core.language.actions import Dial, Disconnect, FindContacts, PartDropped, Ping, Send
+from hearsay.core.language.events import (
     ContactsFound,
     DialFailed,
     Join,
@@ -29,9 +29,9 @@ from hearsay.core.events import (
     SendFailed,
     TimerFired,
 )
-from hearsay.core.randomness import Randomness
+from hearsay.core.language.rpc import EPISUB, Message
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.rpc import EPISUB, Message
+from hearsay.core.shell.randomness import Randomness
 
 PEERS = ("a", "b", "c", "d", "e")
 TOPICS = ("news", "sport")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hearsay.core.actions import Dial, Disconnect, PartDropped, Reason
-from hearsay.core.episub.parts import ForwardJoin, IHave, Neighbor, Role
-from hearsay.core.events import ContactsFound, Join, PeerConnected, PeerDisconnected, RpcReceived, TimerFired
-from hearsay.core.randomness import Randomness
+from hearsay.core.language.actions import Dial, Disconnect, PartDropped, Reason
+from hearsay.core.language.episub_parts import ForwardJoin, IHave, Neighbor, Role
+from hearsay.core.language.events import ContactsFound, Join, PeerConnected, PeerDisconnected, RpcReceived, TimerFired
+from hearsay.core.language.rpc import EPISUB, Control, PartKind, Rpc, Subscription
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.rpc import EPISUB, Control, PartKind, Rpc, Subscription
+from hearsay.core.shell.randomness import Randomness
 
 KIND = ROUTERS["episub"]
 

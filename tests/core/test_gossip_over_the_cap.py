@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hearsay.core.actions import Send
-from hearsay.core.events import Join, PeerConnected, RpcReceived, TimerFired
-from hearsay.core.gossipsub import Gossipsub, GossipsubParameters
-from hearsay.core.randomness import Randomness
-from hearsay.core.rpc import MESHSUB, Message, Rpc, Subscription
-from hearsay.core.shell import Router
+from hearsay.core.language.actions import Send
+from hearsay.core.language.events import Join, PeerConnected, RpcReceived, TimerFired
+from hearsay.core.language.rpc import MESHSUB, Message, Rpc, Subscription
+from hearsay.core.mesh.gossipsub import Gossipsub, GossipsubParameters
+from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.router import Router
 
 AUTHORS = range(80)
 PEERS = range(100, 120)

@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from hearsay.core.actions import Deliver, Send, Validate, Via
-from hearsay.core.events import (
+from hearsay.core.language.actions import Deliver, Send, Validate, Via
+from hearsay.core.language.events import (
     Join,
     Leave,
     MessageValidated,
@@ -26,10 +26,10 @@ from hearsay.core.events import (
     TimerFired,
     Verdict,
 )
-from hearsay.core.meshsub import MeshStrategy
-from hearsay.core.randomness import Randomness
+from hearsay.core.language.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.registry import ROUTERS, create, negotiate
-from hearsay.core.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+from hearsay.core.shell.randomness import Randomness
 
 TOPICS = ("news", "sport")
 PEERS = ("a", "b", "c", "d")

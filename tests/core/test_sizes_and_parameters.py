@@ -9,12 +9,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.gossipsub import GossipsubParameters
-from hearsay.core.parameters import ParameterError
-from hearsay.core.randomness import Purpose, Randomness, key_of, mix, sample
+from hearsay.core.language.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+from hearsay.core.language.sizes import framed_size, part_sizes, rpc_size, varint_size
+from hearsay.core.mesh.gossipsub import GossipsubParameters
 from hearsay.core.registry import ROUTERS
-from hearsay.core.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
-from hearsay.core.sizes import framed_size, part_sizes, rpc_size, varint_size
+from hearsay.core.shell.parameters import ParameterError
+from hearsay.core.shell.randomness import Purpose, Randomness, key_of, mix, sample
 
 FIELD = descriptor_pb2.FieldDescriptorProto
 SCHEMA = {

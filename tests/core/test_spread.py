@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.actions import PartDropped, Send
-from hearsay.core.events import Join, PeerConnected, Publish, RpcReceived, TimerFired
-from hearsay.core.randomness import Randomness
+from hearsay.core.language.actions import PartDropped, Send
+from hearsay.core.language.events import Join, PeerConnected, Publish, RpcReceived, TimerFired
+from hearsay.core.language.rpc import MESHSUB_11, Control, Graft, Message, Rpc, Subscription
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.rpc import MESHSUB_11, Control, Graft, Message, Rpc, Subscription
+from hearsay.core.shell.randomness import Randomness
 
 ONE = "192.0.2.1"
 GRAFT = Rpc(control=Control(graft=(Graft("news"),)))

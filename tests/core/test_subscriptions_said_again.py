@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hearsay.core.actions import Send
-from hearsay.core.events import (
+from hearsay.core.flooding.floodsub import Floodsub
+from hearsay.core.language.actions import Send
+from hearsay.core.language.events import (
     Join,
     Leave,
     PeerConnected,
@@ -15,11 +16,10 @@ from hearsay.core.events import (
     SendFailed,
     TimerFired,
 )
-from hearsay.core.floodsub import Floodsub
-from hearsay.core.meshsub import Meshsub
-from hearsay.core.randomness import Randomness
-from hearsay.core.rpc import FLOODSUB, MESHSUB, Message, Rpc, Subscription
-from hearsay.core.shell import Router
+from hearsay.core.language.rpc import FLOODSUB, MESHSUB, Message, Rpc, Subscription
+from hearsay.core.mesh.meshsub import Meshsub
+from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.router import Router
 
 HELLO = Rpc(subscriptions=(Subscription("news", True),))
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from fuzz_targets import OURS, PEER, STATIC, THEIRS
 
-from hearsay.core.episub import parts as said
-from hearsay.core.rpc import (
+from hearsay.core.language import episub_parts as said
+from hearsay.core.language.rpc import (
     Control,
     Extension,
     Graft,
@@ -23,17 +23,17 @@ from hearsay.core.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.ingest.json_events import protobuf_of_lines
-from hearsay.libp2p.frames import frame
-from hearsay.libp2p.identify import Identity, encode_identity
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.multistream import HEADER, line
-from hearsay.libp2p.noise import SIGNATURE_PREFIX, Handshake
-from hearsay.libp2p.peer_id import to_text
-from hearsay.libp2p.peer_record import PeerRecord, seal_record
-from hearsay.libp2p.protobuf import bytes_field
-from hearsay.libp2p.rendezvous import MessageType, RendezvousMessage, encode_message, unsigned_record
-from hearsay.node.local_network import to_text_record
+from hearsay.ingest.formats.json_events import protobuf_of_lines
+from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.mux.multistream import HEADER, line
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import to_text
+from hearsay.libp2p.names.protobuf import bytes_field
+from hearsay.libp2p.secure.noise import SIGNATURE_PREFIX, Handshake
+from hearsay.libp2p.services.identify import Identity, encode_identity
+from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
+from hearsay.libp2p.services.rendezvous import MessageType, RendezvousMessage, encode_message, unsigned_record
+from hearsay.node.meeting.local_network import to_text_record
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.episub_parts import encode_part
 from hearsay.wire.signing import Author, SignaturePolicy

@@ -17,35 +17,35 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from hearsay.core.rpc import EPISUB
-from hearsay.ingest.errors import BadSource
-from hearsay.ingest.hermes import decode_hermes
-from hearsay.ingest.identifiers import Identifiers
-from hearsay.ingest.json_events import protobuf_of_lines
-from hearsay.ingest.parts import PartWriter
-from hearsay.ingest.protobuf import decode_pieces
-from hearsay.ingest.sources import Unit, recognise
-from hearsay.ingest.units import decode_unit
-from hearsay.libp2p import protobuf, varint
-from hearsay.libp2p.errors import EncodingError, FrameError, MultistreamError, NoiseError, YamuxError
-from hearsay.libp2p.frames import FrameReader
-from hearsay.libp2p.identify import decode_identity, encode_identity
-from hearsay.libp2p.keys import PrivateKey, PublicKey
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.multistream import Dialer, Listener
-from hearsay.libp2p.noise import Channel, Handshake
-from hearsay.libp2p.noise_xx import XX
-from hearsay.libp2p.peer_id import check_peer_id, from_text, peer_id_of, to_text
-from hearsay.libp2p.peer_record import open_record
-from hearsay.libp2p.rendezvous import (
+from hearsay.core.language.rpc import EPISUB
+from hearsay.ingest.decoding.errors import BadSource
+from hearsay.ingest.decoding.identifiers import Identifiers
+from hearsay.ingest.decoding.parts import PartWriter
+from hearsay.ingest.formats.hermes import decode_hermes
+from hearsay.ingest.formats.json_events import protobuf_of_lines
+from hearsay.ingest.formats.protobuf import decode_pieces
+from hearsay.ingest.formats.sources import Unit, recognise
+from hearsay.ingest.formats.units import decode_unit
+from hearsay.libp2p.limits.frames import FrameReader
+from hearsay.libp2p.mux.multistream import Dialer, Listener
+from hearsay.libp2p.mux.yamux import Yamux
+from hearsay.libp2p.names import protobuf, varint
+from hearsay.libp2p.names.errors import EncodingError, FrameError, MultistreamError, NoiseError, YamuxError
+from hearsay.libp2p.names.keys import PrivateKey, PublicKey
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import check_peer_id, from_text, peer_id_of, to_text
+from hearsay.libp2p.secure.noise import Channel, Handshake
+from hearsay.libp2p.secure.noise_xx import XX
+from hearsay.libp2p.services.identify import decode_identity, encode_identity
+from hearsay.libp2p.services.peer_record import open_record
+from hearsay.libp2p.services.rendezvous import (
     decode_message,
     encode_message,
     open_unsigned,
     unsigned_record,
 )
-from hearsay.libp2p.rendezvous_registry import Registry
-from hearsay.libp2p.yamux import Yamux
-from hearsay.node.local_network import from_text_record, to_text_record
+from hearsay.libp2p.services.rendezvous_registry import Registry
+from hearsay.node.meeting.local_network import from_text_record, to_text_record
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.episub_parts import decode_part, encode_part

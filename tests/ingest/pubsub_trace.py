@@ -12,8 +12,8 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import strategies as st
 
-from hearsay.core.rpc import PartKind
-from hearsay.trace.schema import TraceEvent
+from hearsay.core.language.rpc import PartKind
+from hearsay.trace.language.schema import TraceEvent
 
 OPTIONAL, REPEATED = 1, 3
 INT64, BOOL, STRING, MESSAGE, BYTES, ENUM = 3, 8, 9, 11, 12, 14

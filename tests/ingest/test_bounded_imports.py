@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hearsay.ingest.peer_names import peer_of_name
-from hearsay.ingest.sources import LONGEST_LINE
+from hearsay.ingest.decoding.peer_names import peer_of_name
+from hearsay.ingest.formats.sources import LONGEST_LINE
 
 IMPORT = """
 import resource, sys
 from pathlib import Path
-from hearsay.ingest.importing import NothingImported, import_traces
-from hearsay.trace.run_folder import RunFolder
+from hearsay.ingest.run.importing import NothingImported, import_traces
+from hearsay.trace.write.run_folder import RunFolder
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     import_traces([Path(sys.argv[1])], RunFolder.create(Path(sys.argv[2])))

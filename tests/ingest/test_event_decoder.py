@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pubsub_trace import Batch, Event, delimited, events, json_line, parse_delimited, plain_rows, varint
 
-from hearsay.ingest.errors import BadSource
-from hearsay.ingest.event_decoder import MAX_MESSAGE
-from hearsay.ingest.identifiers import Identifiers
-from hearsay.ingest.json_events import protobuf_of_lines
-from hearsay.ingest.protobuf import decode_pieces, is_batched, looks_like_events
-from hearsay.trace.schema import NONE, Column
+from hearsay.ingest.decoding.errors import BadSource
+from hearsay.ingest.decoding.event_decoder import MAX_MESSAGE
+from hearsay.ingest.decoding.identifiers import Identifiers
+from hearsay.ingest.formats.json_events import protobuf_of_lines
+from hearsay.ingest.formats.protobuf import decode_pieces, is_batched, looks_like_events
+from hearsay.trace.language.schema import NONE, Column
 
 compiling = settings(deadline=None)  # the first call takes seconds
 

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from hearsay.core.rpc import PartKind
-from hearsay.ingest.importing import Imported, NothingImported, import_traces
-from hearsay.ingest.tracestat import tracestat
-from hearsay.libp2p.base_text import to_base58
-from hearsay.trace.reader import iter_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import TraceEvent
-from hearsay.trace.verify import verify
+from hearsay.core.language.rpc import PartKind
+from hearsay.ingest.run.importing import Imported, NothingImported, import_traces
+from hearsay.ingest.run.tracestat import tracestat
+from hearsay.libp2p.names.base_text import to_base58
+from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.read.reader import iter_rows
+from hearsay.trace.read.verify import verify
+from hearsay.trace.write.run_folder import RunFolder
 
 
 def read_table(path):

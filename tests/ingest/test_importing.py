@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 from pubsub_trace import Batch, Event, delimited, json_line, parse_delimited, plain_rows
 
-from hearsay.ingest.errors import BadSource
-from hearsay.ingest.importing import Imported, NothingImported, import_traces
-from hearsay.ingest.peer_names import peer_name, peer_of_name
-from hearsay.ingest.source_record import load_events, load_source
-from hearsay.ingest.sources import recognise, split
-from hearsay.ingest.tracestat import trace_stat, tracestat
-from hearsay.libp2p.base_text import to_base58
-from hearsay.trace.arrow import parquet
-from hearsay.trace.manifest import load_manifest
-from hearsay.trace.reader import iter_rows, read_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import PartKind, TraceEvent
-from hearsay.trace.verify import verify
+from hearsay.ingest.decoding.errors import BadSource
+from hearsay.ingest.decoding.peer_names import peer_name, peer_of_name
+from hearsay.ingest.formats.sources import recognise, split
+from hearsay.ingest.run.importing import Imported, NothingImported, import_traces
+from hearsay.ingest.run.source_record import load_events, load_source
+from hearsay.ingest.run.tracestat import trace_stat, tracestat
+from hearsay.libp2p.names.base_text import to_base58
+from hearsay.trace.folder.arrow import parquet
+from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.language.schema import PartKind, TraceEvent
+from hearsay.trace.read.reader import iter_rows, read_rows
+from hearsay.trace.read.verify import verify
+from hearsay.trace.write.run_folder import RunFolder
 
 
 def read_table(path):

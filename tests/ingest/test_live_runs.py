@@ -7,24 +7,24 @@ import shutil
 
 import pytest
 
-from hearsay.core.actions import Deliver, DuplicateReceived, MessagePublished, MessageRejected, Reason, Via
-from hearsay.core.rpc import Message, Rpc
-from hearsay.ingest.importing import NothingImported, join_runs
-from hearsay.ingest.live_runs import different_folders
-from hearsay.ingest.source_record import load_source
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.peer_id import peer_id_of, to_text
+from hearsay.core.language.actions import Deliver, DuplicateReceived, MessagePublished, MessageRejected, Reason, Via
+from hearsay.core.language.rpc import Message, Rpc
+from hearsay.ingest.formats.live_runs import different_folders
+from hearsay.ingest.run.importing import NothingImported, join_runs
+from hearsay.ingest.run.source_record import load_source
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.peer_id import peer_id_of, to_text
 from hearsay.node.live_trace import LiveTrace
-from hearsay.pipeline.run_facts import load_runs
-from hearsay.trace.arrow import pa, parquet, read_table
-from hearsay.trace.errors import RunFolderError
-from hearsay.trace.manifest import load_manifest
-from hearsay.trace.reader import iter_rows, read_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.run_series import RunSeries, write_names
-from hearsay.trace.schema import Column, TraceEvent
-from hearsay.trace.verify import verify
-from hearsay.trace.writer import TraceWriter
+from hearsay.pipeline.input.run_facts import load_runs
+from hearsay.trace.folder.arrow import pa, parquet, read_table
+from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import Column, TraceEvent
+from hearsay.trace.read.reader import iter_rows, read_rows
+from hearsay.trace.read.verify import verify
+from hearsay.trace.series.run_series import RunSeries, write_names
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.write.writer import TraceWriter
 
 START_US = 1_700_000_000_000_000
 HOUR_US = 3_600_000_000

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pubsub_trace import delimited, parse_delimited
 
-from hearsay.ingest.importing import import_traces
-from hearsay.ingest.message_facts import PairDelays, facts_of_file, merged_delays
-from hearsay.ingest.peer_names import peer_name
-from hearsay.ingest.skew import estimate_clocks
-from hearsay.trace.arrow import parquet
-from hearsay.trace.manifest import load_manifest
-from hearsay.trace.reader import read_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import NONE, Column, PartKind, TraceEvent
+from hearsay.ingest.decoding.peer_names import peer_name
+from hearsay.ingest.run.importing import import_traces
+from hearsay.ingest.run.message_facts import PairDelays, facts_of_file, merged_delays
+from hearsay.ingest.run.skew import estimate_clocks
+from hearsay.trace.folder.arrow import parquet
+from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.language.schema import NONE, Column, PartKind, TraceEvent
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.write.run_folder import RunFolder
 
 
 def read_table(path):

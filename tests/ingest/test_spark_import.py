@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hearsay.ingest.importing import import_traces
-from hearsay.ingest.sources import recognise, split
-from hearsay.ingest.tracestat import tracestat
-from hearsay.trace.arrow import parquet
-from hearsay.trace.manifest import load_manifest
-from hearsay.trace.order import canonical
-from hearsay.trace.reader import read_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.verify import verify
+from hearsay.ingest.formats.sources import recognise, split
+from hearsay.ingest.run.importing import import_traces
+from hearsay.ingest.run.tracestat import tracestat
+from hearsay.trace.folder.arrow import parquet
+from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.language.order import canonical
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.verify import verify
+from hearsay.trace.write.run_folder import RunFolder
 
 
 def read_table(path):
@@ -71,7 +71,7 @@ def spark(tmp_path_factory):
 
 
 def test_spark_imports_the_same_run(spark, tmp_path):
-    from hearsay.ingest.spark_job import import_with_spark  # noqa: PLC0415
+    from hearsay.ingest.run.spark_job import import_with_spark  # noqa: PLC0415
 
     plain = tmp_path / "plain.pb"
     plain.write_bytes(gzip.decompress((DATA / "go-0.16.pb.gz").read_bytes()))

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hearsay.ingest.message_facts import MessageFacts, PairDelays
-from hearsay.ingest.task_results import BadResult, from_bytes, to_bytes
-from hearsay.trace.manifest import TraceFile, WrittenTrace
+from hearsay.ingest.run.message_facts import MessageFacts, PairDelays
+from hearsay.ingest.run.task_results import BadResult, from_bytes, to_bytes
+from hearsay.trace.folder.manifest import TraceFile, WrittenTrace
 
 
 class Runs:

@@ -30,7 +30,7 @@ from dataclasses import replace
 
 import episub_words
 
-from hearsay.core.actions import (
+from hearsay.core.language.actions import (
     Action,
     Deliver,
     Dial,
@@ -55,7 +55,7 @@ from hearsay.core.actions import (
     TopicLeft,
     Validate,
 )
-from hearsay.core.events import (
+from hearsay.core.language.events import (
     ContactsFound,
     DialFailed,
     Event,
@@ -71,9 +71,7 @@ from hearsay.core.events import (
     TimerFired,
     Verdict,
 )
-from hearsay.core.randomness import Randomness
-from hearsay.core.registry import create, find_router, negotiate
-from hearsay.core.rpc import (
+from hearsay.core.language.rpc import (
     EPISUB,
     FLOODSUB,
     MESHSUB,
@@ -90,7 +88,9 @@ from hearsay.core.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.shell import Router
+from hearsay.core.registry import create, find_router, negotiate
+from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.router import Router
 
 PROTOCOLS = {
     "floodsub": FLOODSUB,

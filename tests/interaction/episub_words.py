@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from hearsay.core.episub.parts import (
+from hearsay.core.language.episub_parts import (
     Disconnect,
     EpisubPart,
     ForwardJoin,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multistream import HEADER as MULTISTREAM
-from hearsay.libp2p.multistream import line
-from hearsay.libp2p.upgrade import Upgrade
-from hearsay.libp2p.yamux import HEADER, Flag, FrameType, GoAway
+from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
+from hearsay.libp2p.mux.multistream import line
+from hearsay.libp2p.mux.upgrade import Upgrade
+from hearsay.libp2p.mux.yamux import HEADER, Flag, FrameType, GoAway
+from hearsay.libp2p.names.keys import PrivateKey
 
 
 class Attacker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hearsay.libp2p.host import Host
+from hearsay.libp2p.host.host import Host
 
 
 def with_host(limits=None):

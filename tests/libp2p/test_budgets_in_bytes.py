@@ -7,14 +7,14 @@ import asyncio
 import pytest
 from attacker import Attacker, data_frame, frame, opening
 
-from hearsay.libp2p.connection import STREAM_BYTES, ConnectionLimits
-from hearsay.libp2p.errors import FrameError
-from hearsay.libp2p.frames import FrameReader
-from hearsay.libp2p.frames import frame as framed
-from hearsay.libp2p.host import Host, HostLimits
-from hearsay.libp2p.multistream import line
-from hearsay.libp2p.resources import Budget, ResourceLimits
-from hearsay.libp2p.yamux import Flag, FrameType, GoAway, YamuxLimits
+from hearsay.libp2p.host.host import Host, HostLimits
+from hearsay.libp2p.limits.frames import FrameReader
+from hearsay.libp2p.limits.frames import frame as framed
+from hearsay.libp2p.limits.resources import Budget, ResourceLimits
+from hearsay.libp2p.mux.connection import STREAM_BYTES, ConnectionLimits
+from hearsay.libp2p.mux.multistream import line
+from hearsay.libp2p.mux.yamux import Flag, FrameType, GoAway, YamuxLimits
+from hearsay.libp2p.names.errors import FrameError
 
 KIB = 1024
 PIECE = 64 * KIB

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p import base_text, varint
-from hearsay.libp2p.errors import EncodingError, FrameError, ProtocolError
-from hearsay.libp2p.frames import FrameReader, frame
-from hearsay.libp2p.multiaddr import Multiaddr, tcp_multiaddr
-from hearsay.libp2p.protobuf import DELIMITED, MAX_GROUP_DEPTH, VARINT, bytes_field, varint_field, walk
+from hearsay.libp2p.limits.frames import FrameReader, frame
+from hearsay.libp2p.names import base_text, varint
+from hearsay.libp2p.names.errors import EncodingError, FrameError, ProtocolError
+from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
+from hearsay.libp2p.names.protobuf import DELIMITED, MAX_GROUP_DEPTH, VARINT, bytes_field, varint_field, walk
 
 PEER = "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"
 

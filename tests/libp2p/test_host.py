@@ -7,18 +7,18 @@ from contextlib import suppress
 
 import pytest
 
-from hearsay.libp2p import identify, ping
-from hearsay.libp2p.connection import ConnectionLimits
-from hearsay.libp2p.errors import DialError, MultistreamError
-from hearsay.libp2p.host import Host, HostLimits
-from hearsay.libp2p.identification import Identification
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.peer_id import peer_id_of, to_text
-from hearsay.libp2p.peer_record import open_record
-from hearsay.libp2p.pinging import Pinging
-from hearsay.libp2p.stream import StreamClosed
-from hearsay.libp2p.yamux import YamuxLimits
+from hearsay.libp2p.host.host import Host, HostLimits
+from hearsay.libp2p.mux.connection import ConnectionLimits
+from hearsay.libp2p.mux.stream import StreamClosed
+from hearsay.libp2p.mux.yamux import YamuxLimits
+from hearsay.libp2p.names.errors import DialError, MultistreamError
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import peer_id_of, to_text
+from hearsay.libp2p.services import identify, ping
+from hearsay.libp2p.services.identification import Identification
+from hearsay.libp2p.services.peer_record import open_record
+from hearsay.libp2p.services.pinging import Pinging
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 

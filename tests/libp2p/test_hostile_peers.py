@@ -8,17 +8,17 @@ import tracemalloc
 import pytest
 from attacker import PROTOCOL_ERROR, Attacker, data_frame, frame, opening
 
-from hearsay.libp2p import ping
-from hearsay.libp2p.connection import ConnectionLimits
-from hearsay.libp2p.errors import DialError
-from hearsay.libp2p.host import Host, HostLimits
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import tcp_multiaddr
-from hearsay.libp2p.multistream import HEADER as MULTISTREAM
-from hearsay.libp2p.multistream import line
-from hearsay.libp2p.pinging import Pinging
-from hearsay.libp2p.upgrade import Upgrade
-from hearsay.libp2p.yamux import INITIAL_WINDOW, Flag, FrameType, YamuxLimits
+from hearsay.libp2p.host.host import Host, HostLimits
+from hearsay.libp2p.mux.connection import ConnectionLimits
+from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
+from hearsay.libp2p.mux.multistream import line
+from hearsay.libp2p.mux.upgrade import Upgrade
+from hearsay.libp2p.mux.yamux import INITIAL_WINDOW, Flag, FrameType, YamuxLimits
+from hearsay.libp2p.names.errors import DialError
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import tcp_multiaddr
+from hearsay.libp2p.services import ping
+from hearsay.libp2p.services.pinging import Pinging
 
 SHORT = HostLimits(connection=ConnectionLimits(handshake_s=0.3, negotiation_s=0.3))
 

@@ -7,16 +7,16 @@ import asyncio
 import pytest
 from waiting import until
 
-from hearsay.libp2p.frames import frame
-from hearsay.libp2p.host import Host
-from hearsay.libp2p.identification import Identification, IdentifyLimits
-from hearsay.libp2p.identify import MAX_IDENTIFY_BYTES, PROTOCOL, PUSH_PROTOCOL, Identity, encode_identity
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.peer_id import peer_id_of
-from hearsay.libp2p.peer_record import PeerRecord, open_record, seal_record
-from hearsay.libp2p.protobuf import bytes_field
-from hearsay.libp2p.rates import Rate
-from hearsay.libp2p.stream import StreamClosed
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.limits.rates import Rate
+from hearsay.libp2p.mux.stream import StreamClosed
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.names.protobuf import bytes_field
+from hearsay.libp2p.services.identification import Identification, IdentifyLimits
+from hearsay.libp2p.services.identify import MAX_IDENTIFY_BYTES, PROTOCOL, PUSH_PROTOCOL, Identity, encode_identity
+from hearsay.libp2p.services.peer_record import PeerRecord, open_record, seal_record
 
 
 def talking(**limits):

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p import identify, peer_record
-from hearsay.libp2p.errors import EncodingError, ProtocolError
-from hearsay.libp2p.identify import Identity, decode_identity, encode_identity
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.peer_id import peer_id_of
-from hearsay.libp2p.peer_record import PeerRecord, open_record, seal_record
-from hearsay.libp2p.ping import Echo, Ping
-from hearsay.libp2p.protobuf import bytes_field
+from hearsay.libp2p.names.errors import EncodingError, ProtocolError
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.names.protobuf import bytes_field
+from hearsay.libp2p.services import identify, peer_record
+from hearsay.libp2p.services.identify import Identity, decode_identity, encode_identity
+from hearsay.libp2p.services.peer_record import PeerRecord, open_record, seal_record
+from hearsay.libp2p.services.ping import Echo, Ping
 
 ALICE, BOB = (PrivateKey.from_seed(bytes([number]) * 32) for number in (1, 2))
 ADDRESS = Multiaddr.parse("/ip4/127.0.0.1/tcp/4001")

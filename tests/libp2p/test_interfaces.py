@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from hearsay.libp2p.host import Host
-from hearsay.libp2p.identification import Identification
-from hearsay.libp2p.interfaces import concrete_addresses
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.host.interfaces import concrete_addresses
+from hearsay.libp2p.services.identification import Identification
 
 
 def test_an_address_of_its_own_stays_as_it_is():

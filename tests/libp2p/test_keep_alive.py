@@ -10,14 +10,14 @@ import sys
 from attacker import Attacker, frame, opening
 from one_host import with_host
 
-from hearsay.libp2p.connection import ConnectionLimits
-from hearsay.libp2p.host import HostLimits
-from hearsay.libp2p.yamux import FrameType
+from hearsay.libp2p.host.host import HostLimits
+from hearsay.libp2p.mux.connection import ConnectionLimits
+from hearsay.libp2p.mux.yamux import FrameType
 
 QUICK = HostLimits(connection=ConnectionLimits(idle_s=0.2, answer_s=0.4, write_s=0.4))
 DIALS = """
 import asyncio, sys
-from hearsay.libp2p.host import Host
+from hearsay.libp2p.host.host import Host
 async def main():
     host = Host()
     await host.dial(sys.argv[1])

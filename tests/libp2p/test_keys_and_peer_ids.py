@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p import keys, peer_id
-from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.keys import KeyType, PrivateKey, PublicKey, UnusualKey
-from hearsay.libp2p.protobuf import bytes_field, varint_field
+from hearsay.libp2p.names import keys, peer_id
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.keys import KeyType, PrivateKey, PublicKey, UnusualKey
+from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 
 ED25519_PRIVATE = bytes.fromhex(
     "080112407e0830617c4a7de83925dfb2694556b12936c477a0e1feb2e148ec9da60fee7d"

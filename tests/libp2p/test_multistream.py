@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p.errors import MultistreamError
-from hearsay.libp2p.multistream import HEADER, MAX_LINES, Dialer, Listener, line
+from hearsay.libp2p.mux.multistream import HEADER, MAX_LINES, Dialer, Listener, line
+from hearsay.libp2p.names.errors import MultistreamError
 
 
 def negotiate(dialer, listener, cut=lambda data: [data]):

@@ -9,11 +9,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hearsay.libp2p import peer_id
-from hearsay.libp2p.errors import NoiseError
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.noise import MAX_HANDSHAKE_BYTES, MAX_PLAINTEXT_BYTES, Handshake
-from hearsay.libp2p.noise_xx import XX
+from hearsay.libp2p.names import peer_id
+from hearsay.libp2p.names.errors import NoiseError
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.secure.noise import MAX_HANDSHAKE_BYTES, MAX_PLAINTEXT_BYTES, Handshake
+from hearsay.libp2p.secure.noise_xx import XX
 
 ALICE, BOB, EVE = (PrivateKey.from_seed(bytes([number]) * 32) for number in (1, 2, 3))
 LOW_ORDER = (

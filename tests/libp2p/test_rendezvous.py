@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.peer_id import peer_id_of
-from hearsay.libp2p.peer_record import PeerRecord, seal_record
-from hearsay.libp2p.rendezvous import (
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
+from hearsay.libp2p.services.rendezvous import (
     MAX_ANSWER,
     MessageType,
     RendezvousMessage,
@@ -21,7 +21,7 @@ from hearsay.libp2p.rendezvous import (
     open_unsigned,
     unsigned_record,
 )
-from hearsay.libp2p.rendezvous_registry import Registry
+from hearsay.libp2p.services.rendezvous_registry import Registry
 
 KEYS = [PrivateKey.generate() for _ in range(3)]
 PEERS = [peer_id_of(key.public) for key in KEYS]

@@ -9,24 +9,24 @@ import pytest
 from attacker import Attacker, data_frame, opening
 from waiting import until
 
-from hearsay.libp2p.frames import FrameReader, frame
-from hearsay.libp2p.host import Host
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.peer_id import peer_id_of
-from hearsay.libp2p.peer_record import PeerRecord, seal_record
-from hearsay.libp2p.rates import Rate
-from hearsay.libp2p.rendezvous import (
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.limits.frames import FrameReader, frame
+from hearsay.libp2p.limits.rates import Rate
+from hearsay.libp2p.mux.stream import StreamClosed
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.names.varint import encode
+from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
+from hearsay.libp2p.services.rendezvous import (
     MAX_MESSAGE_BYTES,
     PROTOCOL,
     MessageType,
     RendezvousMessage,
     encode_message,
 )
-from hearsay.libp2p.rendezvous_registry import Registry
-from hearsay.libp2p.rendezvous_streams import PointLimits, RendezvousPoint, ask
-from hearsay.libp2p.stream import StreamClosed
-from hearsay.libp2p.varint import encode
+from hearsay.libp2p.services.rendezvous_registry import Registry
+from hearsay.libp2p.services.rendezvous_streams import PointLimits, RendezvousPoint, ask
 
 DISCOVER = RendezvousMessage(type=MessageType.DISCOVER, namespace="news")
 QUESTION = frame(encode_message(DISCOVER))

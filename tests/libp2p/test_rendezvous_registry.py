@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hearsay.libp2p.frames import frame
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.peer_id import peer_id_of
-from hearsay.libp2p.peer_record import PeerRecord, open_record, seal_record
-from hearsay.libp2p.rendezvous import (
+from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.services.peer_record import PeerRecord, open_record, seal_record
+from hearsay.libp2p.services.rendezvous import (
     DEFAULT_TTL_S,
     MAX_MESSAGE_BYTES,
     MAX_TTL_S,
@@ -23,7 +23,7 @@ from hearsay.libp2p.rendezvous import (
     Status,
     encode_message,
 )
-from hearsay.libp2p.rendezvous_registry import ENTRY_BYTES, EXPIRY_S, Registry, RegistryLimits
+from hearsay.libp2p.services.rendezvous_registry import ENTRY_BYTES, EXPIRY_S, Registry, RegistryLimits
 
 KEYS = [PrivateKey.from_seed(bytes([number]) * 32) for number in range(120)]
 PEERS = [peer_id_of(key.public) for key in KEYS]

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from hearsay.libp2p.errors import YamuxError
-from hearsay.libp2p.resources import Budget
-from hearsay.libp2p.yamux import (
+from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.mux.yamux import (
     HEADER,
     INITIAL_WINDOW,
     Finished,
@@ -26,6 +25,7 @@ from hearsay.libp2p.yamux import (
     Yamux,
     YamuxLimits,
 )
+from hearsay.libp2p.names.errors import YamuxError
 
 
 def frame(kind, flags, stream, length, data=b""):

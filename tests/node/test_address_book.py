@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.peer_id import peer_id_of
-from hearsay.libp2p.peer_record import PeerRecord, seal_record
-from hearsay.node.address_book import AddressBook, BookLimits, Learnt
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
+from hearsay.node.meeting.address_book import AddressBook, BookLimits, Learnt
 
 KEYS = [PrivateKey.from_seed(bytes([number]) * 32) for number in range(40)]
 PEERS = [peer_id_of(key.public) for key in KEYS]

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from hearsay.node.conduct import Conduct, ConductLimits, EarlyGrafts, Offence
-from hearsay.node.demerits import Demerits
+from hearsay.node.fairness.conduct import Conduct, ConductLimits, EarlyGrafts, Offence
+from hearsay.node.fairness.demerits import Demerits
 
 LIMITS = ConductLimits()
 OFFENCES = st.sampled_from(Offence)

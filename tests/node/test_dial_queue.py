@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.node.dial_queue import DialLimits, DialQueue
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.node.meeting.dial_queue import DialLimits, DialQueue
 
 
 class Clock:

@@ -7,19 +7,19 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from waiting import until
 
-from hearsay.libp2p.host import Host
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import Multiaddr, tcp_multiaddr
-from hearsay.libp2p.peer_id import peer_id_of
-from hearsay.libp2p.peer_record import PeerRecord, seal_record
-from hearsay.libp2p.rates import Rate
-from hearsay.libp2p.rendezvous import MessageType, RendezvousMessage
-from hearsay.libp2p.rendezvous_streams import RendezvousPoint
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.limits.rates import Rate
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
+from hearsay.libp2p.services.rendezvous import MessageType, RendezvousMessage
+from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
 from hearsay.node.config import NodeConfig
-from hearsay.node.dial_queue import DialLimits
-from hearsay.node.discovery import Discovery, DiscoveryLimits
+from hearsay.node.meeting.dial_queue import DialLimits
+from hearsay.node.meeting.discovery import Discovery, DiscoveryLimits
+from hearsay.node.meeting.rendezvous import ROUNDS, RendezvousSearch
 from hearsay.node.node import Node
-from hearsay.node.rendezvous import ROUNDS, RendezvousSearch
 
 LOOPBACK = Multiaddr.parse("/ip4/127.0.0.1/tcp/0")
 

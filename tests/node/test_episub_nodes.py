@@ -6,14 +6,14 @@ import asyncio
 
 from waiting import run, until
 
-from hearsay.core.actions import Dial, FindContacts, Ping
-from hearsay.core.events import ContactsFound, DialFailed
-from hearsay.core.rpc import EPISUB, FLOODSUB
-from hearsay.libp2p.host import Host
-from hearsay.libp2p.pinging import Pinging
+from hearsay.core.language.actions import Dial, FindContacts, Ping
+from hearsay.core.language.events import ContactsFound, DialFailed
+from hearsay.core.language.rpc import EPISUB, FLOODSUB
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.services.pinging import Pinging
 from hearsay.node.config import NodeConfig
-from hearsay.node.connecting import Connecting
-from hearsay.node.discovery import Discovery
+from hearsay.node.meeting.connecting import Connecting
+from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.node import Node
 
 QUICK = {

@@ -9,7 +9,7 @@ from random import Random
 
 from waiting import run, until
 
-from hearsay.core.rpc import (
+from hearsay.core.language.rpc import (
     FLOODSUB,
     Control,
     Extension,
@@ -22,16 +22,16 @@ from hearsay.core.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.libp2p.frames import frame
-from hearsay.libp2p.host import Host
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.peer_id import peer_id_of
-from hearsay.libp2p.peer_record import PeerRecord, seal_record
-from hearsay.libp2p.varint import encode
-from hearsay.node.address_records import RECORD_FIELD
-from hearsay.node.conduct import ConductLimits
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.names.varint import encode
+from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
 from hearsay.node.config import NodeConfig, NodeLimits
+from hearsay.node.fairness.conduct import ConductLimits
+from hearsay.node.meeting.address_records import RECORD_FIELD
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy

@@ -11,17 +11,17 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from waiting import run, until
 
-from hearsay.core.rpc import Control, IWant, Message, Rpc, Subscription
-from hearsay.libp2p.frames import frame
-from hearsay.libp2p.host import Host
-from hearsay.libp2p.keys import PublicKey
-from hearsay.libp2p.peer_id import peer_id_of
-from hearsay.libp2p.protobuf import bytes_field, varint_field
-from hearsay.node.conduct import Offence
+from hearsay.core.language.rpc import Control, IWant, Message, Rpc, Subscription
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.names.keys import PublicKey
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.intake import MESSAGES_AT_ONCE
+from hearsay.node.fairness.conduct import Offence
+from hearsay.node.incoming.intake import MESSAGES_AT_ONCE
+from hearsay.node.incoming.verification import BATCH_US, batch_us
 from hearsay.node.node import Node
-from hearsay.node.verification import BATCH_US, batch_us
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import PREFIX, Author, SignaturePolicy, check_us
 

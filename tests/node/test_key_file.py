@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hearsay.libp2p.keys import PrivateKey
+from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.node.key_file import KeyFileError, identity_in
 
 KILLED_WHILE_WRITING = """

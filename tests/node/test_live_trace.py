@@ -10,18 +10,18 @@ from itertools import count
 
 import pytest
 
-from hearsay.core.actions import Deliver, MessagePublished, MessageRejected, PeerAdded, Reason, TopicJoined
-from hearsay.core.rpc import Control, Graft, IHave, Message, Rpc, Subscription
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.peer_id import peer_id_of, to_text
+from hearsay.core.language.actions import Deliver, MessagePublished, MessageRejected, PeerAdded, Reason, TopicJoined
+from hearsay.core.language.rpc import Control, Graft, IHave, Message, Rpc, Subscription
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.peer_id import peer_id_of, to_text
 from hearsay.node import live_trace
 from hearsay.node.live_trace import LiveTrace, message_number
-from hearsay.trace.manifest import load_manifest
-from hearsay.trace.names import known_numbers, load_names
-from hearsay.trace.reader import read_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import Column, TraceEvent
-from hearsay.trace.verify import verify
+from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.language.schema import Column, TraceEvent
+from hearsay.trace.read.names import known_numbers, load_names
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.verify import verify
+from hearsay.trace.write.run_folder import RunFolder
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.peer_id import peer_id_of
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.node.config import NodeConfig
-from hearsay.node.local_network import (
+from hearsay.node.meeting.local_network import (
     MAX_ADDRESSES,
     MAX_QUERIES,
     SERVICE,

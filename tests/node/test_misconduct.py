@@ -12,15 +12,15 @@ from dataclasses import replace
 import pytest
 from waiting import run, until
 
-from hearsay.core.events import Verdict
-from hearsay.core.rpc import Control, Graft, IHave, IWant, Prune, Rpc, Subscription
-from hearsay.libp2p.errors import ProtocolError
-from hearsay.libp2p.frames import frame
-from hearsay.libp2p.host import Host
-from hearsay.libp2p.stream import StreamClosed
-from hearsay.node.address_news import AddressState
-from hearsay.node.conduct import ConductLimits, Offence
+from hearsay.core.language.events import Verdict
+from hearsay.core.language.rpc import Control, Graft, IHave, IWant, Prune, Rpc, Subscription
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.mux.stream import StreamClosed
+from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.node.config import NodeConfig, NodeLimits
+from hearsay.node.fairness.conduct import ConductLimits, Offence
+from hearsay.node.meeting.address_news import AddressState
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy

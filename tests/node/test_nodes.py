@@ -10,11 +10,11 @@ import pytest
 from waiting import run, until
 
 from hearsay.cli.published_lines import PublishedLines
-from hearsay.core.events import Verdict
-from hearsay.libp2p.errors import DialError
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.node.address_news import AddressState
+from hearsay.core.language.events import Verdict
+from hearsay.libp2p.names.errors import DialError
+from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.node.config import NodeConfig, NodeLimits
+from hearsay.node.meeting.address_news import AddressState
 from hearsay.node.node import Node
 from hearsay.wire.limits import RpcLimits, TooLarge
 from hearsay.wire.message_ids import by_content

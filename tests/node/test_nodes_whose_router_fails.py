@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from waiting import run
 
-from hearsay.core.failures import RouterFailed
-from hearsay.core.floodsub import Floodsub, FloodsubParameters
+from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
 from hearsay.core.registry import RouterKind
+from hearsay.core.shell.failures import RouterFailed
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
-from hearsay.trace.verify import verify
+from hearsay.trace.read.verify import verify
 
 
 class Half(Floodsub):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.rpc import Control, Graft, Rpc
-from hearsay.libp2p.resources import Budget
+from hearsay.core.language.rpc import Control, Graft, Rpc
+from hearsay.libp2p.limits.resources import Budget
 from hearsay.node.outgoing import ENTRY_BYTES, Outgoing, OutgoingMemory, OutgoingQueue, Priority
 
 SAID_AGAIN = Rpc(control=Control(graft=(Graft("news"),)))

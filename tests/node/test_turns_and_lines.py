@@ -7,10 +7,10 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.rpc import Message
-from hearsay.node.allowance import Allowance
-from hearsay.node.turns import SLICE_S, TURN_S, Turns
-from hearsay.node.verification import Batch, Line
+from hearsay.core.language.rpc import Message
+from hearsay.node.fairness.allowance import Allowance
+from hearsay.node.fairness.turns import SLICE_S, TURN_S, Turns
+from hearsay.node.incoming.verification import Batch, Line
 
 
 class World:

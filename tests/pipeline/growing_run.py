@@ -8,11 +8,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from hearsay.pipeline import tables
-from hearsay.pipeline.outputs import STREAM_FOLDER
+from hearsay.pipeline.output import tables
+from hearsay.pipeline.output.outputs import STREAM_FOLDER
+from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.tables import METRICS_FOLDER
 from hearsay.pipeline.stream.ledger import Ledger
-from hearsay.pipeline.table_store import read_table
-from hearsay.pipeline.tables import METRICS_FOLDER
 
 
 class GrowingRun:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hearsay.trace.names import load_names
-from hearsay.trace.reader import read_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import NONE, Column
-from hearsay.trace.writer import TraceWriter
+from hearsay.trace.language.schema import NONE, Column
+from hearsay.trace.read.names import load_names
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.write.writer import TraceWriter
 
 HEARSAY = Path(sys.executable).with_name("hearsay")
 QUICK = ("--set", "first_heartbeat_ms=10", "--set", "heartbeat_interval_ms=100")

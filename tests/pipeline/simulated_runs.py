@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.trace.reader import read_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.writer import TraceWriter
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.write.writer import TraceWriter
 
 SMALL = [("network.nodes", "60"), ("workload.messages", "12"), ("workload.interval_s", "0.5")]
 TOPICS = '[{name="news",subscribers_share=0.6},{name="<b>&\'",subscribers_share=0.4}]'

@@ -11,9 +11,9 @@ from queue import Empty, Queue
 from threading import Thread
 from time import monotonic
 
-from hearsay.pipeline.java import find_java, home_for_workers
-from hearsay.pipeline.jvm import java_options, spark_home, write_logging
-from hearsay.pipeline.session import FAST_START
+from hearsay.pipeline.spark.java import find_java, home_for_workers
+from hearsay.pipeline.spark.jvm import java_options, spark_home, write_logging
+from hearsay.pipeline.spark.session import FAST_START
 
 UP_S = 90
 

@@ -10,11 +10,11 @@ import duckdb
 import pytest
 from simulated_runs import GO_TRACES, RUNS
 
-from hearsay.pipeline import tables
 from hearsay.pipeline.analyze import headlines
-from hearsay.pipeline.table_store import read_table
-from hearsay.trace.reader import read_rows
-from hearsay.trace.schema import Column, PartKind, TraceEvent
+from hearsay.pipeline.output import tables
+from hearsay.pipeline.output.table_store import read_table
+from hearsay.trace.language.schema import Column, PartKind, TraceEvent
+from hearsay.trace.read.reader import read_rows
 
 pytestmark = pytest.mark.xdist_group("spark")
 

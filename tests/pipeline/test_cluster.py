@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from standalone import free_port
 
-from hearsay.pipeline import tables
-from hearsay.pipeline.table_store import read_table
+from hearsay.pipeline.output import tables
+from hearsay.pipeline.output.table_store import read_table
 
 pytestmark = pytest.mark.xdist_group("spark")
 

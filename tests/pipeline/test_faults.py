@@ -12,9 +12,9 @@ import pytest
 from growing_run import GrowingRun, assert_every_row_once, assert_same_tables, assert_whole_or_absent
 from kills import DRIVER, JVM, WORKER, Kill, analyze, analyze_and_kill, command, environment, seeded_kills
 
+from hearsay.pipeline.output.tables import METRICS_FOLDER
 from hearsay.pipeline.stream.follow import Follower
-from hearsay.pipeline.tables import METRICS_FOLDER
-from hearsay.trace.errors import RunFolderError
+from hearsay.trace.language.errors import RunFolderError
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -12,19 +12,19 @@ import pyarrow.parquet as parquet
 import pytest
 from growing_run import GrowingRun, assert_every_row_once, assert_same_tables
 
-from hearsay.pipeline import tables
 from hearsay.pipeline.analyze import analyze
-from hearsay.pipeline.run_facts import load_runs
+from hearsay.pipeline.input.run_facts import load_runs
+from hearsay.pipeline.output import tables
+from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.tables import QUALITY
 from hearsay.pipeline.stream.follow import Follower
-from hearsay.pipeline.table_store import read_table
-from hearsay.pipeline.tables import QUALITY
 from hearsay.report.answers import caveats
 from hearsay.report.run import open_runs
-from hearsay.trace.reader import read_rows
-from hearsay.trace.run_series import RunSeries
-from hearsay.trace.schema import Column
-from hearsay.trace.verify import verify
-from hearsay.trace.writer import TraceWriter
+from hearsay.trace.language.schema import Column
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.verify import verify
+from hearsay.trace.series.run_series import RunSeries
+from hearsay.trace.write.writer import TraceWriter
 
 pytestmark = pytest.mark.xdist_group("spark")
 

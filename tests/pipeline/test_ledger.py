@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hearsay.pipeline.stream.ledger import Ledger, LedgerBroken
-from hearsay.trace.schema import NONE, WIDTH, Column, TraceEvent
-from hearsay.trace.writer import TraceWriter
+from hearsay.trace.language.schema import NONE, WIDTH, Column, TraceEvent
+from hearsay.trace.write.writer import TraceWriter
 
 WINDOW_US = 10_000_000
 FIRST, SECOND, THIRD = (f"trace/class=message/part-0000{number}.parquet" for number in range(3))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hearsay.pipeline import tables
 from hearsay.pipeline.analyze import analyze
+from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.pipeline.kernels.mesh_snapshots import GRAFT, links_of, snapshot
 from hearsay.pipeline.metrics.churn import MOST_LINES
-from hearsay.pipeline.run_facts import load_runs
-from hearsay.pipeline.table_store import read_table
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import TraceEvent, TraceRow
-from hearsay.trace.writer import TraceWriter
+from hearsay.pipeline.output import tables
+from hearsay.pipeline.output.table_store import read_table
+from hearsay.trace.language.schema import TraceEvent, TraceRow
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.write.writer import TraceWriter
 
 DAY_US = 86_400_000_000
 BEGINS_US = 1_795_305_812_061_905

@@ -10,8 +10,8 @@ from stat import S_IMODE
 import pytest
 from kills import environment
 
-from hearsay.pipeline.failures import in_one_line
-from hearsay.pipeline.session import Where
+from hearsay.pipeline.spark.failures import in_one_line
+from hearsay.pipeline.spark.session import Where
 
 
 @pytest.mark.xdist_group("spark")

@@ -12,10 +12,10 @@ from growing_run import assert_same_tables
 from real_nodes import HEARSAY, as_one_run, three_nodes
 from simulated_runs import GO_DATA
 
-from hearsay.pipeline import tables
-from hearsay.pipeline.table_store import read_table
-from hearsay.trace.reader import read_rows
-from hearsay.trace.schema import Column, TraceEvent
+from hearsay.pipeline.output import tables
+from hearsay.pipeline.output.table_store import read_table
+from hearsay.trace.language.schema import Column, TraceEvent
+from hearsay.trace.read.reader import read_rows
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hearsay.pipeline.tables import (
+from hearsay.pipeline.output.tables import (
     BALANCE,
     CHURN,
     CONTROL,
@@ -28,7 +28,7 @@ from hearsay.pipeline.tables import (
     TRAFFIC,
     MetricTable,
 )
-from hearsay.trace.own_folders import Holds, mark
+from hearsay.trace.folder.own_folders import Holds, mark
 
 HOSTILE = """<script>alert(1)</script>"'&\u202e</title><!--"""
 TYPES = {

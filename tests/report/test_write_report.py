@@ -15,8 +15,8 @@ import pyarrow.parquet
 import pytest
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
-from hearsay.pipeline.table_store import read_table
-from hearsay.pipeline.tables import (
+from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.tables import (
     CHURN,
     CONTROL,
     DEGREES,

@@ -18,29 +18,31 @@ from hypothesis import HealthCheck, given, settings
 from engines_agree import check, plan_of, run_array, run_reference, told_difference
 from hearsay.cli.commands import hearsay
 from hearsay.cli.failures import CommandFailed
-from hearsay.core import randomness
-from hearsay.core.actions import Reason
-from hearsay.core.rpc import PartKind
-from hearsay.sim import engines
-from hearsay.sim.array import building, draws, layout, loop, queue, record
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.rpc import PartKind
+from hearsay.core.shell import randomness
+from hearsay.sim.array import building
 from hearsay.sim.array import engine as engine_module
-from hearsay.sim.array.compiling import entry
 from hearsay.sim.array.engine import ArrayEngine
-from hearsay.sim.array.layout import World
-from hearsay.sim.engines import choose_engine, unsupported
-from hearsay.sim.estimate import estimate
-from hearsay.sim.plan import make_plan
-from hearsay.sim.recorder import Recorder
-from hearsay.sim.reference import ReferenceEngine
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.array.machine.compiling import entry
+from hearsay.sim.array.run import loop
+from hearsay.sim.array.world import draws, layout, queue, record
+from hearsay.sim.array.world.layout import World
+from hearsay.sim.plan import engines
+from hearsay.sim.plan.engines import choose_engine, unsupported
+from hearsay.sim.plan.estimate import estimate
+from hearsay.sim.plan.plan import make_plan
+from hearsay.sim.reference.engine import ReferenceEngine
+from hearsay.sim.results.recorder import Recorder
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation, simulate
 from hearsay.studies.one_run import Task, perform
-from hearsay.trace.digest import TraceDigest
-from hearsay.trace.manifest import load_manifest
-from hearsay.trace.reader import read_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import Column, TraceEvent
-from hearsay.trace.verify import verify
+from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.language.digest import TraceDigest
+from hearsay.trace.language.schema import Column, TraceEvent
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.verify import verify
+from hearsay.trace.write.run_folder import RunFolder
 from random_scenarios import scenario_texts
 from simsub_tables import LAG_MS, TABLES, run
 
@@ -162,7 +164,7 @@ def test_auto_begins_anew_with_the_reference_engine_where_the_array_engine_has_n
 def test_where_addresses_are_counted_the_engine_asks_for_little_and_runs():
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30));"
-        "from hearsay.sim.scenario_file import load_scenario; from hearsay.sim.simulate import simulate;"
+        "from hearsay.sim.scenario.scenario_file import load_scenario; from hearsay.sim.simulate import simulate;"
         "print(simulate(load_scenario(None, 'simsub', ()), engine='array').complete)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,10 +8,10 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from hearsay.core.rpc import PartKind
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.core.language.rpc import PartKind
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.trace.schema import Column, TraceEvent, TraceRow
+from hearsay.trace.language.schema import Column, TraceEvent, TraceRow
 
 BASE = {
     "network.nodes": 100,

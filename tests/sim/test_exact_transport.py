@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from hearsay.core.rpc import PartKind
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.core.language.rpc import PartKind
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import simulate
-from hearsay.trace.schema import TraceEvent, TraceRow
+from hearsay.trace.language.schema import TraceEvent, TraceRow
 
 NETWORK = """
 linger_s = 8

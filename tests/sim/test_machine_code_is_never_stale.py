@@ -8,7 +8,7 @@ from shutil import copytree, ignore_patterns
 import pytest
 
 import hearsay
-from hearsay.sim.array.compiling import kept_in, sources_digest
+from hearsay.sim.array.machine.compiling import kept_in, sources_digest
 
 PACKAGE = Path(hearsay.__file__).parent
 
@@ -27,11 +27,11 @@ def test_a_copy_has_the_same_machine_code(copy):
 @pytest.mark.parametrize(
     ("file", "constant", "changed"),
     [
-        ("core/mesh.py", "EXPIRE_EVERY = 15", "EXPIRE_EVERY = 16"),
-        ("core/sizes.py", "SIMULATED_PEER_BYTES = 38", "SIMULATED_PEER_BYTES = 39"),
-        ("sim/faults.py", "ATTEMPTS_PER_PEER = 20", "ATTEMPTS_PER_PEER = 21"),
-        ("sim/quantiles.py", "_BINS = 4096", "_BINS = 2048"),
-        ("trace/digest.py", "_FIRST = 0xBF58476D1CE4E5B9", "_FIRST = 0xBF58476D1CE4E5BB"),
+        ("core/mesh/mesh.py", "EXPIRE_EVERY = 15", "EXPIRE_EVERY = 16"),
+        ("core/language/sizes.py", "SIMULATED_PEER_BYTES = 38", "SIMULATED_PEER_BYTES = 39"),
+        ("sim/reference/faults.py", "ATTEMPTS_PER_PEER = 20", "ATTEMPTS_PER_PEER = 21"),
+        ("sim/plan/quantiles.py", "_BINS = 4096", "_BINS = 2048"),
+        ("trace/language/digest.py", "_FIRST = 0xBF58476D1CE4E5B9", "_FIRST = 0xBF58476D1CE4E5BB"),
     ],
 )
 def test_a_changed_constant_has_its_own(copy, file, constant, changed):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hearsay.sim.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan, Publication, TimedAction, make_plan
-from hearsay.sim.scenario import Scenario, ScenarioError
+from hearsay.sim.plan.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan, Publication, TimedAction, make_plan
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 
 
 def plan(**document: object) -> Plan:

@@ -11,8 +11,8 @@ from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.probing import Probing
 from hearsay.core.episub.tree import Tree
 from hearsay.core.episub.views import Views
-from hearsay.sim import checker
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.checks import checker
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import InvariantViolation, Simulation
 
 

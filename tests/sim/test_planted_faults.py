@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from hearsay.core.actions import Action, Deliver, Send, Via
-from hearsay.core.backoff import Backoffs
-from hearsay.core.gossipsub import Gossipsub
-from hearsay.core.mcache import MessageCache
-from hearsay.core.mesh import Mesh
-from hearsay.core.outbox import Outbox
-from hearsay.core.peers import PeerBook
-from hearsay.core.shell import Router
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.core.language.actions import Action, Deliver, Send, Via
+from hearsay.core.mesh.backoff import Backoffs
+from hearsay.core.mesh.gossipsub import Gossipsub
+from hearsay.core.mesh.mesh import Mesh
+from hearsay.core.mesh.message_cache import MessageCache
+from hearsay.core.shell.outbox import Outbox
+from hearsay.core.shell.peers import PeerBook
+from hearsay.core.shell.router import Router
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import InvariantViolation, Simulation
 
 

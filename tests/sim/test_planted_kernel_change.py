@@ -20,7 +20,7 @@ import hearsay
 
 pytestmark = pytest.mark.xdist_group("array")
 
-KERNEL = "sim/array/mesh.py"
+KERNEL = "sim/array/rules/mesh.py"
 LINE = "    return size < parameter(w, node, DEGREE_LOW)\n"
 CHANGED = LINE.replace("<", "<=")
 """A node whose mesh has exactly D_low peers grafts more: first at a heartbeat."""

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hearsay.core.actions import Reason
-from hearsay.core.rpc import Control, PeerInfo, Prune, Rpc
-from hearsay.core.sizes import part_sizes
-from hearsay.sim.scenario import ScenarioError
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.rpc import Control, PeerInfo, Prune, Rpc
+from hearsay.core.language.sizes import part_sizes
+from hearsay.sim.results.summary import Summary
+from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation, simulate
-from hearsay.sim.summary import Summary
-from hearsay.trace.derive import with_derived
-from hearsay.trace.reader import read_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import Column, PartKind, TraceEvent, TraceRow
+from hearsay.trace.language.derive import with_derived
+from hearsay.trace.language.schema import Column, PartKind, TraceEvent, TraceRow
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.write.run_folder import RunFolder
 
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 SMALL = {"network.nodes": 40, "workload.messages": 6, "linger_s": 4}
@@ -60,7 +60,7 @@ def test_other_seeds_make_other_traces():
 @pytest.mark.parametrize("hash_seed", ["0", "1", "random"])
 def test_the_hash_seed_of_python_does_not_matter(hash_seed):
     code = (
-        "from hearsay.sim.scenario_file import load_scenario; from hearsay.sim.simulate import simulate;"
+        "from hearsay.sim.scenario.scenario_file import load_scenario; from hearsay.sim.simulate import simulate;"
         "overrides = [('network.nodes', '40'), ('workload.messages', '6'), ('linger_s', '4')];"
         "print(simulate(load_scenario(None, 'churn-30', overrides)).trace_hash)"
     )

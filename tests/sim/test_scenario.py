@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from hearsay.core.gossipsub import GossipsubParameters
-from hearsay.core.parameters import Violation
-from hearsay.sim.scenario import Scenario
-from hearsay.sim.sections.values import scaled
+from hearsay.core.mesh.gossipsub import GossipsubParameters
+from hearsay.core.shell.parameters import Violation
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.sections.values import scaled
 
 
 def violations(**document: object) -> list[Violation]:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hearsay.core.gossipsub import GossipsubParameters
+from hearsay.core.mesh.gossipsub import GossipsubParameters
 from hearsay.core.registry import ROUTERS
-from hearsay.sim.plan import make_plan
-from hearsay.sim.scenario import Scenario, ScenarioError
-from hearsay.sim.scenario_file import dump_scenario, load_scenario, preset_names, preset_text, replace_router
+from hearsay.sim.plan.plan import make_plan
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names, preset_text, replace_router
 
 
 @pytest.fixture

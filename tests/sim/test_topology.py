@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.randomness import MASK, Purpose, Randomness
-from hearsay.sim.scenario import Scenario, ScenarioError
-from hearsay.sim.topology import dials, distinct, draw_array, read_edges
+from hearsay.core.shell.randomness import MASK, Purpose, Randomness
+from hearsay.sim.plan.topology import dials, distinct, draw_array
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.tables import read_edges
 
 KINDS = ["random", "ring_random", "scale_free", "complete"]
 

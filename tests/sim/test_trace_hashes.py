@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import simulate
 
 SMALL = (("network.nodes", "100"), ("workload.messages", "10"))

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from hearsay.core.episub import parts
+from hearsay.core.language import episub_parts
 
 
 def parts_said(
@@ -19,23 +19,30 @@ def parts_said(
     peer_lists: SearchStrategy[tuple[Any, ...]],
     numbers: SearchStrategy[int],
     sketches: SearchStrategy[tuple[int, ...]],
-) -> SearchStrategy[parts.Part]:
+) -> SearchStrategy[episub_parts.Part]:
     """Any part; `announced` are the ids and the hops of an IHAVE."""
     return (
-        st.builds(lambda topic, both: parts.IHave(topic, *both), topics, announced)
-        | st.builds(parts.Graft, topics, id_lists)
-        | st.builds(parts.Prune, topics)
-        | st.builds(parts.GetNodes, topics)
-        | st.builds(parts.Nodes, topics, peer_lists, numbers)
-        | st.builds(parts.GetTopics)
-        | st.builds(parts.Topics, st.lists(topics, max_size=3).map(tuple))
-        | st.builds(parts.Join, topics, peers, numbers, numbers)
-        | st.builds(parts.ForwardJoin, topics, peers, numbers, numbers)
+        st.builds(lambda topic, both: episub_parts.IHave(topic, *both), topics, announced)
+        | st.builds(episub_parts.Graft, topics, id_lists)
+        | st.builds(episub_parts.Prune, topics)
+        | st.builds(episub_parts.GetNodes, topics)
+        | st.builds(episub_parts.Nodes, topics, peer_lists, numbers)
+        | st.builds(episub_parts.GetTopics)
+        | st.builds(episub_parts.Topics, st.lists(topics, max_size=3).map(tuple))
+        | st.builds(episub_parts.Join, topics, peers, numbers, numbers)
+        | st.builds(episub_parts.ForwardJoin, topics, peers, numbers, numbers)
         | st.builds(
-            parts.Neighbor, topics, st.sampled_from(parts.Role), st.booleans(), numbers, numbers, numbers, peer_lists
+            episub_parts.Neighbor,
+            topics,
+            st.sampled_from(episub_parts.Role),
+            st.booleans(),
+            numbers,
+            numbers,
+            numbers,
+            peer_lists,
         )
-        | st.builds(parts.Disconnect, topics, st.booleans())
-        | st.builds(parts.Leave, topics, peers, numbers, numbers)
-        | st.builds(parts.Shuffle, topics, peers, peer_lists, numbers, numbers, sketches)
-        | st.builds(parts.ShuffleReply, topics, peer_lists, numbers, sketches)
+        | st.builds(episub_parts.Disconnect, topics, st.booleans())
+        | st.builds(episub_parts.Leave, topics, peers, numbers, numbers)
+        | st.builds(episub_parts.Shuffle, topics, peers, peer_lists, numbers, numbers, sketches)
+        | st.builds(episub_parts.ShuffleReply, topics, peer_lists, numbers, sketches)
     )

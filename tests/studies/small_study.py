@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet
 from kills import environment
 
-from hearsay.pipeline.session import Where
+from hearsay.pipeline.spark.session import Where
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import points_of
 from hearsay.studies.study_file import load_study

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from small_study import STUDY, assert_equal_tables, hearsay, swept, table, write_study
 
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import simulate
 from hearsay.studies.one_run import Task, perform
 from hearsay.studies.packing import LEAST_S, Queue
-from hearsay.trace.verify import verify
+from hearsay.trace.read.verify import verify
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -91,7 +91,7 @@ def test_traces_come_back_whole(spark, once, tmp_path):
 
 ROUTER = """
 import os, signal
-from hearsay.core.meshsub import Meshsub, MeshsubParameters
+from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
 from hearsay.core.registry import RouterKind
 
 def deadly(parameters):

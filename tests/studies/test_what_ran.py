@@ -7,7 +7,7 @@ import shlex
 import pytest
 from small_study import hearsay
 
-from hearsay.sim.scenario_file import dump_scenario, load_scenario, preset_names
+from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names
 from hearsay.studies.asked import Asked
 from hearsay.studies.what_ran import differing, settings_of, shared, simulate_command
 

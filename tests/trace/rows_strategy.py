@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from hearsay.trace.rows import Rows
-from hearsay.trace.schema import WIDTH, PartKind, Reason, TraceEvent, Via
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import WIDTH, PartKind, Reason, TraceEvent, Via
 
 HIGHEST = (
     50,

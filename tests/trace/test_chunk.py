@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 from rows_strategy import many_rows
 
-from hearsay.trace.chunk import Chunk
-from hearsay.trace.columns import DTYPES, ColumnBuilder, rows_of
-from hearsay.trace.order import BY_MESSAGE, order_of
-from hearsay.trace.rows import Rows
-from hearsay.trace.schema import Column
+from hearsay.trace.language.columns import DTYPES, ColumnBuilder, rows_of
+from hearsay.trace.language.order import BY_MESSAGE, order_of
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import Column
+from hearsay.trace.write.chunk import Chunk
 
 
 def by_message(rows: Rows) -> Rows:

@@ -13,11 +13,11 @@ from written_runs import write_run
 
 from hearsay.pipeline.kernels.columns import read_columns
 from hearsay.pipeline.stream.file_notes import read_notes
-from hearsay.trace.diff import diff_runs
-from hearsay.trace.errors import RunFolderError
-from hearsay.trace.reader import iter_rows
-from hearsay.trace.schema import Column
-from hearsay.trace.verify import verify
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import Column
+from hearsay.trace.read.diff import diff_runs
+from hearsay.trace.read.reader import iter_rows
+from hearsay.trace.read.verify import verify
 
 FILE = "trace/class=message/part-00000.parquet"
 

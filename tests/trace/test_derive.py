@@ -4,9 +4,9 @@ import numpy as np
 from rows_strategy import as_rows
 from written_runs import write_run
 
-from hearsay.trace.derive import derive_duplicates, derive_receipts, with_derived
-from hearsay.trace.reader import iter_rows, read_rows
-from hearsay.trace.schema import PartKind, Reason, TraceEvent, TraceRow, Via
+from hearsay.trace.language.derive import derive_duplicates, derive_receipts, with_derived
+from hearsay.trace.language.schema import PartKind, Reason, TraceEvent, TraceRow, Via
+from hearsay.trace.read.reader import iter_rows, read_rows
 
 
 def send(time_us, peer, remote, delay_us, kind=PartKind.PUBLISH, message=9):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows, row_codes
 from written_runs import SMALL, write_run
 
-from hearsay.trace.diff import diff_rows, diff_runs, render
-from hearsay.trace.schema import Column, TraceEvent
+from hearsay.trace.language.schema import Column, TraceEvent
+from hearsay.trace.read.diff import diff_rows, diff_runs, render
 
 
 def test_order_is_no_difference(tmp_path):

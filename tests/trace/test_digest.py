@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows
 
-from hearsay.trace.digest import UPPER_CONSTANTS, TraceDigest, row_digest
+from hearsay.trace.language.digest import UPPER_CONSTANTS, TraceDigest, row_digest
 
 int64s = st.integers(-(2**63), 2**63 - 1)
 wild_rows = st.lists(st.tuples(*[int64s] * 13), max_size=20)

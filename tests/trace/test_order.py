@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hearsay.trace.order import group_ids, order_of
+from hearsay.trace.language.order import group_ids, order_of
 
 INT64 = np.iinfo(np.int64)
 SPANS = [(0, 0), (0, 1), (-1, 3), (-1, 10**6), (0, 2**40), (INT64.min, INT64.max)]

@@ -7,12 +7,12 @@ import pytest
 from rows_strategy import many_rows
 from written_runs import SMALL, story
 
-from hearsay.trace.errors import RunFolderError
-from hearsay.trace.manifest import load_manifest
-from hearsay.trace.names import load_names
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.verify import verify
-from hearsay.trace.writer import TraceWriter
+from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.read.names import load_names
+from hearsay.trace.read.verify import verify
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.write.writer import TraceWriter
 
 
 @pytest.fixture

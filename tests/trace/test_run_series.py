@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from hearsay.trace.arrow import message_column, open_trace_file, parquet
-from hearsay.trace.manifest import MANIFEST, load_manifest
-from hearsay.trace.reader import read_rows
-from hearsay.trace.run_series import RunSeries, numbered_folders
-from hearsay.trace.schema import NONE, WIDTH, Column, PartKind, TraceEvent
-from hearsay.trace.verify import verify
-from hearsay.trace.writer import TraceWriter
+from hearsay.trace.folder.arrow import message_column, open_trace_file, parquet
+from hearsay.trace.folder.manifest import MANIFEST, load_manifest
+from hearsay.trace.language.schema import NONE, WIDTH, Column, PartKind, TraceEvent
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.verify import verify
+from hearsay.trace.series.run_series import RunSeries, numbered_folders
+from hearsay.trace.write.writer import TraceWriter
 
 
 def read_table(path):

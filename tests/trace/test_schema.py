@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from rows_strategy import row_codes
 
-from hearsay.trace import schema
-from hearsay.trace.rows import RowBuffer
-from hearsay.trace.schema import COLUMNS, Column, PartKind, TraceEvent, TraceRow, class_of
+from hearsay.trace.language import schema
+from hearsay.trace.language.rows import RowBuffer
+from hearsay.trace.language.schema import COLUMNS, Column, PartKind, TraceEvent, TraceRow, class_of
 
 
 @given(row_codes)

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows_strategy import row_codes
 
-from hearsay.trace.names import Names
-from hearsay.trace.schema import PartKind, Reason, TraceEvent, TraceRow, Via
-from hearsay.trace.show import escape, show
+from hearsay.trace.language.schema import PartKind, Reason, TraceEvent, TraceRow, Via
+from hearsay.trace.read.names import Names
+from hearsay.trace.read.show import escape, show
 
 SENT = TraceRow(
     5_063_211,

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows, row_codes
 from written_runs import SMALL, story, write_run
 
-from hearsay.trace.order import canonical
-from hearsay.trace.reader import read_rows
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import COLUMNS, WIDTH, Column, PartKind, TraceEvent
-from hearsay.trace.verify import verify
-from hearsay.trace.writer import TraceWriter
+from hearsay.trace.language.order import canonical
+from hearsay.trace.language.schema import COLUMNS, WIDTH, Column, PartKind, TraceEvent
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.verify import verify
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.write.writer import TraceWriter
 
 
 def add_and_close(writer: TraceWriter, rows: np.ndarray) -> None:
@@ -205,9 +205,9 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import TraceEvent
-from hearsay.trace.writer import TraceWriter
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.write.writer import TraceWriter
 from rows_strategy import many_rows
 
 path = Path(sys.argv[1])

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from rows_strategy import many_rows
 
-from hearsay.trace.manifest import WrittenTrace
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import Column, PartKind, TraceEvent
-from hearsay.trace.writer import TraceWriter
+from hearsay.trace.folder.manifest import WrittenTrace
+from hearsay.trace.language.schema import Column, PartKind, TraceEvent
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.write.writer import TraceWriter
 
 SMALL = {"spill_rows": 40, "row_group_rows": 16, "max_rows_per_file": 64, "target_file_bytes": 20_000}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import strategies as st
 
-from hearsay.core.rpc import (
+from hearsay.core.language.rpc import (
     Control,
     Extension,
     Graft,

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protobuf_reference import blobs
 
-from hearsay.core.episub import parts
-from hearsay.core.rpc import Control, Message, PartKind, Rpc
-from hearsay.core.sizes import rpc_size
-from hearsay.libp2p.protobuf import bytes_field, varint_field
+from hearsay.core.language import episub_parts
+from hearsay.core.language.rpc import Control, Message, PartKind, Rpc
+from hearsay.core.language.sizes import rpc_size
+from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.episub_parts import encode_part
@@ -139,27 +139,29 @@ def test_parts_that_say_nothing_are_left_out_and_counted(body):
 
 
 def test_ids_and_peers_are_counted_before_anything_is_built():
-    ids = encode_rpc(alone(parts.Graft("t", (b"x",) * 11)))
+    ids = encode_rpc(alone(episub_parts.Graft("t", (b"x",) * 11)))
     with pytest.raises(WireError, match="10 message ids"):
         decoded(ids, RpcLimits(max_ids=10))
-    peers = encode_rpc(alone(parts.Nodes("t", (b"\x00\x01x",) * 11, 1)))
+    peers = encode_rpc(alone(episub_parts.Nodes("t", (b"\x00\x01x",) * 11, 1)))
     with pytest.raises(WireError, match="10 exchanged peers"):
         decoded(peers, RpcLimits(max_exchanged_peers=10))
 
 
 def test_a_long_sketch_is_cut():
-    found = decoded(encode_rpc(alone(parts.ShuffleReply("t", (), 1, tuple(range(100_000))))))
+    found = decoded(encode_rpc(alone(episub_parts.ShuffleReply("t", (), 1, tuple(range(100_000))))))
     assert found.rpc.control.episub[0].sketch == tuple(range(64))
 
 
 def test_long_announcements_and_grafts_are_split():
     ids = tuple(b"%030d" % number for number in range(1000))
-    rpc = Rpc(control=Control(episub=(parts.IHave("t", ids, tuple(range(1000))), parts.Graft("t", ids))))
+    rpc = Rpc(
+        control=Control(episub=(episub_parts.IHave("t", ids, tuple(range(1000))), episub_parts.Graft("t", ids)))
+    )
     pieces, oversized = split_rpc(rpc, 4096)
     assert oversized == []
     assert all(len(encode_rpc(piece)) <= 4096 for piece in pieces)
     again = [part for piece in pieces for part in piece.control.episub]
-    announced = [part for part in again if isinstance(part, parts.IHave)]
+    announced = [part for part in again if isinstance(part, episub_parts.IHave)]
     assert tuple(known for part in announced for known in part.ids) == ids
     assert tuple(hops for part in announced for hops in part.hops) == tuple(range(1000))
-    assert tuple(known for part in again if isinstance(part, parts.Graft) for known in part.ids) == ids
+    assert tuple(known for part in again if isinstance(part, episub_parts.Graft) for known in part.ids) == ids

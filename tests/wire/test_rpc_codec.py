@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protobuf_reference import ReferenceRpc, blobs, rpcs, to_reference
 
-from hearsay.core.rpc import Control, Message, Rpc, Subscription
-from hearsay.core.sizes import rpc_size
-from hearsay.libp2p.protobuf import bytes_field, varint_field
+from hearsay.core.language.rpc import Control, Message, Rpc, Subscription
+from hearsay.core.language.sizes import rpc_size
+from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.limits import RpcLimits, WireError

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from protobuf_reference import ReferenceRpc
 
-from hearsay.core.rpc import Message, Rpc
-from hearsay.libp2p.keys import PrivateKey, PublicKey
-from hearsay.libp2p.peer_id import peer_id_of
-from hearsay.libp2p.protobuf import bytes_field, varint_field
+from hearsay.core.language.rpc import Message, Rpc
+from hearsay.libp2p.names.keys import PrivateKey, PublicKey
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_message, encode_rpc
 from hearsay.wire.limits import RpcLimits

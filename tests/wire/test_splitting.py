@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protobuf_reference import rpcs
 
-from hearsay.core.rpc import Control, IHave, Message, Prune, Rpc, Subscription
-from hearsay.core.sizes import rpc_size
+from hearsay.core.language.rpc import Control, IHave, Message, Prune, Rpc, Subscription
+from hearsay.core.language.sizes import rpc_size
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.limits import RpcLimits, TooLarge
 from hearsay.wire.splitting import check_fits, check_topic, split_rpc

@@ -17,7 +17,7 @@ from hearsay.cli.given_paths import GivenPath, require_distinct
 from hearsay.cli.numbers import Real
 
 if TYPE_CHECKING:
-    from hearsay.pipeline.run_facts import RunFacts
+    from hearsay.pipeline.input.run_facts import RunFacts
 
 
 @click.command("analyze")
@@ -71,7 +71,7 @@ def command(**options: Any) -> None:
 
 
 def _tracestat(paths: tuple[Path, ...], allow_bad: bool) -> None:
-    from hearsay.ingest.tracestat import tracestat
+    from hearsay.ingest.run.tracestat import tracestat
 
     runs, bad = load_readable(paths, None)
     _name_bad(bad)
@@ -100,8 +100,8 @@ def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: 
         sys.stdout.write("\n")
         return
     from hearsay.cli.answers_text import answers_text
-    from hearsay.pipeline.table_store import read_table
-    from hearsay.pipeline.tables import QUALITY
+    from hearsay.pipeline.output.table_store import read_table
+    from hearsay.pipeline.output.tables import QUALITY
 
     if lines:
         click.echo(answers_text(lines))
@@ -115,9 +115,9 @@ def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: 
 
 def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[RunFacts], list[str]]:
     """The facts of the runs that are what their manifests say, and what is wrong with the others."""
-    from hearsay.pipeline.run_facts import load_runs
-    from hearsay.trace.errors import RunFolderError
-    from hearsay.trace.verify import verify
+    from hearsay.pipeline.input.run_facts import load_runs
+    from hearsay.trace.language.errors import RunFolderError
+    from hearsay.trace.read.verify import verify
 
     require_distinct(paths)
     good: list[Path] = []
@@ -139,8 +139,8 @@ def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[
 @contextmanager
 def own_outputs(runs: Sequence[RunFacts], outputs: dict[str, Path]) -> Generator[None]:
     """The folders for the tables are ours, and nobody else writes there: said before Spark starts."""
-    from hearsay.pipeline.outputs import claimed_outputs
-    from hearsay.trace.errors import RunFolderError
+    from hearsay.pipeline.output.outputs import claimed_outputs
+    from hearsay.trace.language.errors import RunFolderError
 
     with ExitStack() as claimed:
         try:
@@ -153,8 +153,8 @@ def own_outputs(runs: Sequence[RunFacts], outputs: dict[str, Path]) -> Generator
 @contextmanager
 def failures_in_one_line() -> Generator[None]:
     """What goes wrong in an analysis as one line for a person."""
-    from hearsay.pipeline.failures import in_one_line
-    from hearsay.trace.errors import RunFolderError
+    from hearsay.pipeline.spark.failures import in_one_line
+    from hearsay.trace.language.errors import RunFolderError
 
     try:
         yield
@@ -169,7 +169,7 @@ def failures_in_one_line() -> Generator[None]:
 def analyzed(work: Any, runs: list[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:
     """Run the analysis in an open Spark session, into outputs that are held; failures as one line."""
     from hearsay.pipeline.analyze import analyze, headlines
-    from hearsay.pipeline.outputs import carry
+    from hearsay.pipeline.output.outputs import carry
 
     with failures_in_one_line():
         for run in runs:

@@ -15,7 +15,7 @@ from hearsay.cli.numbers import Real, Whole
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hearsay.trace.own_folders import OwnFolder
+    from hearsay.trace.folder.own_folders import OwnFolder
 
 REPORT = "report.html"
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
@@ -36,7 +36,7 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
     from hearsay.cli.analyze import analyzed, load_readable, own_outputs
     from hearsay.cli.answers_text import answers_text
     from hearsay.cli.spark_steps import require_spark_at, spark_steps
-    from hearsay.pipeline.session import Where
+    from hearsay.pipeline.spark.session import Where
     from hearsay.report.errors import ReportError
     from hearsay.report.write import write_report
 
@@ -70,8 +70,8 @@ def _own_folder(out: Path) -> OwnFolder:
     """The demo's folder, with a run in it for each router, which the next demo replaces."""
     from hearsay.report.errors import ReportError
     from hearsay.report.report_file import require_report_or_nothing
-    from hearsay.trace.errors import RunFolderError
-    from hearsay.trace.own_folders import Holds, claim
+    from hearsay.trace.folder.own_folders import Holds, claim
+    from hearsay.trace.language.errors import RunFolderError
 
     try:
         own = claim(out, Holds.DEMO, of_0_1=_of_0_1)
@@ -83,7 +83,7 @@ def _own_folder(out: Path) -> OwnFolder:
 
 def _of_0_1(path: Path) -> bool:
     """A demo's folder had no marker in 0.1. It is known by what is in it, and nothing else may be."""
-    from hearsay.trace.own_folders import Holds, held_by
+    from hearsay.trace.folder.own_folders import Holds, held_by
 
     is_whole = {entry.name for entry in path.iterdir()} == {*ROUTERS, REPORT}
     return is_whole and all(held_by(path / router) is Holds.RUN for router in ROUTERS)
@@ -91,10 +91,10 @@ def _of_0_1(path: Path) -> bool:
 
 def _simulate(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Sequence[Path]:
     from hearsay.cli.progress import simulated_time
-    from hearsay.sim.scenario_file import load_scenario
+    from hearsay.sim.scenario.scenario_file import load_scenario
     from hearsay.sim.simulate import Simulation
-    from hearsay.trace.errors import RunFolderError
-    from hearsay.trace.run_folder import RunFolder
+    from hearsay.trace.language.errors import RunFolderError
+    from hearsay.trace.write.run_folder import RunFolder
 
     folders: list[Path] = []
     for router in ROUTERS:

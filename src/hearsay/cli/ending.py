@@ -115,7 +115,7 @@ def _failed(error: BaseException) -> int:
             place = f"{error.filename}: " if error.filename is not None else ""
             return _said(1, f"{place}{error.strerror or error}")
         case _:
-            from hearsay.core.failures import told
+            from hearsay.core.shell.failures import told
 
             return _said(1, f"a mistake in the program: {told(error)}; {DEBUG}=1 shows its traceback")
 

@@ -15,7 +15,7 @@ from hearsay.cli.numbers import Real
 from hearsay.cli.signals import Signalled
 
 if TYPE_CHECKING:
-    from hearsay.libp2p.keys import PrivateKey
+    from hearsay.libp2p.names.keys import PrivateKey
     from hearsay.node.config import NodeConfig
 
 
@@ -54,7 +54,7 @@ def command(**options: Any) -> None:
     reached nobody.
     """
     from hearsay.cli.node_terminal import run_node
-    from hearsay.core.failures import RouterFailed
+    from hearsay.core.shell.failures import RouterFailed
 
     _check_addresses(options)
     _check_topics(options)
@@ -73,9 +73,9 @@ def command(**options: Any) -> None:
 
 def _check_addresses(options: dict[str, Any]) -> None:
     """Every address is of a kind that the chosen host knows."""
-    from hearsay.libp2p.errors import EncodingError
-    from hearsay.libp2p.host import Host
-    from hearsay.libp2p.multiaddr import Multiaddr
+    from hearsay.libp2p.host.host import Host
+    from hearsay.libp2p.names.errors import EncodingError
+    from hearsay.libp2p.names.multiaddr import Multiaddr
     from hearsay.py_libp2p.host import PyLibp2pHost
 
     can_dial, kinds = Host.can_dial, "TCP, such as /ip4/127.0.0.1/tcp/4001"
@@ -106,8 +106,8 @@ def _check_topics(options: dict[str, Any]) -> None:
 
 
 def _config(options: dict[str, Any]) -> NodeConfig:
-    from hearsay.core.parameters import ParameterError
     from hearsay.core.registry import UnknownRouter
+    from hearsay.core.shell.parameters import ParameterError
     from hearsay.node.config import NodeConfig
     from hearsay.wire.message_ids import NAMED
     from hearsay.wire.signing import SignaturePolicy

@@ -20,9 +20,9 @@ from typing import Any
 from hearsay.cli.failures import CommandFailed
 from hearsay.cli.input_lines import InputLines, LongLine
 from hearsay.cli.numbers import counted
-from hearsay.node.address_news import AddressState
+from hearsay.node.meeting.address_news import AddressState
 from hearsay.node.node import Node
-from hearsay.trace.show import escape
+from hearsay.trace.read.show import escape
 from hearsay.wire.limits import TooLarge
 
 WAIT_S = 30.0

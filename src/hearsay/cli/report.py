@@ -19,7 +19,7 @@ def command(runs: Sequence[Path], out: Path | None) -> None:
     """Write a report of analysed runs: one HTML file that needs no network; several runs stand side by side."""
     from hearsay.report.errors import ReportError
     from hearsay.report.write import write_report
-    from hearsay.trace.errors import RunFolderError
+    from hearsay.trace.language.errors import RunFolderError
 
     if out is None and len(runs) > 1:
         raise WrongInput("several runs need --out FILE: where shall the report go?")

@@ -20,10 +20,10 @@ from hearsay.cli.signals import Signalled, first_signal
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from hearsay.sim.engines import EngineName
-    from hearsay.sim.scenario import Scenario
+    from hearsay.sim.plan.engines import EngineName
+    from hearsay.sim.scenario.scenario import Scenario
     from hearsay.sim.simulate import Result, Simulation
-    from hearsay.trace.run_folder import RunFolder
+    from hearsay.trace.write.run_folder import RunFolder
 
 ENGINES = ("auto", "reference", "array")
 MAX_NODES = 100_000_000
@@ -32,7 +32,7 @@ MAX_SEED = (1 << 63) - 1
 
 def _show_presets(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from hearsay.sim.scenario_file import preset_names, preset_text
+        from hearsay.sim.scenario.scenario_file import preset_names, preset_text
 
         for name in preset_names():
             comment = takewhile(lambda line: line.startswith("#"), preset_text(name).splitlines())
@@ -43,8 +43,8 @@ def _show_presets(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
 
 def _show_preset(ctx: click.Context, _parameter: click.Parameter, name: str | None) -> None:
     if name is not None:
-        from hearsay.sim.scenario import ScenarioError
-        from hearsay.sim.scenario_file import preset_text
+        from hearsay.sim.scenario.scenario import ScenarioError
+        from hearsay.sim.scenario.scenario_file import preset_text
 
         try:
             click.echo(preset_text(name), nl=False)
@@ -54,7 +54,7 @@ def _show_preset(ctx: click.Context, _parameter: click.Parameter, name: str | No
 
 
 def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    from hearsay.sim.scenario_file import preset_names
+    from hearsay.sim.scenario.scenario_file import preset_names
 
     return [name for name in preset_names() if name.startswith(incomplete)]
 
@@ -91,12 +91,12 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 @click.option("--yes", is_flag=True, help="Run even if the estimate says it will not fit.")
 def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset; without either, simsub's network with r1's rules."""
-    from hearsay.core.failures import RouterFailed
-    from hearsay.sim.estimate import estimate
-    from hearsay.sim.scenario import ScenarioError
-    from hearsay.sim.scenario_file import dump_scenario
+    from hearsay.core.shell.failures import RouterFailed
+    from hearsay.sim.plan.estimate import estimate
+    from hearsay.sim.scenario.scenario import ScenarioError
+    from hearsay.sim.scenario.scenario_file import dump_scenario
     from hearsay.sim.simulate import InvariantViolation
-    from hearsay.trace.errors import RunFolderError
+    from hearsay.trace.language.errors import RunFolderError
 
     if options["show_scenario"] and (options["out"] is not None or options["as_json"]):
         raise WrongInput("--show-scenario runs nothing: it goes with neither --out nor --json")
@@ -136,7 +136,7 @@ def command(**options: Any) -> None:
 
 
 def _load(options: dict[str, Any]) -> Scenario:
-    from hearsay.sim.scenario_file import load_scenario
+    from hearsay.sim.scenario.scenario_file import load_scenario
 
     overrides: list[tuple[str, str]] = []
     for given in options["overrides"]:
@@ -162,14 +162,14 @@ def _load(options: dict[str, Any]) -> Scenario:
 
 def _require_file(given: Path | None) -> None:
     """A preset that is given like a file is told of."""
-    from hearsay.sim.scenario_file import preset_names
+    from hearsay.sim.scenario.scenario_file import preset_names
 
     if given is not None and str(given) in preset_names() and not given.exists():
         raise WrongInput(f"{given}: no such file; did you mean --preset {given}?")
 
 
 def _choose_engine(scenario: Scenario, options: dict[str, Any]) -> EngineName:
-    from hearsay.sim.engines import choose_engine, unsupported
+    from hearsay.sim.plan.engines import choose_engine, unsupported
 
     wanted = options["engine"]
     if wanted == "array":
@@ -186,7 +186,7 @@ def _choose_engine(scenario: Scenario, options: dict[str, Any]) -> EngineName:
 
 
 def _run_folder(out: Path | None) -> RunFolder | None:
-    from hearsay.trace.run_folder import RunFolder
+    from hearsay.trace.write.run_folder import RunFolder
 
     return RunFolder.create(out) if out is not None else None
 
@@ -196,8 +196,8 @@ def _run(
 ) -> tuple[Result, list[int]]:
     """What came of it, and the signal that ended it before its time."""
     from hearsay.cli.progress import simulated_time
-    from hearsay.sim.engines import OutOfRoom
-    from hearsay.sim.estimate import estimate
+    from hearsay.sim.plan.engines import OutOfRoom
+    from hearsay.sim.plan.estimate import estimate
     from hearsay.sim.simulate import Simulation
 
     if engine == "array":
@@ -235,7 +235,7 @@ def _run(
 
 
 def _say_if_it_compiles() -> None:
-    from hearsay.sim.array.compiling import is_compiled, is_kept_for_good, kept_in
+    from hearsay.sim.array.machine.compiling import is_compiled, is_kept_for_good, kept_in
 
     if is_compiled():
         return

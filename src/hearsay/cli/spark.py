@@ -19,7 +19,7 @@ def command() -> None:
 def doctor(master: str | None, remote: str | None, no_start: bool) -> None:
     """Say what is found (Java, versions, memory, cluster) and how to mend what is missing."""
     from hearsay.cli.spark_steps import chosen_place
-    from hearsay.pipeline.doctor import Finding, findings, try_session
+    from hearsay.pipeline.spark.doctor import Finding, findings, try_session
 
     where = chosen_place(master, remote)
 

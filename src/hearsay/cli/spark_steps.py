@@ -17,12 +17,12 @@ from hearsay.cli.progress import bars_can_be_drawn
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from hearsay.pipeline.session import Where
+    from hearsay.pipeline.spark.session import Where
 
 
 def chosen_place(master: str | None, remote: str | None) -> Where:
     """Where Spark shall run, by the two options that say it."""
-    from hearsay.pipeline.session import Where
+    from hearsay.pipeline.spark.session import Where
 
     if master and remote:
         raise WrongInput("give --master or --remote, not both")
@@ -35,7 +35,7 @@ def chosen_place(master: str | None, remote: str | None) -> Where:
 
 def require_heap(where: Where) -> None:
     """The heap that the user's environment sets for a JVM here must be one."""
-    from hearsay.pipeline.session import WrongSetting, heap
+    from hearsay.pipeline.spark.session import WrongSetting, heap
 
     if where.remote is not None:
         return
@@ -47,7 +47,7 @@ def require_heap(where: Where) -> None:
 
 def require_spark_at(where: Where) -> None:
     """Fail before anything is begun if there can be no session."""
-    from hearsay.pipeline.session import SparkUnavailable, require_spark
+    from hearsay.pipeline.spark.session import SparkUnavailable, require_spark
 
     require_extra("spark")
     require_heap(where)
@@ -82,7 +82,7 @@ class SparkWork:
 def spark_steps(where: Where, rows: int, steps: int | None = None) -> Generator[SparkWork]:
     """Open a session for `rows` trace rows; closes it in the end."""
     from hearsay.pipeline.analyze import STEPS
-    from hearsay.pipeline.session import SparkUnavailable, spark_session
+    from hearsay.pipeline.spark.session import SparkUnavailable, spark_session
 
     started = monotonic()
     progress, task = _bar(steps or STEPS) if bars_can_be_drawn() else (None, None)

@@ -16,7 +16,7 @@ from hearsay.cli.progress import bars_can_be_drawn
 from hearsay.cli.spark_steps import require_spark_at
 
 if TYPE_CHECKING:
-    from hearsay.pipeline.session import Where
+    from hearsay.pipeline.spark.session import Where
     from hearsay.studies.runner import Progress
     from hearsay.studies.sweep import Sweep, Swept
 
@@ -46,7 +46,7 @@ def settings_of(given: Sequence[str], option: str = "--set") -> list[tuple[str, 
 
 def make_runs(sweep: Sweep, where: Where) -> Swept:
     """Make the missing runs, with progress; what is kept survives all that may happen."""
-    from hearsay.pipeline.session import SparkUnavailable, cores, spark_session
+    from hearsay.pipeline.spark.session import SparkUnavailable, cores, spark_session
     from hearsay.studies.errors import StudyFolderError
 
     wanted = sweep.study.cores_per_task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hearsay.sim.summary import Summary
+from hearsay.sim.results.summary import Summary
 from hearsay.words.numbers import figure, milliseconds, percent, plain, seconds, size
 
 BAR_WIDTH = 40

@@ -14,10 +14,10 @@ from hearsay.cli.given_paths import GivenPath, require_distinct
 from hearsay.cli.numbers import Real, Whole, counted
 
 if TYPE_CHECKING:
-    from hearsay.ingest.importing import Imported
-    from hearsay.ingest.source_record import SourceRecord
-    from hearsay.trace.run_folder import RunFolder
-    from hearsay.trace.schema import TraceEvent
+    from hearsay.ingest.run.importing import Imported
+    from hearsay.ingest.run.source_record import SourceRecord
+    from hearsay.trace.language.schema import TraceEvent
+    from hearsay.trace.write.run_folder import RunFolder
 
 IN_THIS_PROCESS_BYTES = 512 << 20
 LEAST_BYTES_PER_EVENT = 20
@@ -60,9 +60,9 @@ def show_command(
     """
     from itertools import islice
 
-    from hearsay.trace.names import load_names
-    from hearsay.trace.reader import iter_rows
-    from hearsay.trace.show import show
+    from hearsay.trace.read.names import load_names
+    from hearsay.trace.read.reader import iter_rows
+    from hearsay.trace.read.show import show
 
     chosen_events = _events(events)
     with _readable():
@@ -93,8 +93,8 @@ def show_command(
 @click.option("--context", type=Whole(0), default=10, show_default=True, help="Rows before the divergence.")
 def diff_command(a: Path, b: Path, context: int) -> None:
     """Compare the traces of runs A and B; exit 1 and name the first divergence if they differ."""
-    from hearsay.trace.diff import diff_runs, render
-    from hearsay.trace.names import load_names
+    from hearsay.trace.read.diff import diff_runs, render
+    from hearsay.trace.read.names import load_names
 
     with _readable():
         difference = diff_runs(a, b, context=context)
@@ -121,8 +121,8 @@ def import_command(
     Up to half a gigabyte is imported in this process, more on embedded Spark.
     """
     from hearsay.cli.spark_steps import chosen_place, require_spark_at
-    from hearsay.ingest.importing import NothingImported
-    from hearsay.trace.run_folder import RunFolder
+    from hearsay.ingest.run.importing import NothingImported
+    from hearsay.trace.write.run_folder import RunFolder
 
     where = chosen_place(master, remote)
     require_distinct(files)
@@ -153,10 +153,10 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
     Peers, topics and messages get one numbering. Clocks that are off are put right where messages went both ways
     between their nodes; skew.parquet says by how much.
     """
-    from hearsay.ingest.importing import NothingImported, join_runs
-    from hearsay.ingest.live_runs import different_folders
-    from hearsay.trace.errors import RunFolderError
-    from hearsay.trace.run_folder import RunFolder
+    from hearsay.ingest.formats.live_runs import different_folders
+    from hearsay.ingest.run.importing import NothingImported, join_runs
+    from hearsay.trace.language.errors import RunFolderError
+    from hearsay.trace.write.run_folder import RunFolder
 
     with _readable():
         different_folders(runs)
@@ -188,15 +188,15 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
 def _imported(
     files: tuple[Path, ...], run: RunFolder, wanted: str | None, master: str | None, remote: str | None
 ) -> Imported:
-    from hearsay.ingest.importing import import_traces
+    from hearsay.ingest.run.importing import import_traces
 
     if not (master or remote or _large(files)):
         return import_traces(files, run, wanted=wanted)
     from hearsay.cli.spark_steps import spark_steps
-    from hearsay.ingest.importing import NothingImported
-    from hearsay.ingest.spark_job import import_with_spark
-    from hearsay.pipeline.failures import in_one_line
-    from hearsay.pipeline.session import Where
+    from hearsay.ingest.run.importing import NothingImported
+    from hearsay.ingest.run.spark_job import import_with_spark
+    from hearsay.pipeline.spark.failures import in_one_line
+    from hearsay.pipeline.spark.session import Where
 
     try:
         with spark_steps(Where(master, remote), _size(files) // LEAST_BYTES_PER_EVENT, steps=1) as work:
@@ -221,7 +221,7 @@ def _large(files: tuple[Path, ...]) -> bool:
 
 
 def _name_quarantined(record: SourceRecord, what: str = "quarantined") -> None:
-    from hearsay.trace.show import escape
+    from hearsay.trace.read.show import escape
 
     for file in record.quarantined:
         click.echo(f"hearsay: {escape(file.name)}: {what}: {escape(file.reason or '')}", err=True)
@@ -243,7 +243,7 @@ def _tell_imported(imported: Imported, out: Path) -> None:
 @contextmanager
 def _readable() -> Generator[None]:
     """A folder that cannot be read is a failure with one line."""
-    from hearsay.trace.errors import RunFolderError
+    from hearsay.trace.language.errors import RunFolderError
 
     try:
         yield
@@ -252,7 +252,7 @@ def _readable() -> Generator[None]:
 
 
 def _events(given: tuple[str, ...]) -> set[TraceEvent] | None:
-    from hearsay.trace.schema import TraceEvent
+    from hearsay.trace.language.schema import TraceEvent
 
     by_name = {event.name.lower(): event for event in TraceEvent}
     unknown = [name for name in given if name not in by_name]
@@ -265,8 +265,8 @@ def _known(
     run: Path, option: str, what: str, given: Sequence[int | str], find: Callable[[int | str], int]
 ) -> set[int] | None:
     """The numbers of what was given; None for nothing. Refuses what the run's dictionaries do not know."""
-    from hearsay.trace.errors import RunFolderError
-    from hearsay.trace.names import known_numbers
+    from hearsay.trace.language.errors import RunFolderError
+    from hearsay.trace.read.names import known_numbers
 
     if not given:
         return None

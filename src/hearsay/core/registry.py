@@ -15,15 +15,15 @@ from typing import Any
 
 from hearsay.core.episub.parameters import EpisubParameters
 from hearsay.core.episub.router import Episub
-from hearsay.core.floodsub import Floodsub, FloodsubParameters
-from hearsay.core.gossipsub import Gossipsub, GossipsubParameters
-from hearsay.core.identifiers import Micros, PeerId
-from hearsay.core.meshsub import Meshsub, MeshsubParameters
-from hearsay.core.parameters import RouterParameters
-from hearsay.core.randomness import Randomness
-from hearsay.core.randomsub import Randomsub, RandomsubParameters
-from hearsay.core.shell import Router
-from hearsay.core.strategy import Strategy
+from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
+from hearsay.core.flooding.randomsub import Randomsub, RandomsubParameters
+from hearsay.core.language.identifiers import Micros, PeerId
+from hearsay.core.mesh.gossipsub import Gossipsub, GossipsubParameters
+from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
+from hearsay.core.shell.parameters import RouterParameters
+from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.router import Router
+from hearsay.core.shell.strategy import Strategy
 
 ENTRY_POINT_GROUP = "hearsay.routers"
 

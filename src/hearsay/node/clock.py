@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import monotonic_ns, time_ns
 
-from hearsay.core.identifiers import Micros
+from hearsay.core.language.identifiers import Micros
 
 
 class Clock:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from hearsay.core.parameters import RouterParameters
 from hearsay.core.registry import RouterKind, find_router
-from hearsay.libp2p.host import HostLimits
-from hearsay.libp2p.identification import IdentifyLimits
-from hearsay.libp2p.rendezvous_streams import PointLimits
-from hearsay.node.conduct import ConductLimits
-from hearsay.node.discovery import DiscoveryLimits
+from hearsay.core.shell.parameters import RouterParameters
+from hearsay.libp2p.host.host import HostLimits
+from hearsay.libp2p.services.identification import IdentifyLimits
+from hearsay.libp2p.services.rendezvous_streams import PointLimits
+from hearsay.node.fairness.conduct import ConductLimits
+from hearsay.node.meeting.discovery import DiscoveryLimits
 from hearsay.wire.decode import MessageIdFunction
 from hearsay.wire.limits import RpcLimits
 from hearsay.wire.message_ids import by_author

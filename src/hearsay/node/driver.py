@@ -12,7 +12,7 @@ from dataclasses import replace
 from os import urandom
 from time import monotonic
 
-from hearsay.core.actions import (
+from hearsay.core.language.actions import (
     Action,
     Deliver,
     Dial,
@@ -30,7 +30,7 @@ from hearsay.core.actions import (
     TraceAction,
     Validate,
 )
-from hearsay.core.events import (
+from hearsay.core.language.events import (
     Event,
     MessageValidated,
     PeerConnected,
@@ -40,32 +40,32 @@ from hearsay.core.events import (
     TimerFired,
     Verdict,
 )
-from hearsay.core.failures import RouterFailed, told
-from hearsay.core.identifiers import Identifier, Micros
-from hearsay.core.quick import constructor
-from hearsay.core.randomness import Randomness
+from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.identifiers import Identifier, Micros
+from hearsay.core.language.rpc import MESHSUB_11, Control, Message, PartKind, Rpc
+from hearsay.core.language.sizes import rpc_size
 from hearsay.core.registry import create
-from hearsay.core.rpc import MESHSUB_11, Control, Message, PartKind, Rpc
-from hearsay.core.shell import UsageError
-from hearsay.core.sizes import rpc_size
-from hearsay.libp2p.frames import frame
-from hearsay.libp2p.peer_id import PeerId
-from hearsay.libp2p.resources import Budget, Resources
-from hearsay.libp2p.stream import Stream
-from hearsay.node.address_records import take_records, with_records
-from hearsay.node.admission import Admission
-from hearsay.node.allowance import Allowance
+from hearsay.core.shell.failures import RouterFailed, told
+from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.router import UsageError
+from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.limits.resources import Budget, Resources
+from hearsay.libp2p.mux.stream import Stream
+from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.clock import Clock
-from hearsay.node.conduct import EarlyGrafts, Offence
 from hearsay.node.config import NodeConfig
-from hearsay.node.intake import Intake
+from hearsay.node.fairness.allowance import Allowance
+from hearsay.node.fairness.conduct import EarlyGrafts, Offence
+from hearsay.node.fairness.turns import Turns
+from hearsay.node.incoming.admission import Admission
+from hearsay.node.incoming.intake import Intake
+from hearsay.node.incoming.statistics import Statistics
+from hearsay.node.incoming.validation import Validation, ValidationLimits
+from hearsay.node.incoming.verification import Verdicts, Verification
 from hearsay.node.live_trace import LiveTrace
+from hearsay.node.meeting.address_records import take_records, with_records
 from hearsay.node.outgoing import Outgoing, OutgoingMemory, Priority, by_priority
 from hearsay.node.peer_link import PeerLink
-from hearsay.node.statistics import Statistics
-from hearsay.node.turns import Turns
-from hearsay.node.validation import Validation, ValidationLimits
-from hearsay.node.verification import Verdicts, Verification
 from hearsay.wire.decode import Decoded, decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.limits import WireError

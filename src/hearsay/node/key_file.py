@@ -17,9 +17,9 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.trace.durable import sync_directory
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.trace.folder.durable import sync_directory
 
 MAX_FILE_BYTES = 4096
 

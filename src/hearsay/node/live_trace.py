@@ -4,7 +4,7 @@ Rows gather in memory and are written every few seconds, or when they are many, 
 the trace's directory: `00000`, `00001`, … Each is whole and readable when its manifest is there, so a node that is
 killed loses the rows of the last interval and nothing else; its successor says `node_down` for it, with the reason
 `lost`. A node that closes seals the
-directory, which then is one run, with all rows of a message in one file (`hearsay.trace.run_series`). Writing
+directory, which then is one run, with all rows of a message in one file (`hearsay.trace.series.run_series`). Writing
 happens in a thread.
 
 Times are Unix microseconds. Peers and topics are numbered as they appear, with dictionaries in every folder; a
@@ -29,7 +29,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hearsay.core.actions import (
+from hearsay.core.language.actions import (
     Deliver,
     DuplicateReceived,
     LinkEager,
@@ -51,16 +51,16 @@ from hearsay.core.actions import (
     TraceAction,
     Via,
 )
-from hearsay.core.identifiers import Identifier, Micros
-from hearsay.core.rpc import Message, PartKind, Rpc
-from hearsay.core.sizes import PartSize, framed_size, part_sizes
-from hearsay.libp2p.peer_id import PeerId, from_text, to_text
-from hearsay.trace.arrow import share_the_heap
-from hearsay.trace.goodbye import lost_at
-from hearsay.trace.rows import RowBuffer, Rows, pack_row
-from hearsay.trace.run_series import RunSeries, numbered_folders, write_names
-from hearsay.trace.schema import NONE, OVERLAY_EVENTS, Column, TraceEvent
-from hearsay.trace.writer import TraceWriter
+from hearsay.core.language.identifiers import Identifier, Micros
+from hearsay.core.language.rpc import Message, PartKind, Rpc
+from hearsay.core.language.sizes import PartSize, framed_size, part_sizes
+from hearsay.libp2p.names.peer_id import PeerId, from_text, to_text
+from hearsay.trace.folder.arrow import share_the_heap
+from hearsay.trace.language.rows import RowBuffer, Rows, pack_row
+from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, Column, TraceEvent
+from hearsay.trace.series.goodbye import lost_at
+from hearsay.trace.series.run_series import RunSeries, numbered_folders, write_names
+from hearsay.trace.write.writer import TraceWriter
 
 _log = getLogger(__name__)
 INTERVAL_S = 5.0

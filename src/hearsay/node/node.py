@@ -19,42 +19,42 @@ from time import monotonic, time_ns
 from types import TracebackType
 from typing import Self
 
-from hearsay.core.actions import Deliver
-from hearsay.core.events import Join, Leave, Publish
-from hearsay.core.failures import RouterFailed
-from hearsay.core.inspect import Peering, RouterState
-from hearsay.core.meshsub import MeshStrategy
-from hearsay.core.quick import constructor
-from hearsay.core.rpc import Message
-from hearsay.libp2p.errors import MultistreamError, ProtocolError
-from hearsay.libp2p.host import Host
-from hearsay.libp2p.identification import Identification
-from hearsay.libp2p.identify import Identity
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.node_host import NodeHost
-from hearsay.libp2p.peer_id import PeerId
-from hearsay.libp2p.pinging import Pinging
-from hearsay.libp2p.rendezvous_streams import RendezvousPoint
-from hearsay.libp2p.resources import Budget, address_group
-from hearsay.libp2p.stream import Stream, StreamClosed
+from hearsay.core.language.actions import Deliver
+from hearsay.core.language.events import Join, Leave, Publish
+from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.rpc import Message
+from hearsay.core.language.state_table import Peering, RouterState
+from hearsay.core.mesh.meshsub import MeshStrategy
+from hearsay.core.shell.failures import RouterFailed
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.limits.resources import Budget, address_group
+from hearsay.libp2p.mux.stream import Stream, StreamClosed
+from hearsay.libp2p.names.errors import MultistreamError, ProtocolError
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.services.identification import Identification
+from hearsay.libp2p.services.identify import Identity
+from hearsay.libp2p.services.pinging import Pinging
+from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
 from hearsay.node import freed_memory
-from hearsay.node.address_news import AddressBoard, AddressNews
 from hearsay.node.clock import Clock
-from hearsay.node.conduct import Conduct, KeptOut, Offence
 from hearsay.node.config import NodeConfig
-from hearsay.node.connecting import Connecting
-from hearsay.node.discovery import Discovery
 from hearsay.node.driver import Driver
+from hearsay.node.fairness.conduct import Conduct, KeptOut, Offence
+from hearsay.node.incoming.sequence_file import SequenceFile
+from hearsay.node.incoming.sequence_numbers import SequenceNumbers
+from hearsay.node.incoming.statistics import Statistics
+from hearsay.node.incoming.validation import Validator
 from hearsay.node.live_trace import LiveTrace
-from hearsay.node.local_network import LocalNetwork
+from hearsay.node.meeting.address_news import AddressBoard, AddressNews
+from hearsay.node.meeting.connecting import Connecting
+from hearsay.node.meeting.discovery import Discovery
+from hearsay.node.meeting.local_network import LocalNetwork
+from hearsay.node.meeting.rendezvous import RendezvousSearch
 from hearsay.node.peer_link import PeerLink
-from hearsay.node.rendezvous import RendezvousSearch
-from hearsay.node.sequence_file import SequenceFile
-from hearsay.node.sequence_numbers import SequenceNumbers
-from hearsay.node.statistics import Statistics
 from hearsay.node.topic import Backlogs, Published, Received, Topic
-from hearsay.node.validation import Validator
 from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.py_libp2p.provider_search import ProviderSearch
 from hearsay.wire.decode import MessageIdFunction

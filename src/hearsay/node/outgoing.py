@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from hearsay.core.episub.parts import IHave
-from hearsay.core.rpc import Control, Rpc
-from hearsay.libp2p.resources import Budget
+from hearsay.core.language.episub_parts import IHave
+from hearsay.core.language.rpc import Control, Rpc
+from hearsay.libp2p.limits.resources import Budget
 from hearsay.node.live_trace import TracedPart
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from hearsay.libp2p.peer_id import PeerId
-from hearsay.libp2p.stream import Stream, StreamClosed
-from hearsay.node.intake import Intake
+from hearsay.libp2p.mux.stream import Stream, StreamClosed
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.incoming.intake import Intake
 from hearsay.node.outgoing import Outgoing, OutgoingMemory, OutgoingQueue
 
 _WRITE_BYTES = 256 * 1024

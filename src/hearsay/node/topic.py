@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hearsay.libp2p.peer_id import to_text
-from hearsay.libp2p.resources import Budget
+from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.names.peer_id import to_text
 
 if TYPE_CHECKING:
     from hearsay.node.node import Node

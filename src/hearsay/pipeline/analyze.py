@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from hearsay.pipeline import tables
-from hearsay.pipeline.local_tables import local_lines
+from hearsay.pipeline.input.rows import run_table, topic_names, trace_rows
+from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.metrics import churn, knowledge, mesh, resilience, state, traffic
 from hearsay.pipeline.metrics.headline import headline_table
 from hearsay.pipeline.metrics.memberships import memberships
@@ -21,10 +21,10 @@ from hearsay.pipeline.metrics.messages import with_due_known
 from hearsay.pipeline.metrics.quality import few_due, nodes_without_goodbye, quality_table
 from hearsay.pipeline.metrics.speed import latency_table, speed_table
 from hearsay.pipeline.metrics.spread import spread_table, typical_messages
-from hearsay.pipeline.rows import run_table, topic_names, trace_rows
-from hearsay.pipeline.run_facts import RunFacts
+from hearsay.pipeline.output import tables
+from hearsay.pipeline.output.table_store import TableStore, read_table
 from hearsay.pipeline.scan import Scan, scan_files
-from hearsay.pipeline.table_store import TableStore, read_table
+from hearsay.pipeline.spark.local_tables import local_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from hearsay.pipeline.local_tables import local_lines
+from hearsay.pipeline.input.rows import trace_rows
+from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.metrics import quality, whole_files
 from hearsay.pipeline.metrics.messages import latencies_of_rows, messages_table, rounded_down
 from hearsay.pipeline.metrics.speed import pairs_of
-from hearsay.pipeline.rows import trace_rows
-from hearsay.pipeline.run_facts import RunFacts
+from hearsay.pipeline.spark.local_tables import local_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
-from hearsay.libp2p.peer_id import PeerId
-from hearsay.libp2p.resources import Resources
-from hearsay.libp2p.stream import Stream
+from hearsay.libp2p.limits.resources import Resources
+from hearsay.libp2p.mux.stream import Stream
+from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.py_libp2p.library import library
 
 WINDOW = 256 * 1024

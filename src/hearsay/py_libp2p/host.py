@@ -1,4 +1,4 @@
-"""A py-libp2p host behind the seam of `hearsay.libp2p.node_host`: TCP, QUIC and WebSocket.
+"""A py-libp2p host behind the seam of `hearsay.libp2p.host.node_host`: TCP, QUIC and WebSocket.
 
 Noise is the only way to secure TCP and WebSocket here; QUIC brings TLS 1.3 with libp2p's certificates. py-libp2p's
 other offers, plaintext among them, are left out. Identify is answered by our own code on both kinds of host.
@@ -17,17 +17,17 @@ from itertools import count
 from os import urandom
 from typing import Any
 
-from hearsay.libp2p import ping
-from hearsay.libp2p.admission import fitted
-from hearsay.libp2p.errors import DialError, EncodingError, MultistreamError, OwnAddress
-from hearsay.libp2p.host import HostLimits, open_files
-from hearsay.libp2p.interfaces import concrete_addresses
-from hearsay.libp2p.keys import PrivateKey
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.node_host import MAX_STREAMS
-from hearsay.libp2p.peer_id import PeerId, peer_id_of, to_text
-from hearsay.libp2p.resources import Resources, address_group
-from hearsay.libp2p.stream import Stream, StreamClosed
+from hearsay.libp2p.host.admission import fitted
+from hearsay.libp2p.host.host import HostLimits, open_files
+from hearsay.libp2p.host.interfaces import concrete_addresses
+from hearsay.libp2p.host.node_host import MAX_STREAMS
+from hearsay.libp2p.limits.resources import Resources, address_group
+from hearsay.libp2p.mux.stream import Stream, StreamClosed
+from hearsay.libp2p.names.errors import DialError, EncodingError, MultistreamError, OwnAddress
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
+from hearsay.libp2p.services import ping
 from hearsay.py_libp2p.carrier import StreamCarrier
 from hearsay.py_libp2p.guest import Guest
 from hearsay.py_libp2p.library import library

@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from hearsay.libp2p.errors import MissingExtra
+from hearsay.libp2p.names.errors import MissingExtra
 
 
 def library(name: str) -> Any:

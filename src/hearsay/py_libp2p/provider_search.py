@@ -15,9 +15,9 @@ from logging import getLogger
 from random import random
 from typing import Any
 
-from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.multiaddr import Multiaddr
-from hearsay.libp2p.peer_id import PeerId
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.py_libp2p.library import library
 

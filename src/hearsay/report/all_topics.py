@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hearsay.pipeline.tables import HEADLINE, LATENCY, MESSAGES, TRAFFIC, MetricTable
+from hearsay.pipeline.output.tables import HEADLINE, LATENCY, MESSAGES, TRAFFIC, MetricTable
 from hearsay.report.thinning import Floats
-from hearsay.trace.arrow import compute, pa
+from hearsay.trace.folder.arrow import compute, pa
 
 ALL_TOPICS = "all topics"
 _PAYLOAD = "publish"

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from hearsay.pipeline.tables import DISTURBANCES, MESSAGES, QUALITY, RESILIENCE, STATE
+from hearsay.pipeline.output.tables import DISTURBANCES, MESSAGES, QUALITY, RESILIENCE, STATE
 from hearsay.report.deliveries_counted import deliveries_counted
 from hearsay.report.run import US_PER_S, Row, Run, View
 from hearsay.report.scale import scale
-from hearsay.trace.arrow import compute
+from hearsay.trace.folder.arrow import compute
 from hearsay.words.numbers import count, figure, milliseconds, percent, plural, seconds, size
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hearsay.pipeline.tables import MESSAGES
+from hearsay.pipeline.output.tables import MESSAGES
 from hearsay.report.run import Run, View
-from hearsay.trace.arrow import compute
+from hearsay.trace.folder.arrow import compute
 from hearsay.words.numbers import count
 
 _NOTABLE_SHARE = 0.01

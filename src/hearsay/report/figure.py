@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hearsay.pipeline.tables import MetricTable
+from hearsay.pipeline.output.tables import MetricTable
 from hearsay.report.run import View
-from hearsay.trace.arrow import pa
+from hearsay.trace.folder.arrow import pa
 
 Kind = Literal["lines", "bars", "stacks", "histogram", "mesh", "spread"]
 Format = Literal["ms", "s", "percent", "bytes", "count", "number"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from hearsay.pipeline.tables import QUALITY, MetricTable
+from hearsay.pipeline.output.tables import QUALITY, MetricTable
 from hearsay.report.answers import QUESTIONS, Question, caveats
 from hearsay.report.comparison import lines, measures
 from hearsay.report.definitions import definitions

@@ -6,7 +6,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from hearsay.report.errors import ReportError
-from hearsay.trace.durable import DurableFile, write_durably
+from hearsay.trace.folder.durable import DurableFile, write_durably
 
 GENERATOR = '<meta name="generator" content="hearsay">'
 """Stands in the head of every report."""

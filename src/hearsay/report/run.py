@@ -2,8 +2,8 @@
 
 Rules:
 
-* Only `hearsay.pipeline.tables` says what the tables hold. A column that is missing or a file that cannot be read is
-  an error with its path; a table that is not there is empty, and its figures say so.
+* Only `hearsay.pipeline.output.tables` says what the tables hold. A column that is missing or a file that cannot be
+  read is an error with its path; a table that is not there is empty, and its figures say so.
 * A view is a run and one of its topics. Topics of different runs belong together by name.
 """
 
@@ -20,15 +20,15 @@ from typing import Any
 
 import pyarrow.dataset
 
-from hearsay.pipeline.run_facts import scenario_of, summary_of
-from hearsay.pipeline.tables import BALANCE, HEADLINE, MEASURED, METRICS_FOLDER, MetricTable
+from hearsay.pipeline.input.run_facts import scenario_of, summary_of
+from hearsay.pipeline.output.tables import BALANCE, HEADLINE, MEASURED, METRICS_FOLDER, MetricTable
 from hearsay.report.all_topics import ALL_TOPICS, all_topics
 from hearsay.report.errors import ReportError
 from hearsay.studies.what_ran import settings_of
-from hearsay.trace.arrow import compute, pa
-from hearsay.trace.manifest import MANIFEST, load_manifest
-from hearsay.trace.run_folder import DICTIONARIES
-from hearsay.trace.verify import other_sizes
+from hearsay.trace.folder.arrow import compute, pa
+from hearsay.trace.folder.manifest import MANIFEST, load_manifest
+from hearsay.trace.read.verify import other_sizes
+from hearsay.trace.write.run_folder import DICTIONARIES
 
 dataset: Any = pyarrow.dataset
 

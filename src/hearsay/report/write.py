@@ -16,7 +16,7 @@ from hearsay.report.figures.pictures import mesh_picture, spread_of_a_message
 from hearsay.report.page import page
 from hearsay.report.report_file import require_report_or_nothing, write_report_file
 from hearsay.report.run import Run, open_runs
-from hearsay.trace.own_folders import held_by
+from hearsay.trace.folder.own_folders import held_by
 
 FIGURES = (
     delivery_cdf,

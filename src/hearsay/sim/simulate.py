@@ -16,20 +16,20 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hearsay.core.identifiers import Micros
-from hearsay.sim.checker import Checker
-from hearsay.sim.engines import EngineName
-from hearsay.sim.failures import router_failure
-from hearsay.sim.plan import Plan, make_plan
-from hearsay.sim.recorder import Recorder
-from hearsay.sim.reference import ReferenceEngine
-from hearsay.sim.scenario import Scenario
-from hearsay.sim.scenario_file import dump_scenario, load_scenario
-from hearsay.sim.summary import Summary, summarise
-from hearsay.trace.manifest import nothing_written
-from hearsay.trace.run_folder import RunFolder
-from hearsay.trace.schema import TraceRow
-from hearsay.trace.writer import TraceWriter
+from hearsay.core.language.identifiers import Micros
+from hearsay.sim.checks.checker import Checker
+from hearsay.sim.plan.engines import EngineName
+from hearsay.sim.plan.plan import Plan, make_plan
+from hearsay.sim.reference.engine import ReferenceEngine
+from hearsay.sim.reference.failures import router_failure
+from hearsay.sim.results.recorder import Recorder
+from hearsay.sim.results.summary import Summary, summarise
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
+from hearsay.trace.folder.manifest import nothing_written
+from hearsay.trace.language.schema import TraceRow
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.write.writer import TraceWriter
 
 if TYPE_CHECKING:
     from hearsay.sim.array.engine import ArrayEngine

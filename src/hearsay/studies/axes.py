@@ -21,7 +21,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import cast
 
-from hearsay.sim.toml_text import Document, shown_value
+from hearsay.sim.scenario.toml_text import Document, shown_value
 from hearsay.studies.base import Setting, flattened
 from hearsay.studies.checked_toml import Table
 

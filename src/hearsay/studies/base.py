@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from hearsay.sim.scenario import Scenario, ScenarioError
-from hearsay.sim.scenario_file import load_scenario, preset_names
-from hearsay.sim.toml_text import Document
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario_file import load_scenario, preset_names
+from hearsay.sim.scenario.toml_text import Document
 from hearsay.studies.checked_toml import Table
 from hearsay.studies.errors import StudyError
 

@@ -7,10 +7,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar, cast
 
-from hearsay.sim.scenario import ScenarioError
-from hearsay.sim.sections.values import unknown_key
-from hearsay.sim.toml_lines import KeyPath
-from hearsay.sim.toml_text import Document, dotted, parse_file, shown_value
+from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.sections.values import unknown_key
+from hearsay.sim.scenario.toml_lines import KeyPath
+from hearsay.sim.scenario.toml_text import Document, dotted, parse_file, shown_value
 from hearsay.studies.errors import StudyError
 
 Value = TypeVar("Value")

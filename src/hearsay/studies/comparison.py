@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from hearsay.sim.scenario_file import preset_names
+from hearsay.sim.scenario.scenario_file import preset_names
 from hearsay.studies.axes import axis_of_values
 from hearsay.studies.base import Base
 from hearsay.studies.errors import StudyError

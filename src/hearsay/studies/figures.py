@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from hearsay.sim.comparison import line_of
-from hearsay.sim.summary import Summary
+from hearsay.sim.results.comparison import line_of
+from hearsay.sim.results.summary import Summary
 from hearsay.words.numbers import Form
 
 Value: TypeAlias = float | int | str | bool | None

@@ -12,8 +12,8 @@ Rules:
   exactly what had finished.
 * Files are read without regard to order; a run that is there twice is there once.
 * Many files become one, which is written before they are removed.
-* The folder is ours or it is not touched (`trace.own_folders`), and one process at a time writes it. Who looks only
-  (`look`) writes nothing at all.
+* The folder is ours or it is not touched (`trace.folder.own_folders`), and one process at a time writes it. Who looks
+  only (`look`) writes nothing at all.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from hearsay.studies.errors import StudyFolderError
 from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point
 from hearsay.studies.tables import RESULTS
-from hearsay.trace.arrow import DAMAGED, pa, parquet
-from hearsay.trace.durable import DurableFile, write_durably
-from hearsay.trace.errors import RunFolderError
-from hearsay.trace.own_folders import Holds, OwnFolder, claim, is_real_folder, require_ours
+from hearsay.trace.folder.arrow import DAMAGED, pa, parquet
+from hearsay.trace.folder.durable import DurableFile, write_durably
+from hearsay.trace.folder.own_folders import Holds, OwnFolder, claim, is_real_folder, require_ours
+from hearsay.trace.language.errors import RunFolderError
 
 MANY_FILES = 200
 _INNER = ("results", "scenarios", "tables", "traces", "traces/.arriving", "pictures")

@@ -22,16 +22,16 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, time
 from typing import Any, TypeAlias
 
-from hearsay.sim import failures
-from hearsay.sim.engines import EngineName, OutOfRoom, choose_engine, unsupported
-from hearsay.sim.estimate import MEMORY_SHARE, estimate
-from hearsay.sim.failures import RouterFailed
-from hearsay.sim.scenario import Scenario, ScenarioError
-from hearsay.sim.scenario_file import load_scenario
+from hearsay.sim.plan.engines import EngineName, OutOfRoom, choose_engine, unsupported
+from hearsay.sim.plan.estimate import MEMORY_SHARE, estimate
+from hearsay.sim.reference import failures
+from hearsay.sim.reference.failures import RouterFailed
+from hearsay.sim.results.summary import Summary
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.sim.summary import Summary
 from hearsay.studies.figures import headline
-from hearsay.trace.run_folder import RunFolder
+from hearsay.trace.write.run_folder import RunFolder
 
 Row: TypeAlias = dict[str, Any]
 """A run as a row of `tables.RESULTS`."""

@@ -16,10 +16,10 @@ from hashlib import sha256
 from itertools import product
 from pathlib import Path
 
-from hearsay.sim.estimate import estimate
-from hearsay.sim.scenario import Scenario
-from hearsay.sim.scenario_file import dump_scenario
-from hearsay.sim.topology import read_text
+from hearsay.sim.plan.estimate import estimate
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_file import dump_scenario
+from hearsay.sim.scenario.tables import read_text
 from hearsay.studies.code import code_digest
 from hearsay.studies.errors import StudyError
 from hearsay.studies.study_file import MOST_RUNS, Study

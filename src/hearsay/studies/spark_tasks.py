@@ -17,10 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hearsay.pipeline.failures import in_one_line
-from hearsay.pipeline.session import SparkUnavailable, Where
+from hearsay.pipeline.spark.failures import in_one_line
+from hearsay.pipeline.spark.session import SparkUnavailable, Where
 from hearsay.studies.one_run import Row, Task, files_of, perform
-from hearsay.trace.arrow import pa
+from hearsay.trace.folder.arrow import pa
 
 _RESULT = "run string, file string, place bigint, data binary"
 _CHUNK = 4 << 20

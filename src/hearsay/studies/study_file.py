@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
-from hearsay.sim.scenario import MAX_SEED
-from hearsay.sim.toml_text import parse_value, shown_value
+from hearsay.sim.scenario.scenario import MAX_SEED
+from hearsay.sim.scenario.toml_text import parse_value, shown_value
 from hearsay.studies.axes import Axis, axis_of_values, read_axes
 from hearsay.studies.base import Base, Setting
 from hearsay.studies.checked_toml import Table

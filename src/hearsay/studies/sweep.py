@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
-from hearsay.pipeline.session import Where
+from hearsay.pipeline.spark.session import Where
 from hearsay.studies.code import carried_modules
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.one_run import Row, Task

@@ -15,9 +15,9 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
-from hearsay.sim.scenario import Scenario, ScenarioError
-from hearsay.sim.scenario_file import dump_scenario, load_scenario, preset_names
-from hearsay.sim.toml_text import Document, parse
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names
+from hearsay.sim.scenario.toml_text import Document, parse
 from hearsay.studies.base import flattened
 from hearsay.words.numbers import plural
 

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from hearsay.core.episub.parts import EpisubPart
-from hearsay.core.quick import constructor
-from hearsay.core.rpc import (
+from hearsay.core.language.episub_parts import EpisubPart
+from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.rpc import (
     FIRST_EXTENSION_FIELD,
     Control,
     Extension,
@@ -34,10 +34,10 @@ from hearsay.core.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.sizes import varint_size
-from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.peer_id import check_peer_id
-from hearsay.libp2p.protobuf import DELIMITED, VARINT, walk
+from hearsay.core.language.sizes import varint_size
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.peer_id import check_peer_id
+from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, walk
 from hearsay.wire.encode import field
 from hearsay.wire.episub_parts import IDS, PEERS, decode_part
 from hearsay.wire.limits import RpcLimits, WireError

@@ -1,17 +1,17 @@
 """RPCs to protobuf bytes (proto2; the pubsub specification's RPC, gossipsub's control, v1.1's PRUNE).
 
-Topics are text, peers and message ids bytes. A message that came from a peer goes out as it came. `core/sizes.py`
-computes the same lengths without encoding.
+Topics are text, peers and message ids bytes. A message that came from a peer goes out as it came.
+`core/language/sizes.py` computes the same lengths without encoding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hearsay.core.identifiers import Identifier
-from hearsay.core.rpc import Control, Message, Prune, Rpc, Subscription
-from hearsay.libp2p.protobuf import DELIMITED
-from hearsay.libp2p.varint import encode as varint
+from hearsay.core.language.identifiers import Identifier
+from hearsay.core.language.rpc import Control, Message, Prune, Rpc, Subscription
+from hearsay.libp2p.names.protobuf import DELIMITED
+from hearsay.libp2p.names.varint import encode as varint
 from hearsay.wire.episub_parts import encode_part
 from hearsay.wire.identifier_bytes import raw
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hearsay.core.episub import parts as said
-from hearsay.core.episub.parts import EpisubPart, Role
-from hearsay.core.identifiers import Identifier
-from hearsay.core.rpc import PartKind
-from hearsay.core.sizes import part_kind
-from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.peer_id import check_peer_id
-from hearsay.libp2p.protobuf import DELIMITED, VARINT, bytes_field, varint_field, walk
-from hearsay.libp2p.varint import decode as decode_varint
-from hearsay.libp2p.varint import encode as varint
+from hearsay.core.language import episub_parts as said
+from hearsay.core.language.episub_parts import EpisubPart, Role
+from hearsay.core.language.identifiers import Identifier
+from hearsay.core.language.rpc import PartKind
+from hearsay.core.language.sizes import part_kind
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.peer_id import check_peer_id
+from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, bytes_field, varint_field, walk
+from hearsay.libp2p.names.varint import decode as decode_varint
+from hearsay.libp2p.names.varint import encode as varint
 from hearsay.wire.identifier_bytes import raw
 from hearsay.wire.limits import RpcLimits
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearsay.core.identifiers import Identifier
+from hearsay.core.language.identifiers import Identifier
 
 
 def raw(identifier: Identifier) -> bytes:

@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from hearsay.core.rpc import Message
-from hearsay.libp2p.errors import EncodingError
-from hearsay.libp2p.keys import PrivateKey, PublicKey, UnusualKey, verification_us
-from hearsay.libp2p.peer_id import MAX_INLINE_BYTES, check_peer_id, inlined_key, peer_id_of
+from hearsay.core.language.rpc import Message
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.keys import PrivateKey, PublicKey, UnusualKey, verification_us
+from hearsay.libp2p.names.peer_id import MAX_INLINE_BYTES, check_peer_id, inlined_key, peer_id_of
 from hearsay.wire.encode import signed_part
 
 PREFIX = b"libp2p-pubsub:"

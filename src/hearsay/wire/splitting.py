@@ -10,11 +10,29 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from hearsay.core.episub import parts as episub
-from hearsay.core.episub.parts import EpisubPart
-from hearsay.core.identifiers import MessageId
-from hearsay.core.rpc import Control, Extension, Graft, IDontWant, IHave, IWant, Message, Prune, Rpc, Subscription
-from hearsay.core.sizes import episub_part_size, identifier_size, message_size, part_sizes, rpc_size, varint_size
+from hearsay.core.language import episub_parts as episub
+from hearsay.core.language.episub_parts import EpisubPart
+from hearsay.core.language.identifiers import MessageId
+from hearsay.core.language.rpc import (
+    Control,
+    Extension,
+    Graft,
+    IDontWant,
+    IHave,
+    IWant,
+    Message,
+    Prune,
+    Rpc,
+    Subscription,
+)
+from hearsay.core.language.sizes import (
+    episub_part_size,
+    identifier_size,
+    message_size,
+    part_sizes,
+    rpc_size,
+    varint_size,
+)
 from hearsay.wire.limits import RpcLimits, TooLarge
 
 _Part: TypeAlias = Subscription | Message | IHave | IWant | Graft | Prune | Extension | IDontWant | EpisubPart

@@ -10,9 +10,9 @@ from enum import IntEnum
 from heapq import heappop, heappush
 from typing import TypeAlias
 
-from hearsay.core.identifiers import Micros, TopicId
-from hearsay.core.randomness import key_of
-from hearsay.core.shell import Router
+from hearsay.core.language.identifiers import Micros, TopicId
+from hearsay.core.shell.randomness import key_of
+from hearsay.core.shell.router import Router
 
 
 class Task(IntEnum):

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hearsay.core.actions import Dial, Disconnect, Ping
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.parameters import EpisubParameters
-from hearsay.core.identifiers import Micros, PeerId, TopicId
-from hearsay.core.peers import ConnectedPeer
-from hearsay.core.shell import Router
+from hearsay.core.language.actions import Dial, Disconnect, Ping
+from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.core.shell.router import Router
 
 
 @dataclass(frozen=True, slots=True)

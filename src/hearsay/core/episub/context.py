@@ -9,8 +9,8 @@ from hearsay.core.episub.connections import Connections
 from hearsay.core.episub.parameters import EpisubParameters
 from hearsay.core.episub.sizing import Sizing
 from hearsay.core.episub.views import Views
-from hearsay.core.identifiers import Micros, TopicId
-from hearsay.core.shell import Router
+from hearsay.core.language.identifiers import Micros, TopicId
+from hearsay.core.shell.router import Router
 
 
 class Sequence:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from hearsay.core.identifiers import PeerId
+from hearsay.core.language.identifiers import PeerId
 
 
 class Detours:

@@ -24,13 +24,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hearsay.core.actions import FindContacts
 from hearsay.core.episub.context import Context
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import Overlay
-from hearsay.core.episub.parts import ForwardJoin, GetNodes, Join, Nodes
-from hearsay.core.identifiers import Micros, PeerId
-from hearsay.core.randomness import Purpose, key_of
+from hearsay.core.language.actions import FindContacts
+from hearsay.core.language.episub_parts import ForwardJoin, GetNodes, Join, Nodes
+from hearsay.core.language.identifiers import Micros, PeerId
+from hearsay.core.shell.randomness import Purpose, key_of
 
 CONTACTS = 3
 """Contacts to ask for nodes at one time."""

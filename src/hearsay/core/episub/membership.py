@@ -12,14 +12,19 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from hearsay.core.actions import NeighborDown, NeighborUp
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.connections import Connections
 from hearsay.core.episub.context import Context, Sequence
 from hearsay.core.episub.joining import Joining
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import EpisubParameters, LeaveBy, Overlay
-from hearsay.core.episub.parts import (
+from hearsay.core.episub.probing import Probing
+from hearsay.core.episub.shuffling import Shuffling
+from hearsay.core.episub.sizing import Sizing
+from hearsay.core.episub.upkeep import Upkeep
+from hearsay.core.episub.views import NeighborListener, Views
+from hearsay.core.language.actions import NeighborDown, NeighborUp
+from hearsay.core.language.episub_parts import (
     Disconnect,
     EpisubPart,
     ForwardJoin,
@@ -33,16 +38,11 @@ from hearsay.core.episub.parts import (
     ShuffleReply,
     Topics,
 )
-from hearsay.core.episub.probing import Probing
-from hearsay.core.episub.shuffling import Shuffling
-from hearsay.core.episub.sizing import Sizing
-from hearsay.core.episub.upkeep import Upkeep
-from hearsay.core.episub.views import NeighborListener, Views
-from hearsay.core.identifiers import Micros, PeerId, TopicId
-from hearsay.core.peers import ConnectedPeer
-from hearsay.core.randomness import Purpose, below
-from hearsay.core.rpc import Rpc
-from hearsay.core.shell import Router
+from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.language.rpc import Rpc
+from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.core.shell.randomness import Purpose, below
+from hearsay.core.shell.router import Router
 
 _LEAVES_REMEMBERED = 1024
 

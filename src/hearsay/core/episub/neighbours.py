@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 
 from hearsay.core.episub.context import Context
 from hearsay.core.episub.parameters import Overlay
-from hearsay.core.episub.parts import Disconnect, Neighbor, Role
-from hearsay.core.identifiers import Micros, PeerId
-from hearsay.core.randomness import Purpose
+from hearsay.core.language.episub_parts import Disconnect, Neighbor, Role
+from hearsay.core.language.identifiers import Micros, PeerId
+from hearsay.core.shell.randomness import Purpose
 
 
 @dataclass(frozen=True, slots=True)

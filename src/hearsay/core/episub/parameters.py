@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hearsay.core.parameters import RouterParameters, Violation, choice, integer, milliseconds
+from hearsay.core.shell.parameters import RouterParameters, Violation, choice, integer, milliseconds
 
 
 class Overlay(StrEnum):

@@ -9,9 +9,9 @@ way, others are probed the next time.
 from __future__ import annotations
 
 from hearsay.core.episub.context import Context
-from hearsay.core.episub.parts import GetTopics, Topics
-from hearsay.core.identifiers import PeerId
-from hearsay.core.randomness import Purpose
+from hearsay.core.language.episub_parts import GetTopics, Topics
+from hearsay.core.language.identifiers import PeerId
+from hearsay.core.shell.randomness import Purpose
 
 
 class Probing:

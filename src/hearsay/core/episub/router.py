@@ -12,22 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hearsay.core.actions import Reason, Via
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.connections import Connections
 from hearsay.core.episub.context import Sequence
 from hearsay.core.episub.membership import FixedOverlay, ManagedOverlay, Membership, managed
 from hearsay.core.episub.parameters import EpisubParameters, Overlay
-from hearsay.core.episub.parts import Disconnect, EpisubPart, GetTopics, Graft, IHave, Leave, Prune, Topics
 from hearsay.core.episub.tree import Tree
-from hearsay.core.events import ContactsFound, DialFailed, RoundTripMeasured
-from hearsay.core.identifiers import MessageId, PeerId, TopicId
-from hearsay.core.inspect import Peering
-from hearsay.core.peers import ConnectedPeer
-from hearsay.core.rpc import EPISUB, FLOODSUB, Message, Rpc
-from hearsay.core.shell import Router
-from hearsay.core.sizes import part_kind
-from hearsay.core.strategy import Strategy
+from hearsay.core.language.actions import Reason, Via
+from hearsay.core.language.episub_parts import Disconnect, EpisubPart, GetTopics, Graft, IHave, Leave, Prune, Topics
+from hearsay.core.language.events import ContactsFound, DialFailed, RoundTripMeasured
+from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
+from hearsay.core.language.rpc import EPISUB, FLOODSUB, Message, Rpc
+from hearsay.core.language.sizes import part_kind
+from hearsay.core.language.state_table import Peering
+from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.core.shell.router import Router
+from hearsay.core.shell.strategy import Strategy
 
 
 class Episub(Strategy):

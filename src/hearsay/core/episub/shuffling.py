@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hearsay.core.episub.context import Context
-from hearsay.core.episub.parts import Shuffle, ShuffleReply
-from hearsay.core.identifiers import Micros, PeerId
-from hearsay.core.randomness import Purpose, key_of
+from hearsay.core.language.episub_parts import Shuffle, ShuffleReply
+from hearsay.core.language.identifiers import Micros, PeerId
+from hearsay.core.shell.randomness import Purpose, key_of
 
 
 @dataclass(frozen=True, slots=True)

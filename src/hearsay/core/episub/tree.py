@@ -30,17 +30,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hearsay.core.actions import LinkEager, LinkLazy, Reason, Via
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.caches import MissingList, PayloadCache
 from hearsay.core.episub.detours import Detours
 from hearsay.core.episub.membership import Membership
 from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Repair
-from hearsay.core.episub.parts import Graft, IHave, Prune
-from hearsay.core.identifiers import MessageId, PeerId, TopicId
-from hearsay.core.peers import PeerGroup
-from hearsay.core.rpc import Message, PartKind
-from hearsay.core.shell import Router
+from hearsay.core.language.actions import LinkEager, LinkLazy, Reason, Via
+from hearsay.core.language.episub_parts import Graft, IHave, Prune
+from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
+from hearsay.core.language.rpc import Message, PartKind
+from hearsay.core.shell.peers import PeerGroup
+from hearsay.core.shell.router import Router
 
 MAX_HOPS = 10_000
 """What a peer says beyond this is taken as this."""

@@ -25,10 +25,10 @@ from hearsay.core.episub.context import Context
 from hearsay.core.episub.joining import Joining
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import Overlay
-from hearsay.core.episub.parts import Neighbor
 from hearsay.core.episub.views import UNMEASURED_US
-from hearsay.core.identifiers import PeerId
-from hearsay.core.randomness import Purpose
+from hearsay.core.language.episub_parts import Neighbor
+from hearsay.core.language.identifiers import PeerId
+from hearsay.core.shell.randomness import Purpose
 
 _PINGS_PER_ROUND = 2
 

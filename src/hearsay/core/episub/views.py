@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from hearsay.core.actions import NeighborDown, NeighborUp, PassiveAdded, PassiveRemoved
-from hearsay.core.identifiers import Micros, PeerId, TopicId
-from hearsay.core.randomness import Purpose, below, key_of, sample
-from hearsay.core.shell import Router
+from hearsay.core.language.actions import NeighborDown, NeighborUp, PassiveAdded, PassiveRemoved
+from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.shell.randomness import Purpose, below, key_of, sample
+from hearsay.core.shell.router import Router
 
 _NEW_SAMPLE_SHARE = 8
 UNMEASURED_US: Micros = 1 << 62

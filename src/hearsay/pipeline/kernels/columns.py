@@ -15,10 +15,10 @@ import pyarrow
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from hearsay.trace.arrow import DAMAGED, require_small
-from hearsay.trace.columns import CODED
-from hearsay.trace.errors import RunFolderError
-from hearsay.trace.schema import COLUMNS, NONE, Column
+from hearsay.trace.folder.arrow import DAMAGED, require_small
+from hearsay.trace.language.columns import CODED
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import COLUMNS, NONE, Column
 
 pa: Any = pyarrow
 parquet: Any = pyarrow.parquet

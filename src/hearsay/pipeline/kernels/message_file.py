@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.core.actions import Reason, Via
-from hearsay.core.rpc import PartKind
+from hearsay.core.language.actions import Reason, Via
+from hearsay.core.language.rpc import PartKind
 from hearsay.pipeline.kernels.columns import ColumnArrays
 from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.pipeline.kernels.sums import (
@@ -31,7 +31,7 @@ from hearsay.pipeline.kernels.sums import (
     first_publishes,
     starts_of,
 )
-from hearsay.trace.schema import Column, TraceEvent
+from hearsay.trace.language.schema import Column, TraceEvent
 
 Ints = NDArray[Any]
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.core.actions import Reason
-from hearsay.trace.compiled import compiled
-from hearsay.trace.schema import TraceEvent
+from hearsay.core.language.actions import Reason
+from hearsay.trace.language.compiled import compiled
+from hearsay.trace.language.schema import TraceEvent
 
 Ints = NDArray[Any]
 

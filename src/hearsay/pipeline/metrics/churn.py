@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from hearsay.pipeline.local_tables import local_lines
+from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.metrics.knowledge import NODES_UP, Knowledge, where_known
 from hearsay.pipeline.metrics.messages import quotient
-from hearsay.pipeline.run_facts import RunFacts
-from hearsay.pipeline.tables import CHURN
+from hearsay.pipeline.output.tables import CHURN
+from hearsay.pipeline.spark.local_tables import local_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

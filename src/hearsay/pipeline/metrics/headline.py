@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from hearsay.pipeline.metrics.messages import quotient
-from hearsay.pipeline.tables import HEADLINE
+from hearsay.pipeline.output.tables import HEADLINE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

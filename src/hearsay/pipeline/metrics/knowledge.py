@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from hearsay.pipeline.local_tables import local_lines, local_table
-from hearsay.pipeline.rows import trace_rows
-from hearsay.pipeline.run_facts import RunFacts
-from hearsay.pipeline.tables import MEASURED
+from hearsay.pipeline.input.rows import trace_rows
+from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.output.tables import MEASURED
+from hearsay.pipeline.spark.local_tables import local_lines, local_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow
 from pyspark.sql import functions as F
 
+from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.mesh_snapshots import (
     DOWN,
     GRAFT,
@@ -29,8 +30,7 @@ from hearsay.pipeline.kernels.mesh_snapshots import (
     snapshot,
 )
 from hearsay.pipeline.metrics.knowledge import Knowledge
-from hearsay.pipeline.run_facts import RunFacts
-from hearsay.pipeline.tables import DEGREES, MESH, MESH_LAYER, MESH_LINKS, NEIGHBOURS_LAYER, TREE_LAYER
+from hearsay.pipeline.output.tables import DEGREES, MESH, MESH_LAYER, MESH_LINKS, NEIGHBOURS_LAYER, TREE_LAYER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

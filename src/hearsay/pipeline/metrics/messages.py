@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from hearsay.pipeline.input.rows import ARRIVED_NOT, VERDICTS
 from hearsay.pipeline.kernels.message_file import LATENCY_STEPS
 from hearsay.pipeline.metrics.knowledge import DELIVERY, Knowledge, where_known
-from hearsay.pipeline.rows import ARRIVED_NOT, VERDICTS
-from hearsay.pipeline.tables import MESSAGES
+from hearsay.pipeline.output.tables import MESSAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from hearsay.pipeline.local_tables import local_lines
-from hearsay.pipeline.run_facts import RunFacts
-from hearsay.pipeline.tables import QUALITY
-from hearsay.trace.names import load_names
+from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.output.tables import QUALITY
+from hearsay.pipeline.spark.local_tables import local_lines
+from hearsay.trace.read.names import load_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from hearsay.pipeline.local_tables import local_lines
+from hearsay.pipeline.input.planned_disturbances import LOSS, OF_NODES
+from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.metrics.messages import quotient
-from hearsay.pipeline.planned_disturbances import LOSS, OF_NODES
-from hearsay.pipeline.run_facts import RunFacts
-from hearsay.pipeline.tables import DISTURBANCES, RESILIENCE
+from hearsay.pipeline.output.tables import DISTURBANCES, RESILIENCE
+from hearsay.pipeline.spark.local_tables import local_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

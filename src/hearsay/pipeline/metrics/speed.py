@@ -11,8 +11,8 @@ import pyarrow
 from pyspark.sql import functions as F
 
 from hearsay.pipeline.kernels.latency_pairs import percentiles_x100
-from hearsay.pipeline.local_tables import map_groups
-from hearsay.pipeline.tables import LATENCY
+from hearsay.pipeline.output.tables import LATENCY
+from hearsay.pipeline.spark.local_tables import map_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from hearsay.pipeline.tables import SPREAD
+from hearsay.pipeline.output.tables import SPREAD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from hearsay.pipeline.tables import STATE
+from hearsay.pipeline.output.tables import STATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

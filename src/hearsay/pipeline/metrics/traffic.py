@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from hearsay.pipeline.input.rows import ARRIVED_NOT
 from hearsay.pipeline.metrics.knowledge import BYTES_IN, BYTES_OUT, EVENNESS, Knowledge, observers_table, where_known
 from hearsay.pipeline.metrics.messages import quotient
-from hearsay.pipeline.rows import ARRIVED_NOT
-from hearsay.pipeline.tables import BALANCE, CONTROL, TRAFFIC
+from hearsay.pipeline.output.tables import BALANCE, CONTROL, TRAFFIC
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

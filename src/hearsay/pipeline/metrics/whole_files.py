@@ -17,8 +17,9 @@ import pyarrow
 import pyarrow.parquet
 from pyspark.sql import functions as F
 
-from hearsay.core.actions import Reason
-from hearsay.core.rpc import PartKind
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.rpc import PartKind
+from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
 from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.pipeline.kernels.latency_pairs import packed
@@ -37,10 +38,9 @@ from hearsay.pipeline.kernels.message_file import (
     sizes_told,
     traffic_of,
 )
-from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics.messages import finish
-from hearsay.pipeline.run_facts import RunFacts
-from hearsay.trace.schema import Column, wire_name
+from hearsay.pipeline.spark.local_tables import map_batches
+from hearsay.trace.language.schema import Column, wire_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns
-from hearsay.trace.arrow import open_trace_file
-from hearsay.trace.errors import RunFolderError
-from hearsay.trace.manifest import TraceFile
-from hearsay.trace.schema import CLASSES, NONE, Column, TraceEvent, class_folder
+from hearsay.trace.folder.arrow import open_trace_file
+from hearsay.trace.folder.manifest import TraceFile
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import CLASSES, NONE, Column, TraceEvent, class_folder
 
 Ints = NDArray[Any]
 

@@ -19,21 +19,21 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from hearsay.pipeline.analyze import analyze
-from hearsay.pipeline.outputs import STREAM_FOLDER, remove_memory, require_memory
-from hearsay.pipeline.parquet_paths import literal
-from hearsay.pipeline.run_facts import RunFacts, load_runs, window_of
+from hearsay.pipeline.input.run_facts import RunFacts, load_runs, window_of
+from hearsay.pipeline.output.outputs import STREAM_FOLDER, remove_memory, require_memory
+from hearsay.pipeline.spark.parquet_paths import literal
 from hearsay.pipeline.stream.file_notes import name_of
 from hearsay.pipeline.stream.kept_scan import KeptScan
 from hearsay.pipeline.stream.ledger import Ledger, LedgerBroken
 from hearsay.pipeline.stream.live_facts import live_facts
 from hearsay.pipeline.stream.new_files import take_new_files
 from hearsay.pipeline.stream.partials import PartialStore
-from hearsay.trace.errors import RunFolderError
-from hearsay.trace.manifest import MANIFEST
-from hearsay.trace.own_folders import Holds, mark
-from hearsay.trace.run_series import WHOLE, speaks_of_whole
-from hearsay.trace.schema import CLASSES, TRACE_FOLDER, class_folder
-from hearsay.trace.verify import verify
+from hearsay.trace.folder.manifest import MANIFEST
+from hearsay.trace.folder.own_folders import Holds, mark
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import CLASSES, TRACE_FOLDER, class_folder
+from hearsay.trace.read.verify import verify
+from hearsay.trace.series.run_series import WHOLE, speaks_of_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hearsay.pipeline.input.rows import rows_of_files
+from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.metrics import whole_files
-from hearsay.pipeline.parquet_paths import read_parquet
-from hearsay.pipeline.rows import rows_of_files
-from hearsay.pipeline.run_facts import RunFacts
 from hearsay.pipeline.scan import Scanned
+from hearsay.pipeline.spark.parquet_paths import read_parquet
 from hearsay.pipeline.stream.ledger import Ledger
 from hearsay.pipeline.stream.partials import Partial, PartialStore, partials_of
 

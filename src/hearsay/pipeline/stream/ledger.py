@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from hearsay.pipeline.kernels.columns import ColumnArrays
 from hearsay.pipeline.stream.file_notes import FileNotes, Share, found_in, read_notes
-from hearsay.trace.schema import NONE, Column, TraceEvent
+from hearsay.trace.language.schema import NONE, Column, TraceEvent
 
 Ints = NDArray[Any]
 

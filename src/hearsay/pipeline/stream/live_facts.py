@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hearsay.pipeline.run_facts import RunFacts, facts_of
+from hearsay.pipeline.input.run_facts import RunFacts, facts_of
 from hearsay.pipeline.stream.ledger import Ledger
-from hearsay.trace.manifest import Manifest, WrittenTrace, this_program
+from hearsay.trace.folder.manifest import Manifest, WrittenTrace, this_program
 
 
 def live_facts(path: Path, ledger: Ledger, window_us: int | None) -> RunFacts:

@@ -37,16 +37,16 @@ from hearsay.pipeline.kernels.message_file import (
     sizes_told,
     traffic_of,
 )
-from hearsay.pipeline.local_tables import map_batches
 from hearsay.pipeline.metrics.whole_files import PARTS_SCHEMA, RPC_COLUMNS, eligibility_of, message_sums, row_sums
-from hearsay.trace.manifest import this_program
-from hearsay.trace.order import BY_MESSAGE, order_of
-from hearsay.trace.schema import Column
+from hearsay.pipeline.spark.local_tables import map_batches
+from hearsay.trace.folder.manifest import this_program
+from hearsay.trace.language.order import BY_MESSAGE, order_of
+from hearsay.trace.language.schema import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hearsay.pipeline.run_facts import RunFacts
+    from hearsay.pipeline.input.run_facts import RunFacts
     from hearsay.pipeline.stream.file_notes import FileNotes
     from hearsay.pipeline.stream.ledger import Ledger
 

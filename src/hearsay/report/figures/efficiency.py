@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hearsay.pipeline.tables import CONTROL, MESSAGES
+from hearsay.pipeline.output.tables import CONTROL, MESSAGES
 from hearsay.report.figure import Axis, Figure, Panel, numbers, place
 from hearsay.report.run import Run, View
-from hearsay.trace.arrow import compute
+from hearsay.trace.folder.arrow import compute
 from hearsay.words.numbers import percent
 
 COPY_FATES = ("first copy", "first copy, asked for by IWANT", "duplicate", "rejected")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.pipeline.tables import LATENCY, MESSAGES
+from hearsay.pipeline.output.tables import LATENCY, MESSAGES
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
 from hearsay.report.run import US_PER_S, Run

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hearsay.pipeline.tables import STATE, TRAFFIC
+from hearsay.pipeline.output.tables import STATE, TRAFFIC
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
 from hearsay.report.run import US_PER_S, Run, View
-from hearsay.trace.arrow import compute
+from hearsay.trace.folder.arrow import compute
 from hearsay.words.numbers import percent, seconds
 
 BUSIEST = 0.1

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
-from hearsay.pipeline.tables import DEGREES, MESH, TREE_LAYER
+from hearsay.pipeline.output.tables import DEGREES, MESH, TREE_LAYER
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
 from hearsay.report.run import US_PER_S, Row, Run, View
-from hearsay.trace.arrow import compute
+from hearsay.trace.folder.arrow import compute
 from hearsay.words.numbers import percent, plural
 
 MOST_BARS = 30

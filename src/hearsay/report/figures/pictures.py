@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.pipeline.tables import MESH, MESH_LINKS, SPREAD
+from hearsay.pipeline.output.tables import MESH, MESH_LINKS, SPREAD
 from hearsay.report import thinning
 from hearsay.report.figure import Figure, column, numbers, place
 from hearsay.report.figures.mesh import NO_MESH, links_in, tree_in

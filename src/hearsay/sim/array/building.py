@@ -7,25 +7,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.core.events import EventKind
-from hearsay.core.gossipsub import FanoutTopUp, GossipsubParameters, GossipTargets, SeenBy, ShortMesh
-from hearsay.core.mesh import FullMesh, MeshParameters, PruneTrigger, UnknownGraft
-from hearsay.core.parameters import RouterParameters
-from hearsay.core.randomness import Purpose, Randomness, key_of
-from hearsay.core.randomsub import RandomsubParameters
+from hearsay.core.flooding.randomsub import RandomsubParameters
+from hearsay.core.language.events import EventKind
+from hearsay.core.language.rpc import FLOODSUB, MESHSUB_11, Message, Rpc
+from hearsay.core.language.sizes import framed_size, message_size, part_sizes
+from hearsay.core.mesh.gossipsub import FanoutTopUp, GossipsubParameters, GossipTargets, SeenBy, ShortMesh
+from hearsay.core.mesh.mesh import FullMesh, MeshParameters, PruneTrigger, UnknownGraft
 from hearsay.core.registry import negotiate
-from hearsay.core.rpc import FLOODSUB, MESHSUB_11, Message, Rpc
-from hearsay.core.sizes import framed_size, message_size, part_sizes
-from hearsay.core.strategy import Strategy
-from hearsay.sim.array import departures, loop, queue, slots
-from hearsay.sim.array import layout as at
-from hearsay.sim.array.layout import Arrays
-from hearsay.sim.array.memory import filled, lines_at_most, zeros
-from hearsay.sim.array.payload import ARENA_BITS
-from hearsay.sim.array.queue import CHUNK, DIVISIONS, GOSSIP_SPAN
-from hearsay.sim.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
-from hearsay.sim.plan import Alike, LinksCut, LinksHealed, NodeDown, NodeUp, Plan
-from hearsay.sim.quantiles import log_normal_tables
+from hearsay.core.shell.parameters import RouterParameters
+from hearsay.core.shell.randomness import Purpose, Randomness, key_of
+from hearsay.core.shell.strategy import Strategy
+from hearsay.sim.array.machine.memory import filled, lines_at_most, zeros
+from hearsay.sim.array.run import loop
+from hearsay.sim.array.travel import send_ring
+from hearsay.sim.array.world import layout as at
+from hearsay.sim.array.world import queue, slots
+from hearsay.sim.array.world.layout import Arrays
+from hearsay.sim.array.world.payload import ARENA_BITS
+from hearsay.sim.array.world.queue import CHUNK, DIVISIONS, GOSSIP_SPAN
+from hearsay.sim.plan.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
+from hearsay.sim.plan.plan import Alike, LinksCut, LinksHealed, NodeDown, NodeUp, Plan
+from hearsay.sim.plan.quantiles import log_normal_tables
 
 Ints = NDArray[np.int64]
 
@@ -152,7 +154,7 @@ def _set_routers(arrays: Arrays, plan: Plan) -> None:
 
 
 def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
-    """What may be counted as heard before it arrives, see `departures.py`."""
+    """What may be counted as heard before it arrives, see `send_ring.py`."""
     w = arrays.world
     table = arrays["parameters"]
     if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS]):
@@ -477,7 +479,7 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     arrays["latencies_seen"] = zeros((threads, 1 << 12), np.int64)
     latencies = lines_at_most(2 * loop.LATENCIES_AT_ONCE + 16 * nodes, _WORD)
     arrays["long_latencies"] = zeros((threads, latencies), np.int64)
-    arrays["leaving"] = zeros((threads, departures.ROOM, 4), np.int64)
+    arrays["leaving"] = zeros((threads, send_ring.ROOM, 4), np.int64)
     arrays["control"] = _control(threads, chunks, arena_chunks)
 
 

@@ -8,19 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.core.identifiers import Micros
-from hearsay.core.randomness import Randomness
-from hearsay.core.rpc import PartKind
-from hearsay.sim.array import layout as at
-from hearsay.sim.array import queue, record
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.rpc import PartKind
+from hearsay.core.shell.randomness import Randomness
 from hearsay.sim.array.building import build
-from hearsay.sim.array.loop import ADVANCE, BEGIN, CLOSE, COLLECT, FINISH, LATENCIES_AT_ONCE, SHARE, work
-from hearsay.sim.array.memory import zeros
-from hearsay.sim.engines import OutOfRoom
-from hearsay.sim.latency import make_latency
-from hearsay.sim.plan import Plan
-from hearsay.sim.summary import Figures, Latencies
-from hearsay.trace.rows import Rows
+from hearsay.sim.array.machine.memory import zeros
+from hearsay.sim.array.run.loop import ADVANCE, BEGIN, CLOSE, COLLECT, FINISH, LATENCIES_AT_ONCE, SHARE, work
+from hearsay.sim.array.world import layout as at
+from hearsay.sim.array.world import queue, record
+from hearsay.sim.plan.engines import OutOfRoom
+from hearsay.sim.plan.latency import make_latency
+from hearsay.sim.plan.plan import Plan
+from hearsay.sim.results.summary import Figures, Latencies
+from hearsay.trace.language.rows import Rows
 
 _STEPS = 200
 _WORTH_SHARING = 5_000

@@ -1,0 +1,1 @@
+"""The two routers without a mesh: floodsub and randomsub."""

@@ -1,0 +1,59 @@
+"""Randomsub: forward each new message to a random few of the topic's peers, drawn anew for every message.
+
+r1 and the tech report (3.2.1) take at most D peers. The Go router takes max(6, ceil(sqrt(size))) of the randomsub
+peers, `size` being an estimate of the network's size, and all of them when there are no more than 6; set
+`network_size` for that. Peers that only flood get every message. Stateless apart from the list of peers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt
+
+from hearsay.core.language.actions import Via
+from hearsay.core.language.identifiers import PeerId
+from hearsay.core.language.rpc import FLOODSUB, RANDOMSUB, Message
+from hearsay.core.shell.parameters import RouterParameters, integer
+from hearsay.core.shell.randomness import Purpose, key_of, sample
+from hearsay.core.shell.strategy import Strategy
+
+SQUARE_ROOT_FLOOR = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomsubParameters(RouterParameters):
+    """`degree` is the specification's D; a `network_size` above 0 asks for the square-root rule instead."""
+
+    degree: int = integer(6, low=0)
+    network_size: int = integer(0, low=0)
+
+    @property
+    def reach(self) -> int:
+        """How many randomsub peers get a message."""
+        if not self.network_size:
+            return self.degree
+        return max(SQUARE_ROOT_FLOOR, 1 + isqrt(self.network_size - 1))
+
+
+class Randomsub(Strategy):
+    protocols = (RANDOMSUB, FLOODSUB)
+    native_protocols = (RANDOMSUB,)
+
+    def __init__(self, parameters: RandomsubParameters | None = None) -> None:
+        self._own = parameters or RandomsubParameters()
+        super().__init__(self._own)
+
+    def accepted(self, message: Message, received_from: PeerId) -> None:
+        self._spread(message, received_from)
+
+    def publish(self, message: Message) -> None:
+        self._spread(message, None)
+
+    def _spread(self, message: Message, received_from: PeerId | None) -> None:
+        shell = self.shell
+        excluded = (received_from, message.source)
+        candidates = [peer for peer in shell.peers.in_topic(message.topic).native if peer not in excluded]
+        state = shell.draw(Purpose.RANDOMSUB, message.topic, key_of(message.id))
+        chosen = sample(state, candidates, self._own.reach)
+        shell.outbox.forward(chosen, message, Via.RANDOM, received_from)
+        self.flood(message, received_from)

@@ -1,0 +1,227 @@
+"""What a router asks of its driver: the closed union `Action`.
+
+The first group asks for something; the second (`TraceAction`) reports what happened in the words of the trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
+from hearsay.core.language.rpc import Message, PartKind, Rpc
+
+
+class Via(IntEnum):
+    """Why a copy of a message went to a peer. INJECT: a script outside the network handed it in."""
+
+    MESH = 0
+    IWANT = 1
+    FLOOD = 2
+    FANOUT = 3
+    EAGER = 4
+    LAZY = 5
+    RANDOM = 6
+    INJECT = 7
+    TOP_UP = 8
+
+
+class Reason(IntEnum):
+    """Why a message or a part of an RPC was not used."""
+
+    REJECTED = 0
+    IGNORED = 1
+    SELF_ORIGIN = 2
+    NOT_SUBSCRIBED = 3
+    THROTTLED = 4
+    OVER_LIMIT = 5
+    LOST = 6
+    UNREACHABLE = 7
+    UNSUPPORTED = 8
+    NOT_A_SUBSCRIBER = 9
+    QUEUE_FULL = 10
+    BACKOFF = 11
+    BAD_SIGNATURE = 12
+    NOT_A_NEIGHBOUR = 13
+    GIVEN_UP = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send an RPC to a connected peer; `vias` says for each of its messages why it goes there."""
+
+    peer: PeerId
+    rpc: Rpc
+    vias: tuple[Via, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Hand a message to the application; `received_from` is None for the node's own."""
+
+    message: Message
+    received_from: PeerId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Validate:
+    """Ask the application about a message; the answer is a `MessageValidated` event."""
+
+    message: Message
+    received_from: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class FindContacts:
+    topic: TopicId
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerAdded:
+    peer: PeerId
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRemoved:
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class TopicJoined:
+    topic: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLeft:
+    topic: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class PeerGrafted:
+    """A peer entered the mesh of a topic."""
+
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class PeerPruned:
+    """A peer left the mesh of a topic."""
+
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class NeighborUp:
+    """A peer entered the active list of a topic."""
+
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class NeighborDown:
+    """A peer left the active list of a topic, and with it the tree."""
+
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class PassiveAdded:
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class PassiveRemoved:
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEager:
+    """A link of the active list became an edge of the broadcast tree."""
+
+    topic: TopicId
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLazy:
+    """A link of the active list became a lazy one: announcements only."""
+
+    topic: TopicId
+    peer: PeerId
+
+
+OverlayAction: TypeAlias = NeighborUp | NeighborDown | PassiveAdded | PassiveRemoved | LinkEager | LinkLazy
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePublished:
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateReceived:
+    message_id: MessageId
+    topic: TopicId
+    peer: PeerId | None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRejected:
+    message: Message
+    peer: PeerId
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class PartDropped:
+    """Parts of a received RPC that were not acted on: over a limit, unsupported or out of place.
+
+    `topic` is told where the driver must know it: of a GRAFT in backoff.
+    """
+
+    peer: PeerId
+    kind: PartKind
+    count: int
+    reason: Reason
+    topic: TopicId | None = None
+
+
+TraceAction: TypeAlias = (
+    PeerAdded
+    | PeerRemoved
+    | TopicJoined
+    | TopicLeft
+    | PeerGrafted
+    | PeerPruned
+    | MessagePublished
+    | DuplicateReceived
+    | MessageRejected
+    | PartDropped
+    | OverlayAction
+)
+
+Action: TypeAlias = Send | Deliver | Validate | Dial | Disconnect | Ping | FindContacts | TraceAction

@@ -1,0 +1,163 @@
+"""What episub's peers say to each other (episub spec, "Protocol Messages").
+
+The seed's messages have "a source and monotonic sequence id". Between neighbours the connection says both: it names
+the source and keeps the order. What is passed on from node to node (JOIN, FORWARDJOIN, LEAVE, SHUFFLE) names its
+source and carries the source's sequence number itself.
+
+GOSSIP is no part of its own: it is the RPC's message with a hop count (`Message.hops`). One control part of the wire
+format carries them all, see `docs/routers/episub.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
+
+
+class Role(IntEnum):
+    """What a NEIGHBOR says; it establishes links and also retrieves active lists."""
+
+    REQUEST = 0
+    ACCEPT = 1
+    QUERY = 2
+    REPLY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GetNodes:
+    """Asks for a view of the overlay."""
+
+    topic: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """A part of the sender's views, and the TTL it suggests for a JOIN."""
+
+    topic: TopicId
+    peers: tuple[PeerId, ...]
+    ttl: int
+
+
+@dataclass(frozen=True, slots=True)
+class GetTopics:
+    """Asks which topics a peer is subscribed to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    topics: tuple[TopicId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`peer` wants to join; walks at random until somebody takes it in."""
+
+    topic: TopicId
+    peer: PeerId
+    ttl: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardJoin:
+    """`peer` has joined; whoever hears it remembers it."""
+
+    topic: TopicId
+    peer: PeerId
+    ttl: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbor:
+    """`random` is the class of link asked for or granted; `links` and `random_links` count the sender's own."""
+
+    topic: TopicId
+    role: Role
+    random: bool
+    links: int
+    random_links: int
+    rtt_us: Micros = 0
+    peers: tuple[PeerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """The link is no more, or (`refused`) the request for one is declined."""
+
+    topic: TopicId
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """`source` has left the overlay."""
+
+    topic: TopicId
+    source: PeerId
+    ttl: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    topic: TopicId
+    peer: PeerId
+    peers: tuple[PeerId, ...]
+    ttl: int
+    sequence: int
+    sketch: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffleReply:
+    topic: TopicId
+    peers: tuple[PeerId, ...]
+    sequence: int
+    sketch: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IHave:
+    """Message summaries: ids and, in the same places, how many hops the announcer is from the publisher."""
+
+    topic: TopicId
+    ids: tuple[MessageId, ...]
+    hops: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Graft:
+    """Makes the link a tree edge, and asks for messages."""
+
+    topic: TopicId
+    ids: tuple[MessageId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Makes the link a lazy one."""
+
+    topic: TopicId
+
+
+EpisubPart: TypeAlias = (
+    GetNodes
+    | Nodes
+    | GetTopics
+    | Topics
+    | Join
+    | ForwardJoin
+    | Neighbor
+    | Disconnect
+    | Leave
+    | Shuffle
+    | ShuffleReply
+    | IHave
+    | Graft
+    | Prune
+)

@@ -1,0 +1,137 @@
+"""What a driver (node, simulator, test) tells a router: the closed union `Event`.
+
+`EventKind` is the canonical order of events that reach one node at the same microsecond; engines sort by
+(time, kind, source, sequence on the link).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import TypeAlias, final
+
+from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
+from hearsay.core.language.rpc import Message, Rpc
+
+
+class EventKind(IntEnum):
+    TIMER_FIRED = 0
+    PEER_DISCONNECTED = 1
+    PEER_CONNECTED = 2
+    DIAL_FAILED = 3
+    ROUND_TRIP_MEASURED = 4
+    CONTACTS_FOUND = 5
+    JOIN = 6
+    LEAVE = 7
+    PUBLISH = 8
+    RPC_RECEIVED = 9
+    MESSAGE_VALIDATED = 10
+    SEND_FAILED = 11
+
+
+class Verdict(Enum):
+    """What the application says of a message: accept it, reject it as invalid, or ignore it silently."""
+
+    ACCEPT = "accept"
+    REJECT = "reject"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """The time that `deadline()` named has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerConnected:
+    """A peer that speaks `protocol` is there. `subscribed` lists topics that are implied without a hello.
+
+    Peers with the same `address` may be one person; an empty one is not known.
+    """
+
+    peer: PeerId
+    protocol: str
+    subscribed: tuple[TopicId, ...] = ()
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerDisconnected:
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class DialFailed:
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTripMeasured:
+    peer: PeerId
+    round_trip_us: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class ContactsFound:
+    """Discovery found peers for a topic; they are not connected yet."""
+
+    topic: TopicId
+    peers: tuple[PeerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    topic: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    topic: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """The application publishes; it vouches for its own message, which is not validated again."""
+
+    message: Message
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RpcReceived:
+    peer: PeerId
+    rpc: Rpc
+    accepted: bool = False
+    """The application has accepted its messages beforehand: a router that would ask for a verdict does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageValidated:
+    """The application's verdict on a message the router asked about."""
+
+    message_id: MessageId
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SendFailed:
+    """An RPC the router asked to send did not leave, for example because the peer's queue is full."""
+
+    peer: PeerId
+    rpc: Rpc
+
+
+OtherEvent: TypeAlias = (
+    TimerFired
+    | PeerConnected
+    | PeerDisconnected
+    | DialFailed
+    | RoundTripMeasured
+    | ContactsFound
+    | Join
+    | Leave
+    | Publish
+    | MessageValidated
+    | SendFailed
+)
+Event: TypeAlias = RpcReceived | OtherEvent

@@ -1,0 +1,150 @@
+"""What peers say to each other: one RPC carries subscription changes, messages and control.
+
+Words follow the gossipsub specification (r1, "The protocol extends the existing RPC message structure") and the
+guide's section "Network packets". `Extension` is the room for control of routers written outside the package: a
+length-delimited field of the control message, which peers that do not know it skip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from hearsay.core.language.episub_parts import EpisubPart
+from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
+
+FLOODSUB = "/floodsub/1.0.0"
+RANDOMSUB = "/randomsub/1.0.0"
+MESHSUB = "/meshsub/1.0.0"
+MESHSUB_11 = "/meshsub/1.1.0"
+EPISUB = "/hearsay/episub/1.0.0"
+
+FIRST_EXTENSION_FIELD = 64
+LAST_EXTENSION_FIELD = (1 << 29) - 1
+
+
+class PartKind(IntEnum):
+    """The kinds of parts an RPC is made of, and the simulator's CONNECT. Append, never renumber."""
+
+    CONNECT = 0
+    PUBLISH = 1
+    SUBSCRIBE = 2
+    UNSUBSCRIBE = 3
+    IHAVE = 4
+    IWANT = 5
+    GRAFT = 6
+    PRUNE = 7
+    IDONTWANT = 8
+    EXTENSION = 9
+    GETNODES = 10
+    NODES = 11
+    GETTOPICS = 12
+    TOPICS = 13
+    JOIN = 14
+    FORWARDJOIN = 15
+    NEIGHBOR = 16
+    DISCONNECT = 17
+    LEAVE = 18
+    SHUFFLE = 19
+    SHUFFLEREPLY = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A published message. Its id is computed by the driver; the core never looks into data or signature."""
+
+    id: MessageId
+    topic: TopicId
+    data: bytes
+    source: PeerId | None = None
+    seqno: bytes | None = None
+    signature: bytes | None = None
+    key: bytes | None = None
+    encoded: bytes | None = field(default=None, compare=False, repr=False)
+    """The message as it came, which is forwarded as it is: a field left out is not the same as an empty one."""
+    hops: int | None = None
+    """How many links this copy has crossed when it arrives, where the router counts them; never signed."""
+    has_more: bool = field(default=False, compare=False, repr=False)
+    """It came with fields that are not known here. They are not forwarded; the author may have signed them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """SUBSCRIBE (`subscribe` true) or UNSUBSCRIBE."""
+
+    topic: TopicId
+    subscribe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IHave:
+    topic: TopicId
+    ids: tuple[MessageId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IWant:
+    ids: tuple[MessageId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Graft:
+    topic: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class PeerInfo:
+    """Peer exchange: a peer of the topic, and its signed addresses if the sender has them."""
+
+    peer: PeerId
+    record: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """v1.1 adds the time for which the peer is not to GRAFT again, and others it may turn to."""
+
+    topic: TopicId
+    backoff_s: int | None = None
+    peers: tuple[PeerInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IDontWant:
+    """v1.2: messages the peer need not send. Read and counted, not acted on."""
+
+    ids: tuple[MessageId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """Control or gossip metadata of an outside router: a field number of the control message and its bytes."""
+
+    field: int
+    payload: bytes
+
+    def __post_init__(self) -> None:
+        if not FIRST_EXTENSION_FIELD <= self.field <= LAST_EXTENSION_FIELD:
+            raise ValueError(
+                f"extension field {self.field} is outside {FIRST_EXTENSION_FIELD}…{LAST_EXTENSION_FIELD}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    ihave: tuple[IHave, ...] = ()
+    iwant: tuple[IWant, ...] = ()
+    graft: tuple[Graft, ...] = ()
+    prune: tuple[Prune, ...] = ()
+    extensions: tuple[Extension, ...] = ()
+    idontwant: tuple[IDontWant, ...] = ()
+    episub: tuple[EpisubPart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rpc:
+    """One packet: subscriptions, then messages, then control, which is the order in which they are handled."""
+
+    subscriptions: tuple[Subscription, ...] = ()
+    messages: tuple[Message, ...] = ()
+    control: Control | None = None

@@ -1,0 +1,1 @@
+"""Meshsub and gossipsub, and what a mesh needs: backoff, fan-out, a cache of messages."""

@@ -1,0 +1,88 @@
+"""Backoff: after a PRUNE two peers keep apart in that topic for a while (gossipsub v1.1, "Prune backoff").
+
+Rules:
+
+* Whoever prunes says for how long: `prune_backoff_ms`, or `unsubscribe_backoff_ms` when it leaves the topic. Both
+  sides remember it, through a disconnection too. A PRUNE without a time counts as `prune_backoff_ms`.
+* No GRAFT to a peer in backoff, and for `backoff_slack_heartbeats` more, since clocks and links differ. A GRAFT that
+  comes in backoff is refused with a PRUNE and starts it anew.
+* Received times are clamped to `max_backoff_ms`, so that a huge one harms nobody. The number of entries is bounded;
+  the oldest goes first.
+
+`prune_backoff_ms` 0 turns all of it off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.shell.parameters import RouterParameters, integer, milliseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackoffParameters(RouterParameters):
+    """Backoff and peer exchange.
+
+    | field | rule | r1, simsub | v1.1 |
+    |---|---|---|---|
+    | prune_backoff_ms | no GRAFT for so long after a PRUNE; 0 is off | 0 | 60 000 |
+    | unsubscribe_backoff_ms | … after a PRUNE because one leaves the topic | 10 000 | 10 000 |
+    | max_backoff_ms | received times are clamped to this | 3 600 000 | 3 600 000 |
+    | backoff_slack_heartbeats | own GRAFTs wait so much longer | 2 | 2 |
+    | max_backoffs | entries remembered | 100 000 | 100 000 |
+    | exchange_peers | other peers named in a PRUNE; as many are taken from one | 0 | 0 |
+    | accept_exchange | dial peers that a PRUNE names | off | off |
+    """
+
+    prune_backoff_ms: int = milliseconds(0)
+    unsubscribe_backoff_ms: int = milliseconds(10_000)
+    max_backoff_ms: int = milliseconds(3_600_000)
+    backoff_slack_heartbeats: int = integer(2, low=0)
+    max_backoffs: int = integer(100_000, low=1)
+    exchange_peers: int = integer(0, low=0, high=1_000)
+    accept_exchange: bool = False
+
+
+class Backoffs:
+    """Until when this router and its peers keep apart, by topic and peer."""
+
+    __slots__ = ("_limit", "_slack_us", "_until")
+
+    def __init__(self, limit: int, slack_us: Micros) -> None:
+        self._limit = limit
+        self._slack_us = slack_us
+        self._until: dict[tuple[TopicId, PeerId], Micros] = {}
+
+    def start(self, topic: TopicId, peer: PeerId, until: Micros) -> None:
+        """Keep apart until then, or longer if that was agreed before."""
+        before = self._until.pop((topic, peer), until)
+        self._until[topic, peer] = max(before, until)
+        if len(self._until) > self._limit:
+            del self._until[next(iter(self._until))]
+
+    def holds(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
+        """Whether a GRAFT of this peer comes too early."""
+        until = self._until.get((topic, peer))
+        return until is not None and now < until
+
+    def forbids_graft(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
+        """Whether one's own GRAFT would be too early."""
+        until = self._until.get((topic, peer))
+        return until is not None and now < until + self._slack_us
+
+    def remaining_us(self, topic: TopicId, peer: PeerId, now: Micros) -> Micros:
+        """How much of a backoff is left."""
+        return max(0, self._until.get((topic, peer), now) - now)
+
+    def expire(self, now: Micros) -> None:
+        over = [key for key, until in self._until.items() if now >= until + self._slack_us]
+        for key in over:
+            del self._until[key]
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def __iter__(self) -> Iterator[tuple[TopicId, PeerId]]:
+        return iter(self._until)

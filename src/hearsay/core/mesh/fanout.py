@@ -1,0 +1,95 @@
+"""Fan-out: stable peers for topics one publishes to without being a member.
+
+Rules (r1, "fanout"; guide, "Fan-out"): the first publish picks D random peers of the topic and remembers them with
+the time; each publish renews the time; after the TTL without one they are forgotten. Lost peers are made up for at
+the next publish (guide) or in the heartbeat (r1), by parameter. On JOIN they become the first mesh peers. The
+remembered peers are never told, so a peer that disconnects or unsubscribes just drops out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.language.state_table import Peering
+from hearsay.core.mesh.address_shares import Spread
+from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
+from hearsay.core.shell.randomness import Purpose
+from hearsay.core.shell.router import Router
+
+
+class _Route:
+    __slots__ = ("last_publish_us", "peers")
+
+    def __init__(self) -> None:
+        self.peers = PeerGroup()
+        self.last_publish_us: Micros = 0
+
+
+class Fanout:
+    __slots__ = ("_degree", "_routes", "_shell", "_spread", "_top_up_at_publish", "_ttl_us")
+
+    def __init__(
+        self, degree: int, ttl_us: Micros, top_up_at_publish: bool, places_per_address: int, shell: Router
+    ) -> None:
+        self._degree = degree
+        self._ttl_us = ttl_us
+        self._top_up_at_publish = top_up_at_publish
+        self._spread = Spread(places_per_address, shell.peers)
+        self._shell = shell
+        self._routes: dict[TopicId, _Route] = {}
+
+    def publish(self, topic: TopicId, tick: int) -> PeerGroup:
+        """The peers for a publish now; creates or tops up the route as the parameters say."""
+        route = self._routes.setdefault(topic, _Route())
+        route.last_publish_us = self._shell.now
+        if not route.peers or self._top_up_at_publish:
+            self._top_up(topic, route, tick)
+        return route.peers
+
+    def upkeep(self, tick: int) -> None:
+        """Forget routes that were not used for the TTL; top up the others if the heartbeat does that."""
+        for topic in sorted(self._routes):
+            route = self._routes[topic]
+            if self._shell.now - route.last_publish_us > self._ttl_us:
+                del self._routes[topic]
+            elif not self._top_up_at_publish:
+                self._top_up(topic, route, tick)
+
+    def take(self, topic: TopicId) -> tuple[PeerId, ...]:
+        """On JOIN: hand over the peers and forget the route."""
+        route = self._routes.pop(topic, None)
+        return route.peers.ordered if route is not None else ()
+
+    def remove(self, peer: PeerId, topic: TopicId) -> None:
+        route = self._routes.get(topic)
+        if route is not None:
+            route.peers.discard(peer)
+
+    def remove_peer(self, peer: ConnectedPeer) -> None:
+        for topic in sorted(peer.topics):
+            self.remove(peer.id, topic)
+
+    def peers(self, topic: TopicId) -> PeerGroup:
+        return self._routes[topic].peers
+
+    def topics(self) -> list[tuple[TopicId, Micros]]:
+        return [(topic, self._routes[topic].last_publish_us) for topic in sorted(self._routes)]
+
+    def peerings(self) -> Iterator[tuple[TopicId, PeerId, Peering]]:
+        for topic in sorted(self._routes):
+            for peer in self._routes[topic].peers:
+                yield topic, peer, Peering.FAN_OUT
+
+    def __contains__(self, topic: TopicId) -> bool:
+        return topic in self._routes
+
+    def _top_up(self, topic: TopicId, route: _Route, tick: int) -> None:
+        missing = self._degree - len(route.peers)
+        if missing <= 0:
+            return
+        shell = self._shell
+        candidates = [peer for peer in shell.peers.in_topic(topic).native if peer not in route.peers]
+        state = shell.draw(Purpose.FANOUT, topic, tick, len(route.peers))
+        for peer in self._spread.choose(state, candidates, missing, missing, route.peers):
+            route.peers.add(peer)

@@ -1,0 +1,330 @@
+"""The mesh: per topic the peers one exchanges full messages with, by mutual consent.
+
+Rules (r1, "mesh" and the heartbeat; tech report 3.2.2 and figures 5–8; guide, "Grafting and pruning"):
+
+* JOIN takes preferred peers first (fan-out), then random ones, up to D, and GRAFTs them. LEAVE PRUNEs all.
+* Upkeep: below D_low GRAFT random topic peers up to D; above D_high PRUNE random mesh peers down to D.
+* A received GRAFT is accepted whatever the size of the mesh, upkeep restores it (r1); or it is answered with PRUNE
+  when the mesh has D_high peers already (v1.1, go), by parameter. Without that, whoever says GRAFT under many names
+  between two heartbeats owns the mesh, since upkeep then chooses among those who came.
+* With `places_per_address` members beyond so many of one address give way to others (`address_shares.py`).
+* A GRAFT for a topic one has not joined is answered with PRUNE (r1) or ignored (v1.1), by parameter. A GRAFT by a
+  peer that is not subscribed, or that does not speak the protocol, is dropped.
+* A GRAFT or PRUNE that could not be sent is sent again with the next RPC to that peer, at the latest with the next
+  heartbeat, if it is still true. The PRUNE then names what is left of the backoff: both sides end it together.
+
+* With `prune_backoff_ms` (v1.1): backoff as in `backoff.py`; a PRUNE may name others of the topic (peer exchange),
+  whom the receiver dials if `accept_exchange` says so. Peers that speak v1.0 get the plain PRUNE.
+
+Theory: D_low <= D <= D_high makes the two branches of upkeep exclude each other, so it does not matter whether the
+degree is counted once (simsub's actor) or before each branch (r1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hearsay.core.language.actions import Dial, PeerGrafted, PeerPruned, Reason
+from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.language.rpc import MESHSUB_11, PartKind, PeerInfo, Prune, Rpc
+from hearsay.core.language.state_table import Peering
+from hearsay.core.mesh.address_shares import Spread
+from hearsay.core.mesh.backoff import BackoffParameters, Backoffs
+from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds
+from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
+from hearsay.core.shell.randomness import MASK, Purpose, key_of, sample
+from hearsay.core.shell.router import Router
+
+EXPIRE_EVERY = 15
+"""Heartbeats between two looks for backoffs that are over."""
+
+
+MAX_UNSENT = 1_000
+"""Topics that one is not in, and whose PRUNE did not leave for a peer; of more of them it does not hear again. A peer
+chooses these names by its GRAFTs."""
+
+_LEAVING, _REFUSING = -1, -2
+"""In place of a heartbeat's number, for draws of their own."""
+
+
+class PruneTrigger(StrEnum):
+    """Upkeep prunes when the mesh is larger than D_high (seeds, js), or already as large (go, rust)."""
+
+    ABOVE_HIGH = "above_high"
+    AT_HIGH = "at_high"
+
+
+class FullMesh(StrEnum):
+    """What a GRAFT gets when the mesh has D_high peers: it is taken in (r1), or refused with PRUNE (v1.1)."""
+
+    ACCEPT = "accept"
+    REFUSE = "refuse"
+
+
+class UnknownGraft(StrEnum):
+    """What a GRAFT for a topic one has not joined gets: a PRUNE (r1) or nothing (v1.1)."""
+
+    PRUNE = "prune"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshParameters(BackoffParameters):
+    """The mesh's degrees and its heartbeat.
+
+    | field | rule | r1 | simsub |
+    |---|---|---|---|
+    | degree, degree_low, degree_high | D, D_low <= D <= D_high; all zero is legal: no mesh | 6/4/12 | 6/4/12 |
+    | prune_trigger | prune above D_high, or at it | above_high | above_high |
+    | full_mesh | answer to a GRAFT when the mesh has D_high peers | accept | accept |
+    | unknown_graft | answer to a GRAFT for a topic one is not in | prune | prune |
+    | heartbeat_interval_ms | time between heartbeats | 1000 | 1000 |
+    | first_heartbeat_ms | time to the first heartbeat | 1000 | 1000 |
+    | first_heartbeat_spread_ms | … plus a random share of this | 1000 | 1000 |
+    | places_per_address | members of one address that need not give way to others; 0: all | 0 | 0 |
+    """
+
+    degree: int = integer(6, low=0)
+    degree_low: int = integer(4, low=0)
+    degree_high: int = integer(12, low=0)
+    prune_trigger: PruneTrigger = choice(PruneTrigger.ABOVE_HIGH)
+    full_mesh: FullMesh = choice(FullMesh.ACCEPT)
+    unknown_graft: UnknownGraft = choice(UnknownGraft.PRUNE)
+    heartbeat_interval_ms: int = milliseconds(1000, low=1)
+    first_heartbeat_ms: int = milliseconds(1000)
+    first_heartbeat_spread_ms: int = milliseconds(1000)
+    places_per_address: int = integer(0, low=0)
+
+    def cross_rules(self) -> Iterator[Violation]:
+        if self.degree_low > self.degree:
+            yield Violation("degree_low", self.degree_low, f"must not be above degree ({self.degree})")
+        if self.degree > self.degree_high:
+            yield Violation("degree_high", self.degree_high, f"must not be below degree ({self.degree})")
+
+
+class Heartbeat:
+    """Sets when the shell's timer is due; late calls skip beats rather than pile them up."""
+
+    __slots__ = ("_due", "_interval_us", "_shell", "tick")
+
+    def __init__(self, parameters: MeshParameters, shell: Router) -> None:
+        self._shell = shell
+        self._interval_us = parameters.heartbeat_interval_ms * 1000
+        spread_us = parameters.first_heartbeat_spread_ms * 1000
+        phase = shell.randomness.below(spread_us + 1, Purpose.HEARTBEAT_PHASE, shell.key)
+        self._due: Micros = shell.now + parameters.first_heartbeat_ms * 1000 + phase
+        shell.due = self._due
+        self.tick = 0
+
+    def advance(self) -> int:
+        """Set the next beat; returns this one's number, from 1."""
+        self.tick += 1
+        now = self._shell.now
+        self._due += self._interval_us
+        if self._due <= now:
+            self._due = now + self._interval_us
+        self._shell.due = self._due
+        return self.tick
+
+
+class Mesh:
+    """The meshes of all joined topics of one router."""
+
+    __slots__ = ("_backoffs", "_limit", "_parameters", "_shell", "_spread", "_unsent", "topics")
+
+    def __init__(self, parameters: MeshParameters, shell: Router) -> None:
+        self._parameters = parameters
+        self._shell = shell
+        self._limit = parameters.degree_high + (parameters.prune_trigger is PruneTrigger.ABOVE_HIGH)
+        slack_us = parameters.backoff_slack_heartbeats * parameters.heartbeat_interval_ms * 1000
+        self._backoffs = Backoffs(parameters.max_backoffs, slack_us)
+        self._spread = Spread(parameters.places_per_address, shell.peers)
+        self._unsent: dict[PeerId, set[TopicId]] = {}
+        self.topics: dict[TopicId, PeerGroup] = {}
+
+    def join(self, topic: TopicId, preferred: Iterable[PeerId], tick: int) -> None:
+        """Build the mesh of a topic just joined: preferred peers first, then random ones, up to D."""
+        self.topics[topic] = mesh = PeerGroup()
+        for peer in preferred:
+            if not self._backoffs.forbids_graft(topic, peer, self._shell.now):
+                self._graft(topic, mesh, peer)
+        missing = self._parameters.degree - len(mesh)
+        self._graft_random(topic, mesh, missing, missing, Purpose.JOIN, tick)
+
+    def leave(self, topic: TopicId) -> None:
+        """PRUNE all mesh peers of a topic and forget it."""
+        for peer in self.topics.pop(topic):
+            self._shell.actions.append(PeerPruned(topic, peer))
+            self._part(peer, topic, self._parameters.unsubscribe_backoff_ms, self._others(topic, peer, _LEAVING))
+
+    def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
+        mesh = self.topics.get(topic)
+        if not sender.native:
+            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.UNSUPPORTED)
+        elif mesh is None:
+            if self._parameters.unknown_graft is UnknownGraft.PRUNE:
+                self._shell.outbox.prune(sender.id, Prune(topic))
+            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.NOT_SUBSCRIBED)
+        elif topic not in sender.topics:
+            self._shell.outbox.prune(sender.id, Prune(topic))
+            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.NOT_A_SUBSCRIBER)
+        elif sender.id not in mesh:
+            self._graft_wanted(sender.id, topic, mesh)
+
+    def _graft_wanted(self, peer: PeerId, topic: TopicId, mesh: PeerGroup) -> None:
+        """A peer that may be in the mesh says GRAFT: take it in, unless it comes too early or there is no room."""
+        parameters = self._parameters
+        if self._backoffs.holds(topic, peer, self._shell.now):
+            self._part(peer, topic, parameters.prune_backoff_ms)
+            self._shell.drop(peer, PartKind.GRAFT, 1, Reason.BACKOFF, topic)
+        elif self._is_full(mesh) and not self._makes_way(topic, mesh, peer):
+            self._part(peer, topic, parameters.prune_backoff_ms, self._others(topic, peer, _REFUSING))
+            self._shell.drop(peer, PartKind.GRAFT, 1, Reason.OVER_LIMIT)
+        else:
+            mesh.add(peer)
+            self._shell.actions.append(PeerGrafted(topic, peer))
+
+    def _is_full(self, mesh: PeerGroup) -> bool:
+        parameters = self._parameters
+        return parameters.full_mesh is FullMesh.REFUSE and len(mesh) >= parameters.degree_high
+
+    def _makes_way(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> bool:
+        """Whether a member with a lent place has left it to a peer that has one of its own."""
+        lent = self._spread.lent(self._shell.draw(Purpose.MAKE_WAY, topic, key_of(peer)), mesh)
+        if not lent or not self._spread.has_place(peer, mesh):
+            return False
+        self._prune(topic, mesh, lent[0], self._others(topic, lent[0], _REFUSING))
+        return True
+
+    def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
+        self.remove(sender.id, prune.topic)
+        if prune.topic not in self.topics:
+            return
+        parameters = self._parameters
+        if parameters.prune_backoff_ms:
+            named_ms = parameters.prune_backoff_ms if prune.backoff_s is None else prune.backoff_s * 1000
+            self._keep_apart(prune.topic, sender.id, min(named_ms, parameters.max_backoff_ms))
+        if parameters.accept_exchange:
+            for known in prune.peers[: parameters.exchange_peers]:
+                if known.peer not in self._shell.connected and known.peer != self._shell.node:
+                    self._shell.actions.append(Dial(known.peer))
+
+    def remove(self, peer: PeerId, topic: TopicId) -> None:
+        """A peer is no longer in the mesh of a topic, without telling it."""
+        mesh = self.topics.get(topic)
+        if mesh is not None and mesh.discard(peer):
+            self._shell.actions.append(PeerPruned(topic, peer))
+
+    def remove_peer(self, peer: ConnectedPeer) -> None:
+        for topic in sorted(peer.topics):
+            self.remove(peer.id, topic)
+        self._unsent.pop(peer.id, None)
+
+    def graft(self, topic: TopicId, peer: PeerId) -> None:
+        """Take one certain peer into the mesh of a joined topic, if it has room."""
+        mesh = self.topics[topic]
+        apart = self._backoffs.forbids_graft(topic, peer, self._shell.now)
+        if peer not in mesh and len(mesh) + 1 < self._limit and not apart:
+            self._graft(topic, mesh, peer)
+
+    def upkeep(self, tick: int) -> None:
+        """The stabilisation of meshsub, once per heartbeat and topic."""
+        if self._unsent:
+            self._send_again(sorted(self._unsent))
+        if len(self._backoffs) and tick % EXPIRE_EVERY == 0:
+            self._backoffs.expire(self._shell.now)
+        parameters = self._parameters
+        for topic in sorted(self.topics):
+            mesh = self.topics[topic]
+            size = len(mesh)
+            own = size - len(self._spread.lent(0, mesh))
+            if own < parameters.degree_low:
+                missing = parameters.degree - own
+                self._graft_random(topic, mesh, missing, parameters.degree - size, Purpose.GRAFT, tick)
+            if size >= self._limit:
+                self._prune_random(topic, mesh, size - parameters.degree, tick)
+
+    def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
+        """Remember the topics whose GRAFT or PRUNE did not leave."""
+        if rpc.control is None:
+            return
+        parts = (*rpc.control.graft, *rpc.control.prune)
+        if parts:
+            unsent = self._unsent.setdefault(peer, set())
+            unsent.update(part.topic for part in parts if part.topic in self.topics or len(unsent) < MAX_UNSENT)
+
+    def piggyback(self) -> None:
+        """Add what could not be sent before to the RPCs that go out anyway."""
+        if self._unsent:
+            self._send_again([peer for peer in self._shell.outbox.peers() if peer in self._unsent])
+
+    def peerings(self) -> Iterator[tuple[TopicId, PeerId, Peering]]:
+        for topic in sorted(self.topics):
+            for peer in self.topics[topic]:
+                yield topic, peer, Peering.FULL_MESSAGE
+
+    def _send_again(self, peers: list[PeerId]) -> None:
+        for peer in peers:
+            for topic in sorted(self._unsent.pop(peer)):
+                if peer in self.topics.get(topic, ()):
+                    self._shell.outbox.graft(peer, topic)
+                else:
+                    self._say_prune(peer, topic, self._backoffs.remaining_us(topic, peer, self._shell.now))
+
+    def _part(self, peer: PeerId, topic: TopicId, backoff_ms: int, others: tuple[PeerInfo, ...] = ()) -> None:
+        """Keep apart from a peer, with backoffs on, and tell it."""
+        if self._parameters.prune_backoff_ms:
+            self._keep_apart(topic, peer, backoff_ms)
+        self._say_prune(peer, topic, backoff_ms * 1000, others)
+
+    def _say_prune(self, peer: PeerId, topic: TopicId, backoff_us: Micros, others: tuple[PeerInfo, ...] = ()) -> None:
+        """PRUNE, with the time and the others if both sides know about such."""
+        timed = self._shell.connected[peer].protocol == MESHSUB_11 and backoff_us > 0
+        prune = Prune(topic, -(-backoff_us // 1_000_000), others) if timed else Prune(topic)
+        self._shell.outbox.prune(peer, prune)
+
+    def _keep_apart(self, topic: TopicId, peer: PeerId, backoff_ms: int) -> None:
+        self._backoffs.start(topic, peer, self._shell.now + backoff_ms * 1000)
+
+    def _others(self, topic: TopicId, peer: PeerId, tick: int) -> tuple[PeerInfo, ...]:
+        """Peer exchange: some others of the topic. The driver adds their signed addresses, if it has them."""
+        count = self._parameters.exchange_peers
+        if not count:
+            return ()
+        shell = self._shell
+        candidates = [other for other in shell.peers.in_topic(topic).native.ordered if other != peer]
+        state = shell.draw(Purpose.PEER_EXCHANGE, topic, tick & MASK, key_of(peer))
+        return tuple(map(PeerInfo, sample(state, candidates, count)))
+
+    def _graft(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> None:
+        if mesh.add(peer):
+            self._shell.actions.append(PeerGrafted(topic, peer))
+            self._shell.outbox.graft(peer, topic)
+
+    def _graft_random(
+        self, topic: TopicId, mesh: PeerGroup, own: int, any_: int, purpose: Purpose, tick: int
+    ) -> None:
+        """GRAFT `own` peers with places of their own; with lent ones `any_`."""
+        shell = self._shell
+        candidates = [peer for peer in shell.peers.in_topic(topic).native.ordered if peer not in mesh.members]
+        if len(self._backoffs):
+            now = shell.now
+            candidates = [peer for peer in candidates if not self._backoffs.forbids_graft(topic, peer, now)]
+        state = shell.draw(purpose, topic, tick)
+        for peer in self._spread.choose(state, candidates, own, any_, mesh):
+            self._graft(topic, mesh, peer)
+
+    def _prune_random(self, topic: TopicId, mesh: PeerGroup, count: int, tick: int) -> None:
+        shell = self._shell
+        state = shell.draw(Purpose.PRUNE, topic, tick)
+        lent = self._spread.lent(state, mesh)[:count]
+        others = [peer for peer in mesh.ordered if peer not in lent] if lent else mesh.ordered
+        for peer in (*lent, *sample(state, others, count - len(lent))):
+            self._prune(topic, mesh, peer, self._others(topic, peer, tick))
+
+    def _prune(self, topic: TopicId, mesh: PeerGroup, peer: PeerId, others: tuple[PeerInfo, ...]) -> None:
+        mesh.discard(peer)
+        self._shell.actions.append(PeerPruned(topic, peer))
+        self._part(peer, topic, self._parameters.prune_backoff_ms, others)

@@ -1,0 +1,103 @@
+"""Meshsub: messages flow along a mesh of bounded degree, and nothing else (r1, "meshsub"; tech report 3.2.2).
+
+A message for a topic one has not joined goes to D random peers of the topic, drawn anew; the seeds leave that open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hearsay.core.language.actions import Via
+from hearsay.core.language.identifiers import PeerId, TopicId
+from hearsay.core.language.rpc import FLOODSUB, MESHSUB, MESHSUB_11, Message, Prune, Rpc
+from hearsay.core.language.state_table import Peering
+from hearsay.core.mesh.mesh import Heartbeat, Mesh, MeshParameters
+from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.core.shell.randomness import Purpose, key_of, sample
+from hearsay.core.shell.router import Router
+from hearsay.core.shell.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshsubParameters(MeshParameters):
+    """The mesh's, and no more."""
+
+
+class MeshStrategy(Strategy):
+    """What meshsub and gossipsub share: a mesh, kept by a heartbeat."""
+
+    protocols = (MESHSUB, FLOODSUB)
+    native_protocols = (MESHSUB,)
+    has_heartbeat = True
+
+    mesh: Mesh
+    heartbeat: Heartbeat
+
+    def __init__(self, parameters: MeshParameters) -> None:
+        super().__init__(parameters)
+        self.mesh_parameters = parameters
+        if parameters.prune_backoff_ms:
+            self.protocols = (MESHSUB_11, *self.protocols)
+            self.native_protocols = (MESHSUB_11, *self.native_protocols)
+
+    def attach(self, shell: Router) -> None:
+        super().attach(shell)
+        self.mesh = Mesh(self.mesh_parameters, shell)
+        self.heartbeat = Heartbeat(self.mesh_parameters, shell)
+
+    def accepted(self, message: Message, received_from: PeerId) -> None:
+        self.forward(message, received_from)
+
+    def forward(self, message: Message, received_from: PeerId | None) -> None:
+        """To the mesh, and to those that only flood."""
+        mesh = self.mesh.topics.get(message.topic)
+        if mesh is not None:
+            self.shell.outbox.forward(mesh.ordered, message, Via.MESH, received_from)
+        self.flood(message, received_from)
+
+    def peer_removed(self, peer: ConnectedPeer) -> None:
+        self.mesh.remove_peer(peer)
+
+    def peer_unsubscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        self.mesh.remove(peer.id, topic)
+
+    def joined(self, topic: TopicId) -> None:
+        self.mesh.join(topic, (), self.heartbeat.tick)
+
+    def left(self, topic: TopicId) -> None:
+        self.mesh.leave(topic)
+
+    def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
+        self.mesh.on_graft(sender, topic)
+
+    def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
+        self.mesh.on_prune(sender, prune)
+
+    def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
+        self.mesh.send_failed(peer, rpc)
+
+    def piggyback(self) -> None:
+        self.mesh.piggyback()
+
+    def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
+        return self.mesh.peerings()
+
+
+class Meshsub(MeshStrategy):
+    def __init__(self, parameters: MeshsubParameters | None = None) -> None:
+        super().__init__(parameters or MeshsubParameters())
+
+    def publish(self, message: Message) -> None:
+        if message.topic not in self.mesh.topics:
+            shell = self.shell
+            topic_peers = shell.peers.in_topic(message.topic).native.ordered
+            state = shell.draw(Purpose.FANOUT, message.topic, key_of(message.id))
+            chosen = sample(state, topic_peers, self.mesh_parameters.degree)
+            shell.outbox.forward(chosen, message, Via.FANOUT, None)
+        self.forward(message, None)
+
+    def timer_fired(self) -> None:
+        tick = self.heartbeat.advance()
+        self.mesh.upkeep(tick)
+        self.shell.seen.shift()

@@ -1,0 +1,217 @@
+"""The outbox: what one `handle` call wants to send, packed at its end.
+
+Rules (r1, "Control Message Piggybacking"; guide, "Network packets"): at most one RPC per peer and call, peers
+ascending, the parts of an RPC by topic and then id. Nothing waits for a later call. Without coalescing, as in
+simsub, every part is an RPC of its own, in the same order.
+
+Nearly all sends are one message, or one topic's gossip, to a few peers; they share one `Rpc` and skip the packing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hearsay.core.language.actions import Action, Send, Via
+from hearsay.core.language.episub_parts import EpisubPart
+from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
+from hearsay.core.language.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+
+_send = constructor(Send)
+_rpc = constructor(Rpc)
+_control = constructor(Control)
+_ihave = constructor(IHave)
+
+
+class _Parcel:
+    """All parts for one peer."""
+
+    __slots__ = ("episub", "extensions", "grafts", "ihaves", "messages", "prunes", "subscriptions", "wanted")
+
+    def __init__(self) -> None:
+        self.subscriptions: dict[TopicId, bool] = {}
+        self.messages: dict[MessageId, tuple[Message, Via]] = {}
+        self.grafts: set[TopicId] = set()
+        self.prunes: dict[TopicId, Prune] = {}
+        self.ihaves: dict[TopicId, tuple[MessageId, ...]] = {}
+        self.wanted: set[MessageId] = set()
+        self.extensions: list[Extension] = []
+        self.episub: list[EpisubPart] = []
+
+    def absorb(self, shared: Send) -> None:
+        """Take over what `Outbox.forward` or `Outbox.ihave` put into a shared RPC."""
+        for message, via in zip(shared.rpc.messages, shared.vias, strict=True):
+            self.messages[message.id] = (message, via)
+        if shared.rpc.control is not None:
+            for ihave in shared.rpc.control.ihave:
+                self.ihaves[ihave.topic] = ihave.ids
+
+    def pack(self, peer: PeerId) -> Send:
+        messages = self._messages()
+        control = Control(
+            ihave=tuple(self._ihaves()),
+            iwant=tuple(self._iwants()),
+            graft=tuple(map(Graft, sorted(self.grafts))),
+            prune=tuple(self._prunes()),
+            extensions=tuple(self.extensions),
+            episub=tuple(self.episub),
+        )
+        rpc = Rpc(
+            tuple(self._subscriptions()),
+            tuple(message for message, _ in messages),
+            control if control != _NO_CONTROL else None,
+        )
+        return Send(peer, rpc, tuple(via for _, via in messages))
+
+    def pack_singly(self, peer: PeerId) -> Iterator[Send]:
+        for subscription in self._subscriptions():
+            yield Send(peer, Rpc(subscriptions=(subscription,)))
+        for message, via in self._messages():
+            yield Send(peer, Rpc(messages=(message,)), (via,))
+        for ihave in self._ihaves():
+            yield Send(peer, Rpc(control=Control(ihave=(ihave,))))
+        for iwant in self._iwants():
+            yield Send(peer, Rpc(control=Control(iwant=(iwant,))))
+        for topic in sorted(self.grafts):
+            yield Send(peer, Rpc(control=Control(graft=(Graft(topic),))))
+        for prune in self._prunes():
+            yield Send(peer, Rpc(control=Control(prune=(prune,))))
+        for extension in self.extensions:
+            yield Send(peer, Rpc(control=Control(extensions=(extension,))))
+        for part in self.episub:
+            yield Send(peer, Rpc(control=Control(episub=(part,))))
+
+    def _subscriptions(self) -> Iterator[Subscription]:
+        return (Subscription(topic, self.subscriptions[topic]) for topic in sorted(self.subscriptions))
+
+    def _messages(self) -> list[tuple[Message, Via]]:
+        return sorted(self.messages.values(), key=lambda entry: (entry[0].topic, entry[0].id))
+
+    def _ihaves(self) -> Iterator[IHave]:
+        return (IHave(topic, self.ihaves[topic]) for topic in sorted(self.ihaves))
+
+    def _prunes(self) -> Iterator[Prune]:
+        return (self.prunes[topic] for topic in sorted(self.prunes))
+
+    def _iwants(self) -> Iterator[IWant]:
+        if self.wanted:
+            yield IWant(tuple(sorted(self.wanted)))
+
+
+_NO_CONTROL = Control()
+_NOTHING: list[Send] = []
+"""What every empty outbox holds. Never changed."""
+
+
+class Outbox:
+    """Collects parts per peer during one `handle` call."""
+
+    __slots__ = ("_coalesce", "entries")
+
+    def __init__(self, coalesce: bool) -> None:
+        self._coalesce = coalesce
+        self.entries: list[Send] | dict[PeerId, Send | _Parcel] = _NOTHING
+        """What goes to whom; empty between calls. A list while it is the sends of one `forward` or `ihave`, which are
+        in order already; by peer as soon as there is more."""
+
+    def forward(
+        self,
+        peers: Iterable[PeerId],
+        message: Message,
+        via: Via,
+        received_from: PeerId | None,
+    ) -> None:
+        """One message to all of `peers`, ascending, but the one it came from and its author."""
+        source = message.source
+        rpc = _rpc((), (message,))
+        vias = (via,)
+        if not self.entries:
+            self.entries = [_send(peer, rpc, vias) for peer in peers if peer != received_from and peer != source]
+            return
+        entries = self._by_peer()
+        for peer in peers:
+            if peer == received_from or peer == source:
+                continue
+            if peer in entries:
+                self._parcel(peer).messages.setdefault(message.id, (message, via))
+            else:
+                entries[peer] = _send(peer, rpc, vias)
+
+    def answer(self, peer: PeerId, message: Message) -> None:
+        """A message the peer asked for with IWANT."""
+        self.send_again(peer, message, Via.IWANT)
+
+    def send_again(self, peer: PeerId, message: Message, via: Via) -> None:
+        """A message the peer asked for, whoever wrote it."""
+        self._parcel(peer).messages.setdefault(message.id, (message, via))
+
+    def subscription(self, peer: PeerId, topic: TopicId, subscribe: bool) -> None:
+        self._parcel(peer).subscriptions[topic] = subscribe
+
+    def graft(self, peer: PeerId, topic: TopicId) -> None:
+        parcel = self._parcel(peer)
+        parcel.prunes.pop(topic, None)
+        parcel.grafts.add(topic)
+
+    def prune(self, peer: PeerId, prune: Prune) -> None:
+        parcel = self._parcel(peer)
+        parcel.grafts.discard(prune.topic)
+        parcel.prunes[prune.topic] = prune
+
+    def ihave(self, peers: Iterable[PeerId], topic: TopicId, ids: tuple[MessageId, ...]) -> None:
+        """One topic's gossip to `peers`, ascending."""
+        rpc = _rpc(control=_control(ihave=(_ihave(topic, ids),)))
+        if not self.entries:
+            self.entries = [_send(peer, rpc) for peer in peers]
+            return
+        entries = self._by_peer()
+        for peer in peers:
+            if peer in entries:
+                self._parcel(peer).ihaves[topic] = ids
+            else:
+                entries[peer] = _send(peer, rpc)
+
+    def want(self, peer: PeerId, ids: Iterable[MessageId]) -> None:
+        self._parcel(peer).wanted.update(ids)
+
+    def extension(self, peer: PeerId, extension: Extension) -> None:
+        self._parcel(peer).extensions.append(extension)
+
+    def episub(self, peer: PeerId, part: EpisubPart) -> None:
+        """One of episub's parts; these keep the order in which they were said."""
+        self._parcel(peer).episub.append(part)
+
+    def peers(self) -> list[PeerId]:
+        """Whom something goes to already, ascending."""
+        return sorted(self._by_peer())
+
+    def flush(self, actions: list[Action]) -> None:
+        """Append the sends to `actions` and be empty again."""
+        entries = self.entries
+        self.entries = _NOTHING
+        if isinstance(entries, list):
+            actions += entries
+            return
+        for peer in sorted(entries):
+            entry = entries[peer]
+            if isinstance(entry, Send):
+                actions.append(entry)
+            elif self._coalesce:
+                actions.append(entry.pack(peer))
+            else:
+                actions.extend(entry.pack_singly(peer))
+
+    def _by_peer(self) -> dict[PeerId, Send | _Parcel]:
+        if isinstance(self.entries, list):
+            self.entries = {send.peer: send for send in self.entries}
+        return self.entries
+
+    def _parcel(self, peer: PeerId) -> _Parcel:
+        entries = self._by_peer()
+        entry = entries.get(peer)
+        if isinstance(entry, _Parcel):
+            return entry
+        parcel = entries[peer] = _Parcel()
+        if entry is not None:
+            parcel.absorb(entry)
+        return parcel

@@ -1,0 +1,153 @@
+"""What a router knows of its peers: who is connected, what they speak, which topics they subscribe to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearsay.core.language.footprint import SUBSCRIPTION_BYTES, TOPIC_VIEW_BYTES, length_of
+from hearsay.core.language.identifiers import PeerId, TopicId
+
+
+class PeerGroup:
+    """A set of peers that is always walked in ascending order, so that nothing depends on how it grew."""
+
+    __slots__ = ("_ordered", "members")
+
+    def __init__(self) -> None:
+        self.members: set[PeerId] = set()
+        """For looking up, not for walking or changing."""
+        self._ordered: tuple[PeerId, ...] | None = ()
+
+    @property
+    def ordered(self) -> tuple[PeerId, ...]:
+        if self._ordered is None:
+            self._ordered = tuple(sorted(self.members))
+        return self._ordered
+
+    def add(self, peer: PeerId) -> bool:
+        """True when the peer is new here."""
+        if peer in self.members:
+            return False
+        self.members.add(peer)
+        self._ordered = None
+        return True
+
+    def discard(self, peer: PeerId) -> bool:
+        """True when the peer was here."""
+        if peer not in self.members:
+            return False
+        self.members.remove(peer)
+        self._ordered = None
+        return True
+
+    def __contains__(self, peer: PeerId) -> bool:
+        return peer in self.members
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[PeerId]:
+        return iter(self.ordered)
+
+
+class ConnectedPeer:
+    """One connected peer. `native` peers speak this router's own protocol; the others are served by flooding."""
+
+    __slots__ = ("address", "id", "native", "protocol", "topic_bytes", "topics")
+
+    def __init__(self, peer: PeerId, protocol: str, native: bool, address: str) -> None:
+        self.id = peer
+        self.address = address
+        self.protocol = protocol
+        self.native = native
+        self.topics: set[TopicId] = set()
+        self.topic_bytes = 0
+        """What its subscriptions take in memory."""
+
+
+def subscription_bytes(topic: TopicId) -> int:
+    """What one peer's being in a topic takes in memory."""
+    return SUBSCRIPTION_BYTES + length_of(topic)
+
+
+_NOBODY = PeerGroup()
+"""Most topics have peers of one sort only. Never changed."""
+
+
+class TopicPeers:
+    """The peers subscribed to one topic, by how they are served."""
+
+    __slots__ = ("flood", "native")
+
+    def __init__(self) -> None:
+        self.native = _NOBODY
+        self.flood = _NOBODY
+
+    def add(self, peer: ConnectedPeer) -> None:
+        if peer.native:
+            if self.native is _NOBODY:
+                self.native = PeerGroup()
+            self.native.add(peer.id)
+        else:
+            if self.flood is _NOBODY:
+                self.flood = PeerGroup()
+            self.flood.add(peer.id)
+
+    def discard(self, peer: ConnectedPeer) -> None:
+        (self.native if peer.native else self.flood).discard(peer.id)
+
+    def __contains__(self, peer: PeerId) -> bool:
+        return peer in self.native or peer in self.flood
+
+    def __bool__(self) -> bool:
+        return len(self.native) > 0 or len(self.flood) > 0
+
+
+NO_PEERS = TopicPeers()
+"""The view of a topic nobody is known in. Never changed."""
+
+
+class PeerBook:
+    """All connected peers and the per-topic views made of their subscriptions."""
+
+    __slots__ = ("connected", "topic_bytes", "topics")
+
+    def __init__(self) -> None:
+        self.topic_bytes = 0
+        """What the subscriptions of all peers take in memory, and the views made of them."""
+        self.connected: dict[PeerId, ConnectedPeer] = {}
+        self.topics: dict[TopicId, TopicPeers] = {}
+
+    def in_topic(self, topic: TopicId) -> TopicPeers:
+        return self.topics.get(topic, NO_PEERS)
+
+    def subscribe(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        if topic in peer.topics:
+            return
+        peer.topics.add(topic)
+        self._count(peer, subscription_bytes(topic))
+        view = self.topics.get(topic)
+        if view is None:
+            view = self.topics[topic] = TopicPeers()
+            self.topic_bytes += TOPIC_VIEW_BYTES
+        view.add(peer)
+
+    def unsubscribe(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        if topic not in peer.topics:
+            return
+        peer.topics.remove(topic)
+        self._count(peer, -subscription_bytes(topic))
+        view = self.topics[topic]
+        view.discard(peer)
+        if not view:
+            del self.topics[topic]
+            self.topic_bytes -= TOPIC_VIEW_BYTES
+
+    def remove(self, peer: ConnectedPeer) -> None:
+        for topic in sorted(peer.topics):
+            self.unsubscribe(peer, topic)
+        del self.connected[peer.id]
+
+    def _count(self, peer: ConnectedPeer, size: int) -> None:
+        peer.topic_bytes += size
+        self.topic_bytes += size

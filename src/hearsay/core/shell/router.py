@@ -1,0 +1,517 @@
+"""The shell that all routers share: `Router`.
+
+Rules, with where they come from:
+
+* Hello on connect with one's subscriptions; SUBSCRIBE and UNSUBSCRIBE to all peers on change; per-peer topic views,
+  forgotten on disconnect (r1, "ambient peer discovery"; guide, "Subscribing and unsubscribing").
+* Only the first copy of a message counts. It is marked seen, then validated by the application if asked to, and
+  only after an accept it is cached, gossiped, forwarded and delivered (guide, "Sending messages").
+* An RPC is handled in the order subscriptions, messages, control (r1, "After processing the payload, it then
+  processes the control messages").
+* Messages of topics one has not joined are dropped and not marked seen; one that the application accepts after its
+  topic was left is dropped too.
+* A SUBSCRIBE or UNSUBSCRIBE that could not be sent is said again with the next RPC to that peer, or at the next beat;
+  in a router that has no heartbeat, `announce_again_ms` later. Otherwise the peer would never hear of it: to somebody
+  whom it believes to be in no topic it sends nothing, so nothing goes out that could carry the news.
+
+Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order and does nothing else;
+`deadline()` names the next time a `TimerFired` is due. A *strategy* adds whom to forward to and its own upkeep.
+Wrong use by the caller raises `UsageError` before anything changes; wrong input of a peer never raises, it is
+dropped and traced.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from hearsay.core.language.actions import (
+    Action,
+    Deliver,
+    DuplicateReceived,
+    MessagePublished,
+    MessageRejected,
+    PartDropped,
+    PeerAdded,
+    PeerRemoved,
+    Reason,
+    TopicJoined,
+    TopicLeft,
+    Validate,
+)
+from hearsay.core.language.events import (
+    ContactsFound,
+    DialFailed,
+    Event,
+    Join,
+    Leave,
+    MessageValidated,
+    OtherEvent,
+    PeerConnected,
+    PeerDisconnected,
+    Publish,
+    RoundTripMeasured,
+    RpcReceived,
+    SendFailed,
+    TimerFired,
+    Verdict,
+)
+from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
+from hearsay.core.language.rpc import Control, Message, PartKind, Rpc, Subscription
+from hearsay.core.language.sizes import identifier_size, message_size, part_kind
+from hearsay.core.language.state_table import Peering, PeerState, RouterState, SeenState, StateSize
+from hearsay.core.shell.outbox import Outbox
+from hearsay.core.shell.parameters import RouterParameters
+from hearsay.core.shell.peers import ConnectedPeer, PeerBook, subscription_bytes
+from hearsay.core.shell.randomness import Purpose, Randomness, extend, key_of
+from hearsay.core.shell.seen import entries
+from hearsay.core.shell.strategy import Strategy
+
+_duplicate = constructor(DuplicateReceived)
+_deliver = constructor(Deliver)
+_validate = constructor(Validate)
+
+
+class UsageError(Exception):
+    """The caller broke the router's contract; nothing was changed."""
+
+
+_BETWEEN_CALLS: list[Action] = []
+"""Stands in for `actions` while no call runs, so that a router does not keep its last answer alive. Never changed."""
+
+
+class Router:
+    """One node's router: the shared shell around a strategy."""
+
+    __slots__ = (
+        "_announce_due",
+        "_due",
+        "_expire_us",
+        "_max_messages",
+        "_states",
+        "_told_of_duplicates",
+        "_unannounced",
+        "_validate",
+        "actions",
+        "connected",
+        "due_moved",
+        "joined",
+        "key",
+        "known",
+        "node",
+        "now",
+        "outbox",
+        "parameters",
+        "peers",
+        "pending",
+        "randomness",
+        "seen",
+        "strategy",
+    )
+
+    def __init__(self, node: PeerId, strategy: Strategy, randomness: Randomness, now: Micros = 0) -> None:
+        self.node = node
+        self.key = key_of(node)
+        self.randomness = randomness
+        self.strategy = strategy
+        self.parameters: RouterParameters = strategy.parameters
+        self.now = now
+        self.peers = PeerBook()
+        self.connected = self.peers.connected
+        self.joined: set[TopicId] = set()
+        self.pending: dict[MessageId, tuple[Message, PeerId]] = {}
+        self.outbox = Outbox(self.parameters.coalesce)
+        self.actions = _BETWEEN_CALLS
+        self._unannounced: dict[PeerId, set[TopicId]] = {}
+        """Topics whose SUBSCRIBE or UNSUBSCRIBE did not leave for a peer."""
+        self.seen = strategy.new_seen_cache()
+        self.known = self.seen.known
+        """What the seen cache remembers, for looking up."""
+        self._expire_us = now
+        """When the seen cache has something to forget, at the earliest."""
+        self._max_messages = self.parameters.max_messages_per_rpc
+        self._validate = self.parameters.validate
+        self._told_of_duplicates = strategy.told_of_duplicates
+        self._states: dict[tuple[Purpose, TopicId], int] = {}
+        self._due: Micros | None = None
+        self._announce_due: Micros | None = None
+        """When `_unannounced` is looked at without a heartbeat."""
+        self.due_moved = False
+        """Whether `due` was set since the driver last looked; the driver puts it back."""
+        strategy.attach(self)
+
+    def handle(self, event: Event, now: Micros) -> list[Action]:
+        """One event in, the actions it causes out, in order."""
+        if now < self.now:
+            raise UsageError(f"time goes backwards: {now} after {self.now}")
+        actions: list[Action] = []
+        if type(event) is not RpcReceived:
+            self._handle(event, now, actions)
+            self._send_off(actions)
+            return actions
+        # Nearly all events are RPCs, and nearly all RPCs are one duplicate: no calls on that path.
+        sender = event.peer
+        if sender not in self.connected:
+            raise UsageError(f"RPC from {sender!r}, who is not connected")
+        self.now = now
+        self.actions = actions
+        rpc = event.rpc
+        news = False
+        if rpc.subscriptions:
+            self._receive_subscriptions(self.connected[sender], rpc.subscriptions)
+            news = True
+        messages = rpc.messages
+        if messages:
+            if len(messages) > self._max_messages:
+                self.drop(sender, PartKind.PUBLISH, len(messages) - self._max_messages, Reason.OVER_LIMIT)
+                messages = messages[: self._max_messages]
+            if now >= self._expire_us:
+                self._expire()
+            known = self.known
+            for message in messages:
+                if message.id in known:
+                    actions.append(_duplicate(message.id, message.topic, sender))
+                    if self._told_of_duplicates:
+                        self.strategy.duplicate(message, sender)
+                        news = True
+                else:
+                    self._receive_new(sender, message, event.accepted)
+                    news = True
+        if rpc.control is not None:
+            self._receive_control(self.connected[sender], rpc.control)
+            news = True
+        if news:
+            self._send_off(actions)
+        else:
+            self.actions = _BETWEEN_CALLS
+        return actions
+
+    def _send_off(self, actions: list[Action]) -> None:
+        """The end of a call: what it wants to send comes last among its actions."""
+        if self.outbox.entries:
+            if self._unannounced:
+                self._announce_again([peer for peer in self.outbox.peers() if peer in self._unannounced])
+            self.strategy.piggyback()
+            self.outbox.flush(actions)
+        self.actions = _BETWEEN_CALLS
+
+    def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:
+        match event:
+            case TimerFired():
+                due = self.due
+                if due is None or now < due:
+                    raise UsageError(f"timer fired at {now}, due at {due}")
+                self.now = now
+                self.actions = actions
+                self._timer_fired()
+            case MessageValidated():
+                if event.message_id not in self.pending:
+                    raise UsageError(f"verdict on {event.message_id!r}, which was not asked about")
+                self.now = now
+                self.actions = actions
+                self._validated(event.message_id, event.verdict)
+            case Publish():
+                self.now = now
+                self.actions = actions
+                self._publish(event.message)
+            case PeerConnected():
+                self._check_connectable(event)
+                self.now = now
+                self.actions = actions
+                self._connected(event)
+            case PeerDisconnected():
+                peer = self.connected.get(event.peer)
+                if peer is None:
+                    raise UsageError(f"{event.peer!r} is not connected")
+                self.now = now
+                self.actions = actions
+                self._disconnected(peer)
+            case Join():
+                if event.topic in self.joined:
+                    raise UsageError(f"topic {event.topic!r} is joined already")
+                self.now = now
+                self.actions = actions
+                self._join(event.topic)
+            case Leave():
+                if event.topic not in self.joined:
+                    raise UsageError(f"topic {event.topic!r} is not joined")
+                self.now = now
+                self.actions = actions
+                self._leave(event.topic)
+            case SendFailed():
+                self.now = now
+                self.actions = actions
+                if event.peer in self.connected:
+                    self._send_failed(event.peer, event.rpc)
+            case DialFailed() | RoundTripMeasured() | ContactsFound():
+                self.now = now
+                self.actions = actions
+                self.strategy.discovery(event)
+            case _:
+                assert_never(event)
+
+    def deadline(self) -> Micros | None:
+        """When the next `TimerFired` is due."""
+        return self.due
+
+    @property
+    def due(self) -> Micros | None:
+        """What `deadline()` says: the time that the strategy set, or an earlier one of the shell's own."""
+        if self._announce_due is None:
+            return self._due
+        return self._announce_due if self._due is None else min(self._due, self._announce_due)
+
+    @due.setter
+    def due(self, time: Micros | None) -> None:
+        self._due = time
+        self.due_moved = True
+
+    def draw(self, purpose: Purpose, topic: TopicId, *words: int) -> int:
+        """This node's draw for a topic: a hash of (seed, purpose, node, topic, words)."""
+        state = self._states.get((purpose, topic))
+        if state is None:
+            state = self._states[purpose, topic] = self.randomness.draw(purpose, self.key, key_of(topic))
+        for word in words:
+            state = extend(state, word)
+        return state
+
+    def inspect(self) -> RouterState:
+        """The state as the guide's table."""
+        peerings: dict[PeerId, dict[TopicId, Peering]] = {peer: {} for peer in self.connected}
+        for topic, view in self.peers.topics.items():
+            for peer in (*view.native, *view.flood):
+                peerings.setdefault(peer, {})[topic] = Peering.METADATA_ONLY
+        for topic, peer, peering in self.strategy.peerings():
+            peerings.setdefault(peer, {})[topic] = peering
+        protocols = {peer: known.protocol for peer, known in self.connected.items()}
+        return RouterState(
+            subscriptions=tuple(sorted(self.joined)),
+            fanout=tuple(self.strategy.fanout_topics()),
+            peers=tuple(
+                PeerState(peer, protocols.get(peer, ""), tuple(sorted(peerings[peer].items())))
+                for peer in sorted(peerings)
+            ),
+            seen=tuple(
+                SeenState(entry.message_id, entry.first_us, entry.sender, self.strategy.holds(entry.message_id))
+                for entry in entries(self.seen, self.now)
+            ),
+        )
+
+    def state_size(self, now: Micros) -> StateSize:
+        """Entries and bytes of the guide's table at a time, for the question of simplicity."""
+        count = len(self.joined)
+        size = sum(map(identifier_size, self.joined))
+        for peer in self.connected.values():
+            count += 1 + len(peer.topics)
+            size += identifier_size(peer.id) + sum(map(identifier_size, peer.topics))
+        for entry in entries(self.seen, now):
+            count += 1
+            size += identifier_size(entry.message_id) + 8
+        for message in self.strategy.held_messages():
+            count += 1
+            size += message_size(message)
+        for topic, peer, _ in self.strategy.peerings():
+            count += 1
+            size += identifier_size(topic) + identifier_size(peer)
+        for peer in self.strategy.other_state():
+            count += 1
+            size += identifier_size(peer)
+        return StateSize(count, size)
+
+    def _check_connectable(self, event: PeerConnected) -> None:
+        if event.peer == self.node:
+            raise UsageError("a router cannot connect to itself")
+        if event.peer in self.connected:
+            raise UsageError(f"{event.peer!r} is connected already")
+        if event.protocol not in self.strategy.protocols:
+            raise UsageError(f"protocol {event.protocol!r} is not one of {', '.join(self.strategy.protocols)}")
+
+    def _connected(self, event: PeerConnected) -> None:
+        native = event.protocol in self.strategy.native_protocols
+        peer = ConnectedPeer(event.peer, event.protocol, native, event.address)
+        self.connected[event.peer] = peer
+        self.actions.append(PeerAdded(event.peer, event.protocol))
+        for topic in event.subscribed:
+            self.peers.subscribe(peer, topic)
+        if self.parameters.hello:
+            for topic in sorted(self.joined):
+                self.outbox.subscription(event.peer, topic, True)
+        self.strategy.peer_added(peer)
+
+    def _disconnected(self, peer: ConnectedPeer) -> None:
+        self.strategy.peer_removed(peer)
+        self.peers.remove(peer)
+        self._unannounced.pop(peer.id, None)
+        self.actions.append(PeerRemoved(peer.id))
+
+    def _join(self, topic: TopicId) -> None:
+        self.joined.add(topic)
+        self.actions.append(TopicJoined(topic))
+        self._announce(topic, True)
+        self.strategy.joined(topic)
+
+    def _leave(self, topic: TopicId) -> None:
+        self.joined.remove(topic)
+        self._announce(topic, False)
+        self.strategy.left(topic)
+        self.actions.append(TopicLeft(topic))
+
+    def _announce(self, topic: TopicId, subscribe: bool) -> None:
+        if self.parameters.hello:
+            for peer in sorted(self.connected):
+                self.outbox.subscription(peer, topic, subscribe)
+
+    def _send_failed(self, peer: PeerId, rpc: Rpc) -> None:
+        """Subscriptions and mesh links are said again; messages and gossip are lost."""
+        if rpc.subscriptions:
+            topics = self._unannounced.setdefault(peer, set())
+            topics.update(change.topic for change in rpc.subscriptions)
+            if self._announce_due is None and not self.strategy.has_heartbeat:
+                self._announce_due = self.now + self.parameters.announce_again_ms * 1000
+                self.due_moved = True
+        self.strategy.send_failed(peer, rpc)
+
+    def _timer_fired(self) -> None:
+        if self._unannounced:
+            self._announce_again(sorted(self._unannounced))
+        if self._announce_due is not None and self.now >= self._announce_due:
+            self._announce_due = None
+            self.due_moved = True
+        if self._due is not None and self.now >= self._due:
+            self.strategy.timer_fired()
+
+    def _announce_again(self, peers: list[PeerId]) -> None:
+        """Tell peers where one stands now in the topics they were not told about."""
+        for peer in peers:
+            for topic in sorted(self._unannounced.pop(peer)):
+                self.outbox.subscription(peer, topic, topic in self.joined)
+
+    def _publish(self, message: Message) -> None:
+        self._expire()
+        if message.id in self.known:
+            self.actions.append(_duplicate(message.id, message.topic, None))
+            return
+        self.seen.add(message.id, self.now, None)
+        self.actions.append(MessagePublished(message))
+        if message.topic in self.joined:
+            self.actions.append(_deliver(message, None))
+        self.strategy.publish(message)
+
+    def _receive_subscriptions(self, sender: ConnectedPeer, changes: tuple[Subscription, ...]) -> None:
+        refused: dict[Reason, int] = {}
+        for change in changes:
+            if not change.subscribe:
+                if change.topic in sender.topics:
+                    self.strategy.peer_unsubscribed(sender, change.topic)
+                    self.peers.unsubscribe(sender, change.topic)
+            elif change.topic not in sender.topics:
+                refusal = self._refusal(sender, change.topic)
+                if refusal is not None:
+                    refused[refusal] = refused.get(refusal, 0) + 1
+                else:
+                    self.peers.subscribe(sender, change.topic)
+                    self.strategy.peer_subscribed(sender, change.topic)
+        for reason, count in refused.items():
+            self.drop(sender.id, PartKind.SUBSCRIBE, count, reason)
+
+    def _refusal(self, sender: ConnectedPeer, topic: TopicId) -> Reason | None:
+        """Why there is no room for a subscription: the peer has too many, or all have; to our own topics they may."""
+        parameters = self.parameters
+        if len(sender.topics) >= parameters.max_subscriptions_per_peer:
+            return Reason.OVER_LIMIT
+        most = parameters.max_subscription_bytes_per_peer
+        if most and sender.topic_bytes + subscription_bytes(topic) > most:
+            return Reason.OVER_LIMIT
+        most = parameters.max_subscription_bytes
+        return Reason.THROTTLED if most and topic not in self.joined and self.peers.topic_bytes >= most else None
+
+    def _receive_new(self, sender: PeerId, message: Message, accepted: bool) -> None:
+        """The first copy of a message, as far as the seen cache knows."""
+        if message.topic not in self.joined:
+            self.actions.append(MessageRejected(message, sender, Reason.NOT_SUBSCRIBED))
+        elif message.source == self.node:
+            self.actions.append(MessageRejected(message, sender, Reason.SELF_ORIGIN))
+        elif message.id in self.pending:
+            self.actions.append(_duplicate(message.id, message.topic, sender))
+            if self._told_of_duplicates:
+                self.strategy.duplicate(message, sender)
+        elif accepted or not self._validate:
+            self.seen.add(message.id, self.now, sender)
+            self._accept(message, sender)
+        elif len(self.pending) >= self.parameters.max_pending_validations:
+            self.actions.append(MessageRejected(message, sender, Reason.THROTTLED))
+        else:
+            self.seen.add(message.id, self.now, sender)
+            self.pending[message.id] = (message, sender)
+            self.actions.append(_validate(message, sender))
+
+    def _expire(self) -> None:
+        self._expire_us = self.seen.expire(self.now)
+
+    def _validated(self, message_id: MessageId, verdict: Verdict) -> None:
+        message, sender = self.pending.pop(message_id)
+        match verdict:
+            case Verdict.ACCEPT if message.topic not in self.joined:  # left while the application looked at it
+                self.actions.append(MessageRejected(message, sender, Reason.NOT_SUBSCRIBED))
+            case Verdict.ACCEPT:
+                self._accept(message, sender)
+            case Verdict.REJECT:
+                self.actions.append(MessageRejected(message, sender, Reason.REJECTED))
+            case Verdict.IGNORE:
+                self.actions.append(MessageRejected(message, sender, Reason.IGNORED))
+
+    def _accept(self, message: Message, sender: PeerId) -> None:
+        self.actions.append(_deliver(message, sender))
+        self.strategy.accepted(message, sender)
+
+    def _receive_control(self, sender: ConnectedPeer, control: Control) -> None:
+        count = (
+            len(control.ihave)
+            + len(control.iwant)
+            + len(control.graft)
+            + len(control.prune)
+            + len(control.extensions)
+            + len(control.idontwant)
+            + len(control.episub)
+        )
+        if count > self.parameters.max_control_per_rpc:
+            control = self._within_limit(sender, control)
+        strategy = self.strategy
+        for ihave in control.ihave:
+            strategy.on_ihave(sender, ihave)
+        for iwant in control.iwant:
+            strategy.on_iwant(sender, iwant)
+        for graft in control.graft:
+            strategy.on_graft(sender, graft.topic)
+        for prune in control.prune:
+            strategy.on_prune(sender, prune)
+        for extension in control.extensions:
+            strategy.on_extension(sender, extension)
+        for idontwant in control.idontwant:
+            self.drop(sender.id, PartKind.IDONTWANT, len(idontwant.ids), Reason.UNSUPPORTED)
+        for part in control.episub:
+            strategy.on_episub(sender, part)
+
+    def _within_limit(self, sender: ConnectedPeer, control: Control) -> Control:
+        """The first parts of a control message, in the order of handling, as many as the limit allows."""
+        room = self.parameters.max_control_per_rpc
+        kept: list[Any] = []
+        for kind, parts in (
+            (PartKind.IHAVE, control.ihave),
+            (PartKind.IWANT, control.iwant),
+            (PartKind.GRAFT, control.graft),
+            (PartKind.PRUNE, control.prune),
+            (PartKind.EXTENSION, control.extensions),
+            (PartKind.IDONTWANT, control.idontwant),
+        ):
+            kept.append(parts[:room])
+            if len(parts) > room:
+                self.drop(sender.id, kind, len(parts) - room, Reason.OVER_LIMIT)
+            room = max(0, room - len(parts))
+        for part in control.episub[room:]:
+            self.drop(sender.id, part_kind(part), 1, Reason.OVER_LIMIT)
+        return Control(*kept, episub=control.episub[:room])
+
+    def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason, topic: TopicId | None = None) -> None:
+        """Report parts of a received RPC that are not acted on."""
+        self.actions.append(PartDropped(peer, kind, count, reason, topic))

@@ -1,0 +1,156 @@
+"""The seen cache: which messages were here before, since when, and who sent them first.
+
+It is the flow control of all routers (r1: "The seen cache is the flow control mechanism"): only the first copy of a
+message is acted on. Two ways to forget, behind one interface:
+
+* `TimedSeen`: a fixed time after the first copy (r1, two minutes; not prolonged by later copies).
+* `WindowedSeen`: after a number of heartbeats, as simsub's actor does, whose message store is its seen set.
+
+Both hold at most `limit` ids, and `most_bytes` of memory unless that is 0; the oldest goes first. Ids enter in the
+order of time, so the oldest is the first in a queue and forgetting costs a constant per id.
+
+Most messages that a router receives are duplicates, so the shell looks into `known` itself, after `expire` whenever
+that is due.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from hearsay.core.language.footprint import SEEN_BYTES, length_of
+from hearsay.core.language.identifiers import MessageId, Micros, PeerId
+from hearsay.core.shell.windows import Windows
+
+NEVER: Micros = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEntry:
+    message_id: MessageId
+    first_us: Micros
+    sender: PeerId | None
+
+
+FirstCopy: TypeAlias = tuple[MessageId, Micros, PeerId | None]
+"""An id, when its first copy came, and who sent it."""
+
+
+class SeenCache(Protocol):
+    known: set[MessageId]
+    """What is remembered since the last `expire`; for looking up, not for walking or changing."""
+
+    def expire(self, now: Micros) -> Micros:
+        """Forget what is too old; returns a time before which there is nothing more to forget."""
+        ...
+
+    def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
+        """Remember an id that is not in `known`."""
+        ...
+
+    def shift(self) -> None:
+        """A heartbeat has passed."""
+        ...
+
+    def first_copies(self) -> Iterable[FirstCopy]:
+        """All that is remembered since the last `expire`, the oldest first."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+def missing(seen: SeenCache, ids: Iterable[MessageId], now: Micros) -> list[MessageId]:
+    """Those of `ids` that are not remembered."""
+    seen.expire(now)
+    known = seen.known
+    return [message_id for message_id in ids if message_id not in known]
+
+
+def entries(seen: SeenCache, now: Micros) -> list[SeenEntry]:
+    """All that is remembered, the oldest first."""
+    seen.expire(now)
+    return [SeenEntry(*first) for first in seen.first_copies()]
+
+
+class TimedSeen:
+    """Remembers each id for `ttl_us` after its first copy."""
+
+    __slots__ = ("_bytes", "_limit", "_most_bytes", "_order", "_ttl_us", "known")
+
+    def __init__(self, ttl_us: Micros, limit: int, most_bytes: int = 0) -> None:
+        self._ttl_us = ttl_us
+        self._limit = limit
+        self._most_bytes = most_bytes or NEVER
+        self._bytes = 0
+        self.known: set[MessageId] = set()
+        self._order: deque[FirstCopy] = deque()
+
+    def expire(self, now: Micros) -> Micros:
+        order = self._order
+        while order:
+            dies_us = order[0][1] + self._ttl_us
+            if now < dies_us:
+                return dies_us
+            self._forget_oldest()
+        return now + self._ttl_us
+
+    def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
+        self.known.add(message_id)
+        self._order.append((message_id, now, sender))
+        self._bytes += SEEN_BYTES + length_of(message_id)
+        while len(self._order) > self._limit or self._bytes > self._most_bytes:
+            self._forget_oldest()
+
+    def shift(self) -> None:
+        """Heartbeats do not age a timed cache."""
+
+    def first_copies(self) -> Iterable[FirstCopy]:
+        return self._order
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def _forget_oldest(self) -> None:
+        message_id = self._order.popleft()[0]
+        self.known.remove(message_id)
+        self._bytes -= SEEN_BYTES + length_of(message_id)
+
+
+class WindowedSeen:
+    """Remembers each id for `windows` heartbeats after the one that closes its own window."""
+
+    __slots__ = ("_bytes", "_kept", "_limit", "_most_bytes", "_windows", "known")
+
+    def __init__(self, windows: int, limit: int, most_bytes: int = 0) -> None:
+        self._kept = windows + 1
+        self._limit = limit
+        self._most_bytes = most_bytes or NEVER
+        self._bytes = 0
+        self.known: set[MessageId] = set()
+        self._windows: Windows[FirstCopy] = Windows()
+
+    def expire(self, now: Micros) -> Micros:
+        return NEVER
+
+    def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
+        self.known.add(message_id)
+        self._windows.add((message_id, now, sender))
+        self._bytes += SEEN_BYTES + length_of(message_id)
+        while len(self.known) > self._limit or self._bytes > self._most_bytes:
+            self._forget(self._windows.pop_oldest()[0])
+
+    def shift(self) -> None:
+        for message_id, _, _ in self._windows.shift(self._kept):
+            self._forget(message_id)
+
+    def first_copies(self) -> Iterable[FirstCopy]:
+        return self._windows
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def _forget(self, message_id: MessageId) -> None:
+        self.known.remove(message_id)
+        self._bytes -= SEEN_BYTES + length_of(message_id)

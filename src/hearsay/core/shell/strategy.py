@@ -1,0 +1,142 @@
+"""What a router adds to the shared shell: whom to forward to, and its own upkeep.
+
+A strategy sees the shell through `self.shell`: peers and topic views, joined topics, the outbox, randomness, the
+current time. It sends by putting parts into the outbox and reports by appending trace actions. A router written
+outside the package subclasses `Strategy` (or a router of this package) and plugs in by import path; see
+`docs/extending.md`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hearsay.core.language.actions import Reason, Via
+from hearsay.core.language.episub_parts import EpisubPart
+from hearsay.core.language.events import ContactsFound, DialFailed, RoundTripMeasured
+from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
+from hearsay.core.language.rpc import Extension, IHave, IWant, Message, PartKind, Prune, Rpc
+from hearsay.core.language.sizes import part_kind
+from hearsay.core.language.state_table import Peering
+from hearsay.core.shell.parameters import RouterParameters
+from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.core.shell.seen import SeenCache, TimedSeen
+
+if TYPE_CHECKING:
+    from hearsay.core.shell.router import Router
+
+
+class Strategy(ABC):
+    """The part of a router that differs from the others. Hooks run inside one `handle` call of the shell."""
+
+    protocols: tuple[str, ...]
+    """Protocol ids this router speaks, preferred first."""
+    native_protocols: tuple[str, ...]
+    """Those whose peers take part in this router's own scheme; the others are served by flooding."""
+
+    chooses_connections: bool = False
+    """Whether the router dials and hangs up by itself; then its driver makes no connections on its behalf."""
+
+    has_heartbeat: bool = False
+    """Whether `timer_fired` is called again and again, however quiet it is; what did not leave is said again then."""
+
+    told_of_duplicates: bool = False
+    """Whether `duplicate` is called. Most of what routers receive is duplicates, and most have nothing to do then."""
+
+    shell: Router
+
+    def __init__(self, parameters: RouterParameters) -> None:
+        self.parameters = parameters
+
+    def attach(self, shell: Router) -> None:
+        """Called once, when the router is made."""
+        self.shell = shell
+
+    def new_seen_cache(self) -> SeenCache:
+        parameters = self.parameters
+        return TimedSeen(parameters.seen_ttl_us, parameters.max_seen, parameters.max_seen_bytes)
+
+    @abstractmethod
+    def accepted(self, message: Message, received_from: PeerId) -> None:
+        """A peer's message was accepted: cache it, forward it."""
+
+    def duplicate(self, message: Message, received_from: PeerId) -> None:
+        """A peer sent a message that was here before; for strategies that are `told_of_duplicates`."""
+
+    @abstractmethod
+    def publish(self, message: Message) -> None:
+        """The application published: cache it, send it."""
+
+    def timer_fired(self) -> None:
+        """The time that `self.shell.due` named has come; set the next one, or None."""
+
+    def peer_added(self, peer: ConnectedPeer) -> None:
+        """A peer connected."""
+
+    def peer_removed(self, peer: ConnectedPeer) -> None:
+        """A peer disconnects; its subscriptions are still there to look at."""
+
+    def peer_subscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        """A peer said that it is in a topic."""
+
+    def peer_unsubscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        """A peer leaves a topic; it is still in the topic's view."""
+
+    def joined(self, topic: TopicId) -> None:
+        """The application joined a topic; the SUBSCRIBE is in the outbox."""
+
+    def left(self, topic: TopicId) -> None:
+        """The application left a topic; the UNSUBSCRIBE is in the outbox."""
+
+    def discovery(self, event: DialFailed | RoundTripMeasured | ContactsFound) -> None:
+        """News for routers that manage their own connections."""
+
+    def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
+        """An RPC did not leave."""
+
+    def piggyback(self) -> None:
+        """Something goes out: add what waits for these peers."""
+
+    def on_ihave(self, sender: ConnectedPeer, ihave: IHave) -> None:
+        self.shell.drop(sender.id, PartKind.IHAVE, 1, Reason.UNSUPPORTED)
+
+    def on_iwant(self, sender: ConnectedPeer, iwant: IWant) -> None:
+        self.shell.drop(sender.id, PartKind.IWANT, 1, Reason.UNSUPPORTED)
+
+    def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
+        self.shell.drop(sender.id, PartKind.GRAFT, 1, Reason.UNSUPPORTED)
+
+    def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
+        self.shell.drop(sender.id, PartKind.PRUNE, 1, Reason.UNSUPPORTED)
+
+    def on_extension(self, sender: ConnectedPeer, extension: Extension) -> None:
+        self.shell.drop(sender.id, PartKind.EXTENSION, 1, Reason.UNSUPPORTED)
+
+    def on_episub(self, sender: ConnectedPeer, part: EpisubPart) -> None:
+        self.shell.drop(sender.id, part_kind(part), 1, Reason.UNSUPPORTED)
+
+    def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
+        """Full-message and fan-out peerings; all others are metadata-only."""
+        return ()
+
+    def fanout_topics(self) -> Iterable[tuple[TopicId, Micros]]:
+        """Topics published to without membership, with the time of the last publish, ascending."""
+        return ()
+
+    def holds(self, message_id: MessageId) -> bool:
+        """Whether the full message is still kept."""
+        return False
+
+    def other_state(self) -> Iterable[PeerId]:
+        """Peers that are remembered beside those connected and peered with, once for each list they are on."""
+        return ()
+
+    def held_messages(self) -> Iterable[Message]:
+        return ()
+
+    def flood(self, message: Message, received_from: PeerId | None) -> None:
+        """Serve the peers that only flood (r1: "behaves like floodsub towards them")."""
+        others = self.shell.peers.in_topic(message.topic).flood
+        if others.members:
+            self.shell.outbox.forward(others.ordered, message, Via.FLOOD, received_from)

@@ -1,0 +1,438 @@
+"""From the protobuf bytes of go-libp2p-pubsub's `TraceEvent` (pb/trace.proto) to trace rows, compiled.
+
+Rules:
+
+* Reading stays inside the bytes given: every length is checked against what encloses it, a varint has at most ten
+  bytes, and every step moves on, so no input makes this read outside or loop.
+* An event has a type, a peer, a time and the payload of its type, each once. Anything else is corrupt. Fields
+  unknown to this version are skipped; an unknown type is not.
+* Older traces differ in names only: ADD_PEER and REMOVE_PEER became ON_NEW_ and ON_CLOSED_OUTBOUND_STREAM in v0.16
+  with the same numbers. Where a topic is missing (before August 2020) or a sender (before 2021), the row has none.
+* Two steps, for speed: `decode` leaves in the rows where a name lies (a span), `name_tables` puts numbers there.
+* The caller has made room for the worst case (`rows_needed`), so nothing here grows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hearsay.core.language.rpc import PartKind
+from hearsay.ingest.decoding.name_tables import SPAN_BITS, Data, Numbers
+from hearsay.trace.language.compiled import compiled
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import Column, TraceEvent
+
+MAX_MESSAGE = 1 << 22
+"""Longest delimited message: the limit of go-libp2p-pubsub-tracer for a batch."""
+
+DONE, NEED_MORE, NO_ROOM = 0, 1, 2
+TOO_LONG, CORRUPT, UNKNOWN_TYPE, INCOMPLETE = -1, -2, -3, -4
+
+PROBLEMS = {
+    TOO_LONG: f"an event longer than {MAX_MESSAGE} bytes",
+    CORRUPT: "not the protobuf of a TraceEvent",
+    UNKNOWN_TYPE: "an event of unknown type",
+    INCOMPLETE: "an event without type, peer, time or payload",
+}
+
+
+class Decoded(NamedTuple):
+    """Room for what `decode` finds. Rows hold the number of their event as peer, and spans as other names."""
+
+    rows: Rows
+    events: Numbers
+    """By event: span of the peer, TraceEvent, time."""
+    filled: Numbers
+    """Two cells: rows, events."""
+
+
+def rows_needed(length: int) -> int:
+    """The most rows (and the most identifiers) that a message of this length can make: a part has two bytes."""
+    return length // 2 + 1
+
+
+_EVENT = np.array(
+    [
+        TraceEvent.PUBLISH,
+        TraceEvent.REJECT,
+        TraceEvent.DUPLICATE,
+        TraceEvent.DELIVER,
+        TraceEvent.ADD_PEER,
+        TraceEvent.REMOVE_PEER,
+        TraceEvent.RECV_RPC,
+        TraceEvent.SEND_RPC,
+        TraceEvent.DROP_RPC,
+        TraceEvent.JOIN,
+        TraceEvent.LEAVE,
+        TraceEvent.GRAFT,
+        TraceEvent.PRUNE,
+    ],
+    dtype=np.int64,
+)
+"""By TraceEvent.Type of trace.proto."""
+
+_FIRST_RPC, _LAST_RPC = 6, 8
+
+_FIELDS = np.array(
+    [
+        [1, 0, 2, 0],
+        [1, 2, 4, 3],
+        [1, 2, 3, 0],
+        [1, 3, 2, 0],
+        [0, 1, 0, 0],
+        [0, 1, 0, 0],
+        [0, 1, 0, 0],
+        [0, 1, 0, 0],
+        [0, 1, 0, 0],
+        [0, 0, 1, 0],
+        [0, 0, 2, 0],
+        [0, 1, 2, 0],
+        [0, 1, 2, 0],
+    ],
+    dtype=np.int64,
+)
+"""By type: which field of the payload is message id, remote peer, topic, reason; 0 for none."""
+
+_PARTS = np.array(
+    [
+        [PartKind.IHAVE, 1, 2],
+        [PartKind.IWANT, 0, 1],
+        [PartKind.GRAFT, 1, 0],
+        [PartKind.PRUNE, 1, 0],
+        [PartKind.IDONTWANT, 0, 1],
+    ],
+    dtype=np.int64,
+)
+"""By field of ControlMeta, less one: kind, field of the topic, field of the ids to count."""
+
+_K_PUBLISH, _K_SUBSCRIBE, _K_UNSUBSCRIBE = int(PartKind.PUBLISH), int(PartKind.SUBSCRIBE), int(PartKind.UNSUBSCRIBE)
+_TIME, _EVENT_COLUMN, _KIND, _PEER = int(Column.TIME_US), int(Column.EVENT), int(Column.KIND), int(Column.PEER)
+_REMOTE, _TOPIC, _MESSAGE = int(Column.REMOTE), int(Column.TOPIC), int(Column.MESSAGE)
+_COUNT, _REASON = int(Column.COUNT), int(Column.REASON)
+_HOPS, _BYTES, _VIA, _DELAY = int(Column.HOPS), int(Column.BYTES), int(Column.VIA), int(Column.DELAY_US)
+
+
+@compiled
+def _varint(data: Data, at: int, end: int) -> tuple[int, int]:
+    """(value, what follows); what follows is -1 if this is no varint."""
+    if at < end and data[at] < 0x80:
+        return int(np.int64(data[at])), at + 1
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    while at < end and shift < np.uint64(70):
+        byte = np.uint64(data[at])
+        at += 1
+        if shift == np.uint64(63) and byte > np.uint64(1):
+            break
+        value |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            return int(np.int64(value)), at
+        shift += np.uint64(7)
+    return 0, -1
+
+
+@compiled
+def _field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
+    """(tag, value or start, length, what follows); what follows is -1 if this is no field."""
+    tag, at = _varint(data, at, end)
+    if at < 0 or tag < 8 or tag > 0xFFFFFFFF:
+        return 0, 0, 0, -1
+    wire = tag & 7
+    if wire == 0:
+        value, at = _varint(data, at, end)
+        return tag, value, 0, at
+    if wire == 2:
+        length, at = _varint(data, at, end)
+        if at < 0 or length < 0 or length > end - at:
+            return 0, 0, 0, -1
+        return tag, at, length, at + length
+    size = 8 if wire == 1 else 4
+    if (wire != 1 and wire != 5) or size > end - at:
+        return 0, 0, 0, -1
+    return tag, at, size, at + size
+
+
+@compiled
+def _texts(data: Data, at: int, end: int, spans: Numbers) -> bool:
+    """Fill `spans[n]` with start and length of field n (1 to 4), a text; start -1 where it is missing, as is 0."""
+    for number in range(5):
+        spans[number, 0] = -1
+    while at < end:
+        tag, start, length, at = _field(data, at, end)
+        if at < 0:
+            return False
+        number = tag >> 3
+        if number <= 4:
+            if tag & 7 != 2 or spans[number, 0] >= 0:
+                return False
+            spans[number, 0] = start
+            spans[number, 1] = length
+    return True
+
+
+@compiled
+def tell_peers(decoded: Decoded, events_of_peer: Numbers) -> int:
+    """Give each row the number of its event's peer, count the events of each; the time of the earliest event."""
+    rows, events = decoded.rows, decoded.events
+    earliest = 0x7FFFFFFFFFFFFFFF
+    for index in range(decoded.filled[1]):
+        events_of_peer[events[index, 0], events[index, 1]] += 1
+        earliest = min(earliest, events[index, 2])
+    for index in range(decoded.filled[0]):
+        rows[index, _PEER] = events[rows[index, _PEER], 0]
+    return earliest
+
+
+@compiled
+def _span(start: int, length: int) -> int:
+    return -1 if start < 0 else start << SPAN_BITS | length
+
+
+@compiled
+def _put(rows: Rows, n: int, time: int, event: int, peer: int, remote: int) -> None:
+    rows[n, _TIME] = time
+    rows[n, _EVENT_COLUMN] = event
+    rows[n, _PEER] = peer
+    rows[n, _REMOTE] = remote
+
+
+@compiled
+def _put_rest(rows: Rows, n: int, kind: int, topic: int, message: int, count: int, reason: int) -> None:
+    rows[n, _KIND] = kind
+    rows[n, _TOPIC] = topic
+    rows[n, _MESSAGE] = message
+    rows[n, _COUNT] = count
+    rows[n, _REASON] = reason
+    rows[n, _HOPS] = rows[n, _BYTES] = rows[n, _VIA] = rows[n, _DELAY] = -1
+
+
+@compiled
+def _control(data: Data, at: int, end: int, rows: Rows, n: int, time: int, event: int, peer: int, remote: int) -> int:
+    while at < end:
+        tag, start, length, at = _field(data, at, end)
+        if at < 0:
+            return CORRUPT
+        if tag >> 3 > 5:
+            continue
+        if tag & 7 != 2:
+            return CORRUPT
+        part = _PARTS[(tag >> 3) - 1]
+        kind, topic_field, ids_field = part[0], part[1], part[2]
+        topic, count = -1, 0
+        inner, inner_end = start, start + length
+        while inner < inner_end:
+            inner_tag, inner_start, inner_length, inner = _field(data, inner, inner_end)
+            if inner < 0:
+                return CORRUPT
+            number = inner_tag >> 3
+            if number == topic_field:
+                if inner_tag & 7 != 2:
+                    return CORRUPT
+                topic = _span(inner_start, inner_length)
+            elif number == ids_field:
+                if inner_tag & 7 != 2:
+                    return CORRUPT
+                count += 1
+        _put(rows, n, time, event, peer, remote)
+        _put_rest(rows, n, kind, topic, -1, count if ids_field else 1, -1)
+        n += 1
+    return n
+
+
+@compiled
+def _subscription(data: Data, at: int, end: int) -> tuple[int, int]:
+    """(kind or CORRUPT, topic)."""
+    kind, topic = _K_UNSUBSCRIBE, -1
+    while at < end:
+        tag, value, length, at = _field(data, at, end)
+        if at < 0:
+            return CORRUPT, -1
+        if tag == 8:
+            kind = _K_SUBSCRIBE if value else _K_UNSUBSCRIBE
+        elif tag == 18:
+            topic = _span(value, length)
+        elif tag >> 3 <= 2:
+            return CORRUPT, -1
+    return kind, topic
+
+
+@compiled
+def _rpc(
+    data: Data,
+    at: int,
+    end: int,
+    rows: Rows,
+    n: int,
+    time: int,
+    event: int,
+    peer: int,
+    remote: int,
+    spans: Numbers,
+) -> int:
+    """The rows of RPCMeta, one for each part; the next row or a problem."""
+    while at < end:
+        tag, start, length, at = _field(data, at, end)
+        if at < 0:
+            return CORRUPT
+        number = tag >> 3
+        if number > 3:
+            continue
+        if tag & 7 != 2:
+            return CORRUPT
+        if number == 3:
+            n = _control(data, start, start + length, rows, n, time, event, peer, remote)
+            if n < 0:
+                return n
+            continue
+        kind, topic, message = _K_PUBLISH, -1, -1
+        if number == 1:
+            if not _texts(data, start, start + length, spans):
+                return CORRUPT
+            message = _span(spans[1, 0], spans[1, 1])
+            topic = _span(spans[2, 0], spans[2, 1])
+        else:
+            kind, topic = _subscription(data, start, start + length)
+            if kind < 0:
+                return CORRUPT
+        _put(rows, n, time, event, peer, remote)
+        _put_rest(rows, n, kind, topic, message, 1, -1)
+        n += 1
+    return n
+
+
+@compiled
+def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, number: int, spans: Numbers) -> int:
+    """The rows of one TraceEvent, and its line in `events`; the next row or a problem."""
+    kind, time = -1, -1
+    peer_start, peer_length = -1, 0
+    payload, payload_start, payload_end = -1, 0, 0
+    while at < end:
+        tag, value, length, at = _field(data, at, end)
+        if at < 0:
+            return CORRUPT
+        if tag == 8:
+            if kind >= 0:
+                return CORRUPT
+            if value < 0 or value > 12:
+                return UNKNOWN_TYPE
+            kind = value
+        elif tag == 18:
+            if peer_start >= 0:
+                return CORRUPT
+            peer_start, peer_length = value, length
+        elif tag == 24:
+            if time >= 0 or value < 0:
+                return CORRUPT
+            time = value
+        elif tag >> 3 <= 16:
+            if tag >> 3 < 4 or tag & 7 != 2 or payload >= 0:
+                return CORRUPT
+            payload, payload_start, payload_end = (tag >> 3) - 4, value, value + length
+    if kind < 0 or time < 0 or peer_length == 0 or payload != kind:
+        return INCOMPLETE
+    event = _EVENT[kind]
+    events[number, 0] = _span(peer_start, peer_length)
+    events[number, 1] = event
+    events[number, 2] = time
+    if not _texts(data, payload_start, payload_end, spans):
+        return CORRUPT
+    message_field, remote_field, topic_field, reason_field = (
+        _FIELDS[kind, 0],
+        _FIELDS[kind, 1],
+        _FIELDS[kind, 2],
+        _FIELDS[kind, 3],
+    )
+    remote = _span(spans[remote_field, 0], spans[remote_field, 1]) if spans[remote_field, 1] else -1
+    if _FIRST_RPC <= kind <= _LAST_RPC:
+        meta, length = spans[2, 0], spans[2, 1]
+        return n if meta < 0 else _rpc(data, meta, meta + length, rows, n, time, event, number, remote, spans)
+    _put(rows, n, time, event, number, remote)
+    _put_rest(
+        rows,
+        n,
+        -1,
+        _span(spans[topic_field, 0], spans[topic_field, 1]),
+        _span(spans[message_field, 0], spans[message_field, 1]),
+        -1,
+        _span(spans[reason_field, 0], spans[reason_field, 1]),
+    )
+    return n + 1
+
+
+@compiled
+def _batch(
+    data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, number: int, spans: Numbers
+) -> tuple[int, int]:
+    """The rows of one TraceEventBatch; the next row or a problem, and the next event."""
+    while at < end:
+        tag, start, length, at = _field(data, at, end)
+        if at < 0 or tag != 10:
+            return CORRUPT, number
+        n = _event(data, start, start + length, rows, n, events, number, spans)
+        if n < 0:
+            return n, number
+        number += 1
+    return n, number
+
+
+@compiled
+def decode(data: Data, at: int, end: int, batched: bool, decoded: Decoded, room: int) -> tuple[int, int]:
+    """Decode the delimited messages of `data[at:end]`, while there is room for messages of `room` bytes together.
+
+    (status, where the first message begins that was not decoded); what was found before it is in `decoded`.
+    """
+    spans = np.empty((5, 2), dtype=np.int64)
+    rows, events, filled = decoded.rows, decoded.events, decoded.filled
+    n, number, status = 0, 0, DONE
+    while at < end:
+        length, start = _varint(data, at, end)
+        if start < 0:
+            status = CORRUPT if end - at >= 10 else NEED_MORE
+            break
+        if length < 0 or length > MAX_MESSAGE:
+            status = TOO_LONG
+            break
+        if length > end - start:
+            status = NEED_MORE
+            break
+        if length + 2 > room:
+            status = NO_ROOM
+            break
+        room -= length + 2
+        stop = start + length
+        if batched:
+            next_row, next_number = _batch(data, start, stop, rows, n, events, number, spans)
+        else:
+            next_row, next_number = _event(data, start, stop, rows, n, events, number, spans), number + 1
+        if next_row < 0:
+            status = next_row
+            break
+        n, number, at = next_row, next_number, stop
+    filled[0] = n
+    filled[1] = number
+    return status, at
+
+
+@compiled
+def message_ends(data: Data, at: int, step: int, ends: Numbers) -> tuple[int, int, int]:
+    """Hop over the delimited messages from `at` and note in `ends` the first end after each `step` bytes.
+
+    (status, where it stopped, how many ends).
+    """
+    found, wanted, size = 0, at + step, len(data)
+    while at < size:
+        length, start = _varint(data, at, size)
+        if start < 0:
+            return (CORRUPT if size - at >= 10 else NEED_MORE), at, found
+        if length < 0 or length > MAX_MESSAGE:
+            return TOO_LONG, at, found
+        if length > size - start:
+            return NEED_MORE, at, found
+        at = start + length
+        if at >= wanted and found < len(ends):
+            ends[found] = at
+            found += 1
+            wanted = at + step
+    return DONE, at, found

@@ -1,0 +1,209 @@
+"""go-libp2p-pubsub's JSON trace, one event a line, put into protobuf: then one decoder serves both.
+
+What Go's encoder writes, and what is taken besides:
+
+* `type` is a number (gogo's enums have no JSON name of their own); protojson writes the name. Names of before and
+  after v0.16 are taken: ADD_PEER or ON_NEW_OUTBOUND_STREAM, with `addPeer` or `onNewOutboundStream`.
+* `timestamp` is a number of nanoseconds; protojson writes it as text, for it is an int64.
+* Bytes (`peerID`, `messageID`, `receivedFrom`, …) are base64; texts are texts.
+* Before September 2020 messages had `topics`, a list. Protobuf readers of today take the last; so does this.
+* Unknown keys are skipped, as unknown protobuf fields are. A key known with a value of the wrong type is corrupt.
+"""
+
+from __future__ import annotations
+
+import json
+from binascii import a2b_base64
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from hearsay.ingest.decoding.errors import BadSource
+
+_TYPES = {
+    name: number
+    for number, names in enumerate(
+        [
+            ("PUBLISH_MESSAGE",),
+            ("REJECT_MESSAGE",),
+            ("DUPLICATE_MESSAGE",),
+            ("DELIVER_MESSAGE",),
+            ("ADD_PEER", "ON_NEW_OUTBOUND_STREAM"),
+            ("REMOVE_PEER", "ON_CLOSED_OUTBOUND_STREAM"),
+            ("RECV_RPC",),
+            ("SEND_RPC",),
+            ("DROP_RPC",),
+            ("JOIN",),
+            ("LEAVE",),
+            ("GRAFT",),
+            ("PRUNE",),
+        ]
+    )
+    for name in names
+}
+
+_Encoder: TypeAlias = Callable[[Any], bytes]
+
+
+class _Field(NamedTuple):
+    number: int
+    encode: _Encoder
+    wire: int = 2
+    repeated: bool = False
+
+
+_Fields: TypeAlias = dict[str, _Field]
+
+
+def protobuf_of_lines(lines: Iterable[bytes], first_line: int = 1) -> Iterator[bytes]:
+    """The delimited protobuf of each line; BadSource at the first that is no event."""
+    for number, line in enumerate(lines, first_line):
+        if not line.strip():
+            continue
+        try:
+            event = _message(_EVENT, json.loads(line))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if not line.endswith(b"\n"):
+                raise BadSource(f"truncated: line {number} has no end") from None
+            raise BadSource(f"line {number} is not a trace event ({_short(error)})") from None
+        yield _varint(len(event)) + event
+
+
+def _short(error: Exception) -> str:
+    text = str(error).partition("\n")[0]
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _varint(value: int) -> bytes:
+    if 0 <= value < 0x80:
+        return bytes((value,))
+    if not 0 <= value < 1 << 64:
+        raise ValueError(f"{value} is out of range")
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _message(fields: _Fields, value: object) -> bytes:
+    if not isinstance(value, dict):
+        raise TypeError(f"{type(value).__name__} instead of an object")
+    parts: list[bytes] = []
+    for key, inner in cast("dict[str, object]", value).items():
+        field = fields.get(key)
+        if field is None or inner is None:
+            continue
+        if field.repeated:
+            if not isinstance(inner, list):
+                raise TypeError(f"{key} is not a list")
+            for each in cast("list[object]", inner):
+                parts += _encoded(field, each)
+        else:
+            parts += _encoded(field, inner)
+    return b"".join(parts)
+
+
+def _encoded(field: _Field, value: object) -> tuple[bytes, ...]:
+    data = field.encode(value)
+    tag = _varint(field.number << 3 | field.wire)
+    return (tag, data) if field.wire == 0 else (tag, _varint(len(data)), data)
+
+
+def _type(value: object) -> bytes:
+    if isinstance(value, str):
+        return _varint(_TYPES[value])
+    return _whole(value)
+
+
+def _time(value: object) -> bytes:
+    return _whole(int(value) if isinstance(value, str) else value)
+
+
+def _whole(value: object) -> bytes:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not a whole number")
+    return _varint(value)
+
+
+def _truth(value: object) -> bytes:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is not true or false")
+    return b"\1" if value else b"\0"
+
+
+def _bytes(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not base64")
+    return a2b_base64(value, strict_mode=bool(value))
+
+
+def _text(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _last_text(value: object) -> bytes:
+    if not isinstance(value, list) or not value:
+        raise TypeError("topics is not a list of texts")
+    return _text(cast("list[object]", value)[-1])
+
+
+def _one(number: int, encode: _Encoder) -> _Field:
+    return _Field(number, encode)
+
+
+def _many(number: int, encode: _Encoder) -> _Field:
+    return _Field(number, encode, repeated=True)
+
+
+def _object(**fields: _Field) -> _Encoder:
+    return lambda value: _message(fields, value)
+
+
+def _topics(number: int) -> dict[str, _Field]:
+    return {"topic": _one(number, _text), "topics": _one(number, _last_text)}
+
+
+_ID, _FROM = _one(1, _bytes), _one(2, _bytes)
+_PUBLISHED = _object(messageID=_ID, **_topics(2))
+_META = _object(
+    messages=_many(1, _PUBLISHED),
+    subscription=_many(2, _object(subscribe=_Field(1, _truth, 0), topic=_one(2, _text))),
+    control=_one(
+        3,
+        _object(
+            ihave=_many(1, _object(topic=_one(1, _text), messageIDs=_many(2, _bytes))),
+            iwant=_many(2, _object(messageIDs=_many(1, _bytes))),
+            graft=_many(3, _object(topic=_one(1, _text))),
+            prune=_many(4, _object(topic=_one(1, _text), peers=_many(2, _bytes))),
+            idontwant=_many(5, _object(messageIDs=_many(1, _bytes))),
+        ),
+    ),
+)
+_SENT = _object(sendTo=_ID, meta=_one(2, _META))
+_MESHED = _object(peerID=_ID, topic=_one(2, _text))
+_OPENED = _one(8, _object(peerID=_ID, proto=_one(2, _text)))
+_CLOSED = _one(9, _object(peerID=_ID))
+
+_EVENT: _Fields = {
+    "type": _Field(1, _type, 0),
+    "peerID": _one(2, _bytes),
+    "timestamp": _Field(3, _time, 0),
+    "publishMessage": _one(4, _PUBLISHED),
+    "rejectMessage": _one(5, _object(messageID=_ID, receivedFrom=_FROM, reason=_one(3, _text), **_topics(4))),
+    "duplicateMessage": _one(6, _object(messageID=_ID, receivedFrom=_FROM, **_topics(3))),
+    "deliverMessage": _one(7, _object(messageID=_ID, receivedFrom=_one(3, _bytes), **_topics(2))),
+    "addPeer": _OPENED,
+    "onNewOutboundStream": _OPENED,
+    "removePeer": _CLOSED,
+    "onClosedOutboundStream": _CLOSED,
+    "recvRPC": _one(10, _object(receivedFrom=_ID, meta=_one(2, _META))),
+    "sendRPC": _one(11, _SENT),
+    "dropRPC": _one(12, _SENT),
+    "join": _one(13, _object(topic=_one(1, _text))),
+    "leave": _one(14, _object(topic=_one(2, _text))),
+    "graft": _one(15, _MESHED),
+    "prune": _one(16, _MESHED),
+}

@@ -1,0 +1,191 @@
+"""What a file is, told from its bytes, and how to read it piece by piece.
+
+| format | what |
+| --- | --- |
+| go-json | the JSONTracer of go-libp2p-pubsub: one event a line |
+| go-pb | its PBTracer: delimited protobuf |
+| traced | what the collector `traced` writes, or a remote tracer sends: gzip of delimited events or batches of them |
+| hermes | a Parquet file of one of hermes' families of events |
+
+JSON may be gzip, too. A file is read whole or not at all: what is cut off, damaged or strange raises `BadSource`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+
+from hearsay.ingest.decoding.errors import BadSource
+from hearsay.ingest.decoding.event_decoder import DONE, MAX_MESSAGE, NEED_MORE, PROBLEMS, message_ends
+from hearsay.ingest.formats.protobuf import is_batched, looks_like_events
+
+FORMATS = ("go-json", "go-pb", "traced", "hermes")
+
+PIECE_BYTES = 4 << 20
+LONGEST_LINE = 4 * MAX_MESSAGE
+"""An event of the largest size with all its bytes in base64 and its keys in JSON is less than half as long."""
+_HEAD_BYTES = 512
+_GZIP = b"\x1f\x8b"
+_PARQUET = b"PAR1"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file and what it is."""
+
+    path: Path
+    format: str
+    compressed: bool = False
+    batched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A piece of work: a source, or the bytes `start` to `stop` of it; these are whole events."""
+
+    source: Source
+    start: int = 0
+    stop: int | None = None
+
+
+@contextmanager
+def reading() -> Generator[None]:
+    """Failures of files and of gzip are reasons to refuse a file."""
+    try:
+        yield
+    except EOFError:
+        raise BadSource("truncated: the gzip stream has no end") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise BadSource(f"damaged gzip ({error})") from None
+    except OSError as error:
+        raise BadSource(f"cannot be read ({error.strerror or error})") from None
+
+
+def recognise(path: Path, wanted: str | None = None) -> Source:
+    """The source in this file; BadSource when it is empty, foreign, or not of the format wanted."""
+    with reading():
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        compressed = head[:2] == _GZIP
+        if compressed:
+            with gzip.open(path) as file:
+                head = file.read(_HEAD_BYTES)
+    if not head:
+        raise BadSource("empty")
+    found = _format_of(head, compressed)
+    if found is None and wanted is None:
+        raise BadSource("foreign: neither a pubsub trace nor a hermes Parquet file")
+    if wanted is not None and found is not None and found != wanted:
+        raise BadSource(f"looks like {found}, not {wanted}")
+    return Source(path, found or wanted or "", compressed, is_batched(head))
+
+
+def _format_of(head: bytes, compressed: bool) -> str | None:
+    if head.startswith(_PARQUET):
+        return "hermes"
+    if head.lstrip()[:1] == b"{" and head.lstrip()[1:].lstrip()[:1] in (b'"', b"}"):
+        return "go-json"
+    if looks_like_events(head):
+        return "traced" if compressed else "go-pb"
+    return None
+
+
+def split(source: Source, target_bytes: int) -> list[Unit]:
+    """Units of about this size, cut between events. Only files that can be read from the middle are cut."""
+    if source.compressed or source.format == "hermes":
+        return [Unit(source)]
+    with reading():
+        size = source.path.stat().st_size
+        if size <= target_bytes:
+            return [Unit(source)]
+        if source.format == "go-json":
+            cuts = _line_ends(source.path, size, target_bytes)
+        else:
+            cuts = _event_ends(source.path, target_bytes)
+    edges = sorted({0, *cuts, size})
+    return [Unit(source, start, stop) for start, stop in pairwise(edges)]
+
+
+def _line_ends(path: Path, size: int, step: int) -> list[int]:
+    ends: list[int] = []
+    with path.open("rb") as file:
+        for at in range(step, size, step):
+            file.seek(at)
+            _line_of(file)
+            ends.append(file.tell())
+    return ends
+
+
+def _event_ends(path: Path, step: int) -> list[int]:
+    data = np.memmap(path, dtype=np.uint8, mode="r")
+    ends = np.empty(len(data) // step + 1, dtype=np.int64)
+    status, at, found = message_ends(data, 0, step, ends)
+    if status == NEED_MORE:
+        raise BadSource(f"truncated: an event at byte {at} is cut off")
+    if status != DONE:
+        raise BadSource(f"{PROBLEMS[status]} at byte {at}")
+    return ends[:found].tolist()
+
+
+@contextmanager
+def opened(unit: Unit) -> Generator[IO[bytes]]:
+    """The bytes of the source, uncompressed, at the unit's beginning."""
+    with reading():
+        path = unit.source.path
+        with gzip.open(path) if unit.source.compressed else path.open("rb") as file:
+            file.seek(unit.start)
+            yield cast("IO[bytes]", file)
+
+
+def pieces(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
+    """The unit's bytes, a few megabytes at a time."""
+    left = unit.stop - unit.start if unit.stop is not None else None
+    while left is None or left > 0:
+        piece = file.read(PIECE_BYTES if left is None else min(PIECE_BYTES, left))
+        if not piece:
+            if left:
+                raise BadSource("truncated while it was read")
+            return
+        if left is not None:
+            left -= len(piece)
+        yield piece
+
+
+def lines(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
+    """The unit's lines."""
+    left = unit.stop - unit.start if unit.stop is not None else None
+    while line := _line_of(file):
+        yield line
+        if left is not None:
+            left -= len(line)
+            if left <= 0:
+                return
+
+
+def _line_of(file: IO[bytes]) -> bytes:
+    """The next line, unless it is longer than any event: a small gzip file can hold one without end."""
+    line = file.readline(LONGEST_LINE + 1)
+    if len(line) > LONGEST_LINE:
+        raise BadSource(f"a line is longer than {LONGEST_LINE >> 20} MiB")
+    return line
+
+
+def gathered(events: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in fewer pieces."""
+    waiting: list[bytes] = []
+    size = 0
+    for event in events:
+        waiting.append(event)
+        size += len(event)
+        if size >= PIECE_BYTES // 16:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)

@@ -1,0 +1,1 @@
+"""One run out of many pieces: numbers, clocks, messages, and who does the work."""

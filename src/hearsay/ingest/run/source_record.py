@@ -1,0 +1,105 @@
+"""`source.json` and the tables under `source/`: where an imported run is from, and what rows cannot hold.
+
+* `source.json`: the origin of the clock (nanoseconds since 1970), every file given with its format and events, the
+  quarantined ones with the reason, and how often each reason of a reject was given, in the source's words.
+* `source/events.parquet`: events of the source by peer and kind. An RPC is one here, and one row for each part in
+  the trace; an empty one has no row at all.
+* `source/delays.parquet`: copies by milliseconds since the first copy of their message, from nanoseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from hearsay.trace.folder.arrow import pa, read_table
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import TraceEvent, wire_name
+from hearsay.trace.write.run_folder import RunFolder
+
+SOURCE = "source.json"
+_EVENTS, _DELAYS = "source/events", "source/delays"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file given. `reason` is None for a file that was read."""
+
+    name: str
+    format: str | None
+    events: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    origin_unix_ns: int | None
+    files: tuple[SourceFile, ...]
+    reject_reasons: dict[str, int]
+
+    @property
+    def quarantined(self) -> tuple[SourceFile, ...]:
+        return tuple(file for file in self.files if file.reason is not None)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        return tuple(sorted({file.format for file in self.files if file.format and file.reason is None}))
+
+
+def write_source(
+    run: RunFolder,
+    record: SourceRecord,
+    events_of_peer: Sequence[tuple[int, int, int]],
+    delays: Counter[int],
+) -> None:
+    """Write the record; `events_of_peer` are (peer, event, events)."""
+    run.write_text_atomic(SOURCE, json.dumps(asdict(record), indent=2, ensure_ascii=False) + "\n")
+    run.write_table(
+        _EVENTS,
+        {
+            "peer": pa.array([peer for peer, _, _ in events_of_peer], pa.int32()),
+            "event": pa.array([wire_name(TraceEvent(event)) for _, event, _ in events_of_peer], pa.string()),
+            "events": pa.array([events for _, _, events in events_of_peer], pa.int64()),
+        },
+    )
+    by_delay = sorted(delays.items())
+    run.write_table(
+        _DELAYS,
+        {
+            "delay_ms": pa.array([delay for delay, _ in by_delay], pa.int64()),
+            "copies": pa.array([copies for _, copies in by_delay], pa.int64()),
+        },
+    )
+
+
+def load_source(run: Path) -> SourceRecord | None:
+    """The record of an imported run; None for another's."""
+    path = run / SOURCE
+    try:
+        document: Any = json.loads(path.read_text(encoding="utf-8"))
+        fields = cast("dict[str, Any]", document)
+        return SourceRecord(
+            fields["origin_unix_ns"],
+            tuple(SourceFile(**file) for file in fields["files"]),
+            dict(fields["reject_reasons"]),
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunFolderError(f"{path}: not the record of an import ({error})") from error
+
+
+def load_events(run: Path) -> list[tuple[int, str, int]]:
+    """(peer, event, events) of an imported run."""
+    table = read_table(run / f"{_EVENTS}.parquet", ["peer", "events"], ["event"])
+    return list(zip(table["peer"], table["event"], table["events"], strict=True))
+
+
+def load_delays(run: Path) -> list[tuple[int, int]]:
+    """(milliseconds, copies) of an imported run, ascending."""
+    table = read_table(run / f"{_DELAYS}.parquet", ["delay_ms", "copies"])
+    return list(zip(table["delay_ms"], table["copies"], strict=True))

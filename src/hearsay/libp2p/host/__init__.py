@@ -1,0 +1,1 @@
+"""The host: it listens, dials and admits."""

@@ -1,0 +1,373 @@
+"""The asyncio host: listens and dials over TCP, one connection per peer, streams by protocol.
+
+What it does not do: NAT traversal, relays, QUIC, WebSocket, plaintext. uvloop works if the caller runs it.
+
+Inbound connections have places that no address can take alone (`hearsay.libp2p.host.admission`), and all that peers
+make the host keep is reserved in budgets (`hearsay.libp2p.limits.resources`). When a budget that many share is nearly
+full, the connections that keep most in it end.
+
+Two peers that dial each other at once get two connections; both sides keep the one that the smaller peer id dialed.
+Otherwise a newer connection replaces an older one, which may be dead without having said so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+
+from hearsay.libp2p.host.admission import AdmissionLimits, Slots, fitted
+from hearsay.libp2p.host.interfaces import concrete_addresses
+from hearsay.libp2p.host.listening import Listening
+from hearsay.libp2p.host.node_host import MAX_STREAMS
+from hearsay.libp2p.limits.resources import Budget, ResourceLimits, Resources, address_group
+from hearsay.libp2p.mux.connection import Connection, ConnectionLimits
+from hearsay.libp2p.mux.stream import Stream, StreamClosed
+from hearsay.libp2p.names.errors import DialError, OwnAddress, OwnIdentity, ProtocolError
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
+from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
+
+_FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLimits(AdmissionLimits):
+    dial_s: float = 15.0
+    connection: ConnectionLimits = field(default_factory=ConnectionLimits)
+    resources: ResourceLimits = field(default_factory=ResourceLimits)
+
+
+@dataclass(slots=True)
+class _Dialing:
+    """Ends when nobody waits for it any more."""
+
+    address: Multiaddr
+    task: asyncio.Task[PeerId]
+    waiting: int = 0
+
+
+class Host:
+    """Callbacks: `on_peer_up` and `on_peer_down`, with the peer id, when its connection comes and goes."""
+
+    def __init__(self, identity: PrivateKey | None = None, limits: HostLimits | None = None) -> None:
+        self.identity = identity or PrivateKey.generate()
+        self.peer = peer_id_of(self.identity.public)
+        self.on_peer_up: list[Callable[[PeerId], None]] = []
+        self.on_peer_down: list[Callable[[PeerId], None]] = []
+        self.admits: Callable[[PeerId | None, str], bool] = lambda _peer, _address: True
+        self.connections: dict[PeerId, Connection] = {}
+        self.on_over_limit: list[Callable[[PeerId], None]] = []
+        self._limits = limits or HostLimits()
+        self.resources = Resources(self._limits.resources)
+        self.resources.on_nearly_full = self._nearly_full
+        self._strained: set[Budget] = set()
+        self._places = fitted(self._limits, open_files())
+        self._handshakes: Slots[Connection] = Slots(
+            self._places.handshakes, self._places.handshakes_per_address, self._limits.handshake_patience_s
+        )
+        self._proven: Slots[Connection] = Slots(self._places.inbound, self._places.per_address)
+        self._handlers: dict[str, tuple[Callable[[Stream], None], int]] = {}
+        self._listening: list[Listening] = []
+        self._accepting: set[asyncio.Task[None]] = set()
+        self._all: set[Connection] = set()
+        self._dialing: dict[PeerId, _Dialing] = {}
+        self._closed = False
+        self.refused = 0
+        """Connections over a limit, or of somebody who is not admitted."""
+
+    @property
+    def protocols(self) -> Collection[str]:
+        return self._handlers.keys()
+
+    @property
+    def addresses(self) -> tuple[Multiaddr, ...]:
+        """Where others reach this host, with its peer id; if it listens everywhere, at each of its interfaces."""
+        return tuple(
+            tcp_multiaddr(host, port).with_peer(self.peer)
+            for listening in self._listening
+            for host, port in concrete_addresses(*listening.name)
+        )
+
+    def handle(self, protocol: str, handler: Callable[[Stream], None], max_streams: int = MAX_STREAMS) -> None:
+        self._handlers[protocol] = handler, max_streams
+
+    async def listen(self, address: Multiaddr | str) -> tuple[Multiaddr, ...]:
+        """Accept connections; port 0 takes any. Returns all addresses."""
+        parsed = Multiaddr.parse(address) if isinstance(address, str) else address
+        endpoint = parsed.tcp_endpoint
+        if endpoint is None:
+            raise ValueError(f"{parsed}: this host listens on TCP only, such as /ip4/127.0.0.1/tcp/0")
+        self._listening += await Listening.at(*endpoint, self._accepted)
+        return self.addresses
+
+    @staticmethod
+    def can_dial(address: Multiaddr) -> bool:
+        """Whether it is an address of the only kind this host dials: TCP."""
+        return address.tcp_endpoint is not None
+
+    async def dial(self, address: Multiaddr | str) -> PeerId:
+        """Connect to a peer; who it is. Without /p2p in the address anybody may answer."""
+        parsed = Multiaddr.parse(address) if isinstance(address, str) else address
+        expected = parsed.peer
+        if expected is None:
+            return await self._dial(parsed, None)
+        if expected == self.peer:
+            raise OwnAddress(parsed, "that is this host itself")
+        dialing = await self._others_tried(expected, parsed)
+        if expected in self.connections:
+            return expected
+        if dialing is None:
+            task = asyncio.ensure_future(self._dial(parsed, expected))
+            started = dialing = self._dialing[expected] = _Dialing(parsed, task)
+            task.add_done_callback(lambda _: self._dialed(expected, started))
+        dialing.waiting += 1
+        try:
+            return await asyncio.shield(dialing.task)
+        finally:
+            dialing.waiting -= 1
+            if not dialing.waiting:
+                dialing.task.cancel()
+                self._dialed(expected, dialing)
+
+    async def _others_tried(self, peer: PeerId, address: Multiaddr) -> _Dialing | None:
+        """A dial of this address, if there is one; those of the peer's other addresses have come to an end.
+
+        Two connections at once would be in each other's way, and none shall fail because somebody tries a wrong one.
+        """
+        while (dialing := self._dialing.get(peer)) is not None and dialing.address != address:
+            await asyncio.wait([dialing.task])
+        return dialing
+
+    def _dialed(self, peer: PeerId, dialing: _Dialing) -> None:
+        if self._dialing.get(peer) is dialing:
+            del self._dialing[peer]
+        if dialing.task.done() and not dialing.task.cancelled():
+            dialing.task.exception()  # whoever waited for it may be gone
+
+    async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
+        """A stream to a connected peer, for the first of `protocols` it speaks."""
+        connection = self.connections.get(peer)
+        if connection is None:
+            raise StreamClosed(f"{to_text(peer)} is not connected")
+        return await connection.open_stream(protocols)
+
+    def remote_address(self, peer: PeerId) -> Multiaddr | None:
+        """The other end of the connection to a peer."""
+        connection = self.connections.get(peer)
+        remote = connection.remote_address if connection is not None else None
+        return tcp_multiaddr(*remote) if remote is not None else None
+
+    def address_of(self, peer: PeerId) -> str:
+        connection = self.connections.get(peer)
+        return connection.address if connection is not None else ""
+
+    def disconnect(self, peer: PeerId) -> None:
+        connection = self.connections.get(peer)
+        if connection is not None:
+            self.drop(connection)
+
+    async def close(self) -> frozenset[PeerId]:
+        """Stop listening, end all connections and wait until they are gone.
+
+        Whose end came in answer to ours has taken all that was sent; these peers are named.
+        """
+        self._closed = True
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+        for dialing in list(self._dialing.values()):
+            dialing.task.cancel()
+        peers = list(self.connections.values())
+        for connection in peers:
+            connection.take_leave()
+            self._down(connection)
+        for connection in list(self._all):
+            connection.close()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        while waiting := [connection.gone for connection in self._all if connection.attached]:
+            await asyncio.gather(*waiting)
+        self._all.clear()  # a dial that was given up may never have had a socket
+        return frozenset(connection.peer for connection in peers if connection.ended_by_peer)
+
+    def connection_ready(self, connection: Connection) -> None:
+        """A connection knows its peer."""
+        self._handshakes.leave(connection)
+        if not self.admits(connection.peer, connection.address):
+            self._refuse(connection)
+            return
+        rival = self.connections.get(connection.peer)
+        if rival is not None:
+            if not self._replaces(connection, rival):
+                connection.close()
+                return
+            self.drop(rival)
+        if self._closed or (connection.dialed and len(self.connections) >= self._places.connections):
+            self._refuse(connection)
+            return
+        if not connection.dialed:
+            dialled = len(self.connections) - len(self._proven)
+            self._proven.limit = min(self._places.inbound, self._places.connections - dialled)
+            loser = self._proven.enter(connection, connection.address, connection.since)
+            if loser is connection:
+                self._refuse(connection)
+                return
+            if loser is not None:
+                self.refused += 1
+                self.drop(loser)
+        self.connections[connection.peer] = connection
+        for callback in self.on_peer_up:
+            callback(connection.peer)
+
+    def connection_gone(self, connection: Connection) -> None:
+        self._all.discard(connection)
+        self._handshakes.leave(connection)
+        self._down(connection)
+
+    def connection_over_limit(self, connection: Connection) -> None:
+        for callback in self.on_over_limit:
+            callback(connection.peer)
+
+    def stream_opened(self, connection: Connection, stream: Stream) -> None:
+        handler, most = self._handlers.get(stream.protocol, (None, 0))
+        if handler is None:
+            stream.reset()
+        elif connection.inbound_streams(stream.protocol) > most:
+            stream.reset()
+            self.connection_over_limit(connection)
+        else:
+            handler(stream)
+
+    def drop(self, connection: Connection) -> None:
+        connection.close()
+        self._down(connection)
+
+    def _down(self, connection: Connection) -> None:
+        self._proven.leave(connection)
+        if self.connections.get(connection.peer) is connection:
+            del self.connections[connection.peer]
+            connection.end_streams()
+            for callback in self.on_peer_down:
+                callback(connection.peer)
+
+    def _refuse(self, connection: Connection) -> None:
+        self.refused += 1
+        connection.close()
+
+    def _accepted(self, accepted: socket.socket, host: str) -> None:
+        """Somebody connected to one of our sockets."""
+        address = address_group(host)
+        loop = asyncio.get_running_loop()
+        connection = self._connection(False, None)
+        loser: Connection | None = connection
+        if len(self._all) > self._places.connections + self._places.handshakes:
+            for other in self._all:
+                if other.closed:
+                    other.abort()  # takes its time to go, which others need
+        elif self.admits(None, address):
+            loser = self._handshakes.enter(connection, address, loop.time())
+        if loser is not None:
+            self.refused += 1
+        if loser is connection:
+            self._all.discard(connection)
+            accepted.close()
+            return
+        if loser is not None:
+            loser.abort()
+        task = loop.create_task(_attach(connection, accepted))
+        self._accepting.add(task)
+        task.add_done_callback(self._accepting.discard)
+
+    def _nearly_full(self, budget: Budget) -> None:
+        if budget not in self._strained:
+            self._strained.add(budget)
+            asyncio.get_running_loop().call_soon(self._relieve, budget)
+
+    def _relieve(self, budget: Budget) -> None:
+        """End the connections that keep most in a budget, until a quarter of it is free."""
+        self._strained.discard(budget)
+        while budget.used > budget.limit - budget.limit // 4:
+            kept, greediest = max(
+                ((connection.kept_in(budget), connection) for connection in self.connections.values()),
+                key=lambda pair: pair[0],
+                default=(0, None),
+            )
+            if greediest is None or kept < budget.limit // 64:
+                return  # it is many who keep a little each, or shares
+            self.connection_over_limit(greediest)
+            greediest.abort()
+            self._down(greediest)
+
+    def _connection(self, dialer: bool, expected: PeerId | None) -> Connection:
+        connection = Connection(self, self.identity, dialer, self._limits.connection, expected)
+        self._all.add(connection)
+        return connection
+
+    async def _dial(self, address: Multiaddr, expected: PeerId | None) -> PeerId:
+        endpoint = address.tcp_endpoint
+        if endpoint is None:
+            raise DialError(address, "this host dials TCP only, such as /ip4/127.0.0.1/tcp/4001")
+        if self._closed:
+            raise DialError(address, "this host is closed")
+        if not self.admits(expected, address_group(endpoint[0])):
+            raise DialError(address, "who is there is kept out")
+        if len(self._all) - len(self._handshakes) >= self._places.connections:
+            raise DialError(address, f"this host has its {self._places.connections} connections")
+        loop = asyncio.get_running_loop()
+        connection: Connection | None = None
+        try:
+            async with asyncio.timeout(self._limits.dial_s):
+                family = _FAMILIES.get(address.parts[0][0], socket.AF_UNSPEC)
+                _, connection = await loop.create_connection(
+                    lambda: self._connection(True, expected), *endpoint, family=family
+                )
+                await asyncio.shield(connection.ready)
+        except TimeoutError:
+            reason = f"no answer within {self._limits.dial_s:g} s"
+        except socket.gaierror as error:
+            reason = error.strerror or str(error)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+        except OwnIdentity as error:
+            raise OwnAddress(address, str(error)) from None
+        except ProtocolError as error:
+            reason = str(error)
+        except asyncio.CancelledError:
+            if connection is not None:
+                connection.abort()
+            raise
+        else:
+            if connection.closed and connection.peer not in self.connections:
+                raise DialError(address, "the connection was closed at once")
+            return connection.peer
+        if connection is not None:
+            connection.abort()
+        raise DialError(address, reason) from None
+
+    def _replaces(self, new: Connection, old: Connection) -> bool:
+        """Whether both sides will keep the new connection."""
+        if old.closed:
+            return True
+        if new.dialed and old.dialed:
+            return False
+        at_once = new.since - old.since < self._limits.connection.handshake_s
+        if new.dialed != old.dialed and at_once:
+            return new.dialed == (self.peer < new.peer)
+        return True
+
+
+def open_files() -> int:
+    """How many files this process may have open."""
+    soft, _ = getrlimit(RLIMIT_NOFILE)
+    return soft if soft != RLIM_INFINITY else 1 << 20
+
+
+async def _attach(connection: Connection, accepted: socket.socket) -> None:
+    try:
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
+    except OSError:
+        connection.connection_lost(None)  # it was gone before it had a transport
+        accepted.close()

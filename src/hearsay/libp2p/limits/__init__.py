@@ -1,0 +1,1 @@
+"""What peers may make a host keep, and how often they may ask."""

@@ -1,0 +1,107 @@
+"""Length-prefixed frames: an unsigned varint, then so many bytes. Identify and pubsub speak in them.
+
+A `FrameReader` takes any piece of the stream and gives the frames it completes. A length above the limit is refused
+when it is read, before anything is stored for it; a length that is declared and never sent costs nothing.
+What came of a frame that is not complete is reserved in the reader's budget, if it has one.
+"""
+
+from __future__ import annotations
+
+from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.names.errors import EncodingError, FrameError
+from hearsay.libp2p.names.varint import decode_partial, encode
+
+
+def frame(payload: bytes) -> bytes:
+    return encode(len(payload)) + payload
+
+
+class FrameReader:
+    """`receive`, or `feed` and then `cut` one by one, by whoever has not the time for all that came at once."""
+
+    __slots__ = ("_budget", "_buffer", "_data", "_limit", "_needed", "_offset")
+
+    def __init__(self, limit: int, budget: Budget | None = None) -> None:
+        self._limit = limit
+        self._data = b""
+        self._offset = 0
+        """What came and is not cut, from here on."""
+        self._budget = budget
+        self._buffer = bytearray()
+        """The frame that is not complete, when all before it is cut."""
+        self._needed = 1
+        """It cannot be complete before it has so many bytes."""
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that are not cut."""
+        return len(self._data) - self._offset + len(self._buffer)
+
+    @property
+    def has_uncut(self) -> bool:
+        """Whether `cut` might find something."""
+        return bool(self._data)
+
+    def feed(self, data: bytes) -> None:
+        """Take a piece of the stream."""
+        if self._data:
+            self._data = self._data[self._offset :] + data
+        elif not self._buffer:
+            self._data = data
+        else:
+            if len(self._buffer) + len(data) < self._needed:
+                self._hold(data)
+                return
+            self._data = b"".join((self._buffer, data))
+            if self._budget is not None:
+                self._budget.release(len(self._buffer))
+            self._buffer.clear()
+        self._offset = 0
+
+    def cut(self) -> bytes | None:
+        """The next frame; None when it is not complete. `FrameError` when it is too long."""
+        data, offset = self._data, self._offset
+        end = len(data)
+        if offset == end:
+            self._data = b""
+            self._offset = 0
+            return None
+        length, start = data[offset], offset + 1
+        if length >= 0x80:
+            try:
+                found = decode_partial(data, offset, end)
+            except EncodingError as error:
+                raise FrameError(str(error)) from None
+            if found is None:
+                return self._keep(1)
+            length, start = found
+        if length > self._limit:
+            raise FrameError(f"a frame of {length} bytes; at most {self._limit} are allowed")
+        stop = start + length
+        if stop > end:
+            return self._keep(stop - offset)
+        self._offset = stop
+        return data[start:stop]
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """The frames that `data` completes. `FrameError` when one is too long, or there is no room for its part."""
+        self.feed(data)
+        frames: list[bytes] = []
+        while (found := self.cut()) is not None:
+            frames.append(found)
+        return frames
+
+    def forget_budget(self) -> None:
+        """The budget is closed."""
+        self._budget = None
+
+    def _keep(self, needed: int) -> None:
+        self._hold(self._data[self._offset :] if self._offset else self._data)
+        self._needed = needed
+        self._data = b""
+        self._offset = 0
+
+    def _hold(self, data: bytes) -> None:
+        if self._budget is not None and not self._budget.reserve(len(data)):
+            raise FrameError(f"no room for {len(data)} bytes of a frame")
+        self._buffer += data

@@ -1,0 +1,180 @@
+"""What peers may make a node keep, in bytes: budgets for a stream, a protocol, a peer, an address and all together.
+
+A budget has parents. Who wants to keep bytes reserves them in one budget, and gets them only if that and everything
+above it has room; nothing is reserved otherwise. `close` gives back whatever is still reserved there, and so does a
+budget that nobody holds any more: the end of a stream needs no book-keeping of its own.
+
+          all ─┬─ protocol ─────────┬─ stream
+               ├─ address ── peer ──┴─ connection
+               └─ shares: what belongs to no one peer, such as a cache of messages
+
+Whoever is over a limit of their own pays for it. A budget that many share and that is nearly full says so
+(`Resources.on_nearly_full`), so that whoever keeps most in it can be made to go before anybody else is refused.
+
+Shares have limits of their own, so that no peer's bytes crowd out a cache, and the other way round.
+An address is an IPv4 address or the first 64 bits of an IPv6 one: that is what one customer of a provider has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from weakref import WeakValueDictionary
+
+from hearsay.libp2p.names.peer_id import PeerId
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceLimits:
+    """Bytes; the table in docs/security.md has them all."""
+
+    all: int = 128 * MIB
+    address: int = 32 * MIB
+    peer: int = 16 * MIB
+    protocol: int = 64 * MIB
+    stream: int = 12 * MIB
+
+
+class Budget:
+    """So many bytes may be kept here, and in everything above."""
+
+    __slots__ = ("__weakref__", "_high", "_nearly_full", "_parents", "closed", "limit", "name", "refused", "used")
+
+    def __init__(
+        self,
+        name: str,
+        limit: int,
+        parents: Iterable[Budget] = (),
+        nearly_full: Callable[[Budget], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.limit = limit
+        self.used = 0
+        self.refused = 0
+        """How often there was no room here."""
+        self.closed = False
+        self._nearly_full = nearly_full
+        self._high = limit - limit // 8 if nearly_full is not None else limit
+        above: dict[Budget, None] = {}
+        for parent in parents:
+            above[parent] = None
+            above.update(dict.fromkeys(parent._parents))
+        self._parents = tuple(above)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __contains__(self, budget: Budget) -> bool:
+        """Whether what is reserved in `budget` is reserved here too."""
+        return budget is self or self in budget._parents
+
+    @property
+    def free(self) -> int:
+        """Bytes that could be reserved now."""
+        return min([self.limit - self.used, *(parent.limit - parent.used for parent in self._parents)])
+
+    @property
+    def fair(self) -> int:
+        """Bytes that can be reserved now if as many stay free above as are kept here; who keeps none may have all."""
+        if not self.used:
+            return self.free
+        above = min([parent.limit - parent.used for parent in self._parents], default=self.limit)
+        return min(self.free, (above - self.used) // 2)
+
+    def reserve(self, count: int) -> bool:
+        """Keep `count` bytes more, here and above; False, and nothing kept, if that is too much anywhere."""
+        if self.used + count > self.limit or self.closed:
+            self.refused += 1
+            return False
+        for parent in self._parents:
+            if parent.used + count > parent.limit:
+                parent.refused += 1
+                return False
+        self.used += count
+        for parent in self._parents:
+            parent.used += count
+            if parent.used > parent._high and parent._nearly_full is not None:
+                parent._nearly_full(parent)
+        return True
+
+    def release(self, count: int) -> None:
+        """Keep `count` bytes fewer. What was reserved here before `close` is gone already."""
+        if self.closed:
+            return
+        if count > self.used:
+            raise ValueError(f"{self.name}: {count} bytes released, {self.used} were reserved")
+        self.used -= count
+        for parent in self._parents:
+            parent.used -= count
+
+    def close(self) -> None:
+        """Release all and reserve no more; for a budget that nobody is below."""
+        self.release(self.used)
+        self.closed = True
+
+
+class Resources:
+    """The budgets of one host. Those of peers and addresses are there as long as somebody holds on to them."""
+
+    def __init__(self, limits: ResourceLimits | None = None) -> None:
+        self.limits = limits or ResourceLimits()
+        self.on_nearly_full: Callable[[Budget], None] | None = None
+        """Called when an eighth is left of all, of an address or of a protocol, from within `reserve`."""
+        self.all = Budget("all", self.limits.all, nearly_full=self._nearly_full)
+        self._addresses: WeakValueDictionary[str, Budget] = WeakValueDictionary()
+        self._peers: WeakValueDictionary[tuple[PeerId, str], Budget] = WeakValueDictionary()
+        self._protocols: dict[str, Budget] = {}
+
+    def address(self, address: str) -> Budget:
+        """Of everybody at an address (`address_group`)."""
+        found = self._addresses.get(address)
+        if found is None:
+            found = Budget(address, self.limits.address, (self.all,), self._nearly_full)
+            self._addresses[address] = found
+        return found
+
+    def peer(self, peer: PeerId, address: str) -> Budget:
+        found = self._peers.get((peer, address))
+        if found is None:
+            found = Budget("peer", self.limits.peer, (self.address(address),))
+            self._peers[peer, address] = found
+        return found
+
+    def protocol(self, protocol: str) -> Budget:
+        """Of a protocol that this host offers or asks for: never a name that a peer made up."""
+        found = self._protocols.get(protocol)
+        if found is None:
+            found = Budget(protocol, self.limits.protocol, (self.all,), self._nearly_full)
+            self._protocols[protocol] = found
+        return found
+
+    def connection(self, peer: PeerId, address: str) -> Budget:
+        """What a connection keeps beside its streams."""
+        return Budget("connection", self.limits.peer, (self.peer(peer, address),))
+
+    def stream(self, peer: PeerId, address: str, protocol: str) -> Budget:
+        """A new stream's own; close it with the stream."""
+        return Budget("stream", self.limits.stream, (self.peer(peer, address), self.protocol(protocol)))
+
+    def share(self, name: str, limit: int) -> Budget:
+        """For what belongs to no one peer."""
+        return Budget(name, limit, (self.all,))
+
+    def _nearly_full(self, budget: Budget) -> None:
+        if self.on_nearly_full is not None:
+            self.on_nearly_full(budget)
+
+
+def address_group(host: str) -> str:
+    """What counts as one address: all of IPv4's, 64 bits of IPv6's."""
+    try:
+        parsed = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(parsed, IPv6Address):
+        mapped = parsed.ipv4_mapped
+        return str(mapped) if mapped is not None else f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
+    return str(parsed)

@@ -1,0 +1,262 @@
+"""A stream of a connection, for asyncio: written to at once, read by `await` or by a receiver.
+
+Reading opens the peer's window again; whoever does not read slows the peer down and nobody else. Writing never
+blocks: what the peer's window does not admit waits in memory, so writers of much call `drain` in between, and
+`unsent` says how much waits.
+
+What waits, in either direction, is reserved in the stream's budget; so is what a protocol's handler keeps of the
+peer's bytes, if it does the same. A stream whose budget has no room is reset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.names.errors import ProtocolError
+from hearsay.libp2p.names.peer_id import PeerId
+
+
+class StreamClosed(Exception):
+    """The stream was reset, or its connection is gone."""
+
+
+class Receiver(Protocol):
+    """Takes a stream's data as it comes."""
+
+    def data_received(self, data: bytes) -> None: ...
+
+    def stream_ended(self, reset: bool) -> None: ...
+
+
+class Carrier(Protocol):
+    """What moves a stream's bytes: our own connection, or one stream of py-libp2p. Streams are told by number."""
+
+    @property
+    def peer(self) -> PeerId: ...
+
+    @property
+    def congested(self) -> bool:
+        """Nothing leaves for now, whichever stream it belongs to."""
+        ...
+
+    def send(self, number: int, data: bytes) -> None: ...
+
+    def over_budget(self, stream: Stream, count: int) -> None:
+        """There is no room for so many bytes more of a stream, which ends for that."""
+        ...
+
+    def unsent(self, number: int) -> int: ...
+
+    def read(self, number: int, count: int) -> None:
+        """So many bytes were taken by the application; the peer may send as many more."""
+        ...
+
+    def finish(self, number: int) -> None: ...
+
+    def reset(self, number: int) -> None: ...
+
+    def call_when_writable(self, stream: Stream, callback: Callable[[], None]) -> None: ...
+
+
+class Stream:
+    """`protocol` is what was negotiated for it."""
+
+    __slots__ = (
+        "_carrier",
+        "_end_told",
+        "_over",
+        "_paused",
+        "_read_waiter",
+        "_receiver",
+        "_unread",
+        "budget",
+        "ended",
+        "id",
+        "protocol",
+        "was_reset",
+    )
+
+    def __init__(self, carrier: Carrier, number: int, budget: Budget) -> None:
+        self._carrier = carrier
+        self.id = number
+        self.budget = budget
+        self.protocol = ""
+        self.ended = False
+        """The peer sends no more."""
+        self.was_reset = False
+        self._unread = bytearray()
+        self._receiver: Receiver | None = None
+        self._paused = False
+        self._read_waiter: asyncio.Future[None] | None = None
+        self._end_told = False
+        self._over = False
+
+    @property
+    def peer(self) -> PeerId:
+        return self._carrier.peer
+
+    @property
+    def unsent(self) -> int:
+        """Bytes written that have not left."""
+        return self._carrier.unsent(self.id)
+
+    @property
+    def writable(self) -> bool:
+        """Whether what is written now leaves at once, as far as one can know."""
+        return not self.was_reset and not self._carrier.congested and not self.unsent
+
+    def write(self, data: bytes) -> None:
+        """Send data. On a stream that is gone it is dropped; `drain` tells."""
+        self._carrier.send(self.id, data)
+
+    async def drain(self) -> None:
+        """Wait until what was written has left."""
+        while not self.writable:
+            if self.was_reset:
+                raise StreamClosed("the stream is gone")
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.call_when_writable(lambda waiter=waiter: None if waiter.done() else waiter.set_result(None))
+            await waiter
+
+    def call_when_writable(self, callback: Callable[[], None]) -> None:
+        """Call once when the stream can be written to again, or is gone."""
+        self._carrier.call_when_writable(self, callback)
+
+    async def read(self) -> bytes:
+        """The next piece of data; empty at the end of the stream."""
+        if self._receiver is not None:
+            raise RuntimeError("the stream has a receiver")
+        while not self._unread:
+            if self.was_reset:
+                raise StreamClosed("the stream was reset")
+            if self.ended:
+                return b""
+            await self._more()
+        return self._taken()
+
+    async def read_exactly(self, count: int) -> bytes:
+        """So many bytes; `StreamClosed` if the stream ends before."""
+        taken = bytearray()
+        while len(taken) < count:
+            if not self._unread:
+                if self.ended or self.was_reset:
+                    raise StreamClosed(f"the stream ended {count - len(taken)} bytes too early")
+                await self._more()
+                continue
+            piece = self._unread[: count - len(taken)]
+            del self._unread[: len(piece)]
+            self.budget.release(len(piece))
+            self._carrier.read(self.id, len(piece))
+            taken += piece
+        return bytes(taken)
+
+    def receive_with(self, receiver: Receiver) -> None:
+        """Hand all data to a receiver from now on, at once what is there."""
+        self._receiver = receiver
+        self._hand_over()
+
+    def pause(self) -> None:
+        """Stop handing data to the receiver; the peer may send one window more."""
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._hand_over()
+
+    def finish(self) -> None:
+        """Send no more, after what was written."""
+        self._carrier.finish(self.id)
+
+    def reset(self) -> None:
+        """End both directions at once."""
+        if not self.was_reset:
+            self._carrier.reset(self.id)
+            self._unread.clear()
+            self.on_reset()
+
+    def on_data(self, data: bytes) -> None:
+        """Data of the peer came in."""
+        if self._receiver is not None and not self._paused and not self._unread:
+            self._carrier.read(self.id, len(data))
+            self._deliver(self._receiver, data)
+            return
+        self.preload(data)
+        self._wake_reader()
+
+    def preload(self, data: bytes) -> None:
+        """Keep data until somebody reads it, such as what came behind the negotiation of the protocol."""
+        if self.budget.reserve(len(data)):
+            self._unread += data
+        else:
+            self._carrier.over_budget(self, len(data))
+
+    def on_end(self) -> None:
+        """The peer finished."""
+        self.ended = True
+        self._hand_over()
+        self._wake_reader()
+
+    def on_reset(self) -> None:
+        """The stream or its connection is gone. A receiver gets what came before, even if it had paused."""
+        if not self.was_reset:
+            self.was_reset = True
+            unread = bytes(self._unread)
+            self._unread.clear()
+            if unread and self._receiver is not None:
+                self._deliver(self._receiver, unread)
+            self._tell_end()
+            self._wake_reader()
+            self.budget.close()
+
+    def on_over(self) -> None:
+        """Both sides have finished; what was not read yet can still be."""
+        self._over = True
+        if self._end_told:
+            self.budget.close()
+
+    def _hand_over(self) -> None:
+        if self._receiver is None or self._paused:
+            return
+        if self._unread:
+            self._deliver(self._receiver, self._taken())
+        if (self.ended and not self._unread) or self.was_reset:
+            self._tell_end()
+
+    def _tell_end(self) -> None:
+        if self._receiver is not None and not self._end_told:
+            self._end_told = True
+            self._receiver.stream_ended(self.was_reset)
+            if self._over:
+                self.budget.close()
+
+    def _taken(self) -> bytes:
+        """All that was not read yet."""
+        data = bytes(self._unread)
+        self._unread.clear()
+        self.budget.release(len(data))
+        self._carrier.read(self.id, len(data))
+        return data
+
+    async def _more(self) -> None:
+        """Until something happens on the reading side."""
+        if self._read_waiter is not None:
+            raise RuntimeError("somebody else reads this stream")
+        self._read_waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._read_waiter
+        finally:
+            self._read_waiter = None
+
+    def _deliver(self, receiver: Receiver, data: bytes) -> None:
+        try:
+            receiver.data_received(data)
+        except ProtocolError:
+            self.reset()
+
+    def _wake_reader(self) -> None:
+        waiter = self._read_waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)

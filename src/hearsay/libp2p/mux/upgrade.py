@@ -1,0 +1,67 @@
+"""From a bare byte stream to a secured, multiplexed one: multistream-select, Noise, multistream-select, yamux.
+
+`Upgrade` puts the machines in a row: bytes in, bytes to send out, until `channel` is there. What came after the last
+negotiation is `leftover`, in plain, for the multiplexer. Without Noise there is no connection: plaintext is not
+offered.
+"""
+
+from __future__ import annotations
+
+from hearsay.libp2p.mux import multistream, yamux
+from hearsay.libp2p.mux.multistream import Negotiation
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.secure import noise
+from hearsay.libp2p.secure.noise import Channel, Handshake
+
+
+class Upgrade:
+    """One side of a connection's way up. It is over when `done`."""
+
+    def __init__(self, identity: PrivateKey, dialer: bool, expected: PeerId | None = None) -> None:
+        self._dialer = dialer
+        self._security = _negotiation(dialer, noise.PROTOCOL)
+        self._handshake = Handshake(identity, dialer, expected)
+        self._muxer = _negotiation(dialer, yamux.PROTOCOL)
+
+    @property
+    def done(self) -> bool:
+        return self._muxer.protocol is not None
+
+    @property
+    def channel(self) -> Channel | None:
+        return self._handshake.channel
+
+    @property
+    def leftover(self) -> bytes:
+        """Plaintext for the multiplexer that came along."""
+        return self._muxer.leftover
+
+    def start(self) -> bytes:
+        return self._security.start()
+
+    def receive(self, data: bytes) -> bytes:
+        """Take bytes of the peer; what to send in answer."""
+        if self._security.protocol is None:
+            answer = self._security.receive(data)
+            if self._security.protocol is None:
+                return answer
+            return answer + self._handshake.start() + self._shake(self._security.leftover)
+        if self._handshake.channel is None:
+            return self._shake(data)
+        return self._multiplex(self._handshake.channel, data)
+
+    def _shake(self, data: bytes) -> bytes:
+        answer = self._handshake.receive(data)
+        channel = self._handshake.channel
+        if channel is None:
+            return answer
+        return answer + channel.seal(self._muxer.start()) + self._multiplex(channel, self._handshake.leftover)
+
+    def _multiplex(self, channel: Channel, data: bytes) -> bytes:
+        answer = self._muxer.receive(channel.open(data))
+        return channel.seal(answer) if answer else b""
+
+
+def _negotiation(dialer: bool, protocol: str) -> Negotiation:
+    return multistream.Dialer([protocol]) if dialer else multistream.Listener({protocol})

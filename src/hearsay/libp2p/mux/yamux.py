@@ -1,0 +1,466 @@
+"""Yamux: many streams on one connection (libp2p specs, "yamux").
+
+Rules:
+
+* A frame is 12 bytes (version 0, type, flags, stream, length) and, for data, so many bytes. The dialer's streams are
+  odd, the listener's even. SYN opens, ACK accepts, FIN closes one direction, RST both at once.
+* Every stream begins with a window of 256 KiB in each direction; only data counts. A peer that sends more than its
+  window ends the connection. A stream that is read gets a larger window while the connection's budget lasts.
+* Bounds: streams opened by the peer (more are reset), bytes that nobody has read yet, answers to frames that ask for
+  one (pings, refused streams) between two `take`s. Output is made when it can be sent, not before: data waits at its
+  stream until the window is open and what was made is taken, streams take turns. What waits is reserved in the
+  budget of its stream, where there is one, and windows grow only while there is room in `budget`.
+* Data is handed on as it comes: of a frame that is not complete only the header is ever kept.
+
+`receive` takes bytes and returns events; `take` returns bytes to send. After a `YamuxError` the connection is of no
+more use; `go_away` says so to the peer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import TypeAlias
+
+from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.names.errors import YamuxError
+
+PROTOCOL = "/yamux/1.0.0"
+INITIAL_WINDOW = 256 * 1024
+HEADER = Struct("!BBHII")
+_HEADER_BYTES = HEADER.size
+_MAX_WINDOW = (1 << 32) - 1
+_FRAME_BYTES = 32 * 1024
+"""Data is cut into frames of this size, so that streams share a connection fairly."""
+_OUTPUT_BYTES = 256 * 1024
+"""No more data frames are made while so much waits to be taken."""
+
+
+class FrameType(IntEnum):
+    DATA = 0
+    WINDOW_UPDATE = 1
+    PING = 2
+    GO_AWAY = 3
+
+
+class Flag(IntEnum):
+    SYN = 1
+    ACK = 2
+    FIN = 4
+    RST = 8
+
+
+_CLOSING = Flag.FIN | Flag.RST
+
+
+class GoAway(IntEnum):
+    NORMAL = 0
+    PROTOCOL_ERROR = 1
+    INTERNAL_ERROR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The peer opened a stream."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    stream: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The peer sends no more on a stream."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ponged:
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class WentAway:
+    """The peer takes no new streams and will close."""
+
+    code: int
+
+
+YamuxEvent: TypeAlias = Opened | Received | Finished | Reset | Ponged | WentAway
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YamuxLimits:
+    max_inbound_streams: int = 256
+    max_outbound_streams: int = 1024
+    max_window: int = 1024 * 1024
+    max_unread_bytes: int = 16 * 1024 * 1024
+    """Bytes received that nobody has read, over all streams; also the budget that windows grow within."""
+    max_unsent_answers: int = 1024
+
+
+class _Stream:
+    __slots__ = (
+        "budget",
+        "finished",
+        "finishing",
+        "granted",
+        "peer_finished",
+        "receive_window",
+        "send_window",
+        "unread",
+        "unsent",
+        "unsent_bytes",
+    )
+
+    def __init__(self) -> None:
+        self.send_window = INITIAL_WINDOW
+        self.receive_window = INITIAL_WINDOW
+        self.granted = INITIAL_WINDOW
+        self.unread = 0
+        self.unsent: deque[memoryview] = deque()
+        self.unsent_bytes = 0
+        self.budget: Budget | None = None
+        self.finishing = False
+        self.finished = False
+        self.peer_finished = False
+
+
+class Yamux:
+    def __init__(self, dialer: bool, limits: YamuxLimits | None = None) -> None:
+        self._limits = limits or YamuxLimits()
+        self._next = 1 if dialer else 2
+        self._peer_parity = 0 if dialer else 1
+        self._highest_peer_stream = 0
+        self._streams: dict[int, _Stream] = {}
+        self._inbound = 0
+        self._unread = 0
+        self._granted = 0
+        """Windows beyond the initial ones, over all streams."""
+        self._buffer = b""
+        self._body: tuple[int, int, int] | None = None
+        """Stream, flags and bytes still to come of a data frame that is not complete."""
+        self.budget: Budget | None = None
+        self._output: list[bytes | memoryview] = []
+        self._output_bytes = 0
+        self._unsent_answers = 0
+        self._ready: dict[int, None] = {}
+        """Streams that have data and window, in the order of their turns."""
+        self._drained: list[int] = []
+        self.gone_away = False
+        self.refused = 0
+        """Streams of the peer that were reset because there were too many."""
+
+    @property
+    def streams(self) -> int:
+        return len(self._streams)
+
+    @property
+    def unread_bytes(self) -> int:
+        return self._unread
+
+    def has(self, stream: int) -> bool:
+        """Whether a stream is open in either direction."""
+        return stream in self._streams
+
+    def open(self) -> int:
+        """Open a stream; its number."""
+        if self.gone_away:
+            raise YamuxError("the peer takes no new streams")
+        if len(self._streams) - self._inbound >= self._limits.max_outbound_streams:
+            raise YamuxError(f"more than {self._limits.max_outbound_streams} streams opened on one connection")
+        stream = self._next
+        self._next += 2
+        self._streams[stream] = _Stream()
+        self._frame(FrameType.WINDOW_UPDATE, Flag.SYN, stream, 0)
+        return stream
+
+    def charge(self, stream: int, budget: Budget) -> bool:
+        """Reserve what waits at a stream in `budget` from now on; False if what waits already has no room there."""
+        state = self._streams.get(stream)
+        if state is None:
+            return True
+        state.budget = budget
+        return budget.reserve(state.unsent_bytes)
+
+    def send(self, stream: int, data: bytes) -> bool:
+        """Send data on a stream, when its window allows. Data for a stream that is gone is dropped.
+
+        False when it would have to wait and there is no room for it.
+        """
+        state = self._streams.get(stream)
+        if state is None:
+            return True
+        if state.finishing:
+            raise RuntimeError("the stream is closed for writing")
+        length = len(data)
+        if (
+            not state.unsent
+            and length <= state.send_window
+            and length <= _FRAME_BYTES
+            and self._output_bytes < _OUTPUT_BYTES
+        ):
+            state.send_window -= length
+            self._frame(FrameType.DATA, 0, stream, length, data)
+        elif length:
+            if state.budget is not None and not state.budget.reserve(length):
+                return False
+            state.unsent.append(memoryview(data))
+            state.unsent_bytes += length
+            if state.send_window:
+                self._ready[stream] = None
+        return True
+
+    def unsent(self, stream: int) -> int:
+        """Bytes that wait at a stream for its window or its turn."""
+        state = self._streams.get(stream)
+        return state.unsent_bytes if state is not None else 0
+
+    def finish(self, stream: int) -> None:
+        """Send no more on a stream, after what waits."""
+        state = self._streams.get(stream)
+        if state is not None and not state.finishing:
+            state.finishing = True
+            if not state.unsent:
+                self._send_fin(stream, state)
+
+    def reset(self, stream: int) -> None:
+        if stream in self._streams:
+            self._forget(stream)
+            self._frame(FrameType.WINDOW_UPDATE, Flag.RST, stream, 0)
+
+    def read(self, stream: int, count: int) -> None:
+        """The application has read `count` bytes of a stream: its window may open again."""
+        state = self._streams.get(stream)
+        if state is None:
+            return
+        if count > state.unread:
+            raise ValueError(f"{count} bytes read, {state.unread} were received")
+        state.unread -= count
+        self._unread -= count
+        closed = state.granted - state.receive_window - state.unread
+        if state.peer_finished or 2 * closed < state.granted:
+            return
+        growth = self._limits.max_window - state.granted
+        if growth > 0 and self._granted + growth <= self._limits.max_unread_bytes and self._room_for(growth):
+            self._granted += growth
+            state.granted += growth
+            closed += growth
+        state.receive_window += closed
+        self._frame(FrameType.WINDOW_UPDATE, 0, stream, closed)
+
+    def _room_for(self, growth: int) -> bool:
+        return self.budget is None or self.budget.free >= growth
+
+    def ping(self, value: int) -> None:
+        self._frame(FrameType.PING, Flag.SYN, 0, value)
+
+    def go_away(self, code: GoAway) -> None:
+        self._frame(FrameType.GO_AWAY, 0, 0, code)
+
+    def take(self) -> bytes:
+        """What there is to send now."""
+        self._fill()
+        output = self._output
+        if not output:
+            return b""
+        self._output = []
+        self._output_bytes = 0
+        self._unsent_answers = 0
+        return b"".join(output)
+
+    def take_drained(self) -> list[int]:
+        """Streams with nothing waiting any more since the last call."""
+        drained, self._drained = self._drained, []
+        return drained
+
+    def receive(self, data: bytes) -> list[YamuxEvent]:
+        """Take bytes of the peer; what they mean."""
+        events: list[YamuxEvent] = []
+        if self._buffer:
+            data = self._buffer + data
+            self._buffer = b""
+        offset = self._continue_body(data, events) if self._body is not None else 0
+        end = len(data)
+        while end - offset >= _HEADER_BYTES:
+            offset = self._frame_at(data, offset, events)
+        if offset < end:
+            self._buffer = data[offset:]
+        return events
+
+    def _continue_body(self, data: bytes, events: list[YamuxEvent]) -> int:
+        """Hand on what came of the frame that is not complete; where the next one begins."""
+        assert self._body is not None
+        stream, flags, missing = self._body
+        if len(data) < missing:
+            self._body = stream, flags, missing - len(data)
+            self._received(stream, 0, data, events)
+            return len(data)
+        self._body = None
+        self._received(stream, flags, data[:missing], events)
+        return missing
+
+    def _frame_at(self, data: bytes, offset: int, events: list[YamuxEvent]) -> int:
+        """Act on the frame whose header is at `offset`; where the next one begins."""
+        version, kind, flags, stream, length = HEADER.unpack_from(data, offset)
+        start = offset + _HEADER_BYTES
+        if version:
+            raise YamuxError(f"yamux version {version}")
+        if kind != FrameType.DATA:
+            self._control(kind, flags, stream, length, events)
+            return start
+        state = self._stream_for(stream, flags, events)
+        stop = start + length
+        if state is not None and length > state.receive_window:
+            raise YamuxError(f"{length} bytes on stream {stream}, whose window is {state.receive_window}")
+        if stop > len(data):
+            self._body = stream, flags, stop - len(data)
+            flags, stop = 0, len(data)
+        self._received(stream, flags, data[start:stop], events)
+        return stop
+
+    def _control(self, kind: int, flags: int, stream: int, length: int, events: list[YamuxEvent]) -> None:
+        if kind == FrameType.WINDOW_UPDATE:
+            state = self._stream_for(stream, flags, events)
+            if state is None:
+                return
+            state.send_window += length
+            if state.send_window > _MAX_WINDOW:
+                raise YamuxError(f"the window of stream {stream} grows beyond 32 bits")
+            if state.unsent and length:
+                self._ready[stream] = None
+            if flags & _CLOSING:
+                self._closed(stream, state, flags, events)
+        elif kind == FrameType.PING:
+            if flags & Flag.SYN:
+                self._answer(FrameType.PING, Flag.ACK, 0, length)
+            else:
+                events.append(Ponged(length))
+        elif kind == FrameType.GO_AWAY:
+            self.gone_away = True
+            events.append(WentAway(length))
+        else:
+            raise YamuxError(f"frame type {kind} is unknown")
+
+    def _stream_for(self, stream: int, flags: int, events: list[YamuxEvent]) -> _Stream | None:
+        """The stream a frame is for; None when it is gone or refused."""
+        state = self._streams.get(stream)
+        if not flags & Flag.SYN:
+            if state is None:
+                never_opened = (
+                    stream > self._highest_peer_stream if stream % 2 == self._peer_parity else stream >= self._next
+                )
+                if never_opened or not stream:
+                    raise YamuxError(f"a frame for stream {stream}, which was never opened")
+            return state
+        if not stream or stream % 2 != self._peer_parity:
+            raise YamuxError(f"the peer opens stream {stream}, which is not its to open")
+        if state is not None:
+            raise YamuxError(f"stream {stream} is opened twice")
+        self._highest_peer_stream = max(self._highest_peer_stream, stream)
+        if self._inbound >= self._limits.max_inbound_streams:
+            self.refused += 1
+            self._answer(FrameType.WINDOW_UPDATE, Flag.RST, stream, 0)
+            return None
+        self._inbound += 1
+        state = self._streams[stream] = _Stream()
+        self._answer(FrameType.WINDOW_UPDATE, Flag.ACK, stream, 0)
+        events.append(Opened(stream))
+        return state
+
+    def _received(self, stream: int, flags: int, data: bytes, events: list[YamuxEvent]) -> None:
+        state = self._streams.get(stream)
+        if state is None:
+            return
+        if data:
+            if state.peer_finished:
+                raise YamuxError(f"data on stream {stream} after its end")
+            length = len(data)
+            state.receive_window -= length
+            state.unread += length
+            self._unread += length
+            if self._unread > self._limits.max_unread_bytes:
+                raise YamuxError(f"more than {self._limits.max_unread_bytes} bytes that nobody has read")
+            events.append(Received(stream, data))
+        if flags & _CLOSING:
+            self._closed(stream, state, flags, events)
+
+    def _closed(self, stream: int, state: _Stream, flags: int, events: list[YamuxEvent]) -> None:
+        if flags & Flag.RST:
+            self._forget(stream)
+            events.append(Reset(stream))
+        elif not state.peer_finished:
+            state.peer_finished = True
+            events.append(Finished(stream))
+            if state.finished:
+                self._forget(stream)
+
+    def _forget(self, stream: int) -> None:
+        state = self._streams.pop(stream)
+        if stream % 2 == self._peer_parity:
+            self._inbound -= 1
+        self._unread -= state.unread
+        self._granted -= state.granted - INITIAL_WINDOW
+        self._ready.pop(stream, None)
+
+    def _fill(self) -> None:
+        """Turn waiting data into frames, stream by stream."""
+        while self._ready and self._output_bytes < _OUTPUT_BYTES:
+            stream = next(iter(self._ready))
+            del self._ready[stream]
+            state = self._streams[stream]
+            self._send_waiting(stream, state)
+            if state.unsent:
+                if state.send_window:
+                    self._ready[stream] = None
+            else:
+                self._drained.append(stream)
+                if state.finishing:
+                    self._send_fin(stream, state)
+
+    def _send_waiting(self, stream: int, state: _Stream) -> None:
+        first = state.unsent[0]
+        length = min(len(first), state.send_window, _FRAME_BYTES)
+        if length == len(first):
+            state.unsent.popleft()
+        else:
+            state.unsent[0] = first[length:]
+            first = first[:length]
+        state.unsent_bytes -= length
+        if state.budget is not None:
+            state.budget.release(length)
+        state.send_window -= length
+        self._frame(FrameType.DATA, 0, stream, length, first)
+
+    def _send_fin(self, stream: int, state: _Stream) -> None:
+        state.finished = True
+        self._frame(FrameType.WINDOW_UPDATE, Flag.FIN, stream, 0)
+        if state.peer_finished:
+            self._forget(stream)
+
+    def _answer(self, kind: FrameType, flags: int, stream: int, length: int) -> None:
+        self._unsent_answers += 1
+        if self._unsent_answers > self._limits.max_unsent_answers:
+            raise YamuxError("the peer asks for answers faster than it takes them")
+        self._frame(kind, flags, stream, length)
+
+    def _frame(
+        self, kind: FrameType, flags: int, stream: int, length: int, data: bytes | memoryview | None = None
+    ) -> None:
+        self._output.append(HEADER.pack(0, kind, flags, stream, length))
+        self._output_bytes += _HEADER_BYTES
+        if data is not None:
+            self._output.append(data)
+            self._output_bytes += len(data)

@@ -1,0 +1,275 @@
+"""Identity keys in libp2p's form (libp2p specs, "Peer Ids and Keys").
+
+A key travels as a protobuf `{type = 1, data = 2}`. Our own identities are Ed25519; peers may bring Ed25519,
+secp256k1 (compressed point, ECDSA over SHA-256), ECDSA (DER) or RSA (DER, PKCS#1 v1.5 over SHA-256).
+
+Keys are held to what libp2p's implementations make, so that nobody makes us work on a dear one:
+
+* RSA of 2048…8192 bits, as in go-libp2p, with an odd exponent of 3…65537. All implementations make 65537; work grows
+  with the exponent, up to two hundredfold if it is as long as the modulus.
+* ECDSA on P-256, P-384 and P-521.
+* Ed25519 points in their one encoding and not of small order, and the same for the point of a signature. Libraries
+  answer differently there: OpenSSL accepts what libsodium refuses, and a key of small order has signatures that fit
+  any data.
+
+Other implementations take some of what is refused so. `UnusualKey` tells these keys from data that is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property, lru_cache
+from importlib import import_module
+from typing import NamedTuple, TypeAlias
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    ECDSA,
+    SECP256K1,
+    SECP256R1,
+    SECP384R1,
+    SECP521R1,
+    EllipticCurvePublicKey,
+)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_der_public_key
+
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, bytes_field, varint_field, walk
+
+MAX_KEY_BYTES = 2048
+"""An RSA key of 8192 bits takes about 1,100."""
+MIN_RSA_BITS, MAX_RSA_BITS = 2048, 8192
+MAX_RSA_EXPONENT = 65537
+_CURVES = (SECP256R1, SECP384R1, SECP521R1)
+_ED25519_SIGNATURE_BYTES = 64
+_P256_BYTES = 96
+"""Encoded bytes of an ECDSA key on P-256, and a few more; those on other curves take 124 and 162."""
+_SHORT = 64
+"""Encoded bytes of any key but RSA and ECDSA ones, and more."""
+
+_PRIME = (1 << 255) - 19
+"""Coordinates of Ed25519 are numbers below it."""
+_SMALL_ORDER = frozenset(
+    (
+        0,
+        1,
+        _PRIME - 1,
+        2707385501144840649318225287225658788936804267575313519463743609750303402022,
+        55188659117513257062467267217118295137698188065244968500265048394206261417927,
+    )
+)
+"""The y of the eight points whose order divides eight."""
+
+_LibraryKey: TypeAlias = Ed25519PublicKey | EllipticCurvePublicKey | RSAPublicKey
+
+
+def _sodium() -> tuple[Callable[[bytes, bytes], bytes] | None, type[Exception]]:
+    """libsodium's Ed25519 through PyNaCl, where it is installed: it verifies in two thirds of the time."""
+    try:
+        return import_module("nacl.bindings").crypto_sign_open, import_module("nacl.exceptions").BadSignatureError
+    except ImportError:
+        return None, InvalidSignature
+
+
+_open_signed, _BadSignature = _sodium()
+
+
+class UnusualKey(EncodingError):
+    """A key that other implementations may take, and we do not."""
+
+
+class KeyType(IntEnum):
+    RSA = 0
+    ED25519 = 1
+    SECP256K1 = 2
+    ECDSA = 3
+
+
+def verification_us(encoded: bytes) -> int:
+    """About how many microseconds a check of a signature takes, told from the key's first bytes and its length."""
+    key_type, size = encoded[1] if len(encoded) > 1 else KeyType.ED25519, len(encoded)
+    if key_type == KeyType.RSA:
+        return size * size // 2300
+    if key_type == KeyType.SECP256K1:
+        return 500
+    if key_type == KeyType.ECDSA:
+        return 150 if size <= _P256_BYTES else 1000
+    return 80
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """A peer's public key. `encoded` is its protobuf, which peer ids are made of."""
+
+    type: KeyType
+    data: bytes
+    encoded: bytes
+    _key: _LibraryKey = field(compare=False, repr=False)
+
+    @staticmethod
+    def decode(encoded: bytes) -> PublicKey:
+        """From the protobuf of a peer."""
+        return _decode(bytes(encoded))
+
+    def is_unusual(self, signature: bytes) -> bool:
+        """Whether it is a signature that we refuse, right or wrong, and other implementations may take."""
+        return self.type is KeyType.ED25519 and not _is_usual_point(signature[:32])
+
+    def verify(self, signature: bytes, data: bytes) -> bool:
+        """Whether `signature` is this key's over `data`."""
+        key = self._key
+        try:
+            if isinstance(key, Ed25519PublicKey):
+                if len(signature) != _ED25519_SIGNATURE_BYTES or self.is_unusual(signature):
+                    return False
+                if _open_signed is None:
+                    key.verify(signature, data)
+                else:
+                    _open_signed(signature + data, self.data)
+            elif isinstance(key, EllipticCurvePublicKey):
+                key.verify(signature, data, ECDSA(SHA256()))
+            else:
+                key.verify(signature, data, PKCS1v15(), SHA256())
+        except (InvalidSignature, ValueError, _BadSignature):
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class PrivateKey:
+    """An Ed25519 identity of our own."""
+
+    _key: Ed25519PrivateKey = field(repr=False)
+
+    @classmethod
+    def generate(cls) -> PrivateKey:
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def from_seed(cls, seed: bytes) -> PrivateKey:
+        """From the 32 bytes of RFC 8032's private key."""
+        if len(seed) != 32:
+            raise ValueError(f"an Ed25519 private key has 32 bytes, not {len(seed)}")
+        return cls(Ed25519PrivateKey.from_private_bytes(seed))
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> PrivateKey:
+        """From libp2p's protobuf: private then public key, in the old form the public key twice."""
+        key_type, data = _fields(encoded)
+        if key_type != KeyType.ED25519:
+            raise EncodingError("only Ed25519 private keys are supported")
+        if len(data) not in (64, 96):
+            raise EncodingError(f"an Ed25519 private key has 64 or 96 bytes, not {len(data)}")
+        own = cls.from_seed(data[:32])
+        if any(data[start : start + 32] != own.public.data for start in range(32, len(data), 32)):
+            raise EncodingError("an Ed25519 private key with another public key beside it")
+        return own
+
+    def encode(self) -> bytes:
+        return _encode(KeyType.ED25519, self.seed + self.public.data)
+
+    @property
+    def seed(self) -> bytes:
+        """The 32 bytes of RFC 8032's private key."""
+        return self._key.private_bytes_raw()
+
+    @cached_property
+    def public(self) -> PublicKey:
+        return PublicKey.decode(_encode(KeyType.ED25519, self._key.public_key().public_bytes_raw()))
+
+    def sign(self, data: bytes) -> bytes:
+        return self._key.sign(data)
+
+
+def _encode(key_type: KeyType, data: bytes) -> bytes:
+    return varint_field(1, key_type) + bytes_field(2, data)
+
+
+def _fields(encoded: bytes) -> tuple[KeyType, bytes]:
+    key_type: int | None = None
+    data: bytes | None = None
+    for number, wire_type, start, stop in walk(encoded, 0, len(encoded)):
+        if number == 1 and wire_type == VARINT:
+            key_type = start
+        elif number == 2 and wire_type == DELIMITED:
+            data = encoded[start:stop]
+    if key_type is None or data is None:
+        raise EncodingError("a key without type or data")
+    try:
+        return KeyType(key_type), data
+    except ValueError:
+        raise EncodingError(f"key type {key_type} is unknown") from None
+
+
+def _decode(encoded: bytes) -> PublicKey:
+    if len(encoded) > MAX_KEY_BYTES:
+        raise EncodingError(f"a key of {len(encoded)} bytes; at most {MAX_KEY_BYTES} are allowed")
+    found = _decode_short(encoded) if len(encoded) <= _SHORT else _decode_long(encoded)
+    if isinstance(found, _Refused):
+        raise found.kind(found.reason)
+    return found
+
+
+class _Refused(NamedTuple):
+    """Remembered like a key: who sends the same bad one again pays as little for it."""
+
+    kind: type[EncodingError]
+    reason: str
+
+
+def _decoded(encoded: bytes) -> PublicKey | _Refused:
+    try:
+        return _public_key(encoded)
+    except EncodingError as error:
+        return _Refused(type(error), str(error))
+
+
+def _public_key(encoded: bytes) -> PublicKey:
+    key_type, data = _fields(encoded)
+    if encoded != _encode(key_type, data):
+        raise UnusualKey("a key that is not encoded in the one way libp2p allows")
+    try:
+        key = _load(key_type, data)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise EncodingError(f"not a {key_type.name} key: {error}") from None
+    return PublicKey(key_type, data, encoded, key)
+
+
+_decode_short = lru_cache(maxsize=4096)(_decoded)
+_decode_long = lru_cache(maxsize=256)(_decoded)
+"""Fewer, as they take kilobytes each."""
+
+
+def _load(key_type: KeyType, data: bytes) -> _LibraryKey:
+    if key_type is KeyType.ED25519:
+        key = Ed25519PublicKey.from_public_bytes(data)
+        if not _is_usual_point(data):
+            raise UnusualKey("an Ed25519 key of small order, or in a second encoding")
+        return key
+    if key_type is KeyType.SECP256K1:
+        return EllipticCurvePublicKey.from_encoded_point(SECP256K1(), data)
+    key = load_der_public_key(data)
+    if key_type is KeyType.ECDSA and isinstance(key, EllipticCurvePublicKey):
+        if not isinstance(key.curve, _CURVES):
+            raise UnusualKey(f"an ECDSA key on {key.curve.name}")
+        return key
+    if key_type is KeyType.RSA and isinstance(key, RSAPublicKey):
+        if not MIN_RSA_BITS <= key.key_size <= MAX_RSA_BITS:
+            raise ValueError(f"{key.key_size} bits; {MIN_RSA_BITS}…{MAX_RSA_BITS} are allowed")
+        exponent = key.public_numbers().e
+        if not (3 <= exponent <= MAX_RSA_EXPONENT and exponent % 2):
+            raise UnusualKey(f"an RSA key whose exponent is not an odd number of 3…{MAX_RSA_EXPONENT}")
+        return key
+    raise ValueError("the data is a key of another type")
+
+
+def _is_usual_point(encoded: bytes) -> bool:
+    """Whether the bytes are the one encoding of a point, and that is not of small order."""
+    y = int.from_bytes(encoded, "little") & ((1 << 255) - 1)
+    return y < _PRIME and y not in _SMALL_ORDER

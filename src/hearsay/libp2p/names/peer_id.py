@@ -1,0 +1,71 @@
+"""Peer ids: a multihash of the encoded public key (libp2p specs, "Peer Ids and Keys").
+
+Keys of at most 42 encoded bytes (Ed25519, secp256k1) are inlined with the identity hash, longer ones (RSA, ECDSA)
+hashed with SHA-256. As text an id is base58btc of the multihash, or a CIDv1 (codec libp2p-key) in base32. In the
+program it is plain bytes, ordered and hashable, as the core wants it.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TypeAlias
+
+from hearsay.libp2p.names.base_text import from_base32, from_base58, to_base32, to_base58
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.keys import PublicKey
+
+PeerId: TypeAlias = bytes
+
+MAX_INLINE_BYTES = 42
+_IDENTITY, _SHA256 = 0x00, 0x12
+_CID_PREFIX = bytes((0x01, 0x72))
+"""CIDv1, multicodec libp2p-key."""
+_MAX_TEXT = 100
+
+
+def peer_id_of(key: PublicKey) -> PeerId:
+    if len(key.encoded) <= MAX_INLINE_BYTES:
+        return bytes((_IDENTITY, len(key.encoded))) + key.encoded
+    return bytes((_SHA256, 32)) + sha256(key.encoded).digest()
+
+
+def check_peer_id(raw: bytes) -> PeerId:
+    """The bytes, if they are a peer id."""
+    if len(raw) < 2 or len(raw) != 2 + raw[1]:
+        raise EncodingError("a peer id whose length is not what it says")
+    if raw[0] == _SHA256 and raw[1] == 32:
+        return raw
+    if raw[0] == _IDENTITY and 0 < raw[1] <= MAX_INLINE_BYTES:
+        return raw
+    raise EncodingError(f"a peer id with hash {raw[0]:#04x} of {raw[1]} bytes")
+
+
+def inlined_key(peer: PeerId) -> PublicKey | None:
+    """The public key, if the id carries it. `EncodingError` when what it carries is not a key."""
+    check_peer_id(peer)
+    return PublicKey.decode(peer[2:]) if peer[0] == _IDENTITY else None
+
+
+def to_text(peer: PeerId) -> str:
+    return to_base58(peer)
+
+
+def to_cid(peer: PeerId) -> str:
+    return "b" + to_base32(_CID_PREFIX + peer)
+
+
+def from_text(text: str) -> PeerId:
+    """From base58 (`Qm…`, `1…`) or a CIDv1 in base32 (`b…`) or base58 (`z…`)."""
+    if not text or len(text) > _MAX_TEXT:
+        raise EncodingError(f"a peer id has 1…{_MAX_TEXT} characters, not {len(text)}")
+    if text.startswith(("1", "Qm")):
+        return check_peer_id(from_base58(text))
+    if text[0] == "b":
+        raw = from_base32(text[1:])
+    elif text[0] == "z":
+        raw = from_base58(text[1:])
+    else:
+        raise EncodingError(f"{text!r} is not a peer id")
+    if not raw.startswith(_CID_PREFIX):
+        raise EncodingError(f"{text!r} is a CID, but not of a libp2p key")
+    return check_peer_id(raw[len(_CID_PREFIX) :])

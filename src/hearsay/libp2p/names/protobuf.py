@@ -1,0 +1,94 @@
+"""The little of protobuf that libp2p needs: fields as (number, value), written and walked without a schema.
+
+Fields nobody asks for are skipped, deprecated groups too, to a bounded depth. Values are not copied until asked for:
+a length-delimited value comes as offsets into the message, so that counts can be checked before objects are built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.varint import decode, encode
+
+VARINT, FIXED64, DELIMITED, GROUP, END_GROUP, FIXED32 = range(6)
+MAX_GROUP_DEPTH = 8
+MAX_FIELD = (1 << 29) - 1
+
+
+def bytes_field(number: int, value: bytes) -> bytes:
+    return encode(number << 3 | DELIMITED) + encode(len(value)) + value
+
+
+def varint_field(number: int, value: int) -> bytes:
+    return encode(number << 3 | VARINT) + encode(value)
+
+
+def walk(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of the message at `offset` … `end` as (number, wire type, start, stop).
+
+    For DELIMITED, start and stop bound the value; for VARINT, start is the value itself. Fixed and group fields are
+    skipped.
+    """
+    while offset < end:
+        key = data[offset]
+        offset += 1
+        if key >= 0x80:
+            key, offset = decode(data, offset - 1, end)
+        wire_type = key & 7
+        number = key >> 3
+        if not 0 < number <= MAX_FIELD:
+            raise EncodingError(f"field number {number} is outside 1…{MAX_FIELD}")
+        if wire_type == DELIMITED:
+            length, start = decode(data, offset, end)
+            offset = start + length
+            if offset > end:
+                raise EncodingError(f"field {number} is longer than its message")
+            yield number, DELIMITED, start, offset
+        elif wire_type == VARINT:
+            value, offset = decode(data, offset, end)
+            yield number, VARINT, value, offset
+        else:
+            offset = _skip(data, offset, end, wire_type, number, MAX_GROUP_DEPTH)
+
+
+def delimited(data: bytes, number: int) -> bytes | None:
+    """The last value of a length-delimited field (protobuf: the last one wins)."""
+    found = None
+    for field, wire_type, start, stop in walk(data, 0, len(data)):
+        if field == number and wire_type == DELIMITED:
+            found = data[start:stop]
+    return found
+
+
+def _skip(data: bytes, offset: int, end: int, wire_type: int, number: int, depth: int) -> int:
+    """The end of a field that starts (after its key) at `offset`."""
+    if wire_type == VARINT:
+        return decode(data, offset, end)[1]
+    if wire_type == DELIMITED:
+        length, offset = decode(data, offset, end)
+        offset += length
+    elif wire_type == FIXED64:
+        offset += 8
+    elif wire_type == FIXED32:
+        offset += 4
+    elif wire_type == GROUP:
+        return _skip_group(data, offset, end, number, depth)
+    else:
+        raise EncodingError(f"field {number} has wire type {wire_type}")
+    if offset > end:
+        raise EncodingError(f"field {number} is longer than its message")
+    return offset
+
+
+def _skip_group(data: bytes, offset: int, end: int, group: int, depth: int) -> int:
+    if not depth:
+        raise EncodingError(f"groups nest deeper than {MAX_GROUP_DEPTH}")
+    while True:
+        key, offset = decode(data, offset, end)
+        wire_type, number = key & 7, key >> 3
+        if wire_type == END_GROUP:
+            if number != group:
+                raise EncodingError(f"group {group} ends as {number}")
+            return offset
+        offset = _skip(data, offset, end, wire_type, number, depth - 1)

@@ -1,0 +1,1 @@
+"""Small protocols on streams: identify, ping, rendezvous, and the records they carry."""

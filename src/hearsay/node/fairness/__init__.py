@@ -1,0 +1,1 @@
+"""What peers are held to, and how they share what there is."""

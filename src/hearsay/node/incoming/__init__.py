@@ -1,0 +1,1 @@
+"""What peers send, from bytes to a verdict."""

@@ -1,0 +1,46 @@
+"""What a node counts. Numbers only go up; gauges are asked of the node itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hearsay.node.fairness.conduct import Offence
+
+
+@dataclass(slots=True)
+class Statistics:
+    published: int = 0
+    delivered: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+    bad_signatures: int = 0
+    rpcs_received: int = 0
+    rpcs_sent: int = 0
+    bytes_received: int = 0
+    bytes_sent: int = 0
+    malformed_rpcs: int = 0
+    """Frames that could not be read; their stream was reset."""
+    left_out_parts: int = 0
+    """Parts of RPCs that said nothing."""
+    parts_dropped: int = 0
+    """Parts of received RPCs that the router did not act on."""
+    messages_dropped: int = 0
+    """Copies that did not leave because a peer's queue was full."""
+    gossip_dropped: int = 0
+    control_dropped: int = 0
+    validations_timed_out: int = 0
+    crowded_out: int = 0
+    """Messages for which validators had no room, not even to wait; they do not count as seen."""
+    replays: int = 0
+    """Messages whose sequence number was used before."""
+    gave_up_waiting: int = 0
+    """Own messages that waited for a peer and made room for later ones."""
+    offences: Counter[Offence] = field(default_factory=Counter[Offence])
+    """What peers are held to, by kind (`hearsay.node.fairness.conduct`)."""
+    slowed: int = 0
+    """How often reading from a peer paused for what it had done."""
+    put_out: int = 0
+    """Peers and addresses that were kept out from then on."""
+    missed: int = 0
+    """Messages the application did not take in time."""

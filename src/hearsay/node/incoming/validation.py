@@ -1,0 +1,343 @@
+"""The application's verdict on messages: validators, plain, async or on threads, each with a deadline.
+
+Rules:
+
+* A topic's validators are asked one after the other; the first that does not accept decides. One that fails or takes
+  too long has ignored the message: that is our fault, not the sender's.
+* Plain functions answer at once, on the event loop. What takes its time waits for one of a few slots, which peers
+  share fairly (`fair_slots.py`); the deadline counts from then on. A copy from another peer lets a message wait in
+  that peer's turn, too, so that nobody holds up a message by being the first to bring it.
+* A signed message whose sequence number was used up by an accepted one is ignored, if replays are refused.
+* What waits has bounds per peer and over all, in messages and in bytes. `has_room` is asked before the router marks a
+  message as seen (`admission.py`): beyond the bounds a message stays with its peer, and is not lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from inspect import isawaitable, iscoroutine
+from logging import getLogger
+from typing import TypeAlias
+
+from hearsay.core.language.events import Verdict
+from hearsay.core.language.identifiers import Identifier
+from hearsay.core.language.rpc import Message
+from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.fairness.fair_slots import FairSlots
+from hearsay.node.incoming.sequence_numbers import NUMBER_BYTES, SequenceNumbers
+from hearsay.node.incoming.statistics import Statistics
+
+Answer: TypeAlias = "Verdict | bool"
+"""True stands for accept, False for reject."""
+
+Validator: TypeAlias = Callable[[Message], "Answer | Awaitable[Answer]"]
+
+OBJECT_BYTES = 1024
+"""What a message that waits weighs beside its own bytes."""
+
+_log = getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationLimits:
+    """The node's, see `hearsay.node.config.NodeLimits`."""
+
+    concurrent: int
+    threads: int
+    deadline_s: float
+    pending: int
+    pending_per_peer: int
+    pending_bytes_per_peer: int
+
+
+class Validation:
+    """`decided` is called with each verdict that was not known at once and who sent the message.
+
+    What waits is kept in `share`, and in `budget_of` its peer.
+    """
+
+    def __init__(
+        self,
+        limits: ValidationLimits,
+        share: Budget,
+        budget_of: Callable[[PeerId], Budget],
+        decided: Callable[[Message, list[PeerId], Verdict], None],
+        statistics: Statistics,
+    ) -> None:
+        self._limits = limits
+        self.share = share
+        self._budget_of = budget_of
+        self._decided = decided
+        self._statistics = statistics
+        self.numbers: SequenceNumbers | None = None
+        """Of the authors' messages so far, if replays are refused."""
+        self._validators: dict[Identifier, list[_Declared]] = {}
+        self._loop_slots: FairSlots[_Check] = FairSlots(limits.concurrent, self._start_on_loop)
+        self._thread_slots: FairSlots[_Check] = FairSlots(limits.threads, self._start_on_thread)
+        self._pool: ThreadPoolExecutor | None = None
+        self._checks: dict[Identifier, _Check] = {}
+        """What is not decided, by message id."""
+        self._accounts: dict[PeerId, _Account] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, topic: str, validator: Validator, threads: bool) -> None:
+        self._validators.setdefault(topic, []).append(_Declared(validator, threads))
+
+    def remove(self, topic: str, validator: Validator) -> None:
+        declared = self._validators[topic]
+        declared.remove(next(each for each in declared if each.validator == validator))
+        if not declared:
+            del self._validators[topic]
+
+    @property
+    def in_use(self) -> bool:
+        """Whether messages may have to wait."""
+        return bool(self._validators)
+
+    @property
+    def looks(self) -> bool:
+        """Whether any message is looked at, to check it or its sequence number; all others are accepted."""
+        return bool(self._validators) or self.numbers is not None
+
+    def pending(self, peer: PeerId) -> int:
+        """How many messages of a peer are not decided."""
+        account = self._accounts.get(peer)
+        return 0 if account is None else account.count
+
+    @property
+    def full(self) -> bool:
+        """Whether there is room for nobody."""
+        waiting = len(self._checks)
+        return waiting > 0 and (waiting >= self._limits.pending or self.share.free <= OBJECT_BYTES)
+
+    def has_room(self, peer: PeerId, message: Message) -> bool:
+        """Whether one more message of a peer may wait.
+
+        A peer may have as much waiting as there is room besides. When nothing waits at all there is always room, so
+        that nothing waits for ever.
+        """
+        if not self._checks or message.topic not in self._validators:
+            return True
+        room = self._limits.pending - len(self._checks)
+        cost = weight_of(message)
+        account = self._accounts.get(peer)
+        if account is None:
+            return room > 0 and cost <= self._new_budget(peer).free
+        budget = account.budget
+        return (
+            account.count < min(room, self._limits.pending_per_peer)
+            and cost <= budget.free
+            and budget.used <= self.share.free
+        )
+
+    def ask(self, message: Message, sender: PeerId) -> Verdict | None:
+        """The verdict if it is known at once; None when `decided` will be called with it."""
+        if self.numbers is not None and self._is_replay(self.numbers.is_new, message):
+            return Verdict.IGNORE
+        declared = self._validators.get(message.topic)
+        if not declared:
+            return self._final(message, Verdict.ACCEPT)
+        check = _Check(message, sender, iter(declared.copy()))
+        verdict = self._next_step(check)
+        if verdict is None:
+            self._checks[message.id] = check
+            account = self._account(sender)
+            account.count += 1
+            cost = weight_of(message)
+            if account.budget.reserve(cost):
+                check.reserved = cost
+            self._enter(check)
+            return None
+        return self._final(message, verdict)
+
+    def copy_came(self, message_id: Identifier, peer: Identifier | None) -> None:
+        """Another peer has sent a message, too: one that still waits does so in that peer's turn as well."""
+        check = self._checks.get(message_id) if self._checks else None
+        if check is None or not isinstance(peer, bytes) or check.running or peer in check.peers:
+            return
+        if self.pending(peer) < self._limits.pending_per_peer:
+            self._account(peer).count += 1
+            check.peers.append(peer)
+            self._slots(check).enter(peer, check)
+
+    async def close(self) -> None:
+        self._loop_slots.clear()
+        self._thread_slots.clear()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for check in self._checks.values():
+            if iscoroutine(check.answer):
+                check.answer.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _next_step(self, check: _Check) -> Verdict | None:
+        """Ask the validators that answer at once; None when the next one takes its time."""
+        for declared in check.steps:
+            if declared.threads:
+                check.declared, check.answer = declared, None
+                return None
+            try:
+                answer = declared.validator(check.message)
+            except Exception:
+                _log.exception("a validator failed")
+                return Verdict.IGNORE
+            if isawaitable(answer):
+                check.declared, check.answer = declared, answer
+                return None
+            verdict = _verdict(answer)
+            if verdict is not Verdict.ACCEPT:
+                return verdict
+        return Verdict.ACCEPT
+
+    def _enter(self, check: _Check) -> None:
+        check.running = False
+        slots = self._slots(check)
+        for peer in check.peers:
+            if not check.running:
+                slots.enter(peer, check)
+
+    def _slots(self, check: _Check) -> FairSlots[_Check]:
+        return self._thread_slots if check.answer is None else self._loop_slots
+
+    def _start_on_loop(self, peer: PeerId, check: _Check) -> None:
+        answer = check.answer
+        assert answer is not None
+        self._start(peer, check, answer, lambda: self._loop_slots.leave(peer))
+
+    def _start_on_thread(self, peer: PeerId, check: _Check) -> None:
+        """The slot is free when the thread is, which may be after the deadline."""
+        loop = asyncio.get_running_loop()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._limits.threads, "hearsay-validator")
+        job: Future[Answer | Awaitable[Answer]] = self._pool.submit(check.declared.validator, check.message)
+
+        def ended(_: Future[Answer | Awaitable[Answer]]) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._thread_slots.leave, peer)
+
+        job.add_done_callback(ended)
+        self._start(peer, check, _of_thread(job), lambda: None)
+
+    def _start(self, peer: PeerId, check: _Check, answer: Awaitable[Answer], leave: Callable[[], None]) -> None:
+        check.running = True
+        slots = self._slots(check)
+        for other in check.peers:
+            if other != peer:
+                slots.withdraw(other, check)
+        task = asyncio.ensure_future(self._wait(check, answer, leave))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _wait(self, check: _Check, answer: Awaitable[Answer], leave: Callable[[], None]) -> None:
+        verdict: Verdict | None = Verdict.IGNORE
+        try:
+            async with asyncio.timeout(self._limits.deadline_s):
+                verdict = _verdict(await answer)
+        except TimeoutError:
+            self._statistics.validations_timed_out += 1
+        except Exception:
+            _log.exception("a validator failed")
+        leave()
+        if verdict is Verdict.ACCEPT:
+            verdict = self._next_step(check)
+        if verdict is None:
+            self._enter(check)
+        else:
+            self._finish(check, verdict)
+
+    def _finish(self, check: _Check, verdict: Verdict) -> None:
+        message = check.message
+        del self._checks[message.id]
+        sender = check.peers[0]
+        self._accounts[sender].budget.release(check.reserved)
+        for peer in check.peers:
+            account = self._accounts[peer]
+            account.count -= 1
+            if not account.count:
+                del self._accounts[peer]
+        self._decided(message, check.peers, self._final(message, verdict))
+
+    def _final(self, message: Message, verdict: Verdict) -> Verdict:
+        """A sequence number is used up when its message is accepted, and by nothing else."""
+        if verdict is Verdict.ACCEPT and self.numbers is not None and self._is_replay(self.numbers.take, message):
+            return Verdict.IGNORE
+        return verdict
+
+    def _is_replay(self, first_time: Callable[[PeerId, bytes], bool], message: Message) -> bool:
+        """Whether a signed message was here before. Without a signature anybody could use up an author's numbers."""
+        author, number = message.source, message.seqno
+        if message.signature is None or not isinstance(author, bytes) or number is None:
+            return False
+        if len(number) == NUMBER_BYTES and first_time(author, number):
+            return False
+        self._statistics.replays += 1
+        return True
+
+    def _account(self, peer: PeerId) -> _Account:
+        account = self._accounts.get(peer)
+        if account is None:
+            account = self._accounts[peer] = _Account(self._new_budget(peer))
+        return account
+
+    def _new_budget(self, peer: PeerId) -> Budget:
+        return Budget("validations", self._limits.pending_bytes_per_peer, (self.share, self._budget_of(peer)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    validator: Validator
+    threads: bool
+
+
+@dataclass(slots=True)
+class _Account:
+    """What a peer has waiting."""
+
+    budget: Budget
+    count: int = 0
+
+
+class _Check:
+    """A message on its way past the validators of its topic."""
+
+    __slots__ = ("answer", "declared", "message", "peers", "reserved", "running", "steps")
+
+    declared: _Declared
+    """The validator it waits for."""
+
+    def __init__(self, message: Message, sender: PeerId, steps: Iterator[_Declared]) -> None:
+        self.message = message
+        self.peers = [sender]
+        """Who sent it, the first one first; it waits in the turn of each."""
+        self.steps = steps
+        self.answer: Awaitable[Answer] | None = None
+        """What the validator returned; None for one that a thread will ask."""
+        self.running = False
+        self.reserved = 0
+
+
+async def _of_thread(job: Future[Answer | Awaitable[Answer]]) -> Answer:
+    answer = await asyncio.wrap_future(job)
+    if isawaitable(answer):
+        if iscoroutine(answer):
+            answer.close()
+        raise TypeError("a validator for threads must be a plain function")
+    return answer
+
+
+def weight_of(message: Message) -> int:
+    """Of its parts, and of the whole as it came."""
+    return OBJECT_BYTES + 2 * len(message.data if message.encoded is None else message.encoded)
+
+
+def _verdict(answer: Answer) -> Verdict:
+    if isinstance(answer, Verdict):
+        return answer
+    return Verdict.ACCEPT if answer else Verdict.REJECT

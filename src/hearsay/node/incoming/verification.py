@@ -1,0 +1,147 @@
+"""Signatures that are dear to check, on a few threads, fair between peers.
+
+Cheap ones are checked on the way: handing them over would take as long.
+
+A peer has one batch at a time: what came meanwhile goes into its next one. So those who wait stand in one line, and
+each time round every peer gets about `BATCH_US` of a thread. The libraries let go of the interpreter while they
+compute. A message that another peer brought first is not checked twice: its batch waits while the very same bytes are
+being checked, and what has been seen by then needs no check. A forged copy has other bytes, so it holds up nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias
+
+from hearsay.core.language.rpc import Message
+from hearsay.wire.signing import Fault, check_us, signature_fault
+
+DEAR_US = 250
+"""Signatures that take longer to check, in microseconds, are for the threads."""
+BATCH_US = 2000
+"""Checks that one peer has done in one go; at least one."""
+
+Verdicts: TypeAlias = dict[int, "Fault | None"]
+"""By the identity of the message."""
+
+
+class Batch:
+    """Messages of one peer, whose signatures are to be checked."""
+
+    __slots__ = ("decided", "messages")
+
+    def __init__(self, messages: list[Message], decided: Callable[[Verdicts], None]) -> None:
+        self.messages = messages
+        self.decided = decided
+        """Called with what was found; of messages that turned out to need no check nothing is."""
+
+
+class Line:
+    """Who waits for a thread, and what is being checked."""
+
+    def __init__(self, slots: int, needed: Callable[[Message], bool]) -> None:
+        self._free = slots
+        self._needed = needed
+        self._waiting: list[Batch] = []
+        self._checked: dict[bytes, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def enter(self, batch: Batch) -> None:
+        self._waiting.append(batch)
+
+    def next(self) -> Batch | None:
+        """The next batch that can begin, with what of it still needs a check."""
+        if not self._free:
+            return None
+        for place, batch in enumerate(self._waiting):
+            messages = [message for message in batch.messages if self._needed(message)]
+            if any(message.encoded in self._checked for message in messages):
+                continue
+            del self._waiting[place]
+            batch.messages = messages
+            self._free -= 1
+            for message in messages:
+                assert message.encoded is not None
+                self._checked[message.encoded] = None
+            return batch
+        return None
+
+    def end(self, batch: Batch) -> None:
+        self._free += 1
+        for message in batch.messages:
+            assert message.encoded is not None
+            self._checked.pop(message.encoded, None)
+
+    def leave(self, batch: Batch) -> None:
+        """Its peer is gone; if it has begun, nobody waits for the end."""
+        if batch in self._waiting:
+            self._waiting.remove(batch)
+
+    def clear(self) -> None:
+        self._waiting.clear()
+
+
+class Verification:
+    """`needed` says whether a message still needs a check: not when another copy has been accepted."""
+
+    def __init__(self, threads: int, needed: Callable[[Message], bool]) -> None:
+        self._threads = threads
+        self._line = Line(threads, needed)
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: set[asyncio.Future[Verdicts]] = set()
+        self._closed = False
+
+    def ask(self, batch: Batch) -> None:
+        self._line.enter(batch)
+        self._begin()
+
+    def forget(self, batch: Batch) -> None:
+        """Nobody waits for it any more."""
+        batch.decided = _ignored
+        self._line.leave(batch)
+
+    async def close(self) -> None:
+        """End the threads, after what they are at."""
+        self._closed = True
+        self._line.clear()
+        if self._running:
+            await asyncio.wait(self._running)
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _begin(self) -> None:
+        while not self._closed and (batch := self._line.next()) is not None:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, "hearsay-signatures")
+            running = asyncio.get_running_loop().run_in_executor(self._pool, check, batch.messages)
+            self._running.add(running)
+            running.add_done_callback(lambda done, batch=batch: self._done(batch, done))
+
+    def _done(self, batch: Batch, running: asyncio.Future[Verdicts]) -> None:
+        self._running.discard(running)
+        self._line.end(batch)
+        if not self._closed:
+            self._begin()
+            batch.decided(running.result())
+
+
+def is_dear(messages: list[Message]) -> bool:
+    """Whether one of their signatures is."""
+    return any(check_us(message) > DEAR_US for message in messages)
+
+
+def batch_us(messages: list[Message]) -> int:
+    """About how many microseconds their signatures take."""
+    return sum([check_us(message) for message in messages])
+
+
+def check(messages: list[Message]) -> Verdicts:
+    return {id(message): signature_fault(message) for message in messages}
+
+
+def _ignored(verdicts: Verdicts) -> None:
+    pass

@@ -1,0 +1,125 @@
+"""Who is where, as far as anybody has said: signed records, the newest of each peer, and mere claims.
+
+Places are few, and each source of what is said has its share: one source cannot crowd out what others told. A source
+is where the telling peer's packets come from, a rendezvous point, or a way of searching. Who told of a peer first
+answers for its place, except that a peer that speaks of itself always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.services.peer_record import read_envelope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookLimits:
+    peers: int = 1024
+    source_peers: int = 256
+    addresses: int = 8
+    """Of a peer: more are not dialled."""
+
+
+@dataclass(slots=True)
+class _Known:
+    source: str
+    sequence: int = -1
+    envelope: bytes | None = None
+    signed: tuple[Multiaddr, ...] = ()
+    claimed: tuple[Multiaddr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """Whose signed addresses somebody told, and whether they were news."""
+
+    peer: PeerId
+    news: bool
+
+
+class AddressBook:
+    def __init__(self, can_dial: Callable[[Multiaddr], bool], limits: BookLimits | None = None) -> None:
+        self._can_dial = can_dial
+        self._limits = limits or BookLimits()
+        self._known: dict[PeerId, _Known] = {}
+        self._sources: dict[str, dict[PeerId, None]] = {}
+        """Each source's peers, those that came first in front."""
+
+    @property
+    def peers(self) -> tuple[PeerId, ...]:
+        return tuple(self._known)
+
+    def learn(self, envelope: bytes, source: str, *, teller: PeerId | None = None) -> Learnt | None:
+        """Remember signed addresses if they are the newest of their peer; None if they are wrong."""
+        try:
+            sealed = read_envelope(envelope)
+            record = sealed.record
+            before = self._known.get(record.peer)
+            if before is not None and record.sequence <= before.sequence:
+                return Learnt(record.peer, False)
+            sealed.check()
+        except EncodingError:
+            return None
+        known = self._place(record.peer, source, record.peer == teller)
+        known.sequence, known.envelope = record.sequence, envelope
+        known.signed = self._usable(record.peer, record.addresses)
+        return Learnt(record.peer, True)
+
+    def claim(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
+        """Somebody says where a peer is. That does not replace what the peer has signed."""
+        usable = self._usable(peer, addresses)
+        if usable:
+            self._place(peer, source, False).claimed = usable
+
+    def addresses(self, peer: PeerId) -> tuple[Multiaddr, ...]:
+        """Where to try a peer: signed addresses and claimed ones by turns."""
+        known = self._known.get(peer)
+        if known is None:
+            return ()
+        by_turns = chain.from_iterable(zip_longest(known.signed, known.claimed))
+        return tuple(dict.fromkeys(address for address in by_turns if address is not None))[: self._limits.addresses]
+
+    def record(self, peer: PeerId) -> bytes | None:
+        """A peer's signed addresses, as they were sealed."""
+        known = self._known.get(peer)
+        return None if known is None else known.envelope
+
+    def source(self, peer: PeerId) -> str:
+        """Who answers for a peer's place."""
+        known = self._known.get(peer)
+        return "" if known is None else known.source
+
+    def _usable(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> tuple[Multiaddr, ...]:
+        """Addresses that can be dialled and lead to this peer."""
+        named = (address for address in addresses if address.peer in (None, peer) and self._can_dial(address))
+        return tuple(dict.fromkeys(address.with_peer(peer) for address in named))[: self._limits.addresses]
+
+    def _place(self, peer: PeerId, source: str, by_itself: bool) -> _Known:
+        known = self._known.get(peer)
+        if known is not None and (known.source == source or not by_itself):
+            return known
+        if known is not None:
+            self._drop(peer)
+        if len(self._sources.get(source, ())) >= self._limits.source_peers:
+            self._drop(next(iter(self._sources[source])))
+        elif len(self._known) >= self._limits.peers:
+            greatest = max(self._sources.values(), key=len)
+            self._drop(next(iter(greatest)))
+        self._sources.setdefault(source, {})[peer] = None
+        if known is None:
+            known = _Known(source)
+        known.source = source
+        self._known[peer] = known
+        return known
+
+    def _drop(self, peer: PeerId) -> None:
+        source = self._known.pop(peer).source
+        peers = self._sources[source]
+        del peers[peer]
+        if not peers:
+            del self._sources[source]

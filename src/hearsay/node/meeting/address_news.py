@@ -1,0 +1,78 @@
+"""What becomes of the addresses that a node shall stay connected to: news for whoever runs it, one a change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import PeerId, to_text
+from hearsay.node.fairness.conduct import KeptOut
+
+
+class AddressState(StrEnum):
+    CONNECTED = "connected"
+    LOST = "lost"
+    """The connection has ended; it is tried again."""
+    FAILED = "failed"
+    """Nobody could be reached there, or somebody else than expected; it is tried again."""
+    KEPT_OUT = "kept_out"
+    """Who is there has done what peers are put out for; it is tried again after that time."""
+    OWN = "own"
+    """The address leads back to this node; it is not tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressNews:
+    """`reason` says why it is not connected, or what is remarkable about the connection."""
+
+    address: str
+    state: AddressState
+    reason: str = ""
+    peer: PeerId | None = None
+    protocol: str = ""
+    retry_s: float | None = None
+    """So long until the next try; waits double, up to a minute."""
+
+    @classmethod
+    def kept_out(cls, address: Multiaddr, known: KeptOut) -> AddressNews:
+        reason = f"kept out for {known.how_long}: {known.why}"
+        return cls(str(address), AddressState.KEPT_OUT, reason, known.peer, retry_s=known.for_s)
+
+    def __str__(self) -> str:
+        again = "" if self.retry_s is None else f"; next try in {self.retry_s:.1f} s, then ever later, up to a minute"
+        match self.state:
+            case AddressState.CONNECTED:
+                return f"connected to {self._whole_address}: {', '.join(filter(None, (self.protocol, self.reason)))}"
+            case AddressState.OWN:
+                return f"{self.address}: {self.reason}; it is not tried again"
+            case AddressState.KEPT_OUT:
+                return f"{self.address}: {self.reason}"
+            case AddressState.LOST | AddressState.FAILED:
+                return f"{self.address}: {self.reason}{again}"
+
+    @property
+    def _whole_address(self) -> str:
+        if self.peer is None or to_text(self.peer) in self.address:
+            return self.address
+        return f"{self.address}/p2p/{to_text(self.peer)}"
+
+
+class AddressBoard:
+    """The latest news of every address; what repeats itself is told once."""
+
+    def __init__(self) -> None:
+        self.told: list[Callable[[AddressNews], None]] = []
+        self._latest: dict[str, AddressNews] = {}
+
+    @property
+    def latest(self) -> tuple[AddressNews, ...]:
+        return tuple(self._latest.values())
+
+    def tell(self, news: AddressNews) -> None:
+        before = self._latest.get(news.address)
+        self._latest[news.address] = news
+        if before is None or replace(before, retry_s=None) != replace(news, retry_s=None):
+            for callback in self.told:
+                callback(news)

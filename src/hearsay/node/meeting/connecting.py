@@ -1,0 +1,98 @@
+"""What a router asks for that takes time: dial a peer, measure a round trip, find contacts for a topic.
+
+Every request is answered by an event, sooner or later, unless the peer is gone: a dial that fails, or that leads to a
+peer without our protocols, by `DialFailed`; a ping by the time it took, at most `PING_SECONDS`; a search by random
+peers of those connected and those whose addresses are known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import sample
+from typing import assert_never
+
+from hearsay.core.language.actions import Dial, FindContacts, Ping
+from hearsay.core.language.events import ContactsFound, DialFailed, Event, RoundTripMeasured
+from hearsay.core.language.identifiers import TopicId
+from hearsay.libp2p.mux.stream import StreamClosed
+from hearsay.libp2p.names.errors import ProtocolError
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.services.pinging import Pinging
+from hearsay.node.meeting.discovery import Discovery
+
+STREAM_SECONDS = 5.0
+"""So long a connected peer may take to open a pubsub stream."""
+PING_SECONDS = 10.0
+
+
+class Connecting:
+    def __init__(
+        self,
+        discovery: Discovery,
+        pinging: Pinging,
+        speakers: Callable[[], tuple[PeerId, ...]],
+        feed: Callable[[Event], None],
+    ) -> None:
+        """`speakers` are the connected peers that the router knows; `feed` hands it an event."""
+        self._discovery = discovery
+        self._pinging = pinging
+        self._speakers = speakers
+        self._feed = feed
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._dialing: set[PeerId] = set()
+        self._closed = False
+
+    def perform(self, action: Dial | Ping | FindContacts) -> None:
+        if self._closed:
+            return
+        match action:
+            case Dial():
+                assert isinstance(action.peer, bytes)
+                if action.peer not in self._dialing:  # else the answer is on its way
+                    self._dialing.add(action.peer)
+                    self._start(self._dial(action.peer))
+            case Ping():
+                assert isinstance(action.peer, bytes)
+                self._start(self._ping(action.peer))
+            case FindContacts():
+                asyncio.get_running_loop().call_soon(self._find, action.topic, action.count)
+            case _:
+                assert_never(action)
+
+    async def close(self) -> None:
+        """Nothing is answered any more."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _dial(self, peer: PeerId) -> None:
+        try:
+            if await self._discovery.reach(peer):
+                await asyncio.sleep(STREAM_SECONDS)
+        finally:
+            self._dialing.discard(peer)
+        if peer not in self._speakers():
+            self._feed(DialFailed(peer))
+
+    async def _ping(self, peer: PeerId) -> None:
+        seconds = PING_SECONDS
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                seconds = await self._pinging.round_trip_s(peer)
+        except (StreamClosed, ProtocolError, TimeoutError):
+            pass  # as far away as can be
+        if peer in self._speakers():
+            self._feed(RoundTripMeasured(peer, int(seconds * 1_000_000)))
+
+    def _find(self, topic: TopicId, count: int) -> None:
+        if self._closed:
+            return
+        known = sorted({*self._speakers(), *self._discovery.known})
+        self._feed(ContactsFound(topic, tuple(sample(known, min(count, len(known))))))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

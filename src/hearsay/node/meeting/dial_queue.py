@@ -1,0 +1,184 @@
+"""Which peer is dialled next, of all that somebody has named.
+
+Rules:
+
+* So many at a time; fewer of one source, and fewer at one address, so that a network that accepts connections and
+  says nothing keeps some of the places only. A peer is tried at those of its addresses where there is room.
+* Names that have to be looked up count as one address, with few places: a look-up takes a thread until it ends, and
+  whoever has a name server can make it take long. They come after a peer's other addresses.
+* Sources take turns; within a source who was named first comes first.
+* The rest wait. Each source has its share of that, too; when all is full, the source with most loses its last.
+* Who could not be reached is tried once more by itself, later and with more patience, and not at all before that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import random
+
+from hearsay.libp2p.limits.resources import address_group
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import PeerId
+
+AGAIN = "again"
+"""The source of second tries."""
+_NAMES = "names"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialLimits:
+    at_once: int = 32
+    of_source: int = 16
+    of_address: int = 8
+    of_names: int = 2
+    """Dials that begin with looking up a name."""
+    second_tries: int = 8
+    waiting: int = 1024
+    waiting_of_source: int = 256
+    first_try_s: float = 8.0
+    """For a peer, divided among its addresses."""
+    second_try_s: float = 24.0
+    rest_s: float = 15.0
+    """After the first failure; it doubles, up to `longest_rest_s`."""
+    longest_rest_s: float = 600.0
+    failures: int = 4096
+    """Peers whose failures are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A peer to be dialled."""
+
+    peer: PeerId
+    source: str
+    addresses: tuple[Multiaddr, ...]
+    patience_s: float
+    groups: frozenset[str] = frozenset()
+    """The addresses where it takes a place."""
+
+
+@dataclass(slots=True)
+class _Failures:
+    count: int
+    until_s: float
+
+
+class DialQueue:
+    """`now_s` is any clock that goes forward."""
+
+    def __init__(self, now_s: Callable[[], float], limits: DialLimits | None = None) -> None:
+        self._now_s = now_s
+        self._limits = limits or DialLimits()
+        self._waiting: dict[str, dict[PeerId, tuple[float, Planned]]] = {}
+        """By source, in order; from when on each may be dialled. The source whose turn is next is in front."""
+        self._source_of: dict[PeerId, str] = {}
+        self._at_work: dict[PeerId, tuple[Multiaddr, ...]] = {}
+        """With all the addresses that were named."""
+        self._of_source: Counter[str] = Counter()
+        self._of_address: Counter[str] = Counter()
+        self._failures: dict[PeerId, _Failures] = {}
+
+    def __len__(self) -> int:
+        return len(self._source_of)
+
+    def __contains__(self, peer: PeerId) -> bool:
+        return peer in self._source_of or peer in self._at_work
+
+    def add(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> PeerId | None:
+        """Dial a peer sooner or later. Who is not going to be dialled, then: perhaps this very one."""
+        failures = self._failures.get(peer)
+        if failures is not None and failures.until_s > self._now_s():
+            return peer
+        return self._enqueue(Planned(peer, source, addresses, self._limits.first_try_s), 0.0)
+
+    def forgive(self, peer: PeerId) -> None:
+        """There is news of where a peer is: what failed before does not count."""
+        self._failures.pop(peer, None)
+        if self._source_of.get(peer) == AGAIN:
+            self._remove(peer)
+
+    def next(self) -> Planned | None:
+        """The peer to dial now, if there is one."""
+        if len(self._at_work) >= self._limits.at_once:
+            return None
+        now_s = self._now_s()
+        for source in list(self._waiting):
+            if self._of_source[source] >= self._most_of(source):
+                continue
+            for due_s, planned in self._waiting[source].values():
+                groups = frozenset(map(_group, planned.addresses))
+                free = {group for group in groups if self._of_address[group] < self._most_at(group)}
+                if due_s <= now_s and free:
+                    self._remove(planned.peer)
+                    if source in self._waiting:
+                        self._waiting[source] = self._waiting.pop(source)
+                    return self._begin(planned, free)
+        return None
+
+    def ended(self, planned: Planned, reached: bool) -> None:
+        """A dial is over."""
+        addresses = self._at_work.pop(planned.peer)
+        self._of_source -= Counter((planned.source,))
+        self._of_address -= Counter(planned.groups)
+        if reached:
+            self._failures.pop(planned.peer, None)
+            return
+        failures = self._failures.pop(planned.peer, None) or _Failures(0, 0.0)
+        rest_s = min(self._limits.rest_s * 2**failures.count, self._limits.longest_rest_s) * (1 + random() / 2)
+        self._failures[planned.peer] = _Failures(failures.count + 1, self._now_s() + rest_s)
+        if len(self._failures) > self._limits.failures:
+            del self._failures[next(iter(self._failures))]
+        if not failures.count:
+            second = Planned(planned.peer, AGAIN, addresses, self._limits.second_try_s)
+            self._enqueue(second, self._now_s() + rest_s)
+
+    @property
+    def due_in_s(self) -> float | None:
+        """When somebody may be dialled who may not now; None if that hangs on nothing but a dial's end."""
+        now_s = self._now_s()
+        later = [due_s for due_s, _ in self._waiting.get(AGAIN, {}).values() if due_s > now_s]
+        return min(later) - now_s if later else None
+
+    def _most_of(self, source: str) -> int:
+        return self._limits.second_tries if source == AGAIN else self._limits.of_source
+
+    def _most_at(self, group: str) -> int:
+        return self._limits.of_names if group == _NAMES else self._limits.of_address
+
+    def _enqueue(self, planned: Planned, due_s: float) -> PeerId | None:
+        if planned.peer in self:
+            return None
+        if len(self._waiting.get(planned.source, ())) >= self._limits.waiting_of_source:
+            return planned.peer
+        self._waiting.setdefault(planned.source, {})[planned.peer] = due_s, planned
+        self._source_of[planned.peer] = planned.source
+        if len(self._source_of) <= self._limits.waiting:
+            return None
+        greatest = max(self._waiting.values(), key=len)
+        last = next(reversed(greatest))
+        self._remove(last)
+        return last
+
+    def _remove(self, peer: PeerId) -> None:
+        source = self._source_of.pop(peer)
+        waiting = self._waiting[source]
+        del waiting[peer]
+        if not waiting:
+            del self._waiting[source]
+
+    def _begin(self, planned: Planned, free: set[str]) -> Planned:
+        usable = [address for address in planned.addresses if _group(address) in free]
+        addresses = tuple(sorted(usable, key=lambda address: _group(address) == _NAMES))
+        begun = Planned(planned.peer, planned.source, addresses, planned.patience_s, frozenset(free))
+        self._at_work[planned.peer] = planned.addresses
+        self._of_source[begun.source] += 1
+        self._of_address.update(begun.groups)
+        return begun
+
+
+def _group(address: Multiaddr) -> str:
+    """What is one address for the limit: a host, whatever its port."""
+    kind, host = address.parts[0]
+    return _NAMES if kind.startswith("dns") else address_group(host)

@@ -1,0 +1,251 @@
+"""Finding peers: bootstrap addresses that are dialled again with back-off, and addresses that others tell.
+
+A bootstrap address that fails is dialled again with back-off (`hearsay.node.meeting.retries`), and so is one whose
+peer is gone as soon as it came. What becomes of each is told (`hearsay.node.meeting.address_news`).
+
+What others tell is kept in a book (`hearsay.node.meeting.address_book`) and dialled in fair turns
+(`hearsay.node.meeting.dial_queue`): peer exchange brings signed addresses, for when the router asks; searches bring
+peers that are dialled by themselves. Who answers proves to be the peer that was named, or is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from logging import getLogger
+from random import random
+from time import monotonic
+
+from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.limits.rates import Rate, Rates
+from hearsay.libp2p.limits.resources import address_group
+from hearsay.libp2p.names.errors import DialError, EncodingError, OwnAddress
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import PeerId, to_text
+from hearsay.libp2p.services.rendezvous import open_unsigned
+from hearsay.node.fairness.conduct import KeptOut
+from hearsay.node.meeting.address_book import AddressBook, BookLimits, Learnt
+from hearsay.node.meeting.address_news import AddressNews, AddressState
+from hearsay.node.meeting.dial_queue import DialLimits, DialQueue, Planned
+from hearsay.node.meeting.retries import FIRST_RETRY_S, Retries
+
+LASTING_S = 10.0
+"""A connection that lasts so long makes good for failures before it."""
+NO_PUBSUB = "it speaks no pubsub that this node does"
+_log = getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryLimits:
+    book: BookLimits = field(default_factory=BookLimits)
+    dials: DialLimits = field(default_factory=DialLimits)
+    records: Rate = Rate(1024, 64.0)
+    """Signed records looked at, of one source."""
+
+
+class Discovery:
+    def __init__(
+        self,
+        host: NodeHost,
+        first_retry_s: float = FIRST_RETRY_S,
+        *,
+        tell: Callable[[AddressNews], None] = lambda news: None,
+        protocol_of: Callable[[PeerId], Awaitable[str]] | None = None,
+        limits: DiscoveryLimits | None = None,
+        kept_out: Callable[[PeerId | None, str], KeptOut | None] = lambda peer, address: None,
+    ) -> None:
+        """`tell` hears of the addresses that are kept; `protocol_of` says what a new peer speaks, "" if nothing;
+        `kept_out` who must not be dialled."""
+        self._host = host
+        self._tell = tell
+        self._protocol_of = protocol_of
+        self._kept_out = kept_out
+        self._first_retry_s = first_retry_s
+        self._limits = limits or DiscoveryLimits()
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._changed: dict[PeerId, asyncio.Event] = {}
+        self._kept: set[PeerId] = set()
+        self._book = AddressBook(host.can_dial, self._limits.book)
+        self._queue = DialQueue(monotonic, self._limits.dials)
+        self._records: Rates[str] = Rates(monotonic, self._limits.records)
+        self._wanted: dict[PeerId, asyncio.Future[None]] = {}
+        """Done when a peer in the queue has been tried, or will not be."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        host.on_peer_down.append(self._lost)
+
+    def keep(self, address: Multiaddr) -> None:
+        """Stay connected to whoever is at an address."""
+        self._start(self._keep(address))
+
+    def learn(self, envelope: bytes, teller: PeerId) -> None:
+        """A connected peer tells a signed record, its own or another one's; remember it if it is right and news."""
+        source = self._host.address_of(teller)
+        if not self._records.wait_s(source):
+            self._learnt(self._book.learn(envelope, source, teller=teller))
+
+    def found(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
+        """A search says where a peer is: dial it when its turn comes."""
+        if peer != self._host.peer:
+            self._book.claim(peer, addresses, source)
+            self._seek(peer, source)
+
+    def found_record(self, record: bytes, source: str) -> None:
+        """The same, with a registration: a signed record, or the older form that is not signed."""
+        if self._records.wait_s(source):
+            return
+        learnt = self._book.learn(record, source)
+        if learnt is not None:
+            self._learnt(learnt)
+            self._seek(learnt.peer, source)
+            return
+        try:
+            self.found(*open_unsigned(record), source)
+        except EncodingError:
+            return
+
+    @property
+    def known(self) -> tuple[PeerId, ...]:
+        """Peers whose addresses are known."""
+        return tuple(peer for peer in self._book.peers if peer != self._host.peer)
+
+    def record_of(self, peer: PeerId) -> bytes | None:
+        """A peer's signed addresses, if they were learnt."""
+        return self._book.record(peer)
+
+    def keeps(self, peer: PeerId) -> bool:
+        """Whether a bootstrap address leads to this peer."""
+        return peer in self._kept
+
+    async def reach(self, peer: PeerId) -> bool:
+        """Try a peer whose addresses are known, when its turn comes; whether it is connected then."""
+        if self._seek(peer, self._book.source(peer)):
+            wanted = self._wanted.setdefault(peer, asyncio.get_running_loop().create_future())
+            await asyncio.shield(wanted)
+        return peer in self._host.connections
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _learnt(self, learnt: Learnt | None) -> None:
+        if learnt is not None and learnt.news:
+            self._queue.forgive(learnt.peer)
+
+    def _seek(self, peer: PeerId, source: str) -> bool:
+        """Put a peer into the queue; False if it is connected, or is not going to be dialled soon."""
+        addresses = self._book.addresses(peer)
+        if not addresses or peer == self._host.peer or peer in self._host.connections:
+            return False
+        left_out = self._queue.add(peer, addresses, source)
+        if left_out is not None:
+            self._tried(left_out)
+        self._dial_soon(0.0)
+        return left_out != peer
+
+    def _dial_soon(self, in_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(in_s, self._dial_next)
+
+    def _dial_next(self) -> None:
+        """As many of the queue as may be dialled now."""
+        while (planned := self._queue.next()) is not None:
+            self._start(self._dial(planned))
+        due_in_s = self._queue.due_in_s
+        if due_in_s is not None:
+            self._dial_soon(due_in_s)
+
+    async def _dial(self, planned: Planned) -> None:
+        """Try a peer's addresses one after the other; what one does not need of the time is left to the others."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + planned.patience_s
+        try:
+            for place, address in enumerate(planned.addresses):
+                if planned.peer in self._host.connections:
+                    return
+                if self._kept_out_at(address, None) is not None:
+                    continue
+                try:
+                    async with asyncio.timeout((end_s - loop.time()) / (len(planned.addresses) - place)):
+                        await self._host.dial(address)
+                        return
+                except TimeoutError:
+                    _log.info("%s: no answer in the time that it had", address)
+                except DialError as error:
+                    _log.info("%s", error)
+        finally:
+            self._queue.ended(planned, planned.peer in self._host.connections)
+            self._tried(planned.peer)
+            self._dial_soon(0.0)
+
+    def _tried(self, peer: PeerId) -> None:
+        wanted = self._wanted.pop(peer, None)
+        if wanted is not None and not wanted.done():
+            wanted.set_result(None)
+
+    async def _keep(self, address: Multiaddr) -> None:
+        retries = Retries(self._first_retry_s)
+        loop = asyncio.get_running_loop()
+        before: PeerId | None = None
+        while True:
+            if (known := self._kept_out_at(address, before)) is not None:
+                self._tell(AddressNews.kept_out(address, known))
+                await asyncio.sleep(known.for_s)
+                continue
+            try:
+                peer = await self._host.dial(address)
+            except OwnAddress:
+                self._tell(AddressNews(str(address), AddressState.OWN, "this is the node itself"))
+                return
+            except DialError as error:
+                wait_s = retries.wait_s()
+                self._tell(AddressNews(str(address), AddressState.FAILED, error.reason, retry_s=wait_s))
+                await asyncio.sleep(wait_s)
+                continue
+            since = loop.time()
+            self._kept.add(peer)
+            gone = self._changed.setdefault(peer, asyncio.Event())
+            await self._tell_connected(address, peer, before)
+            before = peer
+            while peer in self._host.connections:
+                gone.clear()
+                await gone.wait()
+            if self._kept_out_at(address, peer) is not None:
+                continue
+            wait_s = self._first_retry_s * random()
+            if loop.time() - since < LASTING_S:
+                wait_s = retries.wait_s()
+            else:
+                retries.succeeded()
+            self._tell(AddressNews(str(address), AddressState.LOST, "the connection ended", peer, retry_s=wait_s))
+            await asyncio.sleep(wait_s)
+
+    def _kept_out_at(self, address: Multiaddr, found: PeerId | None) -> KeptOut | None:
+        """Whether whoever is, or was found, at an address is kept out."""
+        return self._kept_out(address.peer or found, address_group(address.parts[0][1]))
+
+    async def _tell_connected(self, address: Multiaddr, peer: PeerId, before: PeerId | None) -> None:
+        protocol = "" if self._protocol_of is None else await self._protocol_of(peer)
+        if peer not in self._host.connections:
+            return
+        remarks = [] if protocol or self._protocol_of is None else [NO_PUBSUB]
+        if before not in (None, peer):
+            remarks.append(f"another peer than before, {to_text(before)}")
+        self._tell(AddressNews(str(address), AddressState.CONNECTED, ", ".join(remarks), peer, protocol))
+
+    def _lost(self, peer: PeerId) -> None:
+        gone = self._changed.get(peer)
+        if gone is not None:
+            gone.set()
+
+    def _start(self, work: Coroutine[None, None, object]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

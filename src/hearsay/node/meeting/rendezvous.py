@@ -1,0 +1,135 @@
+"""Finding a topic's peers at rendezvous points: register there under the topic's name, ask who else did, dial them.
+
+Every point of the list is asked by itself, every `interval_s` and whenever a topic is joined; one that cannot be
+reached, or does not answer, is tried again with back-off (`hearsay.node.meeting.retries`) while the others serve.
+
+A point tells a part of what it has, and a cookie to go on with: a few parts in a round, and the next round goes on
+there. Every `ROUNDS` rounds it is asked from the beginning, for those who could not be reached when they were told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from logging import getLogger
+from random import random
+
+from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.mux.stream import StreamClosed
+from hearsay.libp2p.names.errors import DialError, ProtocolError
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.services.rendezvous import (
+    DEFAULT_TTL_S,
+    MAX_ANSWER,
+    MessageType,
+    RendezvousMessage,
+    Status,
+    unsigned_record,
+)
+from hearsay.libp2p.services.rendezvous_streams import ask
+from hearsay.node.meeting.address_news import AddressNews, AddressState
+from hearsay.node.meeting.retries import Retries
+
+INTERVAL_S = 30.0
+REGISTER_AGAIN_S = 3600.0
+ROUNDS = 10
+MAX_PARTS = 8
+"""Answers in a round to one topic's question."""
+_log = getLogger(__name__)
+
+
+class RendezvousSearch:
+    def __init__(
+        self,
+        host: NodeHost,
+        points: Iterable[Multiaddr],
+        *,
+        topics: Callable[[], Iterable[str]],
+        record: Callable[[], bytes],
+        found: Callable[[bytes, str], None],
+        tell: Callable[[AddressNews], None],
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        """`found` is handed what is registered, and where."""
+        self._host = host
+        self._topics = topics
+        self._record = record
+        self._found = found
+        self._tell = tell
+        self._interval_s = interval_s
+        self._joined = [asyncio.Event() for _ in points]
+        self._tasks = [
+            asyncio.ensure_future(self._search(point, joined))
+            for point, joined in zip(points, self._joined, strict=True)
+        ]
+
+    def topic_joined(self) -> None:
+        """Do not wait for the next round."""
+        for joined in self._joined:
+            joined.set()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _search(self, address: Multiaddr, joined: asyncio.Event) -> None:
+        registered: dict[str, float] = {}
+        cookies: dict[str, bytes] = {}
+        rounds = 0
+        retries = Retries()
+        point: PeerId | None = None
+        while True:
+            joined.clear()
+            try:
+                if point is None or point not in self._host.connections:
+                    registered.clear()  # a point that was restarted has forgotten
+                    cookies.clear()
+                    point = await self._host.dial(address)
+                if rounds % ROUNDS == 0:
+                    cookies.clear()
+                rounds += 1
+                for topic in list(self._topics()):
+                    await self._register(point, topic, registered)
+                    await self._discover(point, topic, cookies, str(address))
+            except (DialError, ProtocolError, StreamClosed, TimeoutError) as error:
+                wait_s = retries.wait_s()
+                reason = error.reason if isinstance(error, DialError) else str(error) or "no answer in time"
+                self._tell(AddressNews(str(address), AddressState.FAILED, reason, retry_s=wait_s))
+                point = None
+                await asyncio.sleep(wait_s)
+                continue
+            retries.succeeded()
+            self._tell(AddressNews(str(address), AddressState.CONNECTED, "it is asked for peers", point))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval_s * (1 + random() / 2)):
+                    await joined.wait()
+
+    async def _register(self, point: PeerId, topic: str, registered: dict[str, float]) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if now_s - registered.get(topic, -REGISTER_AGAIN_S) < REGISTER_AGAIN_S:
+            return
+        status = 0
+        for record in (self._record(), unsigned_record(self._host.peer, self._host.addresses)):
+            question = RendezvousMessage(
+                type=MessageType.REGISTER, namespace=topic, record=record, ttl_s=DEFAULT_TTL_S
+            )
+            status = (await ask(self._host, point, question)).status
+            if status == Status.OK:
+                break
+        else:
+            _log.warning("a rendezvous point refuses topic %r with status %d", topic, status)
+        registered[topic] = now_s
+
+    async def _discover(self, point: PeerId, topic: str, cookies: dict[str, bytes], source: str) -> None:
+        for _ in range(MAX_PARTS):
+            cookie = cookies.get(topic, b"")
+            question = RendezvousMessage(type=MessageType.DISCOVER, namespace=topic, limit=MAX_ANSWER, cookie=cookie)
+            answer = await ask(self._host, point, question)
+            cookies[topic] = answer.cookie if answer.status == Status.OK else b""
+            for record in answer.records:
+                self._found(record, source)
+            if not answer.records or answer.cookie in (b"", cookie):
+                return

@@ -1,0 +1,156 @@
+"""What the analysis must know of a run before it reads a row: from manifest, summary, scenario and dictionaries."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hearsay.pipeline.input.planned_disturbances import PlannedDisturbance, planned_in
+from hearsay.trace.folder.arrow import read_table
+from hearsay.trace.folder.json_files import read_object
+from hearsay.trace.folder.manifest import Manifest, TraceFile, load_manifest
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.read.names import load_names
+from hearsay.trace.write.run_folder import DICTIONARIES
+
+DEFAULT_WINDOW_US = 30_000_000
+SCRIPT_ROLE = "script"
+TRACED_ROLE, MENTIONED_ROLE = "traced", "mentioned"
+"""Roles of peers in an imported trace: those whose traces these are, and others."""
+_NO_ROUTERS = (SCRIPT_ROLE, TRACED_ROLE, MENTIONED_ROLE)
+LONGEST_S = 10_000_000_000
+"""Longer than Unix time, which live nodes keep, will be for centuries."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One run. `name` is unique among the runs of an analysis."""
+
+    name: str
+    path: Path
+    manifest: Manifest
+    router: str
+    topics: dict[int, str]
+    nodes: tuple[int, ...]
+    """All peers that are nodes of the network; a script that hands messages in is none. Of an import, those that
+    traced."""
+    start_us: int
+    """Where the run's clock starts: 0 in a simulation; the first row of a trace of real nodes, whose clocks are the
+    world's. Tables that count seconds count from here."""
+    end_us: int
+    window_us: int
+    simulated: bool
+    """A simulator sees all; the trace of real nodes knows what these saw."""
+    disturbances: tuple[PlannedDisturbance, ...]
+    """What the scenario says will go wrong."""
+    uplink_bits_per_s: int | None
+    """The limit of a node's uplink; none is known or there is none."""
+    still_written: bool = False
+    """Its writer has not sealed it yet, and may go on."""
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.manifest.trace.files)
+
+    def files(self, trace_class: str) -> list[TraceFile]:
+        return [file for file in self.manifest.trace.files if file.trace_class == trace_class]
+
+
+def load_runs(paths: list[Path], window_us: int | None = None) -> list[RunFacts]:
+    """The facts of these run folders, in order; names that occur twice get a number."""
+    facts: list[RunFacts] = []
+    taken: Counter[str] = Counter()
+    for path in paths:
+        base = path.resolve().name
+        taken[base] += 1
+        name = base if taken[base] == 1 else f"{base}-{taken[base]}"
+        facts.append(facts_of(name, path, load_manifest(path), window_us))
+    return facts
+
+
+def facts_of(name: str, path: Path, manifest: Manifest, window_us: int | None) -> RunFacts:
+    """The facts of one run with this manifest."""
+    if not manifest.trace.files:
+        raise RunFolderError(f"{path}: holds no trace; simulate with --trace full")
+    summary = summary_of(path)
+    scenario = scenario_of(path)
+    peers = _peers(path)
+    routers = Counter(role for _, role in peers if role and role not in _NO_ROUTERS)
+    traced = [peer for peer, role in peers if role == TRACED_ROLE]
+    first = min(file.min_time_us for file in manifest.trace.files)
+    last = max(file.max_time_us for file in manifest.trace.files)
+    seconds = summary.get("simulated_seconds")
+    end = last if seconds is None else _micros(path / "summary.json", "simulated_seconds", seconds)
+    try:
+        disturbances, uplink_bits_per_s = planned_in(scenario, end), _uplink_in(scenario)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise RunFolderError(f"{path / 'scenario.toml'}: not a scenario ({error})") from None
+    return RunFacts(
+        name=name,
+        path=path.resolve(),
+        manifest=manifest,
+        router=str(summary.get("router") or (routers.most_common(1)[0][0] if routers else "unknown")),
+        topics=dict(load_names(path).topics),
+        nodes=tuple(sorted(traced or (peer for peer, role in peers if role != SCRIPT_ROLE))),
+        start_us=0 if scenario else first,
+        end_us=end,
+        window_us=window_of(path, window_us),
+        simulated=bool(scenario),
+        disturbances=disturbances,
+        uplink_bits_per_s=uplink_bits_per_s,
+    )
+
+
+def window_of(path: Path, given: int | None) -> int:
+    """How long a node must stay to be eligible: as given, or the scenario's `linger_s`, or `DEFAULT_WINDOW_US`."""
+    if given is not None:
+        return given
+    linger_s = scenario_of(path).get("linger_s")
+    if linger_s is None:
+        return DEFAULT_WINDOW_US
+    return _micros(path / "scenario.toml", "linger_s", linger_s)
+
+
+def _micros(file: Path, name: str, seconds: Any) -> int:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds <= LONGEST_S:
+        raise RunFolderError(f"{file}: {name} is no number of seconds from 0 to {LONGEST_S}")
+    return round(seconds * 1_000_000)
+
+
+def _uplink_in(scenario: dict[str, Any]) -> int | None:
+    uplink_mbit = scenario.get("links", {}).get("uplink_mbit")
+    return round(uplink_mbit * 1_000_000) if isinstance(uplink_mbit, int | float) and uplink_mbit > 0 else None
+
+
+def summary_of(path: Path) -> dict[str, Any]:
+    """What the engine said; empty where there was none."""
+    file = path / "summary.json"
+    if not file.exists():
+        return {}
+    try:
+        return read_object(file)
+    except OSError as error:
+        raise RunFolderError(f"{file}: cannot be read ({error.strerror})") from None
+
+
+def scenario_of(path: Path) -> dict[str, Any]:
+    """The resolved scenario; empty for a trace of something else than a simulation."""
+    file = path / "scenario.toml"
+    if not file.exists():
+        return {}
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunFolderError(f"{file}: not readable as TOML ({str(error)[:200]})") from None
+
+
+def _peers(path: Path) -> list[tuple[int, str | None]]:
+    file = path / DICTIONARIES / "peers.parquet"
+    if not file.exists():
+        return []
+    table = read_table(file, ["peer"], ["role"])
+    return [(number, role) for number, role in zip(table["peer"], table["role"], strict=True) if number is not None]

@@ -1,0 +1,1 @@
+"""Result tables: their columns, and how they replace older ones."""

@@ -1,0 +1,138 @@
+"""Where result tables are written: aside first, then all at once in place of the old ones.
+
+Rules:
+
+* Spark writes every table once for all runs, split by run, into a work folder beside the runs' output.
+* When all tables are there, each run's change places with what stands in `metrics/`, which goes only then. A failure
+  or a kill at any time leaves the old tables whole. Where folders cannot be swapped in one step, a kill between two
+  renames leaves the old ones aside; the next analysis puts them back before it does anything else.
+* Only folders of ours are replaced or removed (`outputs`); whoever calls holds the outputs (`claimed_outputs`).
+* A table without rows is a file without rows: readers find all tables, always.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+import pyarrow.parquet
+from pyspark.sql import functions as F
+
+from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.output.exchange import exchange
+from hearsay.pipeline.output.outputs import SUCCESS, are_old_tables, remove_tables, require_tables
+from hearsay.pipeline.output.tables import METRICS_FOLDER, MetricTable
+from hearsay.pipeline.spark.parquet_paths import read_parquet
+from hearsay.trace.folder.own_folders import Holds, held_by, is_real_folder, mark
+from hearsay.trace.language.errors import RunFolderError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pa: Any = pyarrow
+parquet: Any = pyarrow.parquet
+
+WORK_PREFIX = ".metrics-"
+_OLD_PREFIX = f"{WORK_PREFIX}old-"
+_WORK_NAME = re.compile(rf"{re.escape(WORK_PREFIX)}(old-|new-)?[0-9]+")
+_TYPES = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+}
+
+
+class TableStore:
+    """The tables of one analysis on their way into the output folders."""
+
+    def __init__(self, spark: SparkSession, runs: Sequence[RunFacts], outputs: dict[str, Path]) -> None:
+        """`outputs` names the folder of each run in which `metrics/` shall appear."""
+        self._spark = spark
+        self._runs = runs
+        self._outputs = outputs
+        self._work = outputs[runs[0].name] / f"{WORK_PREFIX}{os.getpid()}"
+        for output in outputs.values():
+            require_tables(output)
+            output.mkdir(parents=True, exist_ok=True)
+            _clear(output)
+        self._work.mkdir()
+        mark(self._work, Holds.WORK)
+        self._tables: list[MetricTable] = []
+
+    def write(self, table: MetricTable, rows: DataFrame) -> DataFrame:
+        """Compute and store a table; returns it as read back, so that nothing is computed twice."""
+        numbers = F.create_map(*(F.lit(item) for number, run in enumerate(self._runs) for item in (run.name, number)))
+        target = self._work / table.name
+        typed = rows.select(*(F.col(name).cast(kind) for name, kind in table.columns))
+        typed.withColumn("part", F.element_at(numbers, F.col("run"))).write.partitionBy("part").parquet(str(target))
+        self._tables.append(table)
+        return read_parquet(self._spark, f"{table.ddl}, part int", [target]).drop("part")
+
+    def folder_of(self, table: MetricTable, run: RunFacts) -> Path:
+        """Where the rows of a run lie until `publish`; the folder is absent when there are none."""
+        number = [each.name for each in self._runs].index(run.name)
+        return self._work / table.name / f"part={number}"
+
+    def publish(self) -> None:
+        """Put the tables into place."""
+        for run in self._runs:
+            output = self._outputs[run.name]
+            fresh = output / f"{WORK_PREFIX}new-{os.getpid()}"
+            fresh.mkdir()
+            mark(fresh, Holds.METRICS)
+            for table in self._tables:
+                self._move(table, run, fresh / table.name)
+            final = output / METRICS_FOLDER
+            if not final.exists():
+                fresh.rename(final)
+            elif not exchange(fresh, final):
+                final.rename(output / f"{_OLD_PREFIX}{os.getpid()}")
+                fresh.rename(final)
+        self.discard()
+
+    def discard(self) -> None:
+        """Remove what is not in place."""
+        for output in self._outputs.values():
+            _clear(output)
+
+    def _move(self, table: MetricTable, run: RunFacts, target: Path) -> None:
+        source = self.folder_of(table, run)
+        if source.exists():
+            shutil.move(source, target)
+        else:
+            target.mkdir()
+            schema = pa.schema([(name, _TYPES[kind]) for name, kind in table.columns])
+            parquet.write_table(schema.empty_table(), target / "part-00000.parquet")
+        (target / SUCCESS).touch()
+
+
+def _clear(output: Path) -> None:
+    """Remove what analyses left behind, but put tables back that one of them had only just moved aside."""
+    final = output / METRICS_FOLDER
+    for left in sorted(output.glob(f"{WORK_PREFIX}*")):
+        if not _WORK_NAME.fullmatch(left.name) or not is_real_folder(left):
+            continue
+        if left.name.startswith(_OLD_PREFIX) and not final.exists():
+            left.rename(final)
+        elif are_old_tables(left):
+            remove_tables(left, final)
+        elif held_by(left) is Holds.WORK:
+            shutil.rmtree(left, ignore_errors=True)
+        elif not any(left.iterdir()):
+            left.rmdir()
+
+
+def read_table(output: Path, table: MetricTable) -> Any:
+    """A stored table as an Arrow table with the declared columns."""
+    folder = output / METRICS_FOLDER / table.name
+    if not (folder / SUCCESS).exists():
+        raise RunFolderError(f"{output}: has no table {table.name}; run hearsay analyze {output} first")
+    files = sorted(folder.glob("*.parquet"))
+    return pa.concat_tables([parquet.read_table(file, partitioning=None) for file in files]).select(list(table.names))

@@ -1,0 +1,1 @@
+"""Spark itself: Java, its JVM, a session, its failures, its paths."""

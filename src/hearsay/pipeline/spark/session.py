@@ -1,0 +1,313 @@
+"""The one place that yields a Spark session: embedded, on a cluster, or over Spark Connect.
+
+Rules:
+
+* Embedded is the default: a JVM of our own with as many task slots as there are cores.
+* `--master spark://… | yarn | k8s://…` starts the driver here and the tasks there; `--remote sc://…` starts nothing
+  here. In both cases this package travels along, so the cluster needs Python with numpy, pyarrow and scipy, not us.
+* Two profiles, chosen by the number of trace rows: a small trace is done before the optimising compiler of the JVM
+  pays, a large one needs it.
+* What a session keeps on the disk lies in a folder of its own that nobody else may read and that goes with it; the
+  driver here takes no connection without its secret. Addresses are shown without tokens.
+* Sums of integers and ordered work everywhere, so all three give equal tables.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from hearsay.pipeline.spark.failures import without_secrets
+from hearsay.pipeline.spark.java import NoJava, find_java
+from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, start_jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SMALL_ROWS = 3_000_000
+_MEMORY_SHARE = 0.25
+FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+_THROUGHPUT = ("-XX:+UseParallelGC",)
+_PORTS = {"sc": 15002, "spark": 7077}
+_REACH_S = 5
+HEAP = "HEARSAY_SPARK_HEAP"
+_HEAP_FORM = re.compile(r"([0-9]{1,9})([mMgG])")
+_MIB = {"m": 1, "g": 1024}
+_LEAST_HEAP_MIB = 512
+"""Spark itself refuses to start with less than 450 MiB of it."""
+
+
+class SparkUnavailable(Exception):
+    """There is no session to be had; the message says why and what to do."""
+
+
+class WrongSetting(SparkUnavailable):
+    """What the user's environment sets for Spark cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where Spark runs: embedded (both None), a cluster's master, or a Spark Connect server."""
+
+    master: str | None = None
+    remote: str | None = None
+
+    def __str__(self) -> str:
+        """Without what is nobody else's business: it is printed."""
+        return shown(self.remote or self.master or "embedded")
+
+
+_jvm: Jvm | None = None
+
+
+def require_spark(where: Where) -> None:
+    """Raise `SparkUnavailable` before anything is begun, for what can be known without starting a session."""
+    _require_pyspark()
+    for address in filter(None, (where.remote, where.master)):
+        _require_listener(address)
+    if where.remote is None:
+        try:
+            find_java()
+        except NoJava as error:
+            raise SparkUnavailable(str(error)) from None
+
+
+@contextmanager
+def spark_session(
+    where: Where,
+    rows: int,
+    say: Callable[[str], None],
+    *,
+    cores_per_task: int = 1,
+    modules: Sequence[Path] = (),
+) -> Generator[SparkSession]:
+    """A session for work on about `rows` trace rows; `say` gets what there is to wait for.
+
+    `modules` are files of Python and zips of packages that the tasks need beside this package.
+    """
+    for address in filter(None, (where.remote, where.master)):
+        _require_listener(address)
+    if where.remote is not None:
+        session = _remote_session(where.remote, rows < SMALL_ROWS, say)
+    else:
+        session = _session_here(where.master, rows, say, cores_per_task)
+    work = Path(tempfile.mkdtemp(prefix="hearsay-package-"))
+    try:
+        own = [] if where.master is None and where.remote is None else [zip_package(work)]
+        for file in (*own, *modules):
+            _ship(session, where, file)
+        yield session
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        _stop(session, where)
+
+
+def _stop(session: SparkSession, where: Where) -> None:
+    try:
+        session.stop()
+    except Exception:
+        raise SparkUnavailable(_how_it_ended(where)) from None
+
+
+def _how_it_ended(where: Where) -> str:
+    """What is known of a Spark that is gone, and what can be done about it: the same again would end the same way."""
+    if where.remote is not None:
+        return f"the Spark server at {where} has ended before its work was done; its own log says why"
+    code = None if _jvm is None else _jvm.process.poll()
+    how = "does not answer" if code is None else "was killed" if code < 0 else f"ended with code {code}"
+    return (
+        f"Spark's JVM {how}, and its work is not done. If memory ran out: its heap is {heap()}, {HEAP} "
+        "sets another, and fewer runs at once need less. Tables of earlier analyses are whole"
+    )
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def zip_package(folder: Path) -> Path:
+    """This package as a zip that Python imports from."""
+    root = Path(__file__).parents[2]
+    target = folder / "hearsay.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(root.rglob("*.py")):
+            archive.write(file, Path("hearsay") / file.relative_to(root))
+    return target
+
+
+def _ship(session: SparkSession, where: Where, package: Path) -> None:
+    if where.remote is not None:
+        session.addArtifacts(str(package), pyfile=True)
+    else:
+        session.sparkContext.addPyFile(str(package))
+
+
+def _session_here(master: str | None, rows: int, say: Callable[[str], None], cores_per_task: int) -> SparkSession:
+    global _jvm
+    _require_pyspark()
+    from pyspark.sql import SparkSession
+
+    small = rows < SMALL_ROWS
+    if _jvm is None or _jvm.process.poll() is not None:
+        try:
+            java = find_java()
+            say(f"starting Spark ({master or 'embedded'}, {java})")
+            _jvm = start_jvm(java, heap(), FAST_START if small else _THROUGHPUT)
+        except (NoJava, JvmFailed) as error:
+            raise SparkUnavailable(str(error)) from None
+    slots, embedded = cores(), master is None
+    is_here = master is None or master.startswith("local")
+    settings = {
+        **_of_the_session(small, embedded),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.default.parallelism": str(slots) if embedded else "",
+        "spark.executor.extraJavaOptions": " ".join(FAST_START if small else _THROUGHPUT),
+        "spark.sql.warehouse.dir": str(_jvm.work / "warehouse"),
+        "spark.local.dir": str(_jvm.work) if is_here and "SPARK_LOCAL_DIRS" not in os.environ else "",
+        "spark.authenticate": "true" if is_here else "",
+        "spark.driver.host": "127.0.0.1" if _is_local(master) else "",
+        "spark.driver.bindAddress": "127.0.0.1" if _is_local(master) else "",
+        "spark.python.worker.reuse": "true",
+        "spark.task.cpus": str(cores_per_task) if cores_per_task > 1 else "",
+    }
+    builder: Any = SparkSession.builder
+    builder = builder.appName("hearsay").master(master or f"local[{slots}]")
+    for name, value in settings.items():
+        if value:
+            builder = builder.config(name, value)
+    _quiet_the_gateway()
+    try:
+        session = _created(builder, _jvm)
+        session.sparkContext._accumulatorServer.handle_error = _say_nothing
+        return session
+    except Exception as error:
+        raise SparkUnavailable(f"no session on {master or 'embedded Spark'}: {first_line(error)}") from None
+
+
+def _created(builder: Any, jvm: Jvm) -> Any:
+    """Made in a thread of its own: on the main thread PySpark would put its handler of Ctrl-C in place of ours."""
+    with ThreadPoolExecutor(1, thread_name_prefix="spark-start") as thread:
+        made = thread.submit(builder.getOrCreate)
+        try:
+            return made.result()
+        except KeyboardInterrupt:
+            jvm.kill()  # which ends the thread's work, too
+            raise
+
+
+def _quiet_the_gateway() -> None:
+    """When the JVM dies or a call is interrupted, PySpark's gateway logs tracebacks; what it means is said in a line.
+
+    It logs with the root logger in some places, which then gets a handler, and with its own in others.
+    """
+    logging.root.addFilter(_not_of_the_gateway)
+    logging.getLogger("py4j").propagate = False
+
+
+def _say_nothing(_request: object, _client: object) -> None: ...
+
+
+def _not_of_the_gateway(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
+
+
+def _of_the_session(small: bool, embedded: bool) -> dict[str, str]:
+    """What a running server lets a session choose. How many parts large work has, a cluster knows better."""
+    partitions = cores() if small else 2 * cores()
+    return {
+        **({"spark.sql.shuffle.partitions": str(partitions)} if small or embedded else {}),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "false" if small else "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.codegen.wholeStage": "false" if small else "true",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
+    }
+
+
+def _remote_session(remote: str, small: bool, say: Callable[[str], None]) -> SparkSession:
+    _require_pyspark()
+    from pyspark.sql import SparkSession
+
+    say(f"connecting to Spark at {shown(remote)}")
+    builder: Any = SparkSession.builder
+    try:
+        session = builder.remote(remote).create()
+        for name, value in _of_the_session(small, embedded=False).items():
+            session.conf.set(name, value)
+        session.range(1).collect()
+        return session
+    except Exception as error:
+        raise SparkUnavailable(f"no session at {shown(remote)}: {first_line(error)}") from None
+
+
+def _require_listener(address: str) -> None:
+    """Spark's own clients try for many minutes to reach a server that is not there; this says so at once."""
+    parts = urlsplit(address)
+    if parts.scheme not in _PORTS:
+        return
+    servers = [urlsplit(f"//{server}") for server in parts.netloc.split(",")]
+    problem = "no address in it"
+    for server in servers:
+        try:
+            socket.create_connection((server.hostname, server.port or _PORTS[parts.scheme]), _REACH_S).close()
+            return
+        except (OSError, ValueError) as error:
+            problem = getattr(error, "strerror", None) or str(error)
+    raise SparkUnavailable(f"no session at {shown(address)}: {problem}")
+
+
+def _require_pyspark() -> None:
+    if find_spec("pyspark") is None:
+        raise SparkUnavailable(f"PySpark is not installed; run {sys.executable} -m pip install 'hearsay[spark]'")
+
+
+def _is_local(master: str | None) -> bool:
+    return master is None or master.startswith("local") or "127.0.0.1" in master or "localhost" in master
+
+
+def heap() -> str:
+    """A quarter of the machine's memory, between 1 and 16 GB; `HEARSAY_SPARK_HEAP` says otherwise."""
+    memory = _memory_mib()
+    chosen = os.environ.get(HEAP)
+    if not chosen:
+        return f"{min(16_384, max(1024, int(memory * _MEMORY_SHARE)))}m"
+    form = _HEAP_FORM.fullmatch(chosen)
+    if form is None or not _LEAST_HEAP_MIB <= int(form[1]) * _MIB[form[2].lower()] <= memory:
+        rule = f"must be a whole number with m or g (MiB or GiB), from {_LEAST_HEAP_MIB}m to this machine's {memory}m"
+        raise WrongSetting(f"{HEAP} = {chosen!r:.40}: {rule}")
+    return chosen
+
+
+def _memory_mib() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    except (AttributeError, ValueError, OSError):
+        return 8 << 10
+
+
+def first_line(error: BaseException) -> str:
+    return without_secrets(str(error)).strip().partition("\n")[0][:300]
+
+
+def shown(address: str) -> str:
+    """An address without its parameters (`;token=…`) and without name and password before the host."""
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return address
+    return f"{scheme}://{re.split('[;?/]', rest)[0].rpartition('@')[2]}"

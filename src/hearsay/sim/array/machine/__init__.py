@@ -1,0 +1,1 @@
+"""Kernels and memory: how they are compiled and what they hold. Knows nothing of gossip."""

@@ -1,0 +1,68 @@
+"""Room for arrays: zeros that cost nothing until they are touched, in pages of two megabytes where there are any.
+
+Nodes lie far apart, and with pages of four kilobytes nearly every access would also have to look up its page.
+
+What grows while kernels run (the queue, lists, RPCs under way) cannot move then. So it has from the start as much
+room as half of the free memory could hold; the system gives it a page when one is touched.
+"""
+
+from __future__ import annotations
+
+import mmap
+import resource
+import sys
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.sim.plan.estimate import available_bytes
+
+_HUGE = 1 << 21
+_LINE = 64
+_ON_LINUX = sys.platform == "linux"
+_NO_RESERVE = 0x4000
+"""Linux's MAP_NORESERVE, which Python names from 3.13 on: there is room for far more than most runs touch."""
+_OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
+
+
+def lines_at_most(least: int, line_bytes: int) -> int:
+    """How many lines an array has that grows as a run needs it: `least`, and more where room costs nothing."""
+    if _room_is_counted():
+        return least
+    return max(least, available_bytes() // 2 // line_bytes)
+
+
+def _room_is_counted() -> bool:
+    """Whether addresses are limited or paid for, touched or not."""
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        return True
+    try:
+        return _OVERCOMMIT.read_text(encoding="ascii").strip() == "2"
+    except OSError:
+        return False
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Begins with a page or a cache line, so that a node's part lies in as few as possible."""
+    size = prod(shape) * np.dtype(dtype).itemsize
+    border = _HUGE if size >= _HUGE and _ON_LINUX else _LINE
+    if border == _HUGE:
+        try:
+            pages = mmap.mmap(-1, size + border, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+        except OSError as error:
+            raise MemoryError(f"no address space for {size} bytes") from error
+        pages.madvise(mmap.MADV_HUGEPAGE)
+        room = np.frombuffer(pages, dtype=np.uint8)
+    else:
+        room = np.zeros(size + border, dtype=np.uint8)
+    skipped = -room.ctypes.data % border
+    return room[skipped : skipped + size].view(dtype).reshape(shape)
+
+
+def filled(shape: tuple[int, ...], dtype: Any, value: int) -> NDArray[Any]:
+    array = zeros(shape, dtype)
+    array[...] = value
+    return array

@@ -1,0 +1,1 @@
+"""Links that come and go, and what goes wrong."""

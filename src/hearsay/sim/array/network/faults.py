@@ -1,0 +1,236 @@
+"""What goes wrong: nodes that go and come back, links and partitions that break and heal (`sim.reference.faults`).
+
+Layout: `sides` has a line per partition with a byte per node; `cut_pairs` the pairs of all cuts, each cut's ascending
+within its line of `cut_ranges`, which also has a flag while the fault lasts; `lost_links` counts what a node lost to
+a fault.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hearsay.core.language.events import EventKind
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.network.links import dial, notice_loss
+from hearsay.sim.array.rules.calls import call_leave, call_start
+from hearsay.sim.array.rules.membership import NOBODY
+from hearsay.sim.array.rules.mesh import end_slot, first_slot
+from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.draws import below, draw2, extend
+from hearsay.sim.array.world.knowledge import forget_all
+from hearsay.sim.array.world.layout import (
+    AGES_AT,
+    ANSWERS,
+    APPLICATION,
+    BACKLOG,
+    BACKLOG_END,
+    BACKOFFS,
+    COUNT,
+    CUT,
+    DEAD,
+    DETECTION,
+    GOSSIPS_FROM,
+    LAST_ARRIVAL,
+    LATENCY,
+    LINK_FLAGS,
+    MISSED,
+    NEVER,
+    NEWEST,
+    NEWS,
+    NODES,
+    OLDEST,
+    OPEN,
+    OWED,
+    PENDING,
+    PREVIOUS,
+    REDIAL,
+    TOPICS,
+    TRACKS_SINCE,
+    TWIN,
+    UP,
+    World,
+    cells,
+    cut_pairs,
+    cut_ranges,
+    links32,
+    links64,
+    links_of,
+    lost_links,
+    members,
+    nodes32,
+    nodes64,
+    peers,
+    pool,
+    sides,
+    since_us,
+)
+from hearsay.sim.array.world.payload import release
+from hearsay.sim.array.world.queue import GOSSIP, INLINE, KIND, PAYLOAD, TOPIC_PART
+from hearsay.sim.array.world.record import row
+from hearsay.sim.array.world.slots import find_slot
+from hearsay.sim.reference.faults import ATTEMPTS_PER_PEER
+from hearsay.trace.language.schema import TraceEvent
+
+_NODE_DOWN = int(TraceEvent.NODE_DOWN)
+_REDIAL = int(Purpose.REDIAL)
+_RPC = int(EventKind.RPC_RECEIVED)
+_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
+_FAILED = int(EventKind.SEND_FAILED)
+
+
+@kernel
+def carries_payload(w0: int, w1: int) -> bool:
+    """Whether an event holds something in the arena."""
+    kind = (w0 >> KIND) & 15
+    if kind != _RPC and kind != _VALIDATED and kind != _FAILED:
+        return False
+    return not w1 & (INLINE | GOSSIP | TOPIC_PART)
+
+
+@kernel
+def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
+    if goodbye:
+        for topic in range(w[TOPICS]):
+            if members(w)[node, topic] & APPLICATION:
+                call_leave(w, th, now, node, topic)
+    _stop(w, th, now, node)
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        link = links_of(w)[slot]
+        line = links32(w)[link]
+        earlier = line[PREVIOUS]
+        while earlier >= 0:
+            links32(w)[earlier, LINK_FLAGS] &= ~OPEN
+            earlier = links32(w)[earlier, PREVIOUS]
+        line[LINK_FLAGS] = (line[LINK_FLAGS] & ~OPEN) | DEAD
+        times = links64(w)[link]
+        if goodbye:
+            notice_loss(w, th, line[TWIN], max(now + times[LATENCY], times[LAST_ARRIVAL]) + 1)
+        else:
+            notice_loss(w, th, line[TWIN], now + w[DETECTION])
+    nodes32(w)[node, COUNT] = 0
+
+
+@kernel
+def _stop(w: World, th: int, now: int, node: int) -> None:
+    """What a node knew is gone."""
+    header = nodes32(w)[node]
+    header[UP] = 0
+    nodes64(w)[node, PENDING] = 0
+    header[OWED] = 0
+    header[OLDEST] = w[NEWEST]
+    header[AGES_AT] = NEVER
+    header[GOSSIPS_FROM] = NEVER
+    forget_all(w, node)
+    for place in range(cells(w).shape[1]):
+        cells(w)[node, place] &= np.uint64(MISSED)  # who was eligible stays so
+    for head in (ANSWERS, NEWS, BACKOFFS):
+        lists.remove(w, node, head, -1, -1)
+    place = header[BACKLOG]
+    entries = pool(w)[lists.owner(w, node)]
+    while place >= 0:
+        if carries_payload(entries[place, lists.FIRST], entries[place, lists.SECOND]):
+            release(w, th, entries[place, lists.SECOND] & PAYLOAD)
+        place = entries[place, lists.NEXT]
+    lists.remove(w, node, BACKLOG, -1, -1)
+    header[BACKLOG_END] = -1
+    for topic in range(w[TOPICS]):
+        members(w)[node, topic] &= APPLICATION
+        if w[TRACKS_SINCE]:
+            since_us(w)[node, topic] = NOBODY
+    row(w, th, now, _NODE_DOWN, -1, node, -1, -1, -1, -1, -1, -1, -1, -1, -1)
+
+
+@kernel
+def node_up(w: World, th: int, now: int, node: int) -> None:
+    call_start(w, th, now, node)
+    _dial_live(w, th, now, node, w[REDIAL])
+
+
+@kernel
+def cut(w: World, th: int, now: int, fault: int) -> None:
+    """A partition or a cut begins."""
+    table = sides(w)
+    ranges = cut_ranges(w)[fault]
+    ranges[2] = 1
+    for node in range(w[NODES]):
+        for slot in range(first_slot(w, node), end_slot(w, node)):
+            peer = peers(w)[slot]
+            crosses = fault < table.shape[0] and table[fault, node] != table[fault, peer]
+            if crosses or _is_cut(w, ranges, node, peer):
+                lost_links(w)[fault, node] += 1
+                _cut_link(w, th, now, links_of(w)[slot])
+
+
+@kernel
+def _is_cut(w: World, ranges: Any, node: int, peer: int) -> bool:
+    """Whether a cut names this pair."""
+    pairs = cut_pairs(w)
+    wanted = min(node, peer) * w[NODES] + max(node, peer)
+    low, high = ranges[0], ranges[1]
+    while low < high:
+        middle = (low + high) // 2
+        if pairs[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low < ranges[1] and pairs[low] == wanted
+
+
+@kernel
+def _cut_link(w: World, th: int, now: int, link: int) -> None:
+    """And those before it whose loss has not been noticed, the oldest first: that is the order of their numbers."""
+    done = -1
+    while done != link:
+        oldest = link
+        while links32(w)[oldest, PREVIOUS] >= 0 and links32(w)[oldest, PREVIOUS] != done:
+            oldest = links32(w)[oldest, PREVIOUS]
+        links32(w)[oldest, LINK_FLAGS] |= CUT
+        notice_loss(w, th, oldest, now + w[DETECTION])
+        done = oldest
+
+
+@kernel
+def heal(w: World, th: int, now: int, fault: int) -> None:
+    cut_ranges(w)[fault, 2] = 0
+    for node in range(w[NODES]):
+        lost = lost_links(w)[fault, node]
+        if lost:
+            lost_links(w)[fault, node] = 0
+            if nodes32(w)[node, UP]:
+                _dial_live(w, th, now, node, min(lost, w[REDIAL]))
+
+
+@kernel
+def _reachable(w: World, node: int, other: int) -> bool:
+    """Whether no fault keeps the two apart."""
+    table = sides(w)
+    ranges = cut_ranges(w)
+    for fault in range(ranges.shape[0]):
+        if ranges[fault, 2]:
+            if fault < table.shape[0] and table[fault, node] != table[fault, other]:
+                return False
+            if _is_cut(w, ranges[fault], node, other):
+                return False
+    return True
+
+
+@kernel
+def _dial_live(w: World, th: int, now: int, node: int, count: int) -> None:
+    """Dial random live peers that are reachable and not connected."""
+    state = draw2(w, _REDIAL, node, now)
+    dialled = 0
+    for attempt in range(count * ATTEMPTS_PER_PEER):
+        if dialled == count:
+            return
+        target = below(extend(state, np.uint64(attempt)), w[NODES])
+        if target == node or not nodes32(w)[target, UP]:
+            continue
+        slot = find_slot(w, node, target)
+        if slot >= 0 and not links32(w)[links_of(w)[slot], LINK_FLAGS] & DEAD:
+            continue
+        if _reachable(w, node, target):
+            dial(w, th, now, node, target)
+            dialled += 1

@@ -1,0 +1,264 @@
+"""Connections: dialled, opened, lost (`sim.reference.nodes`, and the engine's `dial`, `_open`, `_close`).
+
+Layout: `links32` has source, destination, the link of the other direction, the earlier link whose loss the source has
+not noticed yet, the sequence number of the next RPC, and flags; `links64` has latency and last arrival. A slot names
+the newest link to its peer. RPCs under way name theirs, so a link is used again only when nothing does (`reuse.py`).
+"""
+
+from __future__ import annotations
+
+from hearsay.core.language.events import EventKind
+from hearsay.core.language.rpc import PartKind
+from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.rules.calls import call_connected, call_disconnected
+from hearsay.sim.array.world.layout import (
+    BUCKET,
+    CONNECTED,
+    COUNT,
+    CUT,
+    DEAD,
+    DESTINATION,
+    DIALLED,
+    DIALS_UP_TO,
+    FIRST_SLOT,
+    HAS_LINKS,
+    HAS_NATTED,
+    LAST_ARRIVAL,
+    LATENCY,
+    LINK_FLAGS,
+    LINKS,
+    LINKS_FREE,
+    LINKS_SPARE,
+    LINKS_USED,
+    NODES,
+    NOW,
+    OPEN,
+    PREVIOUS,
+    QUIET_UNTIL,
+    SEQUENCE,
+    SOURCE,
+    STATUS,
+    TOPICS,
+    TWIN,
+    WIDTH_BITS,
+    World,
+    dial_buckets,
+    dial_starts,
+    dial_targets,
+    flags,
+    links32,
+    links64,
+    links_of,
+    natted,
+    nodes32,
+    peers,
+    touch_members,
+)
+from hearsay.sim.array.world.lists import owner
+from hearsay.sim.array.world.neighbours import lay_out_targets
+from hearsay.sim.array.world.queue import NEEDS_LINKS, push
+from hearsay.sim.array.world.record import sending, sent
+from hearsay.sim.array.world.slots import find_slot, insert_slot, latency, remove_slot
+
+_CONNECTED = int(EventKind.PEER_CONNECTED)
+_DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
+_CONNECT = int(PartKind.CONNECT)
+_BUCKETS_KEPT = 256
+_AHEAD = 16
+
+
+@kernel
+def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
+    """One of a node's dials where links need no memory of their own.
+
+    All dials are under way at once, and would be the most events there ever are. So only the bucket is kept in which
+    the other end learns of it.
+    """
+    target = dial_targets(w)[place]
+    if w[HAS_NATTED] and natted(w)[target]:
+        return
+    delay = latency(w, node, target)
+    _record_connect(w, th, now, node, target, delay)
+    bucket = (now + delay) >> w[WIDTH_BITS]
+    if 0 < bucket < _BUCKETS_KEPT:
+        dial_buckets(w)[place] = bucket
+        w[DIALS_UP_TO] = max(w[DIALS_UP_TO], bucket)
+    else:
+        push(w, th, now + delay, target, _CONNECTED, node, 0, 0, -1, 0)
+    slot = find_slot(w, node, target)
+    if not flags(w)[slot, 0] & CONNECTED:
+        call_connected(w, th, now, node, slot)
+
+
+@kernel
+def connect_quietly(w: World, th: int) -> None:
+    """All connections of a thread's nodes, where nobody says hello: node after node and without the queue.
+
+    Until QUIET_UNTIL nothing but these connections comes about, and they have nothing to do with each other.
+    """
+    now = w[NOW]
+    for node in range(w[NODES]):
+        if owner(w, node) != th:
+            continue
+        lay_out_targets(w, th, node)
+        first = nodes32(w)[node, FIRST_SLOT]
+        end = first + nodes32(w)[node, COUNT]
+        for slot in range(first, end):
+            touch_members(w, peers(w)[min(slot + _AHEAD, end - 1)] * w[TOPICS])
+            peer = peers(w)[slot]
+            delay = latency(w, node, peer)
+            if flags(w)[slot, 0] & DIALLED:
+                _record_connect(w, th, now, node, peer, delay)
+                call_connected(w, th, now, node, slot)
+            elif now + delay < w[QUIET_UNTIL]:
+                call_connected(w, th, now + delay, node, slot)
+            else:
+                push(w, th, now + delay, node, _CONNECTED, peer, 0, 0, -1, 0)
+
+
+@kernel
+def dials_that_arrive(w: World) -> None:
+    """In the bucket that opens."""
+    arriving = dial_buckets(w)
+    for node in range(w[NODES]):
+        for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
+            if arriving[place] == w[BUCKET]:
+                target = dial_targets(w)[place]
+                push(w, owner(w, node), latency(w, node, target), target, _CONNECTED, node, 0, 0, -1, 0)
+
+
+@kernel
+def dial(w: World, th: int, now: int, node: int, target: int) -> None:
+    """`node` opens a connection; the target learns of it one latency later, unless it takes none."""
+    if w[HAS_NATTED] and natted(w)[target]:
+        return
+    slot = find_slot(w, node, target)
+    link = links_of(w)[slot] if slot >= 0 else -1
+    if link < 0 or not _is_usable(w, link):
+        link = _connect_pair(w, node, target, link)
+    times = links64(w)[link]
+    times[LAST_ARRIVAL] = now + times[LATENCY]
+    _record_connect(w, th, now, node, target, times[LATENCY])
+    twin = links32(w)[link, TWIN]
+    push(w, th, now + times[LATENCY], target, _CONNECTED, node, twin, twin, -1, 0)
+    if not links32(w)[link, LINK_FLAGS] & OPEN:
+        open_link(w, th, now, node, link)
+
+
+@kernel
+def _record_connect(w: World, th: int, now: int, node: int, target: int, delay: int) -> None:
+    upper, lower = sending(w, now, _CONNECT, node, -1, -1, -1, -1, 1, -1)
+    sent(w, th, now, _CONNECT, node, target, -1, -1, -1, -1, 1, -1, delay, upper, lower)
+
+
+@kernel
+def _is_usable(w: World, link: int) -> bool:
+    line = links32(w)[link]
+    if line[LINK_FLAGS] & DEAD:
+        return False
+    return line[LINK_FLAGS] & OPEN != 0 or links32(w)[line[TWIN], LINK_FLAGS] & OPEN != 0
+
+
+@kernel
+def _connect_pair(w: World, node: int, target: int, old: int) -> int:
+    """A new connection; returns the link from `node`. Old links stay until their loss is noticed."""
+    back = find_slot(w, target, node)
+    old_twin = links_of(w)[back] if back >= 0 else -1
+    base = latency(w, node, target)
+    link = _new_link(w, node, target, base, old)
+    twin = _new_link(w, target, node, base, old_twin)
+    links32(w)[link, TWIN] = twin
+    links32(w)[twin, TWIN] = link
+    slot = find_slot(w, node, target)
+    if slot < 0:
+        slot = insert_slot(w, node, target)
+    links_of(w)[slot] = link
+    if back < 0:
+        back = insert_slot(w, target, node)
+    links_of(w)[back] = twin
+    return link
+
+
+@kernel
+def _new_link(w: World, source: int, destination: int, base: int, old: int) -> int:
+    link = w[LINKS_FREE]
+    if w[LINKS_SPARE]:
+        w[LINKS_FREE] = links32(w)[link, SOURCE]
+        w[LINKS_SPARE] -= 1
+    else:
+        link = w[LINKS_USED]
+        if link >= w[LINKS]:
+            w[STATUS] = NEEDS_LINKS
+            return link - 1
+        w[LINKS_USED] = link + 1
+    line = links32(w)[link]
+    line[SOURCE] = source
+    line[DESTINATION] = destination
+    line[TWIN] = -1
+    line[PREVIOUS] = -1
+    line[SEQUENCE] = 0
+    line[LINK_FLAGS] = 0
+    if old >= 0:
+        before = links32(w)[old]
+        line[SEQUENCE] = before[SEQUENCE] + 1
+        line[PREVIOUS] = old if before[LINK_FLAGS] & OPEN else before[PREVIOUS]
+    links64(w)[link, LATENCY] = base
+    links64(w)[link, LAST_ARRIVAL] = 0
+    return link
+
+
+@kernel
+def open_link(w: World, th: int, now: int, node: int, link: int) -> None:
+    line = links32(w)[link]
+    previous = line[PREVIOUS]
+    if previous >= 0 and links32(w)[previous, LINK_FLAGS] & OPEN:
+        close_link(w, th, now, node, previous)
+    line[PREVIOUS] = -1
+    line[LINK_FLAGS] |= OPEN
+    call_connected(w, th, now, node, find_slot(w, node, line[DESTINATION]))
+
+
+@kernel
+def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
+    line = links32(w)[link]
+    line[LINK_FLAGS] &= ~OPEN
+    slot = find_slot(w, node, line[DESTINATION])
+    call_disconnected(w, th, now, node, slot)
+    if links_of(w)[slot] == link:
+        remove_slot(w, node, slot)
+
+
+@kernel
+def on_connected(w: World, th: int, now: int, node: int, source: int, link: int) -> None:
+    """A CONNECT arrived."""
+    if w[HAS_LINKS]:
+        if not links32(w)[link, LINK_FLAGS] & (OPEN | DEAD):
+            open_link(w, th, now, node, link)
+    else:
+        slot = find_slot(w, node, source)
+        if not flags(w)[slot, 0] & CONNECTED:
+            call_connected(w, th, now, node, slot)
+
+
+@kernel
+def on_disconnected(w: World, th: int, now: int, node: int, link: int) -> None:
+    """The loss of a link is noticed."""
+    if links32(w)[link, LINK_FLAGS] & OPEN:
+        close_link(w, th, now, node, link)
+
+
+@kernel
+def notice_loss(w: World, th: int, link: int, time: int) -> None:
+    """The source of a link that is gone notices at `time`."""
+    line = links32(w)[link]
+    line[LINK_FLAGS] |= DEAD
+    push(w, th, time, line[SOURCE], _DISCONNECTED, line[DESTINATION], link, link, -1, 0)
+
+
+@kernel
+def is_up(w: World, link: int) -> bool:
+    """Whether what arrives over a link is handed in: the other end is open and the line is not cut."""
+    if not w[HAS_LINKS]:
+        return True
+    line = links32(w)[link]
+    return not line[LINK_FLAGS] & CUT and links32(w)[line[TWIN], LINK_FLAGS] & OPEN != 0

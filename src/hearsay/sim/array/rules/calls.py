@@ -1,0 +1,364 @@
+"""One call of a router: what the event causes, and at the end everything that is to be sent (`Router.handle`)."""
+
+from __future__ import annotations
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.events import EventKind
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.rules.forwarding import publish, receive, validated
+from hearsay.sim.array.rules.gossip import age, forget_requests, gossip, keep_fanout, on_ihave, on_iwant
+from hearsay.sim.array.rules.membership import (
+    announce_again,
+    connect,
+    disconnect,
+    join,
+    leave,
+    on_subscription,
+    subscriptions_over_limit,
+)
+from hearsay.sim.array.rules.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune, send_mesh_again
+from hearsay.sim.array.travel.outbox import flush
+from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.draws import below, draw1
+from hearsay.sim.array.world.layout import (
+    ANNOUNCE_AGAIN,
+    APPLICATION,
+    BEAT_SPREAD,
+    DUE,
+    FIRST_BEAT,
+    GOSSIPSUB,
+    INTERVAL,
+    KIND,
+    MAX_CONTROL,
+    MAX_MESSAGES,
+    MISSING_WINDOW,
+    NEWS,
+    OWED,
+    OWES_ANNOUNCEMENT,
+    OWES_MESH,
+    SERVICE,
+    STARTS,
+    TICK,
+    TOPIC,
+    TOPICS,
+    UNANNOUNCED,
+    UNSENT,
+    UP,
+    UPLINK,
+    UPLINK_FREE,
+    WAITS_TO_ANNOUNCE,
+    World,
+    arena,
+    control,
+    counts,
+    flags,
+    members,
+    messages,
+    nodes32,
+    nodes64,
+    peers,
+    scratch,
+    words_at,
+)
+from hearsay.sim.array.world.layout import CONNECTED as IS_CONNECTED
+from hearsay.sim.array.world.payload import (
+    GRAFT,
+    IHAVE,
+    IWANT,
+    PART_COUNT,
+    PART_HOPS,
+    PART_IDS,
+    PART_KIND,
+    PART_MESSAGE,
+    PART_TOPIC,
+    PART_VIA,
+    PRUNE,
+    PUBLISH,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    part_place,
+)
+from hearsay.sim.array.world.queue import INLINE, OUT_COUNT, push
+from hearsay.sim.array.world.record import EVENTS, row
+from hearsay.sim.array.world.routers import parameter
+from hearsay.sim.array.world.slots import find_slot
+from hearsay.trace.language.schema import TraceEvent
+
+_TIMER = int(EventKind.TIMER_FIRED)
+_NODE_UP = int(TraceEvent.NODE_UP)
+_PHASE = int(Purpose.HEARTBEAT_PHASE)
+_OVER_LIMIT = int(Reason.OVER_LIMIT)
+_UNSUPPORTED = int(Reason.UNSUPPORTED)
+
+
+@kernel
+def _end(w: World, th: int, now: int, node: int) -> None:
+    """The end of a call: what it wants to send."""
+    if control(w)[th, OUT_COUNT]:
+        owed = nodes32(w)[node, OWED]
+        if owed & OWES_ANNOUNCEMENT:
+            announce_again(w, th, node, False)
+        if owed & OWES_MESH:
+            send_mesh_again(w, th, now, node, False)
+    flush(w, th, now, node)
+
+
+@kernel
+def call_start(w: World, th: int, now: int, node: int) -> None:
+    """A node comes up: a new router, empty, that joins the application's topics."""
+    header = nodes32(w)[node]
+    header[UP] = 1
+    header[STARTS] += 1
+    header[TICK] = 0
+    if w[UPLINK]:
+        nodes64(w)[node, UPLINK_FREE] = now
+    row(w, th, now, _NODE_UP, -1, node, -1, -1, -1, -1, -1, -1, -1, -1, -1)
+    for topic in range(w[TOPICS]):
+        if members(w)[node, topic] & APPLICATION:
+            call_join(w, th, now, node, topic)
+    if has_mesh(w, node):
+        phase = below(draw1(w, _PHASE, node), parameter(w, node, BEAT_SPREAD) + 1)
+        due = now + parameter(w, node, FIRST_BEAT) + phase
+        if w[SERVICE]:
+            nodes64(w)[node, DUE] = due
+        push(w, th, due, node, _TIMER, -1, header[STARTS], 0, -1, 0)
+
+
+@kernel
+def call_timer(w: World, th: int, now: int, node: int) -> None:
+    counts(w)[th, EVENTS] += 1
+    if has_mesh(w, node):
+        _beat(w, th, now, node)
+        return
+    nodes32(w)[node, OWED] &= ~WAITS_TO_ANNOUNCE
+    if nodes32(w)[node, OWED] & OWES_ANNOUNCEMENT:
+        announce_again(w, th, node, True)
+    _end(w, th, now, node)
+
+
+@kernel
+def _beat(w: World, th: int, now: int, node: int) -> None:
+    """A heartbeat."""
+    header = nodes32(w)[node]
+    tick = header[TICK] + 1
+    header[TICK] = tick
+    interval = parameter(w, node, INTERVAL)
+    due = now + interval
+    if w[SERVICE]:  # else a timer fires when it is due
+        planned = nodes64(w)[node, DUE] + interval
+        if planned > now:
+            due = planned
+        nodes64(w)[node, DUE] = due
+    if header[OWED] & OWES_ANNOUNCEMENT:
+        announce_again(w, th, node, True)
+    keep_meshes(w, th, now, node, tick)
+    if parameter(w, node, KIND) == GOSSIPSUB:
+        keep_fanout(w, th, now, node)
+        gossip(w, th, node, tick)
+        if header[NEWS] >= 0:
+            forget_requests(w, node)
+            if tick % parameter(w, node, MISSING_WINDOW) == 0:
+                lists.remove(w, node, NEWS, -1, -1)
+        age(w, node, tick)
+    _end(w, th, now, node)
+    push(w, th, due, node, _TIMER, -1, header[STARTS], 0, -1, 0)
+
+
+@kernel
+def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
+    counts(w)[th, EVENTS] += 1
+    connect(w, th, now, node, slot)
+    _end(w, th, now, node)
+
+
+@kernel
+def call_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None:
+    counts(w)[th, EVENTS] += 1
+    disconnect(w, th, now, node, slot)
+    _end(w, th, now, node)
+
+
+@kernel
+def call_join(w: World, th: int, now: int, node: int, topic: int) -> None:
+    counts(w)[th, EVENTS] += 1
+    join(w, th, now, node, topic)
+    _end(w, th, now, node)
+
+
+@kernel
+def call_leave(w: World, th: int, now: int, node: int, topic: int) -> None:
+    counts(w)[th, EVENTS] += 1
+    leave(w, th, now, node, topic)
+    _end(w, th, now, node)
+
+
+@kernel
+def call_publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
+    counts(w)[th, EVENTS] += 1
+    publish(w, th, now, node, source, message)
+    _end(w, th, now, node)
+
+
+@kernel
+def call_validated(w: World, th: int, now: int, node: int, place: int) -> None:
+    counts(w)[th, EVENTS] += 1
+    validated(w, th, now, node, place)
+    _end(w, th, now, node)
+
+
+@kernel
+def call_message(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
+    """An RPC that is one message."""
+    counts(w)[th, EVENTS] += 1
+    receive(w, th, now, node, sender, message, hops, via)
+    _end(w, th, now, node)
+
+
+@kernel
+def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int, others: int) -> None:
+    """An RPC that is one IHAVE."""
+    counts(w)[th, EVENTS] += 1
+    if parameter(w, node, MAX_CONTROL) < 1:
+        drop(w, th, now, node, sender, IHAVE, 1, _OVER_LIMIT)
+        return
+    ids = scratch(w)[th]
+    ids[0] = first
+    count = 1
+    message = first
+    while others:
+        message += 1
+        if others & 1:
+            ids[count] = message
+            count += 1
+        others >>= 1
+    on_ihave(w, th, now, node, sender, messages(w)[first, TOPIC], ids, 0, count)
+    _end(w, th, now, node)
+
+
+@kernel
+def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
+    """An RPC that is one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
+    counts(w)[th, EVENTS] += 1
+    slot = find_slot(w, node, sender)
+    if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
+        if not on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE):
+            subscriptions_over_limit(w, th, now, node, slot, 1)
+    elif parameter(w, node, MAX_CONTROL) < 1:
+        drop(w, th, now, node, sender, kind, 1, _OVER_LIMIT)
+    elif kind == GRAFT:
+        on_graft(w, th, now, node, slot, topic)
+    else:
+        _on_prune(w, th, now, node, slot, topic, 0)
+    _end(w, th, now, node)
+
+
+@kernel
+def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
+    """Any other RPC."""
+    counts(w)[th, EVENTS] += 1
+    slot = find_slot(w, node, sender)
+    parts = arena(w)[rpc]
+    _receive_subscriptions(w, th, now, node, slot, rpc, parts)
+    _receive_messages(w, th, now, node, sender, rpc, parts)
+    _receive_control(w, th, now, node, slot, rpc, parts)
+    _end(w, th, now, node)
+
+
+@kernel
+def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int) -> None:
+    over = 0
+    for index in range(parts):
+        part = words_at(w, part_place(rpc, index))
+        kind = part[PART_KIND]
+        about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
+        if about and not on_subscription(w, th, now, node, slot, part[PART_TOPIC], kind == SUBSCRIBE):
+            over += 1
+    if over:
+        subscriptions_over_limit(w, th, now, node, slot, over)
+
+
+@kernel
+def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> None:
+    count = _count(w, rpc, parts, PUBLISH)
+    allowed = parameter(w, node, MAX_MESSAGES)
+    if count > allowed:
+        drop(w, th, now, node, sender, PUBLISH, count - allowed, _OVER_LIMIT)
+    for index in range(parts):
+        part = words_at(w, part_place(rpc, index))
+        if part[PART_KIND] == PUBLISH and allowed > 0:
+            allowed -= 1
+            receive(w, th, now, node, sender, part[PART_MESSAGE], part[PART_HOPS], part[PART_VIA])
+
+
+@kernel
+def _count(w: World, rpc: int, parts: int, kind: int) -> int:
+    count = 0
+    for index in range(parts):
+        if words_at(w, part_place(rpc, index))[PART_KIND] == kind:
+            count += 1
+    return count
+
+
+@kernel
+def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int) -> None:
+    room = parameter(w, node, MAX_CONTROL)
+    if parts > room:
+        for kind in (IHAVE, IWANT, GRAFT, PRUNE):
+            count = _count(w, rpc, parts, kind)
+            if count > room:
+                drop(w, th, now, node, peers(w)[slot], kind, count - room, _OVER_LIMIT)
+            room = max(0, room - count)
+        room = parameter(w, node, MAX_CONTROL)
+    for index in range(parts):
+        part = words_at(w, part_place(rpc, index))
+        kind = part[PART_KIND]
+        if kind < IHAVE or room == 0:
+            continue
+        room -= 1
+        if kind == IHAVE:
+            peer = peers(w)[slot]
+            on_ihave(w, th, now, node, peer, part[PART_TOPIC], arena(w), rpc + part[PART_IDS], part[PART_COUNT])
+        elif kind == IWANT:
+            on_iwant(w, th, now, node, slot, rpc + part[PART_IDS], part[PART_COUNT])
+        elif kind == GRAFT:
+            on_graft(w, th, now, node, slot, part[PART_TOPIC])
+        elif kind == PRUNE:
+            told = arena(w)[rpc + part[PART_IDS]] if part[PART_IDS] else 0
+            _on_prune(w, th, now, node, slot, part[PART_TOPIC], told)
+
+
+@kernel
+def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, told: int) -> None:
+    if has_mesh(w, node):
+        on_prune(w, th, now, node, slot, topic, told)
+    else:
+        drop(w, th, now, node, peers(w)[slot], PRUNE, 1, _UNSUPPORTED)
+
+
+@kernel
+def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int) -> None:
+    """An RPC did not leave: subscriptions and mesh links are said again, messages and gossip are lost."""
+    counts(w)[th, EVENTS] += 1
+    slot = find_slot(w, node, peer)
+    if payload & INLINE or slot < 0 or not flags(w)[slot, 0] & IS_CONNECTED:
+        return
+    for index in range(arena(w)[payload]):
+        part = words_at(w, part_place(payload, index))
+        kind = part[PART_KIND]
+        if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
+            flags(w)[slot, part[PART_TOPIC]] |= UNANNOUNCED
+            _announce_later(w, th, now, node)
+        elif (kind == GRAFT or kind == PRUNE) and has_mesh(w, node):
+            flags(w)[slot, part[PART_TOPIC]] |= UNSENT
+            nodes32(w)[node, OWED] |= OWES_MESH
+
+
+@kernel
+def _announce_later(w: World, th: int, now: int, node: int) -> None:
+    """At the next heartbeat, or, in a router that has none, by a timer for it."""
+    header = nodes32(w)[node]
+    header[OWED] |= OWES_ANNOUNCEMENT
+    if not has_mesh(w, node) and not header[OWED] & WAITS_TO_ANNOUNCE:
+        header[OWED] |= WAITS_TO_ANNOUNCE
+        push(w, th, now + parameter(w, node, ANNOUNCE_AGAIN), node, _TIMER, -1, header[STARTS], 0, -1, 0)

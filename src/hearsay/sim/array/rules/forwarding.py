@@ -1,0 +1,364 @@
+"""Messages: delivered, forwarded, published (`core.shell.router`, and the routers' `accepted` and `publish`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.language.actions import Reason, Via
+from hearsay.core.language.events import EventKind
+from hearsay.core.language.rpc import PartKind
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.rules.mesh import end_slot, first_slot, mesh_size
+from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_message
+from hearsay.sim.array.world.draws import below, draw1, draw_topic, extend, pick
+from hearsay.sim.array.world.knowledge import bits, cache, column, mark_seen, was_seen
+from hearsay.sim.array.world.layout import (
+    ALL_NATIVE,
+    ASKED,
+    DATA_BYTES,
+    DEGREE,
+    DELIVERED,
+    FANOUT,
+    FANOUT_AT_PUBLISH,
+    FLOODSUB,
+    GOSSIPSUB,
+    HOPS,
+    IN_FANOUT,
+    IN_MESH,
+    KIND,
+    MAX_PENDING,
+    MESHSUB,
+    MISSED,
+    MOST_HOPS,
+    PENDING,
+    PUBLISHED,
+    PUBLISHER,
+    RANDOMSUB,
+    REACH,
+    REFUSED,
+    REJECT_SHARE,
+    SCRIPT,
+    STARTS,
+    SUBSCRIBED,
+    TICK,
+    TOP_UP_MESH,
+    TOPIC,
+    VALIDATE,
+    VALIDATION,
+    World,
+    candidates,
+    cells,
+    counts,
+    fanout_us,
+    flags,
+    members,
+    messages,
+    nodes32,
+    nodes64,
+    peers,
+    verdicts,
+    words_at,
+)
+from hearsay.sim.array.world.payload import (
+    HEADER,
+    PART,
+    PART_HOPS,
+    PART_IDS,
+    PART_KIND,
+    PART_MESSAGE,
+    PART_TOPIC,
+    PART_VIA,
+    allocate,
+    hold,
+    part_place,
+)
+from hearsay.sim.array.world.queue import push
+from hearsay.sim.array.world.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, measured, row
+from hearsay.sim.array.world.routers import is_in, parameter
+from hearsay.sim.array.world.slots import is_native
+from hearsay.trace.language.schema import TraceEvent
+
+_MILLION = 1_000_000
+_PUBLISH_ROW = int(TraceEvent.PUBLISH)
+_DELIVER_ROW = int(TraceEvent.DELIVER)
+_REJECT_ROW = int(TraceEvent.REJECT)
+_PUBLISH_KIND = int(PartKind.PUBLISH)
+_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
+_MESH = int(Via.MESH)
+_FLOOD = int(Via.FLOOD)
+_FANOUT = int(Via.FANOUT)
+_RANDOM = int(Via.RANDOM)
+_TOP_UP = int(Via.TOP_UP)
+_INJECT = int(Via.INJECT)
+_NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
+_SELF_ORIGIN = int(Reason.SELF_ORIGIN)
+_THROTTLED = int(Reason.THROTTLED)
+_REJECTED = int(Reason.REJECTED)
+_DRAW_FANOUT = int(Purpose.FANOUT)
+_DRAW_RANDOM = int(Purpose.RANDOMSUB)
+_DRAW_TOP_UP = int(Purpose.PUBLISH_TOP_UP)
+_DRAW_REJECT = int(Purpose.REJECT)
+_HOPS_CLEAR = ~(np.uint64(MOST_HOPS) << np.uint64(HOPS))
+
+
+@kernel
+def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, hops: int, via: int) -> None:
+    info = messages(w)[message]
+    at = column(w, message)
+    cell = cells(w)[node, at]
+    if bits(cell, MISSED):
+        cell &= ~np.uint64(MISSED)
+        counts(w)[th, REACHED] += 1
+    cell = cell & _HOPS_CLEAR | np.uint64(DELIVERED) | np.uint64(min(hops, MOST_HOPS)) << np.uint64(HOPS)
+    cells(w)[node, at] = cell
+    counts(w)[th, DELIVERIES] += 1
+    row(w, th, now, _DELIVER_ROW, -1, node, remote, info[TOPIC], message, hops, -1, -1, via, -1, -1)
+    if node != info[PUBLISHER]:
+        measured(w, th, now - info[PUBLISHED], hops)
+
+
+@kernel
+def receive(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
+    """A copy from a peer."""
+    if was_seen(w, now, node, message):
+        counts(w)[th, DUPLICATES] += 1
+        return
+    info = messages(w)[message]
+    topic = info[TOPIC]
+    at = column(w, message)
+    if not is_in(w, node, topic):
+        _reject(w, th, now, node, sender, message, _NOT_SUBSCRIBED)
+    elif info[PUBLISHER] == node:
+        _reject(w, th, now, node, sender, message, _SELF_ORIGIN)
+    elif not parameter(w, node, VALIDATE):
+        mark_seen(w, now, node, message)
+        _accept(w, th, now, node, sender, message, hops, via)
+    elif bits(cells(w)[node, at], ASKED):
+        counts(w)[th, DUPLICATES] += 1
+    elif nodes64(w)[node, PENDING] >= parameter(w, node, MAX_PENDING):
+        _reject(w, th, now, node, sender, message, _THROTTLED)
+    else:
+        mark_seen(w, now, node, message)
+        cells(w)[node, at] |= np.uint64(ASKED)
+        nodes64(w)[node, PENDING] += 1
+        _ask(w, th, now, node, sender, message, hops, via)
+
+
+@kernel
+def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, reason: int) -> None:
+    topic = messages(w)[message, TOPIC]
+    row(w, th, now, _REJECT_ROW, _PUBLISH_KIND, node, sender, topic, message, -1, -1, 1, -1, -1, reason)
+
+
+@kernel
+def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
+    """The application answers after its delay; what the answer is about waits in the arena."""
+    place = allocate(w, th, HEADER + PART)
+    note = words_at(w, part_place(place, 0))
+    note[PART_KIND] = nodes32(w)[node, STARTS]
+    note[PART_TOPIC] = sender
+    note[PART_MESSAGE] = message
+    note[PART_HOPS] = hops
+    note[PART_VIA] = via
+    note[PART_IDS] = 0
+    hold(w, th, place)
+    push(w, th, now + w[VALIDATION], node, _VALIDATED, message, place, 0, -1, 0)
+
+
+@kernel
+def validated(w: World, th: int, now: int, node: int, place: int) -> None:
+    """The application's answer. The caller has checked that the node did not restart meanwhile."""
+    note = words_at(w, part_place(place, 0))
+    message = note[PART_MESSAGE]
+    nodes64(w)[node, PENDING] -= 1
+    cells(w)[node, column(w, message)] &= ~np.uint64(ASKED)
+    if below(draw1(w, _DRAW_REJECT, message), _MILLION) < w[REJECT_SHARE]:
+        verdicts(w)[message, REFUSED] = 1
+        _reject(w, th, now, node, note[PART_TOPIC], message, _REJECTED)
+    elif not is_in(w, node, messages(w)[message, TOPIC]):
+        _reject(w, th, now, node, note[PART_TOPIC], message, _NOT_SUBSCRIBED)
+    else:
+        _accept(w, th, now, node, note[PART_TOPIC], message, note[PART_HOPS], note[PART_VIA])
+
+
+@kernel
+def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
+    deliver(w, th, now, node, message, sender, hops, via)
+    kind = parameter(w, node, KIND)
+    if kind == GOSSIPSUB:
+        cache(w, now, node, message)
+    if kind >= MESHSUB:
+        _forward(w, th, node, message, sender)
+    elif kind == RANDOMSUB:
+        _spread(w, th, node, message, sender)
+    else:
+        _flood(w, th, node, message, sender)
+
+
+@kernel
+def publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
+    """The application publishes, or the script hands a message in."""
+    info = messages(w)[message]
+    topic = info[TOPIC]
+    if source != w[SCRIPT]:
+        counts(w)[th, PUBLISHES] += 1
+    if was_seen(w, now, node, message):
+        counts(w)[th, DUPLICATES] += 1
+        return
+    mark_seen(w, now, node, message)
+    injected = info[PUBLISHER] == w[SCRIPT]
+    if not injected:
+        row(w, th, now, _PUBLISH_ROW, -1, node, -1, topic, message, 0, info[DATA_BYTES], -1, -1, -1, -1)
+    if is_in(w, node, topic):
+        if injected:
+            deliver(w, th, now, node, message, w[SCRIPT], 1, _INJECT)
+        else:
+            deliver(w, th, now, node, message, -1, 0, -1)
+    kind = parameter(w, node, KIND)
+    if kind == FLOODSUB:
+        _flood(w, th, node, message, -1)
+    elif kind == RANDOMSUB:
+        _spread(w, th, node, message, -1)
+    elif kind == MESHSUB:
+        if not is_in(w, node, topic):
+            _to_random_peers(w, th, node, message)
+        _forward(w, th, node, message, -1)
+    else:
+        cache(w, now, node, message)
+        if not is_in(w, node, topic):
+            _to_fanout(w, th, now, node, message)
+        elif parameter(w, node, TOP_UP_MESH):
+            _top_up(w, th, node, message)
+        _forward(w, th, node, message, -1)
+
+
+@kernel
+def _forward(w: World, th: int, node: int, message: int, came_from: int) -> None:
+    """To the mesh, and to those that only flood."""
+    topic = messages(w)[message, TOPIC]
+    if is_in(w, node, topic):
+        _to_flagged(w, th, node, message, came_from, IN_MESH, _MESH)
+    if not w[ALL_NATIVE]:
+        _flood(w, th, node, message, came_from)
+
+
+@kernel
+def _to_flagged(w: World, th: int, node: int, message: int, came_from: int, flag: int, via: int) -> None:
+    info = messages(w)[message]
+    topic = info[TOPIC]
+    publisher = info[PUBLISHER]
+    table = flags(w)
+    numbers = peers(w)
+    known = candidates(w)[th]
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        known[size] = slot
+        peer = numbers[slot]
+        size += np.int64((table[slot, topic] & flag != 0) & (peer != came_from) & (peer != publisher))
+    short = begin_message(w, th, message, via)
+    for place in range(size):
+        put_message(w, th, known[place], message, via, short)
+
+
+@kernel
+def _flood(w: World, th: int, node: int, message: int, came_from: int) -> None:
+    topic = messages(w)[message, TOPIC]
+    table = flags(w)
+    begun = False
+    short = False
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if table[slot, topic] & SUBSCRIBED and not is_native(w, slot):
+            if not begun:
+                short = begin_message(w, th, message, _FLOOD)
+                begun = True
+            forward_one(w, th, slot, message, _FLOOD, came_from, short)
+
+
+@kernel
+def _to_candidates(w: World, th: int, message: int, size: int, via: int, came_from: int) -> None:
+    known = candidates(w)[th]
+    short = begin_message(w, th, message, via)
+    for place in range(size):
+        forward_one(w, th, known[place], message, via, came_from, short)
+
+
+@kernel
+def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
+    """Randomsub: a few drawn anew for every message, then those that only flood."""
+    info = messages(w)[message]
+    topic = info[TOPIC]
+    known = candidates(w)[th]
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        peer = peers(w)[slot]
+        native = flags(w)[slot, topic] & SUBSCRIBED and is_native(w, slot)
+        if native and peer != came_from and peer != info[PUBLISHER]:
+            known[size] = slot
+            size += 1
+    state = draw_topic(w, _DRAW_RANDOM, node, topic, message)
+    size = pick(w, th, state, size, parameter(w, node, REACH))
+    _to_candidates(w, th, message, size, _RANDOM, came_from)
+    _flood(w, th, node, message, came_from)
+
+
+@kernel
+def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -> int:
+    """Collect the native peers of a topic that do not have a flag; returns how many."""
+    known = candidates(w)[th]
+    table = flags(w)
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        known[size] = slot
+        size += np.int64((table[slot, topic] & (SUBSCRIBED | without) == SUBSCRIBED) & is_native(w, slot))
+    return int(size)
+
+
+@kernel
+def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
+    """Meshsub: a message of a topic one is not in."""
+    topic = messages(w)[message, TOPIC]
+    size = native_subscribers(w, th, node, topic, 0)
+    size = pick(w, th, draw_topic(w, _DRAW_FANOUT, node, topic, message), size, parameter(w, node, DEGREE))
+    _to_candidates(w, th, message, size, _FANOUT, -1)
+
+
+@kernel
+def _top_up(w: World, th: int, node: int, message: int) -> None:
+    """Gossipsub: with a small mesh, random others up to D."""
+    topic = messages(w)[message, TOPIC]
+    missing = parameter(w, node, DEGREE) - mesh_size(w, node, topic)
+    size = native_subscribers(w, th, node, topic, IN_MESH)
+    size = pick(w, th, draw_topic(w, _DRAW_TOP_UP, node, topic, message), size, missing)
+    _to_candidates(w, th, message, size, _TOP_UP, -1)
+
+
+@kernel
+def _to_fanout(w: World, th: int, now: int, node: int, message: int) -> None:
+    topic = messages(w)[message, TOPIC]
+    members(w)[node, topic] |= FANOUT
+    fanout_us(w)[node, topic] = now
+    if parameter(w, node, FANOUT_AT_PUBLISH) or fanout_size(w, node, topic) == 0:
+        top_up_fanout(w, th, node, topic)
+    _to_flagged(w, th, node, message, -1, IN_FANOUT, _FANOUT)
+
+
+@kernel
+def fanout_size(w: World, node: int, topic: int) -> int:
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, topic] & IN_FANOUT:
+            size += 1
+    return size
+
+
+@kernel
+def top_up_fanout(w: World, th: int, node: int, topic: int) -> None:
+    size = fanout_size(w, node, topic)
+    missing = parameter(w, node, DEGREE) - size
+    if missing <= 0:
+        return
+    state = extend(draw_topic(w, _DRAW_FANOUT, node, topic, nodes32(w)[node, TICK]), np.uint64(size))
+    count = native_subscribers(w, th, node, topic, IN_FANOUT)
+    for place in range(pick(w, th, state, count, missing)):
+        flags(w)[candidates(w)[th, place], topic] |= IN_FANOUT

@@ -1,0 +1,340 @@
+"""Gossip: IHAVE in the heartbeat, IWANT in answer, and what the heartbeat forgets (`core.mesh.gossipsub`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hearsay.core.language.actions import Reason, Via
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.machine.sorting import sort_numbers
+from hearsay.sim.array.rules.forwarding import native_subscribers, top_up_fanout
+from hearsay.sim.array.rules.mesh import drop, end_slot, first_slot, graft_one
+from hearsay.sim.array.travel.outbox import answer, begin_ihave, put_ihave, put_wanted
+from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.draws import choose, draw_topic, extend, pick
+from hearsay.sim.array.world.knowledge import column, forget_cached, forget_seen, is_cached, is_marked, was_seen
+from hearsay.sim.array.world.layout import (
+    AGES_AT,
+    ANSWERS,
+    ANSWERS_LIMIT,
+    BEATS,
+    CACHE_BEAT,
+    FANOUT,
+    FANOUT_AT_PUBLISH,
+    FANOUT_TTL,
+    FILTER_FIRST,
+    FIRST_MESSAGE,
+    GOSSIP_WINDOWS,
+    GOSSIPS_FROM,
+    GOSSIPSUB,
+    GRAFT_ON_MISSING,
+    HISTORY,
+    IN_FANOUT,
+    IN_MESH,
+    KIND,
+    LAZY,
+    MAX_IHAVE,
+    MAX_IWANT,
+    NEVER,
+    NEWEST,
+    NEWS,
+    OLDEST,
+    SEEN_BEAT,
+    SEEN_WINDOWS,
+    STATUS,
+    SUBSCRIBED,
+    TOPIC,
+    TOPICS,
+    Word,
+    World,
+    arena,
+    candidates,
+    cells,
+    control,
+    fanout_us,
+    flags,
+    marks,
+    members,
+    messages,
+    nodes32,
+    peers,
+    pool,
+    scratch,
+)
+from hearsay.sim.array.world.payload import IHAVE, IWANT
+from hearsay.sim.array.world.queue import OUTBOX_FULL, SCRATCH_USED
+from hearsay.sim.array.world.routers import is_in, parameter
+from hearsay.sim.array.world.slots import find_slot, is_native
+
+_DRAW_GOSSIP = int(Purpose.GOSSIP)
+_DRAW_GOSSIP_IDS = int(Purpose.GOSSIP_IDS)
+_UNSUPPORTED = int(Reason.UNSUPPORTED)
+_NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
+_OVER_LIMIT = int(Reason.OVER_LIMIT)
+_IWANT_VIA = int(Via.IWANT)
+_TOPIC_SHIFT = 29
+_OF, _BY = range(2)
+"""Ids that were asked of a peer, or by it."""
+_MESSAGE = (1 << _TOPIC_SHIFT) - 1
+
+
+@kernel
+def on_ihave(
+    w: World, th: int, now: int, node: int, peer: int, topic: int, store: Any, ids: int, count: int
+) -> None:  # fmt: skip
+    """The ids lie in `store`. Most gossip is no news, so the peer is looked up only when something is wanted."""
+    if parameter(w, node, KIND) != GOSSIPSUB:
+        drop(w, th, now, node, peer, IHAVE, 1, _UNSUPPORTED)
+        return
+    if not is_in(w, node, topic):
+        drop(w, th, now, node, peer, IHAVE, count, _NOT_SUBSCRIBED)
+        return
+    allowed = parameter(w, node, MAX_IHAVE)
+    if count > allowed:
+        drop(w, th, now, node, peer, IHAVE, count - allowed, _OVER_LIMIT)
+        count = allowed
+    room = 0
+    wanted = 0
+    slot = -1
+    for place in range(ids, ids + count):
+        message = store[place]
+        if not was_seen(w, now, node, message):
+            if wanted == 0:
+                slot = find_slot(w, node, peer)
+                room = parameter(w, node, MAX_IWANT) - _requested(w, node, w[TOPICS] + _OF, peer)
+                if room <= 0:
+                    return
+            if wanted < room:
+                put_wanted(w, th, slot, message)
+            wanted += 1
+    if wanted:
+        _count_requested(w, node, w[TOPICS] + _OF, peer, min(wanted, room))
+    if wanted and parameter(w, node, GRAFT_ON_MISSING):
+        _count_news(w, th, now, node, slot, topic)
+
+
+@kernel
+def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """Repeated news from one peer means that the mesh misses messages: take that peer into it."""
+    if not is_native(w, slot) or not flags(w)[slot, topic] & SUBSCRIBED:
+        return
+    peer = peers(w)[slot]
+    place = lists.find(w, node, NEWS, topic, peer)
+    seen = 1
+    if place >= 0:
+        seen = pool(w)[lists.owner(w, node), place, lists.VALUE] + 1
+        pool(w)[lists.owner(w, node), place, lists.VALUE] = seen
+    else:
+        lists.add(w, node, NEWS, topic, peer, 1)
+    if seen >= parameter(w, node, GRAFT_ON_MISSING):
+        lists.remove(w, node, NEWS, topic, peer)
+        graft_one(w, th, now, node, slot, topic)
+
+
+@kernel
+def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count: int) -> None:
+    peer = peers(w)[slot]
+    if parameter(w, node, KIND) != GOSSIPSUB:
+        drop(w, th, now, node, peer, IWANT, 1, _UNSUPPORTED)
+        return
+    allowed = parameter(w, node, MAX_IWANT) - _requested(w, node, w[TOPICS] + _BY, peer)
+    if count > allowed:
+        drop(w, th, now, node, peer, IWANT, count - allowed, _OVER_LIMIT)
+        count = allowed
+    if count:
+        _count_requested(w, node, w[TOPICS] + _BY, peer, count)
+    refused = 0
+    store = arena(w)
+    limit = parameter(w, node, ANSWERS_LIMIT)
+    for place in range(ids, ids + count):
+        message = store[place]
+        if message < w[FIRST_MESSAGE] or not is_cached(w, node, column(w, message)):
+            continue
+        if _count_answer(w, node, message, peer) > limit:
+            refused += 1
+        else:
+            answer(w, th, slot, message, _IWANT_VIA)
+    if refused:
+        drop(w, th, now, node, peer, IWANT, refused, _OVER_LIMIT)
+
+
+@kernel
+def _requested(w: World, node: int, kind: int, peer: int) -> int:
+    """How many ids were asked of a peer, or by it, since the last heartbeat; counted with the news, behind topics."""
+    if nodes32(w)[node, NEWS] < 0:
+        return 0
+    place = lists.find(w, node, NEWS, kind, peer)
+    return pool(w)[lists.owner(w, node), place, lists.VALUE] if place >= 0 else 0
+
+
+@kernel
+def _count_requested(w: World, node: int, kind: int, peer: int, count: int) -> None:
+    place = lists.find(w, node, NEWS, kind, peer)
+    if place < 0:
+        lists.add(w, node, NEWS, kind, peer, count)
+    else:
+        pool(w)[lists.owner(w, node), place, lists.VALUE] += count
+
+
+@kernel
+def forget_requests(w: World, node: int) -> None:
+    lists.remove(w, node, NEWS, w[TOPICS] + _OF, -1)
+    lists.remove(w, node, NEWS, w[TOPICS] + _BY, -1)
+
+
+@kernel
+def _count_answer(w: World, node: int, message: int, peer: int) -> int:
+    place = lists.find(w, node, ANSWERS, message, peer)
+    if place < 0:
+        lists.add(w, node, ANSWERS, message, peer, 1)
+        return 1
+    entry = pool(w)[lists.owner(w, node), place]
+    entry[lists.VALUE] += 1
+    return entry[lists.VALUE]
+
+
+@kernel
+def keep_fanout(w: World, th: int, now: int, node: int) -> None:
+    """Forget fan-outs that were not used for long; make up for lost peers of the others."""
+    table = members(w)
+    for topic in range(w[TOPICS]):
+        if table[node, topic] & FANOUT:
+            if now - fanout_us(w)[node, topic] > parameter(w, node, FANOUT_TTL):
+                forget_fanout(w, node, topic)
+            elif not parameter(w, node, FANOUT_AT_PUBLISH):
+                top_up_fanout(w, th, node, topic)
+
+
+@kernel
+def forget_fanout(w: World, node: int, topic: int) -> None:
+    members(w)[node, topic] &= ~FANOUT
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        flags(w)[slot, topic] &= ~IN_FANOUT
+
+
+@kernel
+def gossip(w: World, th: int, node: int, tick: int) -> None:
+    """IHAVE for the recent messages of every topic one routes. `tick` is this heartbeat's."""
+    header = nodes32(w)[node]
+    if header[GOSSIPS_FROM] == NEVER:
+        return
+    line = control(w)[th]
+    ids = scratch(w)[th]
+    start = line[SCRATCH_USED]
+    end = start
+    beat = np.uint64(tick - 1)
+    windows = np.uint64(parameter(w, node, GOSSIP_WINDOWS))
+    row = cells(w)[node]
+    oldest = max(header[GOSSIPS_FROM], w[FIRST_MESSAGE])
+    header[GOSSIPS_FROM] = NEVER
+    if end + w[NEWEST] - oldest > ids.shape[0]:
+        w[STATUS] = OUTBOX_FULL
+        return
+    for message in range(oldest, w[NEWEST]):
+        at = column(w, message)
+        if not is_cached(w, node, at):
+            continue
+        if (beat - (row[at] >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) < windows:
+            header[GOSSIPS_FROM] = min(header[GOSSIPS_FROM], message)
+            topic = messages(w)[message, TOPIC] if w[TOPICS] > 1 else 0
+            ids[end] = topic << _TOPIC_SHIFT | message
+            end += 1
+    line[SCRATCH_USED] = end
+    if w[TOPICS] > 1:
+        sort_numbers(ids, start, end)
+    while start < end:
+        topic = ids[start] >> _TOPIC_SHIFT
+        following = start
+        while following < end and ids[following] >> _TOPIC_SHIFT == topic:
+            ids[following] &= _MESSAGE
+            following += 1
+        in_mesh = is_in(w, node, topic)
+        if in_mesh or members(w)[node, topic] & FANOUT:
+            inside = IN_MESH if in_mesh else IN_FANOUT
+            _to_gossip_targets(w, th, node, tick, topic, inside, start, following - start)
+        start = following
+
+
+@kernel
+def _to_gossip_targets(
+    w: World, th: int, node: int, tick: int, topic: int, inside: int, ids: int, count: int
+) -> None:  # fmt: skip
+    excluded = inside if parameter(w, node, FILTER_FIRST) else 0
+    size = native_subscribers(w, th, node, topic, excluded)
+    size = pick(w, th, draw_topic(w, _DRAW_GOSSIP, node, topic, tick), size, parameter(w, node, LAZY))
+    slots = candidates(w)[th]
+    if count > parameter(w, node, MAX_IHAVE):
+        for place in range(size):
+            if excluded or not flags(w)[slots[place], topic] & inside:
+                _gossip_sample(w, th, node, tick, topic, slots[place], ids, count)
+        return
+    short = begin_ihave(w, th, topic, ids, count)
+    for place in range(size):
+        if excluded or not flags(w)[slots[place], topic] & inside:
+            put_ihave(w, th, slots[place], topic, ids, count, short)
+
+
+@kernel
+def _gossip_sample(
+    w: World, th: int, node: int, tick: int, topic: int, slot: int, ids: int, count: int
+) -> None:  # fmt: skip
+    """Too many ids for one IHAVE: a sample of this peer's own, behind all ids in `scratch`."""
+    line = control(w)[th]
+    known = scratch(w)[th]
+    chosen = marks(w)[th]
+    start = line[SCRATCH_USED]
+    size = parameter(w, node, MAX_IHAVE)
+    if start + size > known.shape[0]:
+        w[STATUS] = OUTBOX_FULL
+        return
+    state = extend(draw_topic(w, _DRAW_GOSSIP_IDS, node, topic, tick), np.uint64(peers(w)[slot]))
+    choose(state, count, size, chosen)
+    end = start
+    for place in range(count):
+        if chosen[place]:
+            known[end] = known[ids + place]
+            end += 1
+            chosen[place] = 0
+    line[SCRATCH_USED] = end
+    put_ihave(w, th, slot, topic, start, size, begin_ihave(w, th, topic, start, size))
+
+
+@kernel
+def age(w: World, node: int, tick: int) -> None:
+    """Close the windows of a heartbeat: forget what is older than they reach."""
+    header = nodes32(w)[node]
+    if tick < header[AGES_AT]:
+        return
+    start = max(header[OLDEST], w[FIRST_MESSAGE])
+    cached_for = parameter(w, node, HISTORY)
+    seen_for = parameter(w, node, SEEN_WINDOWS)
+    row = cells(w)[node]
+    oldest = np.int64(w[NEWEST])
+    next_time = NEVER
+    for message in range(start, w[NEWEST]):
+        at = column(w, message)
+        left = 0
+        if is_cached(w, node, at):
+            left = _beats_left(row[at], CACHE_BEAT, tick, cached_for)
+            if left <= 0:
+                forget_cached(w, node, message)
+        if seen_for and is_marked(w, node, at):
+            left_seen = _beats_left(row[at], SEEN_BEAT, tick, seen_for)
+            if left_seen <= 0:
+                forget_seen(w, node, message)
+            elif left <= 0 or left_seen < left:
+                left = left_seen
+        if left > 0:
+            oldest = min(oldest, message)
+            next_time = min(next_time, tick + left)
+    header[AGES_AT] = next_time
+    header[OLDEST] = oldest
+
+
+@inlined
+def _beats_left(cell: Word, place: int, tick: int, windows: int) -> int:
+    """How many heartbeats after this one until a message is forgotten."""
+    return windows - int((np.uint64(tick) - (cell >> np.uint64(place))) & np.uint64(BEATS))

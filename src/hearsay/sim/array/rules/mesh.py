@@ -1,0 +1,356 @@
+"""Mesh upkeep and control, as `core.mesh.mesh` and `core.mesh.backoff` have it.
+
+Layout: the mesh of a topic is the bit IN_MESH of the node's slots for that topic; walking the slots is walking the
+mesh in ascending order. Backoffs are a list of the node: topic, peer, until when.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.mesh.mesh import EXPIRE_EVERY
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.travel.outbox import is_addressed, put_graft, put_prune, told_in_prune, told_seconds
+from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.draws import draw_topic, pick
+from hearsay.sim.array.world.layout import (
+    BACKOFF,
+    BACKOFF_SLACK,
+    BACKOFFS,
+    COUNT,
+    DEGREE,
+    DEGREE_LOW,
+    EXCHANGE,
+    FIRST_SLOT,
+    FULL,
+    IN_FANOUT,
+    IN_MESH,
+    KIND,
+    LIMIT,
+    MAX_BACKOFF,
+    MAX_BACKOFFS,
+    MESH_SIZE,
+    MESHSUB,
+    OWED,
+    OWES_MESH,
+    SUBSCRIBED,
+    TOLD_BACKOFFS,
+    TOPICS,
+    UNKNOWN_GRAFT_PRUNES,
+    UNSENT,
+    UNSUBSCRIBE_BACKOFF,
+    World,
+    candidates,
+    flags,
+    members,
+    natives,
+    nodes32,
+    peers,
+    pool,
+)
+from hearsay.sim.array.world.payload import GRAFT
+from hearsay.sim.array.world.record import row
+from hearsay.sim.array.world.routers import is_in, parameter, router
+from hearsay.sim.array.world.slots import is_native
+from hearsay.trace.language.schema import TraceEvent
+
+_GRAFT_ROW = int(TraceEvent.GRAFT)
+_PRUNE_ROW = int(TraceEvent.PRUNE)
+_REJECT = int(TraceEvent.REJECT)
+_DRAW_GRAFT = int(Purpose.GRAFT)
+_DRAW_PRUNE = int(Purpose.PRUNE)
+_DRAW_JOIN = int(Purpose.JOIN)
+_UNSUPPORTED = int(Reason.UNSUPPORTED)
+_NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
+_NOT_A_SUBSCRIBER = int(Reason.NOT_A_SUBSCRIBER)
+_BACKOFF = int(Reason.BACKOFF)
+_OVER_LIMIT = int(Reason.OVER_LIMIT)
+_SECOND = 1_000_000
+
+
+@inlined
+def first_slot(w: World, node: int) -> int:
+    return nodes32(w)[node, FIRST_SLOT]
+
+
+@inlined
+def end_slot(w: World, node: int) -> int:
+    return nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT]
+
+
+@kernel
+def has_mesh(w: World, node: int) -> bool:
+    return parameter(w, node, KIND) >= MESHSUB
+
+
+@kernel
+def drop(w: World, th: int, now: int, node: int, peer: int, kind: int, count: int, reason: int) -> None:
+    """Parts of an RPC that are not acted on."""
+    row(w, th, now, _REJECT, kind, node, peer, -1, -1, -1, -1, count, -1, -1, reason)
+
+
+@inlined
+def mesh_size(w: World, node: int, topic: int) -> int:
+    return members(w)[node, topic] >> MESH_SIZE
+
+
+@inlined
+def is_too_small(w: World, node: int, size: int) -> bool:
+    return size < parameter(w, node, DEGREE_LOW)
+
+
+@inlined
+def is_too_large(w: World, node: int, size: int) -> bool:
+    return size >= parameter(w, node, LIMIT)
+
+
+@inlined
+def is_off_size(w: World, node: int, topic: int) -> bool:
+    size = mesh_size(w, node, topic)
+    return is_too_small(w, node, size) | is_too_large(w, node, size)
+
+
+@kernel
+def _take_in(w: World, node: int, slot: int, topic: int) -> None:
+    flags(w)[slot, topic] |= IN_MESH
+    members(w)[node, topic] += 1 << MESH_SIZE
+
+
+@kernel
+def _let_go(w: World, node: int, slot: int, topic: int) -> None:
+    flags(w)[slot, topic] &= ~IN_MESH
+    members(w)[node, topic] -= 1 << MESH_SIZE
+
+
+@kernel
+def join_mesh(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
+    """Build the mesh of a topic just joined: the fan-out first, then random peers, up to D."""
+    table = flags(w)
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if table[slot, topic] & IN_FANOUT:
+            table[slot, topic] &= ~IN_FANOUT
+            if not _forbids_graft(w, now, node, topic, peers(w)[slot]):
+                _graft(w, th, now, node, slot, topic)
+                size += 1
+    _graft_random(w, th, now, node, topic, parameter(w, node, DEGREE) - size, _DRAW_JOIN, tick)
+
+
+@kernel
+def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
+    table = flags(w)
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if table[slot, topic] & IN_MESH:
+            _let_go(w, node, slot, topic)
+            row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+            _part(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF), True)
+
+
+@kernel
+def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    peer = peers(w)[slot]
+    flag = flags(w)[slot, topic]
+    if not has_mesh(w, node) or not is_native(w, slot):
+        drop(w, th, now, node, peer, GRAFT, 1, _UNSUPPORTED)
+    elif not is_in(w, node, topic):
+        if parameter(w, node, UNKNOWN_GRAFT_PRUNES):
+            put_prune(w, th, slot, topic, 0)
+        drop(w, th, now, node, peer, GRAFT, 1, _NOT_SUBSCRIBED)
+    elif not flag & SUBSCRIBED:
+        put_prune(w, th, slot, topic, 0)
+        drop(w, th, now, node, peer, GRAFT, 1, _NOT_A_SUBSCRIBER)
+    elif not flag & IN_MESH:
+        if _in_backoff(w, now, node, topic, peer):
+            _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), False)
+            drop(w, th, now, node, peer, GRAFT, 1, _BACKOFF)
+        elif mesh_size(w, node, topic) >= parameter(w, node, FULL):
+            _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), True)
+            drop(w, th, now, node, peer, GRAFT, 1, _OVER_LIMIT)
+        else:
+            _take_in(w, node, slot, topic)
+            row(w, th, now, _GRAFT_ROW, -1, node, peer, topic, -1, -1, -1, -1, -1, -1, -1)
+
+
+@kernel
+def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, told: int) -> None:
+    """A PRUNE that names no time counts as one's own."""
+    leave_peer(w, th, now, node, slot, topic)
+    backoff = parameter(w, node, BACKOFF)
+    if backoff and is_in(w, node, topic):
+        if told:
+            backoff = told_seconds(told) * _SECOND
+        _keep_apart(w, node, topic, peers(w)[slot], now + min(backoff, parameter(w, node, MAX_BACKOFF)))
+
+
+@kernel
+def leave_peer(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """A peer is no longer in the mesh of a topic, without telling it."""
+    if flags(w)[slot, topic] & IN_MESH:
+        _let_go(w, node, slot, topic)
+        row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+
+
+@kernel
+def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """Take one certain peer into the mesh, if it has room."""
+    if flags(w)[slot, topic] & IN_MESH or mesh_size(w, node, topic) + 1 >= parameter(w, node, LIMIT):
+        return
+    if not _forbids_graft(w, now, node, topic, peers(w)[slot]):
+        _graft(w, th, now, node, slot, topic)
+
+
+@kernel
+def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
+    """The upkeep of a heartbeat."""
+    if nodes32(w)[node, OWED] & OWES_MESH:
+        send_mesh_again(w, th, now, node, True)
+    if nodes32(w)[node, BACKOFFS] >= 0 and tick % EXPIRE_EVERY == 0:
+        _expire_backoffs(w, now, node)
+    degree = parameter(w, node, DEGREE)
+    for topic in range(w[TOPICS]):
+        if is_in(w, node, topic):
+            size = mesh_size(w, node, topic)
+            if is_too_small(w, node, size):
+                _graft_random(w, th, now, node, topic, degree - size, _DRAW_GRAFT, tick)
+            elif is_too_large(w, node, size):
+                _prune_random(w, th, now, node, topic, size - degree, tick)
+
+
+@kernel
+def send_mesh_again(w: World, th: int, now: int, node: int, to_all: bool) -> None:
+    """GRAFT or PRUNE, whichever is true now, where one did not leave: to all, or to whoever gets mail anyway."""
+    table = flags(w)
+    left = False
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        owed = False
+        for topic in range(w[TOPICS]):
+            if table[slot, topic] & UNSENT:
+                owed = True
+        if not owed:
+            continue
+        if not to_all and not is_addressed(w, th, slot):
+            left = True
+            continue
+        for topic in range(w[TOPICS]):
+            if table[slot, topic] & UNSENT:
+                table[slot, topic] &= ~UNSENT
+                if table[slot, topic] & IN_MESH:
+                    put_graft(w, th, slot, topic)
+                else:
+                    left_us = max(0, _until(w, node, topic, peers(w)[slot]) - now)
+                    _say_prune(w, th, node, slot, topic, left_us, False)
+    if not left:
+        nodes32(w)[node, OWED] &= ~OWES_MESH
+
+
+@kernel
+def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
+    """Keep apart from a peer, with backoffs on, and tell it."""
+    if parameter(w, node, BACKOFF):
+        _keep_apart(w, node, topic, peers(w)[slot], now + backoff)
+    _say_prune(w, th, node, slot, topic, backoff, exchanges)
+
+
+@kernel
+def _say_prune(w: World, th: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
+    """PRUNE, with the time and, with `exchanges`, others of the topic, if both sides know about such."""
+    told = 0
+    if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] == TOLD_BACKOFFS:
+        others = _others(w, node, slot, topic) if exchanges and parameter(w, node, EXCHANGE) else 0
+        told = told_in_prune(-(-backoff // _SECOND), others)
+    put_prune(w, th, slot, topic, told)
+
+
+@kernel
+def _others(w: World, node: int, slot: int, topic: int) -> int:
+    """How many others of a topic a PRUNE names."""
+    count = 0
+    for other in range(first_slot(w, node), end_slot(w, node)):
+        count += np.int64((flags(w)[other, topic] & SUBSCRIBED != 0) & is_native(w, other) & (other != slot))
+    return min(int(count), parameter(w, node, EXCHANGE))
+
+
+@kernel
+def _keep_apart(w: World, node: int, topic: int, peer: int, until: int) -> None:
+    place = lists.find(w, node, BACKOFFS, topic, peer)
+    if place >= 0:
+        until = max(until, pool(w)[lists.owner(w, node), place, lists.VALUE])
+        lists.remove(w, node, BACKOFFS, topic, peer)
+    lists.add(w, node, BACKOFFS, topic, peer, until)
+    if lists.length(w, node, BACKOFFS) > parameter(w, node, MAX_BACKOFFS):
+        lists.remove_last(w, node, BACKOFFS)
+
+
+@kernel
+def _until(w: World, node: int, topic: int, peer: int) -> int:
+    if nodes32(w)[node, BACKOFFS] < 0:
+        return -1
+    place = lists.find(w, node, BACKOFFS, topic, peer)
+    return pool(w)[lists.owner(w, node), place, lists.VALUE] if place >= 0 else -1
+
+
+@kernel
+def _in_backoff(w: World, now: int, node: int, topic: int, peer: int) -> bool:
+    return now < _until(w, node, topic, peer)
+
+
+@kernel
+def _forbids_graft(w: World, now: int, node: int, topic: int, peer: int) -> bool:
+    until = _until(w, node, topic, peer)
+    return until >= 0 and now < until + parameter(w, node, BACKOFF_SLACK)
+
+
+@kernel
+def _expire_backoffs(w: World, now: int, node: int) -> None:
+    entries = pool(w)[lists.owner(w, node)]
+    slack = parameter(w, node, BACKOFF_SLACK)
+    place = nodes32(w)[node, BACKOFFS]
+    while place >= 0:
+        following = entries[place, lists.NEXT]
+        if now >= entries[place, lists.VALUE] + slack:
+            lists.remove(w, node, BACKOFFS, entries[place, lists.FIRST], entries[place, lists.SECOND])
+        place = following
+
+
+@kernel
+def _graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    _take_in(w, node, slot, topic)
+    row(w, th, now, _GRAFT_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+    put_graft(w, th, slot, topic)
+
+
+@kernel
+def _graft_random(
+    w: World, th: int, now: int, node: int, topic: int, count: int, purpose: int, tick: int
+) -> None:  # fmt: skip
+    if count <= 0:
+        return
+    known = candidates(w)[th]
+    table = flags(w)
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        flag = table[slot, topic]
+        able = flag & SUBSCRIBED and not flag & IN_MESH and is_native(w, slot)
+        if able and not _forbids_graft(w, now, node, topic, peers(w)[slot]):
+            known[size] = slot
+            size += 1
+    for place in range(pick(w, th, draw_topic(w, purpose, node, topic, tick), size, count)):
+        _graft(w, th, now, node, known[place], topic)
+
+
+@kernel
+def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int, tick: int) -> None:
+    known = candidates(w)[th]
+    table = flags(w)
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if table[slot, topic] & IN_MESH:
+            known[size] = slot
+            size += 1
+    for place in range(pick(w, th, draw_topic(w, _DRAW_PRUNE, node, topic, tick), size, count)):
+        slot = known[place]
+        _let_go(w, node, slot, topic)
+        row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+        _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), True)

@@ -1,0 +1,1 @@
+"""The run itself: buckets of events, memory used again, samples of state."""

@@ -1,0 +1,359 @@
+"""How RPCs travel (`sim.reference.transport`): latency, jitter, loss, uplinks, first in first out on every link."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.events import EventKind
+from hearsay.core.language.rpc import PartKind
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.travel.send_ring import post, post_gossip
+from hearsay.sim.array.world.draws import below, draw1, extend
+from hearsay.sim.array.world.layout import (
+    ALONE_BYTES,
+    HAS_JITTER,
+    HAS_LINKS,
+    HAS_LOSS,
+    JITTER,
+    LAST_ARRIVAL,
+    LINK32,
+    LINK_FLAGS,
+    LOSS,
+    LOSS_CONTROL,
+    OPEN,
+    PREVIOUS,
+    REGION_COUNT,
+    SEQUENCE,
+    TOPIC,
+    UPLINK,
+    UPLINK_BYTES,
+    UPLINK_FREE,
+    Word,
+    World,
+    arena,
+    bytes_out,
+    counts,
+    links32,
+    links64,
+    links_of,
+    messages,
+    nodes64,
+    outbox,
+    peers,
+    region_jitters,
+    touch_links32,
+    words_at,
+)
+from hearsay.sim.array.world.payload import (
+    GRAFT,
+    HEADER,
+    IHAVE,
+    IWANT,
+    PART,
+    PART_BYTES,
+    PART_COUNT,
+    PART_HOPS,
+    PART_IDS,
+    PART_KIND,
+    PART_MESSAGE,
+    PART_TOPIC,
+    PART_VIA,
+    PRUNE,
+    PUBLISH,
+    allocate,
+    hold,
+    part_place,
+    release,
+)
+from hearsay.sim.array.world.queue import INLINE, push, topic_payload
+from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT, row, sending, sent
+from hearsay.sim.array.world.slots import latency, region
+from hearsay.trace.language.schema import TraceEvent
+
+_FAILED = int(EventKind.SEND_FAILED)
+_DROP = int(TraceEvent.DROP_RPC)
+_LOST = int(Reason.LOST)
+_UNREACHABLE = int(Reason.UNREACHABLE)
+_REFUSED = int(Reason.QUEUE_FULL)
+_LOSS = int(Purpose.LOSS)
+_JITTER = int(Purpose.JITTER)
+_MILLION = 1_000_000
+_CONNECT = int(PartKind.CONNECT)
+MOST_INLINE_HOPS = 255
+
+
+@inlined
+def link_to(w: World, slot: int) -> int:
+    """The link that an RPC to this peer takes; without links of their own, the slot."""
+    if not w[HAS_LINKS]:
+        return slot
+    link = links_of(w)[slot]
+    line = links32(w)[link]
+    if not line[LINK_FLAGS] & OPEN and line[PREVIOUS] >= 0:
+        return line[PREVIOUS]  # the peer came back before its loss was noticed
+    return link
+
+
+@kernel
+def ask_for_links(w: World, th: int, copies: int) -> None:
+    """Ask for the memory of the links that a call's copies take."""
+    entries = outbox(w)[th]
+    for place in range(copies):
+        touch_links32(w, links_of(w)[entries[place, 0]] * LINK32)
+
+
+@kernel
+def arrival_time(w: World, node: int, slot: int, link: int, size: int, now: int) -> int:
+    """When an RPC of this size arrives; -1 when the uplink refuses it."""
+    if not w[HAS_LINKS]:
+        return now + latency(w, node, peers(w)[slot])
+    times = links64(w)[link]
+    leaves = now
+    if w[UPLINK]:
+        waiting = max(0, nodes64(w)[node, UPLINK_FREE] - now)
+        if w[UPLINK_BYTES] and waiting * w[UPLINK] // 8_000_000 + size > w[UPLINK_BYTES]:
+            return -1
+        leaves = now + waiting + -(-size * 8_000_000 // w[UPLINK])
+        nodes64(w)[node, UPLINK_FREE] = leaves
+    arrival = leaves + latency(w, node, peers(w)[slot])
+    if w[HAS_JITTER]:
+        arrival = max(leaves + 1, arrival + _jitter(w, node, peers(w)[slot], links32(w)[link, SEQUENCE]))
+    if w[HAS_JITTER] or w[UPLINK]:
+        arrival = max(arrival, times[LAST_ARRIVAL])
+        times[LAST_ARRIVAL] = arrival
+    return arrival
+
+
+@kernel
+def _jitter(w: World, source: int, destination: int, sequence: int) -> int:
+    reach = w[JITTER]
+    if w[REGION_COUNT]:
+        reach += region_jitters(w)[region(w, source), region(w, destination)]
+    if reach == 0:
+        return 0
+    draw = extend(extend(draw1(w, _JITTER, source), np.uint64(destination)), np.uint64(sequence))
+    return below(draw, 2 * reach + 1) - reach
+
+
+@kernel
+def _is_lost(w: World, source: int, destination: int, sequence: int, index: int) -> bool:
+    draw = extend(extend(draw1(w, _LOSS, source), np.uint64(destination)), np.uint64(sequence))
+    return below(extend(draw, np.uint64(index)), _MILLION) < w[LOSS]
+
+
+@kernel
+def send_message(w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int) -> None:
+    """One message alone; `hops` is how far the copy will have come when it arrives."""
+    upper, lower = message_hash(w, now, node, message, hops, via)
+    bytes_out(w)[node] += send_copy(w, th, now, node, slot, message, hops, via, upper, lower)
+
+
+@kernel
+def message_hash(w: World, now: int, node: int, message: int, hops: int, via: int) -> tuple[Word, Word]:
+    """What the rows of a message's copies have in common."""
+    info = messages(w)[message]
+    return sending(w, now, PUBLISH, node, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via)
+
+
+@inlined
+def send_copy(
+    w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int, upper: Word, lower: Word
+) -> int:  # fmt: skip
+    """One of a message's copies, by the hashes that `message_hash` gave; returns the bytes that were sent."""
+    if w[HAS_LINKS] or hops > MOST_INLINE_HOPS:
+        return _send_over_link(w, th, now, node, slot, message, hops, via, upper, lower)
+    info = messages(w)[message]
+    peer = peers(w)[slot]
+    delay = latency(w, node, peer)
+    sent(w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via, delay, upper, lower)
+    on_the_way(w, th, now + delay)
+    post(w, th, now + delay, peer, node, INLINE | message, slot, via, hops)
+    return info[ALONE_BYTES]
+
+
+@kernel
+def _send_over_link(
+    w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int, upper: Word, lower: Word
+) -> int:  # fmt: skip
+    info = messages(w)[message]
+    size = info[ALONE_BYTES]
+    link = link_to(w, slot)
+    peer = peers(w)[slot]
+    arrival = arrival_time(w, node, slot, link, size, now)
+    if arrival < 0:
+        row(w, th, now, _DROP, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, -1, _REFUSED)
+        push(w, th, now, node, _FAILED, peer, INLINE | message, link, via, 0)
+        return 0
+    sent(
+        w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, arrival - now, upper, lower
+    )  # fmt: skip
+    if w[HAS_LOSS] or w[HAS_JITTER]:
+        sequence = links32(w)[link, SEQUENCE]
+        links32(w)[link, SEQUENCE] = sequence + 1
+        if w[HAS_LOSS] and _is_lost(w, node, peer, sequence, 0):
+            row(w, th, arrival, _DROP, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, -1, _LOST)
+            return size
+    on_the_way(w, th, arrival)
+    if hops <= MOST_INLINE_HOPS:
+        post(w, th, arrival, peer, node, INLINE | message, link, via, hops)
+        return size
+    rpc = allocate(w, th, HEADER + PART)
+    arena(w)[rpc] = 1
+    part = words_at(w, part_place(rpc, 0))
+    part[PART_KIND] = PUBLISH
+    part[PART_TOPIC] = info[TOPIC]
+    part[PART_MESSAGE] = message
+    part[PART_HOPS] = hops
+    part[PART_BYTES] = size
+    part[PART_COUNT] = 1
+    part[PART_VIA] = via
+    part[PART_IDS] = 0
+    hold(w, th, rpc)
+    post(w, th, arrival, peer, node, rpc, link, -1, 0)
+    return size
+
+
+@inlined
+def send_gossip(
+    w: World, th: int, now: int, node: int, slot: int, topic: int, first: int, others: int, size: int, count: int,
+    upper: Word, lower: Word,
+) -> None:  # fmt: skip
+    """One of the copies of an IHAVE, where links need no memory; `upper` and `lower` are what `sending` gave."""
+    peer = peers(w)[slot]
+    delay = latency(w, node, peer)
+    sent(w, th, now, IHAVE, node, peer, topic, -1, -1, size, count, -1, delay, upper, lower)
+    on_the_way(w, th, now + delay)
+    post_gossip(w, th, now + delay, peer, node, slot, first, others)
+
+
+@kernel
+def send_topic_part(w: World, th: int, now: int, node: int, slot: int, topic: int, kind: int, size: int) -> None:
+    """One SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE, where links need no memory."""
+    peer = peers(w)[slot]
+    delay = latency(w, node, peer)
+    upper, lower = sending(w, now, kind, node, topic, -1, -1, size, 1, -1)
+    bytes_out(w)[node] += size
+    sent(w, th, now, kind, node, peer, topic, -1, -1, size, 1, -1, delay, upper, lower)
+    on_the_way(w, th, now + delay)
+    post(w, th, now + delay, peer, node, topic_payload(kind, topic), slot, -1, 0)
+
+
+@inlined
+def on_the_way(w: World, th: int, arrival: int) -> None:
+    line = counts(w)[th]
+    line[LAST_ARRIVAL_SENT] = max(line[LAST_ARRIVAL_SENT], arrival)
+
+
+@kernel
+def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
+    """A copy of an RPC in the arena."""
+    parts = arena(w)[rpc]
+    link = link_to(w, slot)
+    peer = peers(w)[slot]
+    size = 0
+    for index in range(parts):
+        size += words_at(w, part_place(rpc, index))[PART_BYTES]
+    arrival = arrival_time(w, node, slot, link, size, now)
+    if arrival < 0:
+        for index in range(parts):
+            _drop(w, th, now, node, peer, rpc, index, _REFUSED)
+        hold(w, th, rpc)
+        push(w, th, now, node, _FAILED, peer, rpc, link, -1, 0)
+        return
+    bytes_out(w)[node] += size
+    for index in range(parts):
+        part = words_at(w, part_place(rpc, index))
+        upper, lower = sending(
+            w, now, part[PART_KIND], node, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS], part[PART_BYTES],
+            part[PART_COUNT], part[PART_VIA],
+        )  # fmt: skip
+        sent(
+            w, th, now, part[PART_KIND], node, peer, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS],
+            part[PART_BYTES], part[PART_COUNT], part[PART_VIA], arrival - now, upper, lower,
+        )  # fmt: skip
+    if w[HAS_LOSS] or w[HAS_JITTER]:
+        sequence = links32(w)[link, SEQUENCE]
+        links32(w)[link, SEQUENCE] = sequence + 1
+        if w[HAS_LOSS]:
+            rpc = _lose(w, th, node, peer, sequence, rpc, arrival)
+            if rpc < 0:
+                return
+    on_the_way(w, th, arrival)
+    hold(w, th, rpc)
+    post(w, th, arrival, peer, node, rpc, link, -1, 0)
+
+
+@kernel
+def _drop(w: World, th: int, time: int, source: int, destination: int, rpc: int, index: int, reason: int) -> None:
+    part = words_at(w, part_place(rpc, index))
+    row(
+        w, th, time, _DROP, part[PART_KIND], source, destination, part[PART_TOPIC], part[PART_MESSAGE],
+        part[PART_HOPS], part[PART_BYTES], part[PART_COUNT], part[PART_VIA], -1, reason,
+    )  # fmt: skip
+
+
+@kernel
+def _lossy(w: World, kind: int) -> bool:
+    if kind == PUBLISH or kind == IHAVE or kind == IWANT:
+        return True
+    return w[LOSS_CONTROL] and (kind == GRAFT or kind == PRUNE)
+
+
+@kernel
+def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arrival: int) -> int:
+    """The RPC without the parts that are lost: itself, a copy, or -1 for nothing."""
+    parts = arena(w)[rpc]
+    lost = 0
+    words = HEADER
+    for index in range(parts):
+        part = words_at(w, part_place(rpc, index))
+        if _lossy(w, part[PART_KIND]) and _is_lost(w, node, peer, sequence, index):
+            _drop(w, th, arrival, node, peer, rpc, index, _LOST)
+            lost += 1
+        else:
+            words += PART + (part[PART_COUNT] if part[PART_IDS] else 0)
+    if lost == 0:
+        return rpc
+    if lost == parts:
+        return -1
+    hold(w, th, rpc)
+    copy = allocate(w, th, words)
+    release(w, th, rpc)
+    store = arena(w)
+    store[copy] = parts - lost
+    ids = HEADER + (parts - lost) * PART
+    kept = 0
+    for index in range(parts):
+        part = words_at(w, part_place(rpc, index))
+        if _lossy(w, part[PART_KIND]) and _is_lost(w, node, peer, sequence, index):
+            continue
+        goal = words_at(w, part_place(copy, kept))
+        for field in range(PART):
+            goal[field] = part[field]
+        if part[PART_IDS]:
+            goal[PART_IDS] = ids
+            for place in range(part[PART_COUNT]):
+                store[copy + ids + place] = store[rpc + part[PART_IDS] + place]
+            ids += part[PART_COUNT]
+        kept += 1
+    return copy
+
+
+@kernel
+def unreachable(
+    w: World, th: int, now: int, source: int, destination: int, payload: int, via: int, hops: int
+) -> None:  # fmt: skip
+    """An RPC came to a node that is down, or over a connection that is gone."""
+    if payload & INLINE:
+        message = payload & (INLINE - 1)
+        info = messages(w)[message]
+        size = info[ALONE_BYTES]
+        topic = info[TOPIC]
+        row(
+            w, th, now, _DROP, PUBLISH, source, destination, topic, message, hops, size, 1, via, -1, _UNREACHABLE
+        )  # fmt: skip
+        return
+    for index in range(arena(w)[payload]):
+        _drop(w, th, now, source, destination, payload, index, _UNREACHABLE)

@@ -1,0 +1,91 @@
+"""Chance and choice: the core's hashes as kernels, and its sample over arrays instead of lists.
+
+`mix` and `extend` are the core's own functions, compiled. `below` is written anew because the core's bounds may be of
+any size, and `pick` because the core's sample makes lists; tests hold both against the core's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hearsay.core.shell import randomness
+from hearsay.sim.array.machine.compiling import inlined, kernel, shared
+from hearsay.sim.array.world.layout import Word, World, bases, candidates, marks, topic_keys
+
+_U32 = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+_GOLDEN = np.uint64(randomness.GOLDEN)
+
+mix: Any = shared(randomness.mix)
+extend: Any = shared(randomness.extend, mix=mix)
+
+
+@inlined
+def scaled(high: Word, bound: int) -> Any:
+    """high × bound / 2^32 for a 32-bit `high` and any 63-bit bound, rounded down."""
+    wide = np.uint64(bound)
+    return np.int64(high * (wide >> _U32) + ((high * (wide & _LOW)) >> _U32))
+
+
+@inlined
+def below(draw: Word, bound: int) -> int:
+    """`core.shell.randomness.below`."""
+    return scaled(draw >> _U32, bound)
+
+
+@inlined
+def draw1(w: World, purpose: int, a: int) -> Word:
+    return extend(bases(w)[purpose], np.uint64(a))
+
+
+@inlined
+def draw2(w: World, purpose: int, a: int, b: int) -> Word:
+    return extend(extend(bases(w)[purpose], np.uint64(a)), np.uint64(b))
+
+
+@kernel
+def draw_topic(w: World, purpose: int, node: int, topic: int, word: int) -> Word:
+    """A router's draw for a topic: (seed, purpose, node, topic, word)."""
+    state = extend(bases(w)[purpose], np.uint64(node))
+    return extend(extend(state, topic_keys(w)[topic]), np.uint64(word))
+
+
+@kernel
+def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
+    """`core.shell.randomness.sample`: the first `size` candidates become those that are chosen; returns how many.
+
+    Which ones is chance, so the processor would guess wrongly half of the time: there are no branches on it.
+    """
+    if count >= size:
+        return size
+    known = candidates(w)[th]
+    chosen = marks(w)[th]
+    choose(state, size, count, chosen)
+    kept = 0
+    for place in range(size):
+        known[kept] = known[place]
+        kept += np.int64(chosen[place])
+        chosen[place] = 0
+    return int(kept)
+
+
+@kernel
+def choose(state: Word, size: int, count: int, marks: Any) -> None:
+    """Marks `count` of `size` places."""
+    word = np.uint64(0)
+    halves = False
+    for bound in range(size - count + 1, size + 1):
+        if halves:
+            half = word & _LOW
+        else:
+            word = mix(state)
+            state += _GOLDEN
+            half = word >> _U32
+        halves = not halves
+        index = np.int64((half * np.uint64(bound)) >> _U32)
+        if marks[index]:
+            marks[bound - 1] = 1
+        else:
+            marks[index] = 1

@@ -1,0 +1,230 @@
+"""What nodes know of messages.
+
+Layout: what a node has seen and what it has cached is a bit each, of all nodes one after the other (`seen`,
+`cached`), because they are asked for most often and so fit into the processor's caches. Whatever else it knows of a
+message is one word, `cells(w)[node, column]`: bits ASKED, DELIVERED and MISSED, the heartbeats in which it was seen
+and cached, and the hops it came. Columns are message numbers modulo their count. `first_us` says when a message was
+first seen, where a run is long enough for that to be forgotten.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.layout import (
+    AGES_AT,
+    ANSWERS,
+    BEATS,
+    CACHE_BEAT,
+    COLUMNS,
+    END,
+    FIRST_MESSAGE,
+    GOSSIPS_FROM,
+    HISTORY,
+    MAX_CACHED,
+    MAX_CACHED_BINDS,
+    MAX_SEEN,
+    MAX_SEEN_BINDS,
+    NEWEST,
+    OLDEST,
+    PUBLISHED,
+    SEEN_BEAT,
+    SEEN_EXPIRES,
+    SEEN_FOR,
+    SEEN_TTL,
+    SEEN_WINDOWS,
+    SERIAL,
+    TICK,
+    Word,
+    World,
+    cache_serials,
+    cached,
+    cells,
+    first_us,
+    messages,
+    nodes32,
+    nodes64,
+    seen,
+    seen_serials,
+)
+from hearsay.sim.array.world.routers import parameter
+
+_BEATS = np.uint64(BEATS)
+_SEEN_BEAT_CLEAR = ~(_BEATS << np.uint64(SEEN_BEAT))
+_CACHE_BEAT_CLEAR = ~(_BEATS << np.uint64(CACHE_BEAT))
+
+
+@inlined
+def column(w: World, message: int) -> int:
+    """Where a node keeps what it knows of a message."""
+    return message & (w[COLUMNS] - 1)
+
+
+@inlined
+def bits(cell: Word, mask: int) -> bool:
+    return cell & np.uint64(mask) != np.uint64(0)
+
+
+@inlined
+def place_of(w: World, node: int, at: int) -> int:
+    """The bit of a column among all nodes' bits."""
+    return node * w[COLUMNS] + at
+
+
+@inlined
+def word_of(w: World, node: int, at: int) -> int:
+    return place_of(w, node, at) >> 6
+
+
+@inlined
+def bit_of(w: World, node: int, at: int) -> Word:
+    return np.uint64(1) << np.uint64(place_of(w, node, at) & 63)
+
+
+@inlined
+def is_marked(w: World, node: int, at: int) -> bool:
+    """Whether the message of a column was seen, without looking at the time."""
+    return seen(w)[word_of(w, node, at)] & bit_of(w, node, at) != np.uint64(0)
+
+
+@inlined
+def is_cached(w: World, node: int, at: int) -> bool:
+    return cached(w)[word_of(w, node, at)] & bit_of(w, node, at) != np.uint64(0)
+
+
+@inlined
+def _own_bits(w: World) -> Word:
+    """The bits of one node in a word that has room for several."""
+    return (np.uint64(1) << np.uint64(w[COLUMNS])) - np.uint64(1) if w[COLUMNS] < 64 else ~np.uint64(0)
+
+
+@kernel
+def forget_all(w: World, node: int) -> None:
+    first = place_of(w, node, 0)
+    own = _own_bits(w) << np.uint64(first & 63)
+    for place in range(first >> 6, word_of(w, node, w[COLUMNS] - 1) + 1):
+        seen(w)[place] &= ~own
+        cached(w)[place] &= ~own
+
+
+@kernel
+def unmark(w: World, node: int, at: int) -> None:
+    seen(w)[word_of(w, node, at)] &= ~bit_of(w, node, at)
+
+
+@inlined
+def was_seen(w: World, now: int, node: int, message: int) -> bool:
+    """Whether the router remembers a message."""
+    if message < w[FIRST_MESSAGE]:
+        return False
+    at = column(w, message)
+    if not is_marked(w, node, at):
+        return False
+    if w[SEEN_EXPIRES]:
+        ttl = parameter(w, node, SEEN_TTL)
+        if ttl and now >= first_us(w)[node, at] + ttl:
+            unmark(w, node, at)
+            return False
+    return True
+
+
+@inlined
+def surely_seen(w: World, node: int, message: int, others: int, arrival: int) -> bool:
+    """Whether what arrives then will be no news, as far as one can know when it is sent.
+
+    What another node has seen by now it has seen before anything arrives that is sent now (`queue.py`), and will
+    remember for a while. `others` are messages after the first, a bit each, as in gossip.
+    """
+    at = column(w, message)
+    place = place_of(w, node, at)
+    bits = np.uint64(others << 1 | 1)
+    missing = bits & ~(seen(w)[place >> 6] >> np.uint64(place & 63))
+    within = bits >> np.uint64(min(64, w[COLUMNS]) - (at & 63)) == np.uint64(0)
+    remembered = arrival < min(messages(w)[message, PUBLISHED] + w[SEEN_FOR], w[END])
+    return (missing == np.uint64(0)) & remembered & within
+
+
+@kernel
+def mark_seen(w: World, now: int, node: int, message: int) -> None:
+    at = column(w, message)
+    header = nodes32(w)[node]
+    beat = np.uint64(header[TICK]) & _BEATS
+    cells(w)[node, at] = cells(w)[node, at] & _SEEN_BEAT_CLEAR | beat << np.uint64(SEEN_BEAT)
+    seen(w)[word_of(w, node, at)] |= bit_of(w, node, at)
+    if w[SEEN_EXPIRES]:
+        first_us(w)[node, at] = now
+    header[OLDEST] = min(header[OLDEST], message)
+    if parameter(w, node, SEEN_WINDOWS):
+        header[AGES_AT] = min(header[AGES_AT], header[TICK] + parameter(w, node, SEEN_WINDOWS))
+    if w[MAX_SEEN_BINDS]:
+        _forget_oldest_seen(w, now, node, at)
+
+
+@kernel
+def cache(w: World, now: int, node: int, message: int) -> None:
+    at = column(w, message)
+    if is_cached(w, node, at):
+        return
+    header = nodes32(w)[node]
+    beat = np.uint64(header[TICK]) & _BEATS
+    cells(w)[node, at] = cells(w)[node, at] & _CACHE_BEAT_CLEAR | beat << np.uint64(CACHE_BEAT)
+    cached(w)[word_of(w, node, at)] |= bit_of(w, node, at)
+    header[OLDEST] = min(header[OLDEST], message)
+    header[AGES_AT] = min(header[AGES_AT], header[TICK] + parameter(w, node, HISTORY))
+    header[GOSSIPS_FROM] = min(header[GOSSIPS_FROM], message)
+    if w[MAX_CACHED_BINDS]:
+        _forget_oldest_cached(w, node, at)
+
+
+@kernel
+def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
+    """A seen cache that is full forgets its oldest entry; `serials` says in which order they came."""
+    order = seen_serials(w)[node]
+    nodes64(w)[node, SERIAL] += 1
+    order[newest] = nodes64(w)[node, SERIAL]
+    count = 0
+    oldest = newest
+    for message in range(w[FIRST_MESSAGE], w[NEWEST]):
+        if was_seen(w, now, node, message):
+            count += 1
+            at = column(w, message)
+            if order[at] < order[oldest]:
+                oldest = at
+    if count > parameter(w, node, MAX_SEEN):
+        unmark(w, node, oldest)
+
+
+@kernel
+def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
+    """The same for a message cache."""
+    order = cache_serials(w)[node]
+    nodes64(w)[node, SERIAL] += 1
+    order[newest] = nodes64(w)[node, SERIAL]
+    count = 0
+    oldest = newest
+    gone = -1
+    for message in range(w[FIRST_MESSAGE], w[NEWEST]):
+        at = column(w, message)
+        if is_cached(w, node, at):
+            count += 1
+            if order[at] <= order[oldest]:
+                oldest = at
+                gone = message
+    if count > parameter(w, node, MAX_CACHED):
+        forget_cached(w, node, gone)
+
+
+@kernel
+def forget_cached(w: World, node: int, message: int) -> None:
+    """A message leaves the cache, and with it the answers that were counted for it."""
+    at = column(w, message)
+    cached(w)[word_of(w, node, at)] &= ~bit_of(w, node, at)
+    if nodes32(w)[node, ANSWERS] >= 0:
+        lists.remove(w, node, ANSWERS, message, -1)
+
+
+@kernel
+def forget_seen(w: World, node: int, message: int) -> None:
+    unmark(w, node, column(w, message))

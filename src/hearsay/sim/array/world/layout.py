@@ -1,0 +1,346 @@
+"""The world of a run: one array of integers that kernels hand to each other, and views of the arrays it points to.
+
+`w` holds scalars first (`NODES`, `WIDTH_BITS`, …), then for each array its address and its dimensions. A kernel gets
+`w` and asks for what it needs, `cells(w)[node, column]`. Handing over forty arrays by value would cost more than most
+kernels do; and an array can grow between two calls without anybody noticing.
+
+| array | shape | what |
+|---|---|---|
+| parameters | router, field | the routers' parameters as integers |
+| bases | purpose | hashes of (seed, purpose), where every draw starts |
+| topics, topic_keys | topic | number in the trace, length of the name; key. Topics are in the order of their names |
+| messages | message, field | what is known of every message before the run |
+| verdicts | message, field | what is due of messages that may be rejected; only with `reject_share` |
+| nodes32, nodes64 | node, field | the header of a node |
+| bytes_out | node | what it sent, encoded |
+| members, since_us, fanout_us | node, topic | what the application and the router take part in; since when |
+| peers, flags, links_of | slot (, topic) | neighbours of a node, ascending, in one piece of `CAP` slots |
+| links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
+| seen, cached | 64 bits | a bit for each node and column |
+| cells, first_us | node, column | what a node knows of a message |
+| queued, queued_links, chunk_next | chunk | the calendar of events, see `queue.py` |
+| heads, tails, fills | thread, bucket | its chains of chunks |
+| arena, pending | word; thread, chunk | RPCs that are more than one message, see `payload.py` |
+| pool | thread, entry, field | short lists: answers, news, backoffs, backlog, see `lists.py` |
+| rows, sums, counts | thread | what the run leaves behind, see `record.py` |
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numba.np.numpy_support import from_dtype
+from numpy.typing import NDArray
+
+from hearsay.sim.array.machine.views import ViewType, WorldType, make_view, read, word, world_type
+
+World = NDArray[np.int64]
+Word: TypeAlias = np.uint64
+"""Draws, hashes and cells."""
+
+
+class Numbers:
+    """Hands out 0, 1, 2, … for names of scalars, fields and arrays."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def take(self, count: int) -> range:
+        self.count += count
+        return range(self.count - count, self.count)
+
+
+_scalar = Numbers()
+(
+    NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, GATHERED,
+    SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, DIVIDED, PART_BLOCKS,
+    LINKS_FREE, LINKS_SPARE, LINKS_WANTED, STARTING,
+) = _scalar.take(22)  # fmt: skip
+"""What changes while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older
+ones are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. GATHERED: events of the open part.
+For DEAD_UP_TO, DEAD_SURE and LOOKED see `columns.py`, for DIALS_UP_TO `links.py`.
+DIVIDED: the open bucket is, see `queue.py`. PART_BLOCKS: of the open part.
+LINKS_FREE is the first of LINKS_SPARE links that may be used again, see `reuse.py`. LINKS_WANTED: for STATUS.
+STARTING: the network comes about in the open part."""
+WorldType.changing = _scalar.count
+NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
+"""A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
+HAS_LINKS, HAS_LOSS, LOSS, LOSS_CONTROL, HAS_JITTER, JITTER, UPLINK, UPLINK_BYTES = _scalar.take(8)
+LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = _scalar.take(4)
+SERVICE, VALIDATION, REJECT_SHARE, DETECTION, REDIAL, LINGER = _scalar.take(6)
+(
+    SEEN_EXPIRES,
+    TRACING,
+    THREADS,
+    GLOBALS,
+    SCRIPT,
+    TRACKS_SINCE,
+    MEASURED,
+    MAX_SEEN_BINDS,
+    MAX_CACHED_BINDS,
+    LOOKAHEAD,
+) = _scalar.take(10)
+"""LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
+RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
+SEEN_FOR, HEARD, DEFERS, QUIET_UNTIL = _scalar.take(4)
+"""SEEN_FOR: how long a message is remembered at least. HEARD: what kinds of payload change nothing where they are
+known. DEFERS: RPCs go through `send_ring.py`. QUIET_UNTIL: until then connections come about, and nothing else
+happens."""
+SCALARS = 80
+
+# Router parameters.
+_field = Numbers()
+(
+    KIND, HELLO, COALESCE, VALIDATE, SEEN_TTL, MAX_SEEN, MAX_SUBSCRIPTIONS, MAX_MESSAGES, MAX_CONTROL, MAX_PENDING,
+    DEGREE, DEGREE_LOW, LIMIT, UNKNOWN_GRAFT_PRUNES, INTERVAL, FIRST_BEAT, BEAT_SPREAD, BACKOFF, UNSUBSCRIBE_BACKOFF,
+    MAX_BACKOFF, BACKOFF_SLACK, MAX_BACKOFFS, REACH, LAZY, FILTER_FIRST, HISTORY, GOSSIP_WINDOWS, SEEN_WINDOWS,
+    FANOUT_TTL, FANOUT_AT_PUBLISH, TOP_UP_MESH, GRAFT_ON_MISSING, MISSING_WINDOW, MAX_IHAVE, MAX_IWANT, ANSWERS_LIMIT,
+    MAX_CACHED, ANNOUNCE_AGAIN, FULL, EXCHANGE,
+) = _field.take(40)  # fmt: skip
+PARAMETERS = 40
+FLOODSUB, RANDOMSUB, MESHSUB, GOSSIPSUB = range(4)
+FLOODED, MESHED, TOLD_BACKOFFS = range(3)
+"""In `natives`, what a router is to another: served by flooding, native, or native and told backoffs in PRUNEs."""
+
+# Topics and messages.
+TOPIC_NUMBER, TOPIC_LENGTH = range(2)
+TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, PART_BYTES, MESSAGE_BYTES, INJECT_FROM = range(8)
+"""PART_BYTES: as a part of an RPC; ALONE_BYTES: as the whole RPC, framed.
+INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
+
+REFUSED, DUE_OF, REACHED_OF = range(3)
+"""Of `verdicts`: whether a node rejected it; who was eligible if not, and had it when the window was over."""
+
+# Nodes.
+(
+    COUNT, CAP, FIRST_SLOT, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, OLDEST, AGES_AT, GOSSIPS_FROM,
+    OWED, BACKLOG, BACKLOG_END,
+) = range(16)  # fmt: skip
+"""COUNT of CAP slots are in use. OLDEST: no older message is cached or remembered by beats.
+AGES_AT: no message is forgotten before this heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED: bits
+below."""
+OWES_ANNOUNCEMENT, OWES_MESH, WAITS_TO_ANNOUNCE = 1, 2, 4
+"""WAITS_TO_ANNOUNCE: a timer is set, in a router without a heartbeat."""
+NODE32 = 16
+"""One cache line."""
+DUE, UPLINK_FREE, SERIAL, PENDING = range(4)
+"""DUE: of the next heartbeat, with a service time. SERIAL: of seen and cached messages that are counted. PENDING: how
+many messages the application is asked about."""
+NODE64 = 4
+NEVER = (1 << 31) - 1
+"""In AGES_AT and GOSSIPS_FROM."""
+APPLICATION, JOINED, FANOUT = 1, 2, 4
+"""Bits of `members`."""
+MESH_SIZE = 3
+"""From this bit on stands how many are in the mesh."""
+
+# Lines of a thread; both are whole cache lines, so that threads do not write to each other's.
+CONTROL = 24
+COUNTERS = 40
+
+# Slots.
+SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED = 1, 2, 4, 8, 16, 32, 64, 128
+"""Bits of `flags`. The last three stand with the first topic; DIALLED by the node, until it is connected."""
+
+# Links.
+SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
+LINK32 = 6
+OPEN, CUT, DEAD = 1, 2, 4
+LATENCY, LAST_ARRIVAL = range(2)
+LINK64 = 2
+
+# Cells: what a node knows of a message.
+ASKED, DELIVERED, MISSED = 1, 2, 4
+"""ASKED: the application has not answered yet. MISSED: eligible, the window is over, and it was not delivered."""
+SEEN_BEAT, CACHE_BEAT, HOPS = 5, 26, 47
+BEATS = (1 << 21) - 1
+MOST_HOPS = (1 << 17) - 1
+
+# Arrays.
+_ARRAYS: list[tuple[str, Any, tuple[int | None, ...]]] = []
+_LINE = 4
+"""Words of an array's place in the world: its address, its extents."""
+
+
+def _view(name: str, dtype: Any, *extents: int | None) -> Any:
+    """What gives an array of the world to a kernel; its place is the order of these calls."""
+    at = SCALARS + _LINE * len(_ARRAYS)
+    _ARRAYS.append((name, dtype, extents))
+    kind = ViewType(name, from_dtype(np.dtype(dtype)), extents)
+
+    @intrinsic
+    def view(_typing: Any, w: Any) -> Any:
+        def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            address, *found = (read(builder, arguments[0], at + place) for place in range(1 + len(extents)))
+            return make_view(context, builder, kind, address, found)
+
+        return kind(w), code
+
+    return view
+
+
+parameters = _view("parameters", np.int64, None, PARAMETERS)
+bases = _view("bases", np.uint64, None)
+topics = _view("topics", np.int64, None, 2)
+topic_keys = _view("topic_keys", np.uint64, None)
+messages = _view("messages", np.int64, None, 8)
+verdicts = _view("verdicts", np.int64, None, 3)
+nodes32 = _view("nodes32", np.int32, None, NODE32)
+nodes64 = _view("nodes64", np.int64, None, NODE64)
+bytes_out = _view("bytes_out", np.int64, None)
+members = _view("members", np.int32, None, None)
+since_us = _view("since_us", np.int64, None, None)
+fanout_us = _view("fanout_us", np.int64, None, None)
+peers = _view("peers", np.int32, None)
+flags = _view("flags", np.uint8, None, None)
+links_of = _view("links_of", np.int32, None)
+links32 = _view("links32", np.int32, None, LINK32)
+links64 = _view("links64", np.int64, None, LINK64)
+link_marks = _view("link_marks", np.uint8, None)
+seen = _view("seen", np.uint64, None)
+cached = _view("cached", np.uint64, None)
+cells = _view("cells", np.uint64, None, None)
+first_us = _view("first_us", np.int64, None, None)
+seen_serials = _view("seen_serials", np.int64, None, None)
+cache_serials = _view("cache_serials", np.int64, None, None)
+latencies = _view("latencies", np.int64, None)
+regions = _view("regions", np.int32, None)
+region_jitters = _view("region_jitters", np.int64, None, None)
+natives = _view("natives", np.uint8, None, None)
+natted = _view("natted", np.uint8, None)
+queued = _view("queued", np.int64, None, 2)
+queued_links = _view("queued_links", np.int32, None)
+chunk_next = _view("chunk_next", np.int32, None)
+heads = _view("heads", np.int32, None, None)
+tails = _view("tails", np.int32, None, None)
+fills = _view("fills", np.int32, None, None)
+far = _view("far", np.int64, None, None, 4)
+sorted_events = _view("sorted_events", np.int64, None, None, 2)
+sorted_links = _view("sorted_links", np.int32, None, None)
+block_starts = _view("block_starts", np.int64, None, None)
+near = _view("near", np.int64, None, None, 4)
+arena = _view("arena", np.int64, None)
+pending = _view("pending", np.int32, None, None)
+node_counts = _view("node_counts", np.int64, None, None)
+planned = _view("planned", np.int64, None, 4)
+pool = _view("pool", np.int64, None, None, 4)
+leaving = _view("leaving", np.int64, None, None, 4)
+outbox = _view("outbox", np.int64, None, None, 4)
+scratch = _view("scratch", np.int64, None, None)
+candidates = _view("candidates", np.int64, None, None)
+marks = _view("marks", np.uint8, None, None)
+rows = _view("rows", np.int64, None, None, 13)
+sums = _view("sums", np.uint64, None, 8)
+counts = _view("counts", np.int64, None, COUNTERS)
+latency_counts = _view("latency_counts", np.int64, None, None)
+latencies_seen = _view("latencies_seen", np.int64, None, None)
+long_latencies = _view("long_latencies", np.int64, None, None)
+control = _view("control", np.int64, None, CONTROL)
+schedule = _view("schedule", np.int64, None, 4)
+inject_targets = _view("inject_targets", np.int64, None)
+sides = _view("sides", np.uint8, None, None)
+cut_pairs = _view("cut_pairs", np.int64, None)
+cut_ranges = _view("cut_ranges", np.int64, None, 3)
+lost_links = _view("lost_links", np.int32, None, None)
+dial_targets = _view("dial_targets", np.int32, None)
+dial_starts = _view("dial_starts", np.int64, None)
+dial_buckets = _view("dial_buckets", np.uint8, None)
+
+
+@intrinsic
+def _world(_typing: Any, table: Any) -> Any:
+    """What Python hands to an entry, as kernels have it."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+
+    return world_type(table), code
+
+
+world: Any = _world
+
+
+@intrinsic
+def _words_at(_typing: Any, w: Any, at: Any) -> Any:
+    """A piece of the arena as an array of its own."""
+    kind = ViewType("arena", types.int64, (0,))
+    place = SCALARS + _LINE * [name for name, _, _ in _ARRAYS].index("arena")
+
+    def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        address = builder.add(read(builder, arguments[0], place), builder.mul(arguments[1], word(8)))
+        return make_view(context, builder, kind, address, [])
+
+    return kind(w, types.int64), code
+
+
+words_at: Any = _words_at
+
+
+def _toucher(name: str) -> Any:
+    """What asks the memory for the line of an array's element, so that it is there when it is needed."""
+    place, (_, dtype, _) = next((number, each) for number, each in enumerate(_ARRAYS) if each[0] == name)
+    at = SCALARS + _LINE * place
+    size = np.dtype(dtype).itemsize
+
+    @intrinsic
+    def touch(_typing: Any, w: Any, index: Any) -> Any:
+        def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            address = builder.add(read(builder, arguments[0], at), builder.mul(arguments[1], word(size)))
+            line = ir.IntType(8).as_pointer()
+            flag = ir.IntType(32)
+            prefetch = builder.module.declare_intrinsic(
+                "llvm.prefetch", [line], ir.FunctionType(ir.VoidType(), [line, flag, flag, flag])
+            )
+            builder.call(prefetch, [builder.inttoptr(address, line), flag(0), flag(3), flag(1)])
+            return context.get_dummy_value()
+
+        return types.void(w, types.int64), code
+
+    return touch
+
+
+touch_nodes32 = _toucher("nodes32")
+touch_bytes_out = _toucher("bytes_out")
+touch_seen = _toucher("seen")
+touch_cached = _toucher("cached")
+touch_members = _toucher("members")
+touch_links32 = _toucher("links32")
+touch_links_of = _toucher("links_of")
+touch_queued = _toucher("queued")
+touch_cells = _toucher("cells")
+touch_peers = _toucher("peers")
+touch_flags = _toucher("flags")
+touch_arena = _toucher("arena")
+
+
+class Arrays:
+    """The arrays of a run by name, and the world that points to them."""
+
+    def __init__(self) -> None:
+        self.world: World = np.zeros(SCALARS + _LINE * len(_ARRAYS), dtype=np.int64)
+        self._places = {name: (place, dtype, extents) for place, (name, dtype, extents) in enumerate(_ARRAYS)}
+        self._held: dict[str, NDArray[Any]] = {}
+        for name, (_, dtype, extents) in self._places.items():
+            self[name] = np.zeros([extent or 1 for extent in extents], dtype)
+
+    def __setitem__(self, name: str, array: NDArray[Any]) -> None:
+        place, dtype, extents = self._places[name]
+        shape = tuple(extent or found for extent, found in zip(extents, array.shape, strict=True))
+        if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+            raise TypeError(f"{name} must be a contiguous array of {dtype} and of shape {extents}")
+        self._held[name] = array
+        at = SCALARS + _LINE * place
+        self.world[at] = array.ctypes.data
+        self.world[at + 1 : at + 1 + len(shape)] = shape
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._held[name]
+
+    @property
+    def nbytes(self) -> int:
+        """What the arrays take, touched or not."""
+        return sum(array.nbytes for array in self._held.values())

@@ -1,0 +1,119 @@
+"""Short lists of a node: answers given, news counted, backoffs, events that wait.
+
+Layout: an entry of `pool` is (next, first key, second key, value); a node's header holds the first entry of each of
+its lists, -1 for none. Entries of a node come from the pool of the thread that owns the node, and go back there.
+"""
+
+from __future__ import annotations
+
+from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.world.layout import BLOCK_BITS, STATUS, THREADS, World, control, nodes32, pool
+from hearsay.sim.array.world.queue import POOL_FREE, POOL_FRESH, POOL_FULL
+
+NEXT, FIRST, SECOND, VALUE = range(4)
+
+
+@kernel
+def owner(w: World, node: int) -> int:
+    """The thread that handles a node; blocks of nodes take turns."""
+    return (node >> w[BLOCK_BITS]) % w[THREADS]
+
+
+@kernel
+def new_entry(w: World, node: int) -> int:
+    th = owner(w, node)
+    line = control(w)[th]
+    place = line[POOL_FREE]
+    entries = pool(w)[th]
+    if place >= 0:
+        line[POOL_FREE] = entries[place, NEXT]
+    else:
+        place = line[POOL_FRESH]
+        if place + 1 >= entries.shape[0]:
+            w[STATUS] = POOL_FULL
+            return place
+        line[POOL_FRESH] = place + 1
+    return place
+
+
+@kernel
+def _free_entry(w: World, th: int, place: int) -> None:
+    line = control(w)[th]
+    pool(w)[th, place, NEXT] = line[POOL_FREE]
+    line[POOL_FREE] = place
+
+
+@kernel
+def free_entry(w: World, node: int, place: int) -> None:
+    _free_entry(w, owner(w, node), place)
+
+
+@kernel
+def add(w: World, node: int, head: int, first: int, second: int, value: int) -> None:
+    """To the front of a list."""
+    th = owner(w, node)
+    place = new_entry(w, node)
+    entry = pool(w)[th, place]
+    entry[NEXT] = nodes32(w)[node, head]
+    entry[FIRST] = first
+    entry[SECOND] = second
+    entry[VALUE] = value
+    nodes32(w)[node, head] = place
+
+
+@kernel
+def find(w: World, node: int, head: int, first: int, second: int) -> int:
+    """The entry with these keys, -1 when there is none."""
+    entries = pool(w)[owner(w, node)]
+    place = nodes32(w)[node, head]
+    while place >= 0 and (entries[place, FIRST] != first or entries[place, SECOND] != second):
+        place = entries[place, NEXT]
+    return place
+
+
+@kernel
+def remove(w: World, node: int, head: int, first: int, second: int) -> None:
+    """All entries with these keys, -1 being any."""
+    th = owner(w, node)
+    entries = pool(w)[th]
+    before = -1
+    place = nodes32(w)[node, head]
+    while place >= 0:
+        following = entries[place, NEXT]
+        if (first < 0 or entries[place, FIRST] == first) and (second < 0 or entries[place, SECOND] == second):
+            if before < 0:
+                nodes32(w)[node, head] = following
+            else:
+                entries[before, NEXT] = following
+            _free_entry(w, th, place)
+        else:
+            before = place
+        place = following
+
+
+@kernel
+def length(w: World, node: int, head: int) -> int:
+    entries = pool(w)[owner(w, node)]
+    count = 0
+    place = nodes32(w)[node, head]
+    while place >= 0:
+        count += 1
+        place = entries[place, NEXT]
+    return count
+
+
+@kernel
+def remove_last(w: World, node: int, head: int) -> None:
+    """The entry that came first."""
+    th = owner(w, node)
+    entries = pool(w)[th]
+    before = -1
+    place = nodes32(w)[node, head]
+    while entries[place, NEXT] >= 0:
+        before = place
+        place = entries[place, NEXT]
+    if before < 0:
+        nodes32(w)[node, head] = -1
+    else:
+        entries[before, NEXT] = -1
+    _free_entry(w, th, place)

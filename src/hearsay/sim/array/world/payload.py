@@ -1,0 +1,134 @@
+"""RPCs that are more than one message, in the arena until they were received.
+
+Layout: `arena` is cut into chunks that threads take from their own range; RPCs are laid one after the other into a
+chunk. A chunk may be used again once no copy of its RPCs is under way: `pending` counts them, a line per thread,
+because the thread that receives is not the one that sent. An RPC is its number of parts, then eight words a part:
+kind, topic, message, hops, bytes, count, via, and where its ids are, from the RPC's first word. Kinds come in the
+order in which they are handled.
+"""
+
+from __future__ import annotations
+
+from hearsay.core.language.rpc import PartKind
+from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.world.layout import STATUS, THREADS, World, arena, control, pending
+from hearsay.sim.array.world.queue import (
+    ARENA_AT,
+    ARENA_CHUNK,
+    ARENA_END,
+    ARENA_FREE,
+    ARENA_FRESH,
+    ARENA_FULL,
+    ARENA_LEFT,
+    ARENA_TAKEN,
+)
+
+ARENA_BITS = 14
+PART = 8
+PART_KIND, PART_TOPIC, PART_MESSAGE, PART_HOPS, PART_BYTES, PART_COUNT, PART_VIA, PART_IDS = range(PART)
+HEADER = 1
+
+PUBLISH = int(PartKind.PUBLISH)
+SUBSCRIBE = int(PartKind.SUBSCRIBE)
+UNSUBSCRIBE = int(PartKind.UNSUBSCRIBE)
+IHAVE = int(PartKind.IHAVE)
+IWANT = int(PartKind.IWANT)
+GRAFT = int(PartKind.GRAFT)
+PRUNE = int(PartKind.PRUNE)
+CONNECT = int(PartKind.CONNECT)
+
+
+@kernel
+def allocate(w: World, th: int, words: int) -> int:
+    """Room for an RPC. Until its first copy is sent nothing else may be allocated."""
+    line = control(w)[th]
+    if words > line[ARENA_LEFT]:
+        _next_chunk(w, th, words)
+    at = line[ARENA_AT]
+    line[ARENA_AT] = at + words
+    line[ARENA_LEFT] -= words
+    return at
+
+
+@kernel
+def _next_chunk(w: World, th: int, words: int) -> None:
+    """Start a chunk, or several in a row for an RPC that is longer than one."""
+    line = control(w)[th]
+    size = 1 << ARENA_BITS
+    needed = (words + size - 1) >> ARENA_BITS
+    if needed == 1:
+        _reclaim(w, th)
+        if line[ARENA_FREE] >= 0:
+            chunk = line[ARENA_FREE]
+            line[ARENA_FREE] = arena(w)[chunk << ARENA_BITS]
+        else:
+            chunk = line[ARENA_FRESH]
+            line[ARENA_FRESH] += 1
+    else:
+        chunk = line[ARENA_FRESH]
+        line[ARENA_FRESH] += needed
+    if line[ARENA_FRESH] > line[ARENA_END]:
+        w[STATUS] = ARENA_FULL
+        line[ARENA_FRESH] = line[ARENA_END]
+        chunk = line[ARENA_END] - needed
+    line[ARENA_CHUNK] = chunk
+    line[ARENA_AT] = chunk << ARENA_BITS
+    line[ARENA_LEFT] = needed << ARENA_BITS
+
+
+@kernel
+def _reclaim(w: World, th: int) -> None:
+    """Now and then, when no chunk is free: find those that nobody needs any more."""
+    line = control(w)[th]
+    first = _first_chunk(w, th)
+    line[ARENA_TAKEN] += 1
+    if line[ARENA_FREE] >= 0 or line[ARENA_TAKEN] < max(16, (line[ARENA_FRESH] - first) // 2):
+        return
+    line[ARENA_TAKEN] = 0
+    counts = pending(w)
+    for chunk in range(first, line[ARENA_FRESH]):
+        copies = 0
+        for each in range(w[THREADS]):
+            copies += counts[each, chunk]
+        if copies == 0 and chunk != line[ARENA_CHUNK]:
+            arena(w)[chunk << ARENA_BITS] = line[ARENA_FREE]
+            line[ARENA_FREE] = chunk
+
+
+@kernel
+def _first_chunk(w: World, th: int) -> int:
+    return th * (pending(w).shape[1] // w[THREADS])
+
+
+@kernel
+def hold(w: World, th: int, rpc: int) -> None:
+    """A copy is under way."""
+    pending(w)[th, rpc >> ARENA_BITS] += 1
+
+
+@kernel
+def release(w: World, th: int, rpc: int) -> None:
+    """A copy was received, or never will be."""
+    pending(w)[th, rpc >> ARENA_BITS] -= 1
+
+
+@kernel
+def part_place(rpc: int, index: int) -> int:
+    """Where a part lies; `words_at(w, part_place(rpc, index))` are its words."""
+    return rpc + HEADER + index * PART
+
+
+@kernel
+def varint_size(value: int) -> int:
+    """`core.language.sizes.varint_size`."""
+    size = 1
+    while value >= 128:
+        value >>= 7
+        size += 1
+    return size
+
+
+@kernel
+def field_size(length: int) -> int:
+    """A length-delimited field with a one-byte tag."""
+    return 1 + varint_size(length) + length

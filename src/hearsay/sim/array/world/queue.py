@@ -1,0 +1,438 @@
+"""The calendar of events: buckets as wide as the smallest latency, sorted by node when they open.
+
+Layout: an event is two words, and a link in `queued_links` where links matter. Word 0, from the top: microseconds
+into the bucket (18 bits), kind (4), source + 1 (28), via + 1 (4), hops (8). Word 1: node (27 bits), payload (36): a
+message with the bit `INLINE`, gossip with the bit `GOSSIP`, a part about one topic with the bit `TOPIC_PART`, or a
+place in the arena, or what the kind says. Gossip is a message and a bit for each of the `GOSSIP_SPAN` after it:
+6 bits after the message, 12 in place of via and hops. Without its lowest 12 bits word 0 is the canonical order of
+events at one node; what is equal there came over one link and stays in the order it was sent.
+
+A bucket is a chain of chunks of `CHUNK` events, one chain per thread. When a bucket opens all its events are known,
+but for those that a node makes for itself; they go into a small heap, `near`. So nodes are handled one after the
+other, each with all its events of the bucket, and what a node needs is loaded once. Events far ahead, beyond the ring
+of buckets, wait in `far`.
+
+A bucket in which much concerns the whole network is handled in many parts. It is cut into `DIVISIONS` smaller ones
+when it opens, so that a part does not go through all of it.
+
+Where latencies have no useful lower bound, buckets are wider than the smallest latency, and their events are handled
+in the order of time, all nodes together (`LOOKAHEAD` is off); then `near` takes what arrives within the open bucket.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hearsay.core.language.events import EventKind
+from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.world.layout import (
+    BLOCK_BITS,
+    BLOCKS,
+    BUCKET,
+    BUCKETS,
+    DIVIDED,
+    HAS_LINKS,
+    NOW,
+    PART_BLOCKS,
+    PART_END,
+    STATUS,
+    THREADS,
+    WIDTH_BITS,
+    World,
+    block_starts,
+    chunk_next,
+    control,
+    far,
+    fills,
+    heads,
+    near,
+    queued,
+    queued_links,
+    sorted_events,
+    sorted_links,
+    tails,
+    touch_queued,
+)
+
+CHUNK = 1024
+DIVISIONS = 64
+_DIVISION_BITS = 6
+_FEW = 48
+OFFSET, KIND, SOURCE, VIA = 44, 40, 12, 8
+NODE = 36
+PAYLOAD = (1 << 36) - 1
+_ALL = 63
+"""Shifts every node to block 0."""
+INLINE = 1 << 35
+GOSSIP = 1 << 34
+TOPIC_PART = 1 << 33
+GOSSIP_SPAN = 18
+_WORD0_BITS = 12
+_MESSAGE_BITS = 28
+MESSAGE = (1 << _MESSAGE_BITS) - 1
+_SOURCE_BITS = (1 << 28) - 1
+_RPC = int(EventKind.RPC_RECEIVED)
+
+# Fields of `control`, one line per thread.
+(
+    CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, POOL_FREE, POOL_FRESH, OUT_COUNT,
+    OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
+    ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT,
+) = range(24)  # fmt: skip
+(
+    OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED,
+    ROWS_FULL,
+) = range(11)  # fmt: skip
+"""Values of STATUS."""
+SCARCE = {
+    QUEUE_FULL: "so many events at once",
+    POOL_FULL: "so many entries of short lists",
+    ARENA_FULL: "so many RPCs under way",
+    OUTBOX_FULL: "so many parts of one node at once",
+    ROWS_FULL: "so much that happens at once",
+}
+"""What there is no room for, in words."""
+
+
+@inlined
+def source_of(w0: int) -> int:
+    return ((w0 >> SOURCE) & _SOURCE_BITS) - 1
+
+
+@inlined
+def word_0(kind: int, source: int, via: int, hops: int) -> int:
+    """Without the time."""
+    return kind << KIND | (source + 1) << SOURCE | (via + 1) << VIA | hops
+
+
+@inlined
+def gossip_rest(others: int) -> tuple[int, int]:
+    """What stands in place of via and hops: the lowest bits of the messages after the first."""
+    return ((others >> VIA) & 15) - 1, others & 255
+
+
+@inlined
+def gossip_payload(first: int, others: int) -> int:
+    """The first message, and the other bits."""
+    return GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
+
+
+@inlined
+def topic_payload(kind: int, topic: int) -> int:
+    """SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
+    return TOPIC_PART | kind << _MESSAGE_BITS | topic
+
+
+@inlined
+def topic_kind(payload: int) -> int:
+    return (payload & (TOPIC_PART - 1)) >> _MESSAGE_BITS
+
+
+@inlined
+def gossip_bits(w0: int, payload: int) -> int:
+    """The messages after the first one that gossip is about."""
+    return ((payload & (GOSSIP - 1)) >> _MESSAGE_BITS) << _WORD0_BITS | w0 & ((1 << _WORD0_BITS) - 1)
+
+
+@inlined
+def push(
+    w: World, th: int, time: int, node: int, kind: int, source: int, payload: int, link: int, via: int, hops: int
+) -> None:  # fmt: skip
+    insert(w, th, time, word_0(kind, source, via, hops), node << NODE | payload, link, 1)
+
+
+@inlined
+def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: int) -> None:
+    """`rest` is word 0 without the time. With `kept` 0 it only looks as if, which saves a branch."""
+    bits = w[WIDTH_BITS]
+    bucket = time >> bits
+    w0 = (time - (bucket << bits)) << OFFSET | rest
+    if time < w[PART_END]:
+        hold_near(w, th, w0, w1, link)
+    elif bucket - w[BUCKET] < w[BUCKETS]:
+        ring = bucket & (w[BUCKETS] - 1)
+        if w[DIVIDED] and bucket == w[BUCKET]:
+            ring = _division(w, w0 >> OFFSET)
+        append(w, th, ring, w0, w1, link, kept)
+    elif kept:
+        _hold_far(w, th, bucket, w0, w1, link)
+
+
+@kernel
+def _hold_far(w: World, th: int, bucket: int, w0: int, w1: int, link: int) -> None:
+    line = control(w)[th]
+    waiting = far(w)[th]
+    place = line[FAR]
+    if place == waiting.shape[0]:
+        w[STATUS] = QUEUE_FULL
+        return
+    line[FAR] = place + 1
+    waiting[place, 0] = bucket
+    waiting[place, 1] = w0
+    waiting[place, 2] = w1
+    waiting[place, 3] = link
+    line[FAR_FIRST] = min(line[FAR_FIRST], bucket)
+
+
+@inlined
+def append(w: World, th: int, ring: int, w0: int, w1: int, link: int, kept: int) -> None:
+    """Into a bucket of the ring."""
+    if fills(w)[th, ring] == CHUNK:
+        _new_chunk(w, th, ring)
+    fill = fills(w)[th, ring]
+    place = tails(w)[th, ring] * CHUNK + fill
+    queued(w)[place, 0] = w0
+    queued(w)[place, 1] = w1
+    if w[HAS_LINKS]:
+        queued_links(w)[place] = link
+    fills(w)[th, ring] = fill + kept
+
+
+@kernel
+def _new_chunk(w: World, th: int, ring: int) -> None:
+    line = control(w)[th]
+    fresh = line[CHUNK_FREE]
+    if fresh >= 0:
+        line[CHUNK_FREE] = chunk_next(w)[fresh]
+    elif line[CHUNK_FRESH] < line[CHUNK_END]:
+        fresh = line[CHUNK_FRESH]
+        line[CHUNK_FRESH] = fresh + 1
+    else:
+        w[STATUS] = QUEUE_FULL
+        fills(w)[th, ring] = 0  # the run is over; what is written now goes over what was
+        return
+    chunk_next(w)[fresh] = -1
+    if heads(w)[th, ring] < 0:
+        heads(w)[th, ring] = fresh
+    else:
+        chunk_next(w)[tails(w)[th, ring]] = fresh
+    tails(w)[th, ring] = fresh
+    fills(w)[th, ring] = 0
+
+
+@kernel
+def bring_near(w: World, th: int) -> None:
+    """Move what waits far ahead into the ring, once it is within half of it."""
+    line = control(w)[th]
+    if line[FAR_FIRST] - w[BUCKET] >= w[BUCKETS] // 2:
+        return
+    waiting = far(w)[th]
+    kept = 0
+    first = 1 << 60
+    for place in range(line[FAR]):
+        bucket = waiting[place, 0]
+        if bucket - w[BUCKET] < w[BUCKETS]:
+            append(w, th, bucket & (w[BUCKETS] - 1), waiting[place, 1], waiting[place, 2], waiting[place, 3], 1)
+        else:
+            for field in range(4):
+                waiting[kept, field] = waiting[place, field]
+            kept += 1
+            first = min(first, bucket)
+    line[FAR] = kept
+    line[FAR_FIRST] = first
+
+
+@inlined
+def _division(w: World, offset: int) -> int:
+    """The chain of a divided bucket for what happens so long after the bucket begins."""
+    return w[BUCKETS] + (offset >> (w[WIDTH_BITS] - _DIVISION_BITS))
+
+
+@kernel
+def divide(w: World) -> None:
+    """Cut the bucket that opens into smaller ones, because it will be handled in many parts."""
+    ring = w[BUCKET] & (w[BUCKETS] - 1)
+    for th in range(w[THREADS]):
+        chunk = heads(w)[th, ring]
+        last_fill = fills(w)[th, ring]
+        heads(w)[th, ring] = -1
+        fills(w)[th, ring] = CHUNK
+        while chunk >= 0:
+            following = chunk_next(w)[chunk]
+            for place in range(chunk * CHUNK, chunk * CHUNK + (last_fill if following < 0 else CHUNK)):
+                w0 = queued(w)[place, 0]
+                link = queued_links(w)[place] if w[HAS_LINKS] else 0
+                append(w, th, _division(w, w0 >> OFFSET), w0, queued(w)[place, 1], link, 1)
+            _free_chunk(w, th, chunk)
+            chunk = following
+    w[DIVIDED] = 1
+
+
+@kernel
+def _free_chunk(w: World, th: int, chunk: int) -> None:
+    line = control(w)[th]
+    chunk_next(w)[chunk] = line[CHUNK_FREE]
+    line[CHUNK_FREE] = chunk
+
+
+@kernel
+def _first_ring(w: World) -> int:
+    """The first chain of the open part."""
+    if w[DIVIDED]:
+        return _division(w, w[NOW] - (w[BUCKET] << w[WIDTH_BITS]))
+    return w[BUCKET] & (w[BUCKETS] - 1)
+
+
+@kernel
+def _last_ring(w: World) -> int:
+    if w[DIVIDED]:
+        return _division(w, w[PART_END] - 1 - (w[BUCKET] << w[WIDTH_BITS]))
+    return w[BUCKET] & (w[BUCKETS] - 1)
+
+
+@kernel
+def has_events(w: World) -> bool:
+    """Whether there may be anything in the open part."""
+    for th in range(w[THREADS]):
+        for ring in range(_first_ring(w), _last_ring(w) + 1):
+            if heads(w)[th, ring] >= 0:
+                return True
+    return False
+
+
+@kernel
+def gather(w: World) -> None:
+    """Take the open bucket's events up to PART_END and lay them out by blocks of nodes, a few as one block."""
+    starts = block_starts(w)[0]
+    limit = w[PART_END] - (w[BUCKET] << w[WIDTH_BITS])
+    shift = NODE + w[BLOCK_BITS]
+    w[PART_BLOCKS] = w[BLOCKS]
+    if w[DIVIDED]:
+        starts[1] = 0
+        _count(w, limit, _ALL)
+        if starts[1] <= _FEW:
+            shift = _ALL
+            w[PART_BLOCKS] = 1
+    blocks = w[PART_BLOCKS]
+    for block in range(blocks + 1):
+        starts[block] = 0
+    _count(w, limit, shift)
+    for block in range(blocks):
+        starts[block + 1] += starts[block]
+    ends = block_starts(w)[1]
+    for block in range(blocks):
+        ends[block] = starts[block]
+    out = sorted_events(w)[0]
+    out_links = sorted_links(w)[0]
+    if starts[blocks] > out.shape[0]:
+        w[STATUS] = QUEUE_FULL
+        return
+    for th in range(w[THREADS]):
+        for ring in range(_first_ring(w), _last_ring(w) + 1):
+            chunk = heads(w)[th, ring]
+            last_fill = fills(w)[th, ring]
+            heads(w)[th, ring] = -1
+            fills(w)[th, ring] = CHUNK
+            while chunk >= 0:
+                following = chunk_next(w)[chunk]
+                fill = last_fill if following < 0 else CHUNK
+                for place in range(chunk * CHUNK, chunk * CHUNK + fill):
+                    w0 = queued(w)[place, 0]
+                    w1 = queued(w)[place, 1]
+                    if w0 >> OFFSET < limit:
+                        block = w1 >> shift
+                        end = ends[block]
+                        ends[block] = end + 1
+                        out[end, 0] = w0
+                        out[end, 1] = w1
+                        if w[HAS_LINKS]:
+                            out_links[end] = queued_links(w)[place]
+                    else:
+                        append(w, th, ring, w0, w1, queued_links(w)[place] if w[HAS_LINKS] else 0, 1)
+                _free_chunk(w, th, chunk)
+                chunk = following
+
+
+@kernel
+def _count(w: World, limit: int, shift: int) -> None:
+    """The events of the open part, by block, each in the place after its block's."""
+    starts = block_starts(w)[0]
+    for th in range(w[THREADS]):
+        for ring in range(_first_ring(w), _last_ring(w) + 1):
+            chunk = heads(w)[th, ring]
+            while chunk >= 0:
+                last = chunk_next(w)[chunk] < 0
+                if not last:
+                    for place in range(4):
+                        touch_queued(w, 2 * chunk_next(w)[chunk] * CHUNK + 8 * place)
+                for place in range(chunk * CHUNK, chunk * CHUNK + (fills(w)[th, ring] if last else CHUNK)):
+                    if queued(w)[place, 0] >> OFFSET < limit:
+                        starts[(queued(w)[place, 1] >> shift) + 1] += 1
+                chunk = chunk_next(w)[chunk]
+
+
+@kernel
+def _earlier(a: Any, b: Any) -> bool:
+    """Whether an entry of `near` comes before another: by time, node, kind and source, then as they came."""
+    if a[0] >> OFFSET != b[0] >> OFFSET:
+        return a[0] < b[0]
+    if a[1] >> NODE != b[1] >> NODE:
+        return a[1] < b[1]
+    if a[0] >> SOURCE != b[0] >> SOURCE:
+        return a[0] < b[0]
+    return a[3] < b[3]
+
+
+@kernel
+def _swap(heap: Any, a: int, b: int) -> None:
+    for field in range(4):
+        kept = heap[a, field]
+        heap[a, field] = heap[b, field]
+        heap[b, field] = kept
+
+
+@kernel
+def hold_near(w: World, th: int, w0: int, w1: int, link: int) -> None:
+    line = control(w)[th]
+    heap = near(w)[th]
+    place = line[NEAR]
+    if place == heap.shape[0]:
+        w[STATUS] = QUEUE_FULL
+        return
+    line[NEAR] = place + 1
+    heap[place, 0] = w0
+    heap[place, 1] = w1
+    heap[place, 2] = link
+    heap[place, 3] = line[NEAR_SERIAL]
+    line[NEAR_SERIAL] += 1
+    while place > 0:
+        parent = (place - 1) // 2
+        if not _earlier(heap[place], heap[parent]):
+            break
+        _swap(heap, place, parent)
+        place = parent
+
+
+@kernel
+def pop_near(w: World, th: int) -> Any:
+    """The first of the open bucket's late events: its two words and its link."""
+    line = control(w)[th]
+    heap = near(w)[th]
+    w0, w1, link = heap[0, 0], heap[0, 1], heap[0, 2]
+    size = line[NEAR] - 1
+    line[NEAR] = size
+    for field in range(4):
+        heap[0, field] = heap[size, field]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and _earlier(heap[child + 1], heap[child]):
+            child += 1
+        if not _earlier(heap[child], heap[place]):
+            break
+        _swap(heap, place, child)
+        place = child
+    return w0, w1, link
+
+
+@kernel
+def near_is_first(w: World, th: int, w0: int, w1: int) -> bool:
+    """Whether an event of `near` comes before this one of the bucket."""
+    top = near(w)[th, 0]
+    if top[0] >> OFFSET != w0 >> OFFSET:
+        return top[0] < w0
+    if top[1] >> NODE != w1 >> NODE:
+        return top[1] < w1
+    return top[0] >> SOURCE < w0 >> SOURCE

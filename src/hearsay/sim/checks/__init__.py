@@ -1,0 +1,1 @@
+"""Invariants that hold in every run, kept in books of their own."""

@@ -1,0 +1,333 @@
+"""The checker: what must hold in every run, watched event by event.
+
+It keeps books of its own from the events and actions of each node and compares them with what the routers do:
+
+1. at most one delivery per node and message while the message counts as seen;
+2. nothing forwarded back to the peer it came from or to its author;
+3. no message, GRAFT or IHAVE to a peer the sender knows as a non-subscriber;
+4. mesh degrees within bounds after every heartbeat, and mesh links mutual when quiet (no GRAFT or PRUNE under way);
+5. IHAVE names only messages of the gossip windows, IWANT answers come only from the message cache's windows;
+6. nothing left of a peer after its disconnect;
+7. one RPC per peer and event, peers ascending (unless the router sends parts singly);
+8. nothing used before the application accepted it;
+9. no GRAFT to a peer before a backoff that a PRUNE named is over (v1.1); nor is a mesh asked to have peers (4) from
+   whom it has to keep apart.
+
+Symmetry is not asked for when control messages may be lost. Answers to IWANT and to episub's GRAFT are exempt from 2
+and 3: who asks gets. What holds of episub's overlay and trees is in `overlay_checker.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hearsay.core.episub.router import Episub
+from hearsay.core.language.actions import Action, Deliver, MessagePublished, Send, Validate, Via
+from hearsay.core.language.events import (
+    Event,
+    Join,
+    Leave,
+    MessageValidated,
+    PeerConnected,
+    PeerDisconnected,
+    Publish,
+    RpcReceived,
+    TimerFired,
+    Verdict,
+)
+from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.language.rpc import Prune
+from hearsay.core.mesh.gossipsub import Gossipsub, GossipsubParameters, SeenBy
+from hearsay.core.mesh.mesh import MeshParameters, PruneTrigger
+from hearsay.core.mesh.meshsub import MeshStrategy
+from hearsay.core.shell.router import Router
+from hearsay.sim.checks.overlay_checker import OverlayChecker
+from hearsay.sim.plan.plan import Plan
+from hearsay.sim.reference.nodes import SimNode
+
+if TYPE_CHECKING:
+    from hearsay.sim.reference.engine import ReferenceEngine
+
+MAX_REPORTED = 20
+_SECOND_US = 1_000_000
+"""PRUNE names whole seconds, rounded up."""
+
+
+@dataclass(slots=True)
+class _Book:
+    """What the checker knows of one node since its last start."""
+
+    joined: set[Any] = field(default_factory=lambda: set())
+    subscribed: dict[Any, set[Any]] = field(default_factory=lambda: {})
+    delivered_us: dict[Any, Micros] = field(default_factory=lambda: {})
+    delivered_beat: dict[Any, int] = field(default_factory=lambda: {})
+    came_from: dict[Any, Any] = field(default_factory=lambda: {})
+    accepted_beat: dict[Any, int] = field(default_factory=lambda: {})
+    pending: set[Any] = field(default_factory=lambda: set())
+    apart_until: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
+    """At the latest, by the PRUNEs that came and went; outlasts a disconnection."""
+    no_graft_before: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
+    """Where a PRUNE named the time."""
+    beat: int = 0
+
+    def keep_apart(self, topic: TopicId, peer: PeerId, least: Micros, most: Micros) -> None:
+        """A backoff ends between these times, unless an earlier one lasts longer."""
+        key = (topic, peer)
+        self.no_graft_before[key] = max(least, self.no_graft_before.get(key, 0))
+        self.apart_until[key] = max(most, self.apart_until.get(key, 0))
+
+
+class Checker:
+    """An observer that collects violations; `problems` is empty after a good run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._control_may_be_lost = bool(plan.scenario.loss.control and plan.scenario.loss.rate_millionths)
+        self._books: dict[int, _Book] = {}
+        self._overlay = OverlayChecker(plan, self._problem)
+        self.problems: list[str] = []
+        self.count = 0
+
+    def node_started(self, node: SimNode, now: Micros) -> None:
+        self._books[node.id] = _Book()
+        self._overlay.node_started(node)
+
+    def node_stopped(self, node: SimNode, now: Micros) -> None:
+        self._books.pop(node.id, None)
+
+    def handled(self, node: SimNode, event: Event, actions: list[Action], now: Micros) -> None:
+        book = self._books[node.id]
+        router = node.router
+        assert router is not None
+        self._learn(book, event, now)
+        if isinstance(event, RpcReceived) and event.rpc.control is not None:
+            self._prunes_received(router, book, event.peer, event.rpc.control.prune, now)
+        self._overlay.handled(node, event, actions, now)
+        self._packing(node, router, actions, now)
+        for action in actions:
+            match action:
+                case Deliver():
+                    self._delivery(node, router, book, action, now)
+                case Validate():
+                    book.pending.add(action.message.id)
+                    book.came_from[action.message.id] = action.received_from
+                case MessagePublished():
+                    book.came_from.pop(action.message.id, None)
+                    book.accepted_beat[action.message.id] = book.beat
+                case Send():
+                    self._send(node, router, book, event, action, now)
+                case _:
+                    pass
+        match event:
+            case TimerFired():
+                self._degrees(node, router, now)
+                book.beat += 1
+            case PeerDisconnected():
+                self._remnants(node, router, event.peer, now)
+            case _:
+                pass
+
+    def finished(self, engine: ReferenceEngine) -> None:
+        """At the end of a run: mesh links are mutual wherever nothing is under way."""
+        if self._control_may_be_lost:
+            return
+        self._overlay.finished(engine)
+        under_way = engine.control_under_way()
+        for node in engine.nodes:
+            if node.router is None or not isinstance(node.router.strategy, MeshStrategy):
+                continue
+            for topic, mesh in node.router.strategy.mesh.topics.items():
+                peers: tuple[Any, ...] = mesh.ordered
+                for peer in peers:
+                    self._mutual(engine, node, topic, peer, under_way)
+
+    def _learn(self, book: _Book, event: Event, now: Micros) -> None:
+        match event:
+            case PeerConnected():
+                book.subscribed[event.peer] = set(event.subscribed)
+            case PeerDisconnected():
+                book.subscribed.pop(event.peer, None)
+            case RpcReceived():
+                for change in event.rpc.subscriptions:
+                    known = book.subscribed.setdefault(event.peer, set())
+                    (known.add if change.subscribe else known.discard)(change.topic)
+                for message in event.rpc.messages:
+                    if message.id not in book.accepted_beat:
+                        book.came_from.setdefault(message.id, event.peer)
+            case Join():
+                book.joined.add(event.topic)
+            case Leave():
+                book.joined.discard(event.topic)
+            case MessageValidated():
+                book.pending.discard(event.message_id)
+                if event.verdict is Verdict.ACCEPT:
+                    book.accepted_beat[event.message_id] = book.beat
+            case _:
+                pass
+
+    def _packing(self, node: SimNode, router: Router, actions: list[Action], now: Micros) -> None:
+        peers: list[Any] = [action.peer for action in actions if isinstance(action, Send)]
+        if peers != sorted(peers):
+            self._problem(now, node, f"sends are not in ascending order: {peers}")
+        if router.parameters.coalesce and len(set(peers)) != len(peers):
+            self._problem(now, node, f"more than one RPC to a peer in one event: {peers}")
+
+    def _delivery(self, node: SimNode, router: Router, book: _Book, action: Deliver, now: Micros) -> None:
+        message = action.message
+        if message.id in book.pending:
+            self._problem(now, node, f"message {message.id} delivered before the application accepted it")
+        if message.topic not in book.joined:
+            self._problem(
+                now, node, f"message {message.id} delivered in topic {message.topic!r}, which is not joined"
+            )
+        before = book.delivered_us.get(message.id)
+        if before is not None and self._still_seen(router, book, message.id, now - before):
+            self._problem(now, node, f"message {message.id} delivered twice, first at {before} us")
+        book.delivered_us[message.id] = now
+        book.delivered_beat[message.id] = book.beat
+        book.accepted_beat[message.id] = book.beat
+        book.came_from[message.id] = action.received_from
+
+    def _still_seen(self, router: Router, book: _Book, message_id: Any, age_us: Micros) -> bool:
+        parameters = router.parameters
+        if isinstance(parameters, GossipsubParameters) and parameters.seen_by is SeenBy.HISTORY:
+            return book.beat - book.delivered_beat[message_id] < parameters.history_length
+        return age_us < parameters.seen_ttl_us
+
+    def _send(self, node: SimNode, router: Router, book: _Book, event: Event, action: Send, now: Micros) -> None:
+        peer = action.peer
+        known = book.subscribed.get(peer)
+        if known is None:
+            self._problem(now, node, f"RPC to {peer}, who is not connected")
+            known = set[Any]()
+        for message, via in zip(action.rpc.messages, action.vias, strict=True):
+            if message.id in book.pending:
+                self._problem(now, node, f"message {message.id} sent to {peer} before the application accepted it")
+            if via in (Via.IWANT, Via.LAZY):
+                self._kept(node, router, book, message.id, now)
+                continue
+            if peer == book.came_from.get(message.id) and not isinstance(event, Publish):
+                self._problem(now, node, f"message {message.id} sent back to {peer}, who sent it")
+            if peer == message.source:
+                self._problem(now, node, f"message {message.id} sent to its author {peer}")
+            if message.topic not in known:
+                self._problem(
+                    now, node, f"message {message.id} sent to {peer}, a non-subscriber of {message.topic!r}"
+                )
+        control = action.rpc.control
+        if control is None:
+            return
+        for graft in control.graft:
+            if graft.topic not in known:
+                self._problem(now, node, f"GRAFT to {peer}, a non-subscriber of {graft.topic!r}")
+            self._not_too_early(node, router, book, graft.topic, peer, now)
+        self._prunes_sent(router, book, peer, control.prune, now)
+        for ihave in control.ihave:
+            if ihave.topic not in known:
+                self._problem(now, node, f"IHAVE to {peer}, a non-subscriber of {ihave.topic!r}")
+            self._gossiped(node, router, book, ihave.ids, now)
+
+    def _prunes_received(
+        self, router: Router, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], now: Micros
+    ) -> None:
+        parameters = router.parameters
+        if not isinstance(parameters, MeshParameters) or not parameters.prune_backoff_ms:
+            return
+        for prune in prunes:
+            if prune.topic in book.joined:
+                named_ms = parameters.prune_backoff_ms if prune.backoff_s is None else prune.backoff_s * 1000
+                until = now + min(named_ms, parameters.max_backoff_ms) * 1000
+                book.keep_apart(prune.topic, peer, until, until)
+
+    def _prunes_sent(self, router: Router, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], now: Micros) -> None:
+        """A peer that speaks v1.0 is not told the time, and the checker does not know why it was pruned."""
+        parameters = router.parameters
+        if not isinstance(parameters, MeshParameters) or not parameters.prune_backoff_ms:
+            return
+        for prune in prunes:
+            if prune.backoff_s is not None:
+                until = now + prune.backoff_s * _SECOND_US
+                book.keep_apart(prune.topic, peer, until - _SECOND_US, until)
+            else:
+                longest_ms = max(parameters.prune_backoff_ms, parameters.unsubscribe_backoff_ms)
+                book.keep_apart(prune.topic, peer, now, now + longest_ms * 1000)
+
+    def _not_too_early(
+        self, node: SimNode, router: Router, book: _Book, topic: TopicId, peer: PeerId, now: Micros
+    ) -> None:
+        parameters = router.parameters
+        until = book.no_graft_before.get((topic, peer), now)
+        if now >= until or not isinstance(parameters, MeshParameters):
+            return
+        if len(book.no_graft_before) <= parameters.max_backoffs:  # else it may have forgotten some
+            self._problem(now, node, f"GRAFT to {peer}, {until - now} us before the backoff in {topic!r} is over")
+
+    def _gossiped(self, node: SimNode, router: Router, book: _Book, ids: tuple[Any, ...], now: Micros) -> None:
+        parameters = router.parameters
+        if not isinstance(parameters, GossipsubParameters):
+            return
+        for message_id in ids:
+            accepted = book.accepted_beat.get(message_id)
+            if accepted is None:
+                self._problem(now, node, f"IHAVE of message {message_id}, which it never accepted")
+            elif book.beat - accepted >= parameters.history_gossip:
+                self._problem(now, node, f"IHAVE of message {message_id}, {book.beat - accepted} heartbeats old")
+
+    def _kept(self, node: SimNode, router: Router, book: _Book, message_id: Any, now: Micros) -> None:
+        parameters = router.parameters
+        accepted = book.accepted_beat.get(message_id)
+        if accepted is None:
+            self._problem(now, node, f"asked for and sent message {message_id}, which it never accepted")
+        elif isinstance(parameters, GossipsubParameters) and book.beat - accepted >= parameters.history_length:
+            age = book.beat - accepted
+            self._problem(now, node, f"IWANT answered with message {message_id}, {age} heartbeats old")
+
+    def _degrees(self, node: SimNode, router: Router, now: Micros) -> None:
+        strategy = router.strategy
+        parameters = router.parameters
+        if not isinstance(strategy, MeshStrategy) or not isinstance(parameters, MeshParameters):
+            return
+        high = parameters.degree_high - (parameters.prune_trigger is PruneTrigger.AT_HIGH)
+        for topic, mesh in strategy.mesh.topics.items():
+            available = self._not_apart(node, router, topic, parameters, now)
+            if len(mesh) > max(high, parameters.degree):
+                self._problem(now, node, f"mesh of {topic!r} has {len(mesh)} peers after a heartbeat, above {high}")
+            if len(mesh) < min(parameters.degree_low, available):
+                low = parameters.degree_low
+                self._problem(now, node, f"mesh of {topic!r} has {len(mesh)} of {available} peers, below {low}")
+            strangers = [peer for peer in mesh if topic not in self._books[node.id].subscribed.get(peer, ())]
+            if strangers:
+                self._problem(now, node, f"mesh of {topic!r} holds {strangers}, who do not subscribe to it")
+
+    def _not_apart(
+        self, node: SimNode, router: Router, topic: TopicId, parameters: MeshParameters, now: Micros
+    ) -> int:
+        """How many peers of a topic a mesh can be asked to have."""
+        slack_us = parameters.backoff_slack_heartbeats * parameters.heartbeat_interval_ms * 1000
+        apart_until = self._books[node.id].apart_until
+        peers = router.peers.in_topic(topic).native
+        return sum(now >= apart_until.get((topic, peer), -slack_us) + slack_us for peer in peers)
+
+    def _remnants(self, node: SimNode, router: Router, peer: Any, now: Micros) -> None:
+        if any(state.peer == peer for state in router.inspect().peers):
+            self._problem(now, node, f"state of {peer} is left after its disconnect")
+        if isinstance(router.strategy, Gossipsub | Episub) and router.strategy.remembers(peer):
+            self._problem(now, node, f"counts of {peer} are left after its disconnect")
+
+    def _mutual(
+        self, engine: ReferenceEngine, node: SimNode, topic: Any, peer: int, under_way: set[tuple[int, int]]
+    ) -> None:
+        other: SimNode = engine.nodes[peer]
+        link = node.links.get(peer)
+        if other.router is None or link is None or not link.open or not link.twin.open or link.cut or link.dead:
+            return
+        if (node.id, peer) in under_way or (peer, node.id) in under_way:
+            return
+        strategy = other.router.strategy
+        if isinstance(strategy, MeshStrategy) and node.id not in strategy.mesh.topics.get(topic, ()):
+            self._problem(engine.now, node, f"mesh link of {topic!r} to {peer} is not mutual")
+
+    def _problem(self, now: Micros, node: SimNode, what: str) -> None:
+        self.count += 1
+        if len(self.problems) < MAX_REPORTED:
+            self.problems.append(f"{now / 1e6:.6f}s node {node.id}: {what}")

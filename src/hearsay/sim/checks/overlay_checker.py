@@ -1,0 +1,279 @@
+"""What must hold of episub's overlay and trees; a part of the checker.
+
+1. views are bounded, disjoint and without the node itself, and active neighbours are connected;
+2. eager and lazy links together are the active list, and no link is both;
+3. the queue of announcements, the missing list and the payload cache are within their bounds;
+4. a copy says one hop more than the node is from the publisher, and IHAVE and GRAFT answers name accepted messages;
+5. neighbours are mutual when quiet (nothing of episub under way between the two);
+6. the eager links of a topic are one shared spanning tree when quiet, after two messages in a row of one source that
+   no change of neighbours came between or followed;
+7. a message that a lasting neighbour announced is here, or was asked for again and again until it was given up;
+8. nobody is asked for what has arrived, whatever became of it;
+9. nobody leaves the passive list untried: only who was dialled, pinged or connected, who makes room for another or
+   becomes a neighbour, and who has left;
+10. the LEAVEs of a node have growing numbers, also after it was started again;
+11. nobody stays a neighbour who left a ping unanswered.
+
+5 to 7 and 11 are looked at when the run ends; 6 and 7 only if no message can be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hearsay.core.episub.membership import ManagedOverlay
+from hearsay.core.episub.parameters import Broadcast, Overlay, ViewSizes
+from hearsay.core.episub.router import Episub
+from hearsay.core.language.actions import (
+    Action,
+    Deliver,
+    Dial,
+    MessagePublished,
+    NeighborDown,
+    NeighborUp,
+    PassiveAdded,
+    PassiveRemoved,
+    Ping,
+    Send,
+    Via,
+)
+from hearsay.core.language.episub_parts import Graft, IHave, Leave
+from hearsay.core.language.events import Event, PeerConnected, PeerDisconnected, RoundTripMeasured, RpcReceived
+from hearsay.core.language.events import Leave as LeaveTopic
+from hearsay.core.language.identifiers import Micros
+from hearsay.sim.plan.plan import Plan
+from hearsay.sim.reference.nodes import SimNode
+
+if TYPE_CHECKING:
+    from hearsay.sim.reference.engine import ReferenceEngine
+
+
+@dataclass(slots=True)
+class _Book:
+    """What is known of one node since its last start."""
+
+    hops: dict[Any, int] = field(default_factory=lambda: {})
+    announced: dict[Any, tuple[Micros, Any, Any]] = field(default_factory=lambda: {})
+    """Unknown messages: when they were first announced, by whom, in which topic."""
+    tried: set[Any] = field(default_factory=lambda: set())
+    """Peers that were dialled, pinged or connected."""
+    pinged_us: dict[Any, Micros] = field(default_factory=lambda: {})
+    """Since when peers owe the answer to a ping."""
+
+
+class OverlayChecker:
+    def __init__(self, plan: Plan, problem: Callable[[Micros, SimNode, str], None]) -> None:
+        scenario = plan.scenario
+        self._problem = problem
+        self._script = scenario.network.nodes if scenario.workload.inject > 1 else None
+        limited = bool(scenario.links.uplink_mbit) or scenario.validation.active
+        self._lossless = not (scenario.loss.rate_millionths or limited)
+        self._books: dict[int, _Book] = {}
+        self._left: dict[int, int] = {}
+        """The number of each node's last LEAVE, whatever happened to it since."""
+        self._changed_us: dict[Any, Micros] = {}
+        self._published: dict[Any, list[tuple[Micros, Any]]] = {}
+        for publication in plan.publications:
+            topic = plan.topics[publication.topic]
+            self._published.setdefault(topic, []).append((publication.time_us, publication.publisher))
+
+    def node_started(self, node: SimNode) -> None:
+        self._books[node.id] = _Book()
+
+    def handled(self, node: SimNode, event: Event, actions: list[Action], now: Micros) -> None:
+        assert node.router is not None
+        strategy = node.router.strategy
+        if not isinstance(strategy, Episub):
+            return
+        book = self._books[node.id]
+        if isinstance(event, RpcReceived) and event.rpc.control is not None:
+            for part in event.rpc.control.episub:
+                if isinstance(part, IHave) and part.topic in node.router.joined:
+                    self._note_announced(node, book, event.peer, part, now)
+        if isinstance(event, PeerConnected):
+            book.tried.add(event.peer)
+        if isinstance(event, PeerDisconnected | RoundTripMeasured):
+            book.pinged_us.pop(event.peer, None)
+        self._passive_removals(node, strategy, book, event, actions, now)
+        if isinstance(event, LeaveTopic):
+            self._leaving(node, actions, now)
+        for action in actions:
+            match action:
+                case MessagePublished():
+                    book.hops[action.message.id] = 0
+                case Deliver():
+                    if action.received_from is not None:
+                        book.hops[action.message.id] = action.message.hops or 1
+                    book.announced.pop(action.message.id, None)
+                case NeighborUp() | NeighborDown():
+                    self._changed_us[action.topic] = now
+                    book.pinged_us.pop(action.peer, None)
+                case Dial():
+                    book.tried.add(action.peer)
+                case Ping():
+                    book.tried.add(action.peer)
+                    book.pinged_us.setdefault(action.peer, now)
+                case Send():
+                    self._sent(node, book, action, now)
+                case _:
+                    pass
+        self._views(node, strategy, now)
+
+    def finished(self, engine: ReferenceEngine) -> None:
+        under_way = engine.episub_under_way()
+        for node in engine.nodes:
+            if node.router is not None and isinstance(node.router.strategy, Episub):
+                self._mutual(engine, node, node.router.strategy, under_way)
+                self._nobody_silent(engine, node, node.router.strategy)
+                if self._lossless:
+                    self._nothing_missing(engine, node, node.router.strategy)
+        if self._lossless and not engine.plan.faults:
+            for topic, published in sorted(self._published.items()):
+                sources = {publisher for _, publisher in published}
+                if sources == {self._script}:
+                    continue  # it hands a message to several nodes at once, so who is cut off may miss nothing
+                if len(published) > 1 and len(sources) == 1 and published[-2][0] > self._changed_us.get(topic, 0):
+                    self._tree(engine, topic)
+
+    def _note_announced(self, node: SimNode, book: _Book, peer: Any, part: IHave, now: Micros) -> None:
+        assert node.router is not None
+        for message_id in part.ids:
+            if message_id not in book.hops and message_id not in node.router.known:
+                book.announced.setdefault(message_id, (now, peer, part.topic))
+
+    def _passive_removals(
+        self, node: SimNode, strategy: Episub, book: _Book, event: Event, actions: list[Action], now: Micros
+    ) -> None:
+        if isinstance(event, LeaveTopic) or strategy.own.view_sizes is ViewSizes.ESTIMATED:
+            return  # the whole list goes, or some of it
+        gone: set[Any] = {action.peer for action in actions if isinstance(action, PassiveRemoved)}
+        gone -= {action.peer for action in actions if isinstance(action, NeighborUp)}
+        room_for = sum(isinstance(action, PassiveAdded) for action in actions)
+        if isinstance(event, RpcReceived) and event.rpc.control is not None:
+            gone -= {part.source for part in event.rpc.control.episub if isinstance(part, Leave)}
+        untried = sorted(gone - book.tried)
+        if len(untried) > room_for:
+            self._problem(now, node, f"{untried} left the passive list untried")
+
+    def _leaving(self, node: SimNode, actions: list[Action], now: Micros) -> None:
+        said: set[int] = set()
+        for action in actions:
+            if isinstance(action, Send) and action.rpc.control is not None:
+                said |= {part.sequence for part in action.rpc.control.episub if isinstance(part, Leave)}
+        if said and min(said) <= self._left.get(node.id, -1):
+            self._problem(now, node, f"LEAVE has number {min(said)}, an earlier one had {self._left[node.id]}")
+        self._left[node.id] = max(said, default=self._left.get(node.id, -1))
+
+    def _sent(self, node: SimNode, book: _Book, action: Send, now: Micros) -> None:
+        for message, via in zip(action.rpc.messages, action.vias, strict=True):
+            if via in (Via.EAGER, Via.LAZY) and message.hops != book.hops.get(message.id, -1) + 1:
+                here = book.hops.get(message.id)
+                self._problem(now, node, f"message {message.id} sent with {message.hops} hops, it came with {here}")
+        if action.rpc.control is not None:
+            for part in action.rpc.control.episub:
+                if isinstance(part, IHave):
+                    for message_id in part.ids:
+                        if message_id not in book.hops:
+                            self._problem(now, node, f"IHAVE of message {message_id}, which it never accepted")
+                elif isinstance(part, Graft):
+                    self._asks_for_the_missing(node, part, now)
+
+    def _views(self, node: SimNode, strategy: Episub, now: Micros) -> None:
+        assert node.router is not None
+        own = strategy.own
+        for topic, membership in strategy.memberships.items():
+            tree = strategy.trees[topic]
+            active = set(membership.active())
+            if not active <= node.router.connected.keys():
+                self._problem(now, node, f"active list of {topic!r} holds a peer that is not connected")
+            if tree.eager.members | tree.lazy.members != active or tree.eager.members & tree.lazy.members:
+                self._problem(now, node, f"eager and lazy links of {topic!r} are not the active list in two")
+            if isinstance(membership, ManagedOverlay):
+                passive = membership.views.passive.keys()
+                limit = own.active_size if own.overlay is Overlay.HYPARVIEW else own.active_limit
+                if len(active) > limit:
+                    self._problem(now, node, f"active list of {topic!r} has {len(active)} peers, above {limit}")
+                if len(passive) > membership.sizing.passive_size:
+                    size = membership.sizing.passive_size
+                    self._problem(now, node, f"passive list of {topic!r} has {len(passive)} peers, above {size}")
+                if active & passive:
+                    self._problem(now, node, f"views of {topic!r} share a peer")
+                if node.id in active or node.id in passive:
+                    self._problem(now, node, f"views of {topic!r} hold the node itself")
+            for what, length, limit in (
+                ("announcements", len(tree.queue), own.max_ids_per_part),
+                ("missing messages", len(tree.missing), own.max_missing),
+                ("kept messages", len(tree.kept), own.max_cached_messages),
+            ):
+                if length > limit:
+                    self._problem(now, node, f"{length} {what} of {topic!r}, above {limit}")
+
+    def _mutual(
+        self, engine: ReferenceEngine, node: SimNode, strategy: Episub, under_way: set[tuple[int, int]]
+    ) -> None:
+        for topic, membership in strategy.memberships.items():
+            peers: list[Any] = sorted(membership.active())
+            for number in peers:
+                peer: int = number
+                other = engine.nodes[peer]
+                link = node.links.get(peer)
+                if other.router is None or link is None or link.dead or not (link.open and link.twin.open):
+                    continue
+                if (node.id, peer) in under_way or (peer, node.id) in under_way:
+                    continue
+                theirs = other.router.strategy
+                if isinstance(theirs, Episub) and node.id not in set(theirs.memberships[topic].active()):
+                    self._problem(engine.now, node, f"neighbour {peer} in {topic!r} is not mutual")
+
+    def _tree(self, engine: ReferenceEngine, topic: Any) -> None:
+        """One spanning tree: connected, and one edge fewer than nodes."""
+        edges: set[tuple[Any, Any]] = set()
+        members: list[SimNode] = []
+        for node in engine.nodes:
+            strategy = node.router.strategy if node.router is not None else None
+            if isinstance(strategy, Episub) and topic in strategy.trees:
+                if strategy.own.broadcast is Broadcast.FLOOD:
+                    return
+                members.append(node)
+                eager: tuple[Any, ...] = strategy.trees[topic].eager.ordered
+                edges |= {(min(node.id, peer), max(node.id, peer)) for peer in eager}
+        if not members:
+            return
+        roots = {node.id: node.id for node in members}
+
+        def root(number: Any) -> Any:
+            while roots[number] != number:
+                number = roots[number]
+            return number
+
+        for one, other in sorted(edges):
+            if one in roots and other in roots:
+                roots[root(one)] = root(other)
+        parts = len({root(node.id) for node in members})
+        if parts > 1 or len(edges) != len(members) - 1:
+            what = f"eager links of {topic!r} are no tree: {len(edges)} edges, {parts} parts, {len(members)} nodes"
+            self._problem(engine.now, members[0], what)
+
+    def _asks_for_the_missing(self, node: SimNode, part: Graft, now: Micros) -> None:
+        assert node.router is not None
+        for message_id in part.ids:
+            if message_id in node.router.known or message_id in node.router.pending:
+                self._problem(now, node, f"GRAFT asks for message {message_id}, which has arrived")
+
+    def _nobody_silent(self, engine: ReferenceEngine, node: SimNode, strategy: Episub) -> None:
+        patience_us = 2 * strategy.own.reply_timeout_ms * 1000
+        for peer, since_us in sorted(self._books[node.id].pinged_us.items()):
+            neighbour = any(peer in membership.active() for membership in strategy.memberships.values())
+            if neighbour and engine.now - since_us > patience_us:
+                self._problem(engine.now, node, f"neighbour {peer} left a ping unanswered, and stays")
+
+    def _nothing_missing(self, engine: ReferenceEngine, node: SimNode, strategy: Episub) -> None:
+        own = strategy.own
+        patience_us = (own.graft_attempts + 2) * own.missing_tick_ms * 1000
+        for message_id, (since, peer, topic) in sorted(self._books[node.id].announced.items()):
+            membership = strategy.memberships.get(topic)
+            lasting = membership is not None and peer in membership.active()
+            if lasting and engine.now - since > patience_us and self._changed_us.get(topic, 0) < since:
+                self._problem(engine.now, node, f"message {message_id} is missing, though {peer} announced it")

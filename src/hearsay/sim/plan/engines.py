@@ -1,0 +1,95 @@
+"""Which engine runs a scenario.
+
+The reference engine runs everything. The array engine gives the same trace, many times faster, for the four routers
+that it has kernels for, with nearly all their parameters; it is compiled once on a machine, which small runs do not
+pay for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from hearsay.core.mesh.mesh import MeshParameters
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.sections.network import TopologyKind
+from hearsay.sim.scenario.sections.routers import RouterChoice
+from hearsay.sim.scenario.sections.workload import TimedKind
+
+EngineName: TypeAlias = Literal["reference", "array"]
+
+WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
+ONLY_ZERO = (
+    "ask_again_heartbeats",
+    "max_cached_bytes",
+    "max_seen_bytes",
+    "max_subscription_bytes",
+    "max_subscription_bytes_per_peer",
+    "places_per_address",
+)
+"""Parameters that the array engine does not know but as switched off."""
+WORTH_COMPILING = 2_000_000
+"""Events from which the array engine is faster although it may have to be compiled first."""
+
+
+class OutOfRoom(Exception):
+    """Something in the array engine grew beyond what was set aside for it; says what."""
+
+
+def unsupported(scenario: Scenario) -> list[str]:
+    """What the array engine cannot do, by key; nothing when it can do all."""
+    choices = {"router": scenario.router}
+    for number, population in enumerate(scenario.population):
+        choices[f"population.{number}.router"] = population.router
+    return [problem for key, choice in choices.items() for problem in _without_kernel(key, choice)]
+
+
+def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
+    if choice.kind not in WITH_KERNELS:
+        yield f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
+    parameters = choice.parameters
+    if isinstance(parameters, MeshParameters) and parameters.prune_backoff_ms and parameters.accept_exchange:
+        yield f"{key}.accept_exchange = true: only without prune_backoff_ms, since nobody dials at a router's wish"
+    for name in ONLY_ZERO:
+        value = getattr(parameters, name, 0)
+        if value:
+            yield f"{key}.{name} = {value}: only 0"
+
+
+def choose_engine(scenario: Scenario, *, checked: bool = False) -> tuple[EngineName, str]:
+    """The engine for a run, and why in a few words."""
+    if checked:
+        return "reference", "--check looks into the routers"
+    missing = unsupported(scenario)
+    if missing:
+        return "reference", missing[0]
+    events = estimated_events(scenario)
+    if events < WORTH_COMPILING:
+        return "reference", f"about {events:,} events, a small run"
+    return "array", f"about {events:,} events"
+
+
+def estimated_events(scenario: Scenario) -> int:
+    """Very roughly what a run's routers will have to handle."""
+    degree = mean_degree(scenario)
+    copies = degree if scenario.router.kind == "floodsub" else COPIES_PER_DELIVERY
+    return int(scenario.network.nodes * (degree * 2 + publications(scenario) * copies + _run_s(scenario)))
+
+
+def publications(scenario: Scenario) -> int:
+    """The messages of a run: the workload's and those of [[timed]]."""
+    timed = sum(timed.action is TimedKind.PUBLISH for timed in scenario.timed)
+    return scenario.workload.messages + timed
+
+
+def _run_s(scenario: Scenario) -> float:
+    last_us = scenario.warmup_us + scenario.workload.messages * scenario.workload.interval_us
+    return (max(last_us, *(timed.at_us for timed in scenario.timed), 0) + scenario.linger_us) / 1e6
+
+
+COPIES_PER_DELIVERY = 7
+
+
+def mean_degree(scenario: Scenario) -> int:
+    network = scenario.network
+    return network.nodes - 1 if network.topology is TopologyKind.COMPLETE else 2 * network.degree

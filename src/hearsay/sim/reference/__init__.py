@@ -1,0 +1,1 @@
+"""The reference engine: a queue of events and the real routers."""

@@ -1,0 +1,149 @@
+"""Connections that routers ask for: dial, hang up, ping, and contacts from a rendezvous.
+
+Rules:
+
+* A dial reaches the other end one latency later; it is accepted if that node is up, takes inbound connections
+  (`network.nat_share` says how many do not) and no fault keeps the two apart. Then both ends are connected, the
+  dialling one after a full round trip. Otherwise the dialling node learns of the failure `faults.detection_s` after
+  it dialled, or as soon as the answer could be there.
+* Who hangs up loses the connection at once, the other end one latency later, after all that was sent to it.
+* A ping takes a round trip, jitter included, and gets no answer if the connection is gone by then.
+* The rendezvous answers after `network.rendezvous_ms` with random nodes that are up, in the topic and within reach.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_never
+
+from hearsay.core.language.actions import Dial, Disconnect, FindContacts, Ping
+from hearsay.core.language.events import ContactsFound, DialFailed, EventKind, RoundTripMeasured
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.shell.randomness import GOLDEN, Purpose, below, key_of, mix, sample
+from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
+
+if TYPE_CHECKING:
+    from hearsay.sim.reference.engine import ReferenceEngine
+
+_ATTEMPTS_PER_CONTACT = 20
+"""Random draws for one contact before all nodes are looked through."""
+_ARRIVAL = 3
+"""The kind of a dial's arrival among what concerns the whole network: after faults, samples and the script."""
+
+
+class Dialling:
+    """Does what routers ask about connections."""
+
+    def __init__(self, engine: ReferenceEngine) -> None:
+        self._engine = engine
+        self._detection_us = engine.plan.scenario.faults.detection_us
+        self._rendezvous_us = engine.plan.scenario.network.rendezvous_us
+        self._sequence = 0
+        self._rendezvous_open = True
+
+    def close_rendezvous(self) -> None:
+        """From now on it finds nobody; for measurements of what the overlay can do alone."""
+        self._rendezvous_open = False
+
+    def perform(self, node: SimNode, action: Dial | Disconnect | Ping | FindContacts) -> None:
+        match action:
+            case Dial():
+                target: Any = action.peer
+                self._dial(node, target)
+            case Disconnect():
+                self._hang_up(node, action.peer)
+            case Ping():
+                self._ping(node, action.peer)
+            case FindContacts():
+                self._push(node, self._rendezvous_us, EventKind.CONTACTS_FOUND, -1, action)
+            case _:
+                assert_never(action)
+
+    def handle(self, node: SimNode, kind: int, source: int, payload: Any) -> None:
+        """What `perform` promised has come."""
+        if kind == EventKind.DIAL_FAILED:
+            self._engine.feed(node, DialFailed(source))
+        elif kind == EventKind.ROUND_TRIP_MEASURED:
+            link, round_trip_us = payload
+            if link.open and link.up:
+                self._engine.feed(node, RoundTripMeasured(source, round_trip_us))
+        else:
+            contacts = self._contacts(node, payload) if self._rendezvous_open else ()
+            self._engine.feed(node, ContactsFound(payload.topic, contacts))
+
+    def _dial(self, node: SimNode, target: int) -> None:
+        engine = self._engine
+        other = engine.nodes[target]
+        life, dialled_us = node.starts, engine.now
+        latency_us = engine.latency.base_us(node.id, other.id)
+
+        def arrive() -> None:
+            if node.router is not None and node.starts == life:
+                self._arrive(node, other, latency_us, dialled_us)
+
+        self._sequence += 1
+        entry = (engine.now + latency_us, engine.everywhere, _ARRIVAL, node.id, self._sequence, arrive, None, None)
+        engine.queue.push(entry)
+
+    def _arrive(self, node: SimNode, other: SimNode, latency_us: Micros, dialled_us: Micros) -> None:
+        engine = self._engine
+        now = engine.now
+        if other.router is None or other.id in engine.plan.natted or not engine.faults.reachable(node.id, other.id):
+            delay_us = max(latency_us, dialled_us + self._detection_us - now)
+            self._push(node, delay_us, EventKind.DIAL_FAILED, other.id, None)
+            return
+        existing = node.links.get(other.id)
+        if existing is not None and not existing.dead:
+            link = existing  # there already, or just made by a dial the other way
+        else:
+            link = connect_pair(node.id, other.id, latency_us, existing, other.links.get(node.id))
+            node.links[other.id] = link
+            other.links[node.id] = link.twin
+        # The dial is one latency old. What either end says from now on comes after the other is connected.
+        engine.transport.connected(link, dialled_us, now)
+        link.twin.last_arrival_us = max(link.twin.last_arrival_us, now + latency_us)
+        engine.queue.push((now, other.id, EventKind.PEER_CONNECTED, node.id, -self._sequence, link.twin, None, None))
+        self._push(node, latency_us, EventKind.PEER_CONNECTED, other.id, link)
+
+    def _hang_up(self, node: SimNode, peer: Any) -> None:
+        link = node.links.get(peer)
+        if link is None or not link.open or link.dead:
+            return
+        engine = self._engine
+        engine.notice_loss(link, engine.now)
+        engine.notice_loss(link.twin, max(engine.now + link.latency_us, link.last_arrival_us))
+
+    def _ping(self, node: SimNode, peer: Any) -> None:
+        link = node.links.get(peer)
+        if link is None or not link.open:
+            return
+        latency = self._engine.latency
+        now = self._engine.now
+        round_trip_us = 2 * link.latency_us
+        if latency.has_jitter:
+            jitter_us = latency.jitter_us(node.id, peer, now) + latency.jitter_us(peer, node.id, now)
+            round_trip_us = max(2, round_trip_us + jitter_us)
+        self._push(node, round_trip_us, EventKind.ROUND_TRIP_MEASURED, peer, (link, round_trip_us))
+
+    def _contacts(self, node: SimNode, wanted: FindContacts) -> tuple[int, ...]:
+        """Random nodes that are up and in the topic; few draws when there are many, all nodes looked at otherwise."""
+        nodes = self._engine.nodes
+        state = self._engine.randomness.draw(Purpose.RENDEZVOUS, node.id, key_of(wanted.topic), self._engine.now)
+        found: set[int] = set()
+        for attempt in range(wanted.count * _ATTEMPTS_PER_CONTACT):
+            if len(found) == wanted.count:
+                return tuple(sorted(found))
+            other = below(mix(state + attempt * GOLDEN), len(nodes))
+            if self._serves(node, nodes[other], wanted.topic):
+                found.add(other)
+        everyone = [other.id for other in nodes if self._serves(node, other, wanted.topic)]
+        return tuple(sample(state, everyone, wanted.count))
+
+    def _serves(self, node: SimNode, other: SimNode, topic: Any) -> bool:
+        up = other is not node and other.router is not None and topic in other.topics
+        return up and self._engine.faults.reachable(node.id, other.id)
+
+    def _push(self, node: SimNode, delay_us: Micros, kind: EventKind, source: Any, payload: Link | Any) -> None:
+        """Sequence numbers below zero keep these apart from what travels on links."""
+        self._sequence += 1
+        entry = (self._engine.now + delay_us, node.id, int(kind), source, -self._sequence, payload, node.starts, None)
+        self._engine.queue.push(entry)

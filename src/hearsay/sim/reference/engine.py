@@ -1,0 +1,601 @@
+"""The reference engine: a queue and the real router objects. Any feature, any router; the executable specification.
+
+Rules:
+
+* Events at one node are handled in the order (time, kind, source, sequence); faults and node starts come first in
+  their microsecond. Nothing depends on the order in which events were queued.
+* The start of a node is one step: its router joins the node's topics, then its connections open.
+* An RPC is one event whatever it carries. With a service time (simsub's lag) a node takes its events one after the
+  other, each when the one before is done.
+* A script node outside the network hands messages in: its copies travel and count like any other, and the routers
+  that get them publish them.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any, Protocol, assert_never
+
+from hearsay.core.language.actions import (
+    Action,
+    Deliver,
+    Dial,
+    Disconnect,
+    DuplicateReceived,
+    FindContacts,
+    LinkEager,
+    LinkLazy,
+    MessagePublished,
+    MessageRejected,
+    NeighborDown,
+    NeighborUp,
+    PartDropped,
+    PassiveAdded,
+    PassiveRemoved,
+    PeerAdded,
+    PeerGrafted,
+    PeerPruned,
+    PeerRemoved,
+    Ping,
+    Reason,
+    Send,
+    TopicJoined,
+    TopicLeft,
+    Validate,
+    Via,
+)
+from hearsay.core.language.events import (
+    DialFailed,
+    Event,
+    EventKind,
+    Join,
+    Leave,
+    MessageValidated,
+    PeerConnected,
+    PeerDisconnected,
+    Publish,
+    RpcReceived,
+    TimerFired,
+    Verdict,
+)
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.rpc import FLOODSUB, Message, PartKind
+from hearsay.core.registry import create, negotiate
+from hearsay.core.shell.randomness import Purpose, Randomness, key_of
+from hearsay.sim.plan.latency import make_latency
+from hearsay.sim.plan.plan import Plan, Publication
+from hearsay.sim.reference.connection_requests import Dialling
+from hearsay.sim.reference.event_queue import Entry, EventQueue
+from hearsay.sim.reference.faults import Faults
+from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
+from hearsay.sim.reference.transport import Transport
+from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
+from hearsay.sim.results.summary import Figures, recorded_figures
+from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
+
+GC_THRESHOLD = 200_000
+GLOBAL = -1
+"""The node number of what concerns the whole network; it sorts before every node."""
+
+_TIMER = int(EventKind.TIMER_FIRED)
+_DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
+_CONNECTED = int(EventKind.PEER_CONNECTED)
+_JOIN = int(EventKind.JOIN)
+_LEAVE = int(EventKind.LEAVE)
+_PUBLISH = int(EventKind.PUBLISH)
+_RPC = int(EventKind.RPC_RECEIVED)
+_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
+_FAILED = int(EventKind.SEND_FAILED)
+_NEVER = -1
+_END = -2
+"""The engine's own kind: the run is over. Its entry comes before all others of its microsecond."""
+_SERVED = len(EventKind)
+"""The engine's own kind: a node is done with an event and takes the next."""
+
+_ROW_PUBLISH = int(TraceEvent.PUBLISH)
+_ROW_DELIVER = int(TraceEvent.DELIVER)
+_ROW_REJECT = int(TraceEvent.REJECT)
+
+
+class Observer(Protocol):
+    """Watches every event and the actions it caused."""
+
+    def node_started(self, node: SimNode, now: Micros) -> None: ...
+
+    def node_stopped(self, node: SimNode, now: Micros) -> None: ...
+
+    def handled(self, node: SimNode, event: Event, actions: list[Action], now: Micros) -> None: ...
+
+    def finished(self, engine: ReferenceEngine) -> None: ...
+
+
+class ReferenceEngine:
+    """One run of a plan."""
+
+    def __init__(self, plan: Plan, recorder: Recorder, observer: Observer | None = None) -> None:
+        scenario = plan.scenario
+        self.plan = plan
+        self.recorder = recorder
+        self.observer = observer
+        self.randomness = Randomness(scenario.seed)
+        self.now: Micros = 0
+        self.script = scenario.network.nodes
+        self.topic_numbers: dict[Any, int] = {name: number for number, name in enumerate(plan.topics)}
+        self.nodes: list[SimNode] = [
+            SimNode(number, tuple(plan.topics[topic] for topic in subscribed))
+            for number, subscribed in enumerate(plan.subscriptions)
+        ]
+        self._protocols = [kind.protocols(parameters) for kind, parameters in plan.routers]
+        latency = make_latency(scenario, self.randomness)
+        self.latency = latency
+        self.queue = EventQueue(latency.minimum_us)
+        self.transport = Transport(scenario, latency, self.randomness, self.queue, recorder, self.topic_numbers)
+        self.faults = Faults(self)
+        self.dialling = Dialling(self)
+        self.everywhere = GLOBAL
+        self.stop_requested = False
+        self.complete = False
+        self._parts: Parts | None = None
+        """What the trace says of the RPC that is being handled."""
+        self._validation_delay_us = scenario.validation.delay_us
+        self._reject_millionths = scenario.validation.reject_millionths
+        self._service_us = scenario.service.time_us
+        self._schedule_plan()
+
+    def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
+        """Run to the end; False when a stop was requested before.
+
+        A run makes many small objects and hardly a cycle, so the cyclic collector looks less often meanwhile.
+        """
+        thresholds = gc.get_threshold()
+        gc.set_threshold(GC_THRESHOLD, *thresholds[1:])
+        try:
+            return self._run(progress)
+        finally:
+            gc.set_threshold(*thresholds)
+
+    def _run(self, progress: Callable[[Micros], None] | None) -> bool:
+        queue = self.queue
+        nodes = self.nodes
+        recorder = self.recorder
+        receive = _NEVER if self._service_us else _RPC
+        while (bucket := queue.open_next()) is not None:
+            for entry in bucket:
+                self.now, number, kind, _, _, payload, event, parts = entry
+                if kind == receive:
+                    self._receive(nodes[number], payload, event, parts)
+                elif kind == _END:
+                    return self._finish()
+                else:
+                    self._dispatch(entry)
+            recorder.flush_if_full()
+            if progress is not None:
+                progress(self.now)
+            if self.stop_requested:
+                recorder.flush()
+                return False
+        return self._finish()
+
+    @property
+    def delivered(self) -> int:
+        return self.recorder.delivered
+
+    @property
+    def trace_hash(self) -> str:
+        return self.recorder.trace_hash
+
+    def figures(self) -> Figures:
+        """What the run came to so far."""
+        return recorded_figures(self.plan, self.recorder, self.now)
+
+    def _finish(self) -> bool:
+        self.now = self.plan.end_us
+        self.complete = True
+        self.recorder.flush()
+        if self.observer is not None:
+            self.observer.finished(self)
+        return True
+
+    def control_under_way(self) -> set[tuple[int, int]]:
+        """Pairs of sender and receiver with a GRAFT or PRUNE between them, or that wait to be handled."""
+        pairs: set[tuple[int, int]] = set()
+        waiting = [entry for node in self.nodes for _, entry in node.backlog]
+        for entry in (*self.queue.waiting(), *waiting):
+            if entry[2] == _RPC:
+                control = entry[6].rpc.control
+                if control is not None and (control.graft or control.prune):
+                    pairs.add((entry[3], entry[1]))
+            elif entry[2] == _FAILED:
+                pairs.add((entry[1], entry[3]))
+        return pairs
+
+    def episub_under_way(self) -> set[tuple[int, int]]:
+        """Pairs of sender and receiver with a part of episub's, or news of a connection, between them."""
+        pairs: set[tuple[int, int]] = set()
+        waiting = [entry for node in self.nodes for _, entry in node.backlog]
+        for entry in (*self.queue.waiting(), *waiting):
+            if entry[2] == _RPC:
+                control = entry[6].rpc.control
+                if control is not None and control.episub:
+                    pairs.add((entry[3], entry[1]))
+            elif entry[2] in (_FAILED, _DISCONNECTED, _CONNECTED):
+                pairs.add((entry[1], entry[3]))
+        return pairs
+
+    # What is known before the run starts.
+
+    def _schedule_plan(self) -> None:
+        sequence = 0
+        add = self.queue.add
+        add(self.plan.end_us, GLOBAL - 1, _END, 0, 0, None)
+        add(0, GLOBAL, 0, 0, 0, self._start_all)
+        for fault in self.plan.faults:
+            sequence += 1
+            add(fault.time_us, GLOBAL, 0, 0, sequence, lambda fault=fault: self.faults.apply(fault))
+        for timed in self.plan.timed:
+            sequence += 1
+            kind = _JOIN if timed.join else _LEAVE
+            add(timed.time_us, timed.node, kind, -1, sequence, self.plan.topics[timed.topic])
+        for publication in self.plan.publications:
+            self._schedule_publication(publication)
+        interval_us = self.plan.scenario.trace.state_interval_us
+        if interval_us:
+            for time in range(interval_us, self.plan.end_us, interval_us):
+                sequence += 1
+                add(time, GLOBAL, 1, 0, sequence, self._sample_state)
+
+    def _schedule_publication(self, publication: Publication) -> None:
+        topic = self.plan.topics[publication.topic]
+        message = Message(publication.message, topic, bytes(publication.size_bytes), publication.publisher)
+        self.transport.learn(message)
+        info = MessageInfo(
+            publication.topic,
+            publication.publisher,
+            publication.time_us,
+            publication.size_bytes,
+            len(publication.inject),
+        )
+        self.recorder.messages[publication.message] = info
+        if publication.publisher == self.script:
+            inject = lambda: self._inject(publication, message)  # noqa: E731
+            self.queue.add(publication.time_us, GLOBAL, 2, 0, publication.message, inject)
+        else:
+            self.queue.add(publication.time_us, publication.publisher, _PUBLISH, -1, publication.message, message)
+
+    def _start_all(self) -> None:
+        starting = [node for node in self.nodes if node.id not in self.plan.initially_down]
+        for node in starting:
+            self.start(node)
+        for node in starting:
+            if not self._chooses_connections(node):
+                for target in self.plan.dials[node.id]:
+                    if self.nodes[target].router is not None:
+                        self.dial(node, target)
+
+    def _inject(self, publication: Publication, message: Message) -> None:
+        """The script hands a message to a few routers, over links like any other."""
+        self._row_published(self.script, message)
+        for target in publication.inject:
+            self.recorder.publishes += 1
+            delay = self.transport.script_copy(self.script, target, message, self.now)
+            self.queue.add(self.now + delay, target, _PUBLISH, self.script, publication.message, message)
+
+    def _sample_state(self) -> None:
+        event = int(TraceEvent.STATE)
+        for node in self.nodes:
+            if node.router is not None:
+                size = node.router.state_size(self.now)
+                self.recorder.row(self.now, event, -1, node.id, -1, -1, -1, -1, size.bytes, size.entries, -1, -1, -1)
+
+    # Nodes and connections.
+
+    def start(self, node: SimNode) -> None:
+        """Bring a node up: a new router, empty, that joins the node's topics."""
+        kind, parameters = self.plan.routers[self.plan.router_of[node.id]]
+        node.router = create(kind, node.id, parameters, self.randomness, self.now)
+        node.starts += 1
+        node.timer_us = None
+        node.uplink_free_us = self.now
+        self._row_node(TraceEvent.NODE_UP, node)
+        if self.observer is not None:
+            self.observer.node_started(node, self.now)
+        for topic in sorted(node.topics):
+            self.feed(node, Join(topic))
+        if node.router.due_moved:
+            self._arm_timer(node)
+
+    def stop(self, node: SimNode) -> None:
+        """Take a node down; what it knew is gone. Its links are the caller's business."""
+        for topic in node.topics:
+            self.recorder.left(node.id, self.topic_numbers[topic], self.now)
+        node.router = None
+        self.transport.forget(node)
+        node.validating.clear()
+        node.backlog.clear()
+        self._row_node(TraceEvent.NODE_DOWN, node)
+        if self.observer is not None:
+            self.observer.node_stopped(node, self.now)
+
+    def _chooses_connections(self, node: SimNode) -> bool:
+        return node.router is not None and node.router.strategy.chooses_connections
+
+    def dial(self, node: SimNode, target: int) -> None:
+        """`node` opens a connection; the target learns of it one latency later, unless it takes none."""
+        if target in self.plan.natted:
+            return
+        existing = node.links.get(target)
+        if existing is not None and not existing.dead and (existing.open or existing.twin.open):
+            link = existing
+        else:
+            other = self.nodes[target]
+            base_us = self.latency.base_us(node.id, target)
+            link = connect_pair(node.id, other.id, base_us, existing, other.links.get(node.id))
+            node.links[other.id] = link
+            other.links[node.id] = link.twin
+        self.transport.connect(link, self.now)
+        arrival = self.now + link.latency_us
+        self.queue.add(arrival, link.destination, _CONNECTED, node.id, link.sequence, link.twin)
+        if not link.open:
+            self._open(node, link)
+
+    def notice_loss(self, link: Link, time: Micros) -> None:
+        """The source of a link that is gone notices at `time`."""
+        link.dead = True
+        self.queue.add(time, link.source, _DISCONNECTED, link.destination, link.sequence, link)
+
+    def _open(self, node: SimNode, link: Link) -> None:
+        previous = link.previous
+        if previous is not None and previous.open:
+            self._close(node, previous)
+        link.previous = None
+        link.set_open(True)
+        ours = self._protocols[self.plan.router_of[node.id]]
+        theirs = self._protocols[self.plan.router_of[link.destination]]
+        implied: tuple[str, ...] = ()
+        router = node.router
+        if router is not None and not router.parameters.hello:
+            implied = tuple(sorted(self.nodes[link.destination].topics))
+        self.feed(node, PeerConnected(link.destination, negotiate(ours, theirs) or FLOODSUB, implied))
+
+    def _close(self, node: SimNode, link: Link) -> None:
+        link.set_open(False)
+        if node.links.get(link.destination) is link:
+            del node.links[link.destination]
+        self.feed(node, PeerDisconnected(link.destination))
+
+    # Events.
+
+    def _dispatch(self, entry: Entry) -> None:
+        if entry[1] == GLOBAL:
+            entry[5]()
+            return
+        node = self.nodes[entry[1]]
+        kind = entry[2]
+        if node.router is None:
+            self._lost_on_the_doorstep(node, kind, entry)
+        elif kind == _TIMER and (node.timer_us != entry[5] or entry[4] != node.starts):
+            return  # the deadline was moved, or belongs to an earlier life of the node
+        elif kind == _JOIN:
+            if entry[5] not in node.topics:
+                node.topics.add(entry[5])
+                self.feed(node, Join(entry[5]))
+        elif kind == _LEAVE:
+            if entry[5] in node.topics:
+                node.topics.remove(entry[5])
+                self.feed(node, Leave(entry[5]))
+        elif kind == _SERVED:
+            if entry[4] == node.starts:
+                self._serve_next(node)
+        elif self._service_us:
+            node.backlog.append((kind, entry))
+            if len(node.backlog) == 1:
+                self._start_service(node)
+        else:
+            self._handle_kind(node, kind, entry)
+
+    def _lost_on_the_doorstep(self, node: SimNode, kind: int, entry: Entry) -> None:
+        payload = entry[5]
+        if kind == _RPC:
+            self.transport.unreachable(payload, entry[7], self.now)
+        elif kind == _PUBLISH and entry[3] == self.script:
+            self.transport.script_copy_lost(self.script, node.id, payload, self.now)
+        elif kind == _JOIN:
+            node.topics.add(payload)
+        elif kind == _LEAVE:
+            node.topics.discard(payload)
+
+    def _start_service(self, node: SimNode) -> None:
+        self.queue.add(self.now + self._service_us, node.id, _SERVED, -1, node.starts, None)
+
+    def _serve_next(self, node: SimNode) -> None:
+        kind, entry = node.backlog.popleft()
+        self._handle_kind(node, kind, entry)
+        if node.backlog:
+            self._start_service(node)
+
+    def _handle_kind(self, node: SimNode, kind: int, entry: Entry) -> None:
+        payload = entry[5]
+        if kind == _TIMER:
+            if node.timer_us == payload:  # it may have been moved while the node had no time
+                self.feed(node, TimerFired())
+        elif kind == _RPC:
+            self._receive(node, payload, entry[6], entry[7])
+        elif kind == _PUBLISH:
+            self._publish(node, entry[3], payload)
+        elif kind == _VALIDATED:
+            if entry[4] == node.starts:
+                self._validated(node, payload)
+        elif kind == _CONNECTED:
+            if not payload.open and not payload.dead:
+                self._open(node, payload)
+            elif payload.dead and entry[6] == node.starts:
+                self.feed(node, DialFailed(payload.destination))
+        elif kind == _DISCONNECTED:
+            if payload.open:
+                self._close(node, payload)
+        elif kind == _FAILED:
+            self.feed(node, payload)
+        elif entry[6] == node.starts:
+            self.dialling.handle(node, kind, entry[3], payload)
+
+    def _receive(self, node: SimNode, link: Link, event: RpcReceived, parts: Parts) -> None:
+        router = node.router
+        if router is None or not link.up:
+            self.transport.unreachable(link, parts, self.now)
+            return
+        actions = router.handle(event, self.now)
+        recorder = self.recorder
+        recorder.events += 1
+        if self.observer is not None:
+            self.observer.handled(node, event, actions, self.now)
+        if actions:
+            if type(actions[0]) is DuplicateReceived and len(actions) == 1:
+                recorder.duplicates += 1  # what happens most of the time
+            else:
+                self._parts = parts
+                self._perform(node, actions)
+        if router.due_moved:
+            self._arm_timer(node)
+
+    def _publish(self, node: SimNode, source: int, message: Message) -> None:
+        if source != self.script:
+            self.recorder.publishes += 1
+        self._parts = None
+        self.feed(node, Publish(message))
+
+    def _validated(self, node: SimNode, message: Message) -> None:
+        invalid = self.randomness.chance(self._reject_millionths, Purpose.REJECT, key_of(message.id))
+        self.feed(node, MessageValidated(message.id, Verdict.REJECT if invalid else Verdict.ACCEPT))
+
+    def feed(self, node: SimNode, event: Event) -> None:
+        """Hand an event to a node's router and do what it asks for."""
+        router = node.router
+        assert router is not None
+        actions = router.handle(event, self.now)
+        self.recorder.events += 1
+        if self.observer is not None:
+            self.observer.handled(node, event, actions, self.now)
+        self._perform(node, actions)
+        if router.due_moved:
+            self._arm_timer(node)
+
+    def _arm_timer(self, node: SimNode) -> None:
+        if node.router is None:
+            return
+        node.router.due_moved = False
+        due = node.router.due
+        if due == node.timer_us:
+            return
+        node.timer_us = due
+        if due is not None:
+            self.queue.add(max(due, self.now), node.id, _TIMER, -1, node.starts, due)
+
+    # Actions.
+
+    def _perform(self, node: SimNode, actions: list[Action]) -> None:
+        now = self.now
+        for position, action in enumerate(actions):
+            match action:
+                case DuplicateReceived():
+                    self.recorder.duplicates += 1
+                case Send():
+                    self.transport.send(node, actions[position:], now)  # sends come last
+                    return
+                case Deliver():
+                    self._delivered(node, action)
+                case PeerGrafted():
+                    self._row_mesh(TraceEvent.GRAFT, node, action.topic, action.peer)
+                case PeerPruned():
+                    self._row_mesh(TraceEvent.PRUNE, node, action.topic, action.peer)
+                case Validate():
+                    self._validate(node, action)
+                case MessagePublished():
+                    if action.message.source != self.script:
+                        self._row_published(node.id, action.message)
+                case MessageRejected():
+                    self._row_rejected(node, action)
+                case PartDropped():
+                    self._row_part_dropped(node, action)
+                case PeerAdded():
+                    self._row_peer(TraceEvent.ADD_PEER, node, action.peer)
+                case PeerRemoved():
+                    self._row_peer(TraceEvent.REMOVE_PEER, node, action.peer)
+                case TopicJoined():
+                    self.recorder.joined(node.id, self.topic_numbers[action.topic], now)
+                    self._row_mesh(TraceEvent.JOIN, node, action.topic, NONE)
+                case TopicLeft():
+                    self.recorder.left(node.id, self.topic_numbers[action.topic], now)
+                    self._row_mesh(TraceEvent.LEAVE, node, action.topic, NONE)
+                case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
+                    self._row_mesh(OVERLAY_EVENTS[type(action)], node, action.topic, action.peer)
+                case Dial() | Disconnect() | Ping() | FindContacts():
+                    self.dialling.perform(node, action)
+                case _:
+                    assert_never(action)
+
+    def _arrival_of(self, message: Message) -> tuple[int, int]:
+        """Hops and via of the copy that is being handled."""
+        for kind, _, number, hops, _, _, via in self._parts or ():
+            if number == message.id and kind == PartKind.PUBLISH:
+                return hops, via
+        return 1, Via.INJECT
+
+    def _delivered(self, node: SimNode, action: Deliver) -> None:
+        message = action.message
+        info = self.recorder.messages[message.id]
+        remote: Any = action.received_from
+        if remote is None:
+            remote = NONE
+            injected = info.publisher == self.script
+            hops, via = (1, int(Via.INJECT)) if injected else (0, NONE)
+            if injected:
+                remote = self.script
+        elif message.id in node.validating:
+            hops, via = node.validating.pop(message.id)
+        else:
+            hops, via = self._arrival_of(message)
+        self.transport.holds(node, message, hops)
+        number: Any = message.id
+        self.recorder.delivered += 1
+        self.recorder.row(self.now, _ROW_DELIVER, -1, node.id, remote, info.topic, number, hops, -1, -1, via, -1, -1)
+
+    def _validate(self, node: SimNode, action: Validate) -> None:
+        message = action.message
+        number: Any = message.id
+        node.validating[message.id] = self._arrival_of(message)
+        self.queue.add(self.now + self._validation_delay_us, node.id, _VALIDATED, number, node.starts, message)
+
+    # Rows.
+
+    def _row_node(self, event: TraceEvent, node: SimNode) -> None:
+        self.recorder.row(self.now, event, -1, node.id, -1, -1, -1, -1, -1, -1, -1, -1, -1)
+
+    def _row_peer(self, event: TraceEvent, node: SimNode, peer: Any) -> None:
+        self.recorder.row(self.now, event, -1, node.id, peer, -1, -1, -1, -1, -1, -1, -1, -1)
+
+    def _row_mesh(self, event: TraceEvent, node: SimNode, topic: Any, peer: Any) -> None:
+        number = self.topic_numbers[topic]
+        self.recorder.row(self.now, event, -1, node.id, peer, number, -1, -1, -1, -1, -1, -1, -1)
+
+    def _row_published(self, publisher: int, message: Any) -> None:
+        info = self.recorder.messages[message.id]
+        self.recorder.row(
+            self.now, _ROW_PUBLISH, -1, publisher, -1, info.topic, message.id, 0, info.data_bytes, -1, -1, -1, -1
+        )
+
+    def _row_rejected(self, node: SimNode, action: MessageRejected) -> None:
+        message: Any = action.message
+        peer: Any = action.peer
+        node.validating.pop(message.id, None)
+        if action.reason is Reason.REJECTED:
+            self.recorder.refused.add(message.id)
+        topic = self.topic_numbers[message.topic]
+        reason = int(action.reason)
+        kind = int(PartKind.PUBLISH)
+        self.recorder.row(self.now, _ROW_REJECT, kind, node.id, peer, topic, message.id, -1, -1, 1, -1, -1, reason)
+
+    def _row_part_dropped(self, node: SimNode, action: PartDropped) -> None:
+        peer: Any = action.peer
+        kind, count, reason = int(action.kind), action.count, int(action.reason)
+        self.recorder.row(self.now, _ROW_REJECT, kind, node.id, peer, -1, -1, -1, -1, count, -1, -1, reason)

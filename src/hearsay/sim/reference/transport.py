@@ -1,0 +1,299 @@
+"""How RPCs travel: latency, jitter, loss, uplink bandwidth, first in first out on every link.
+
+Rules:
+
+* A link is a stream: an RPC never arrives before one that was sent earlier on it.
+* The uplink of a node sends one RPC after the other; a queue beyond its bound refuses the RPC, and the router is
+  told (`SendFailed`).
+* Loss takes parts of an RPC, each by a draw of its own: messages, IHAVE and IWANT, and with `loss.control` GRAFT and
+  PRUNE too. Subscriptions and connections are never lost.
+* A SEND_RPC row per part; the first part of an RPC carries the bytes of its framing, so that bytes add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from hearsay.core.language.actions import Reason, Send, Via
+from hearsay.core.language.events import EventKind, RpcReceived, SendFailed
+from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.rpc import Control, Message, PartKind, Rpc
+from hearsay.core.language.sizes import framed_size, part_sizes
+from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.sim.plan.latency import LatencyModel
+from hearsay.sim.reference.event_queue import EventQueue
+from hearsay.sim.reference.nodes import Link, SimNode
+from hearsay.sim.results.recorder import Part, Parts, Recorder
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.trace.language.schema import NONE, TraceEvent
+
+_DROP = int(TraceEvent.DROP_RPC)
+_PUBLISH = int(PartKind.PUBLISH)
+_RPC = int(EventKind.RPC_RECEIVED)
+_BYTES = 4
+_received = constructor(RpcReceived)
+_CONNECT: Part = (int(PartKind.CONNECT), NONE, NONE, NONE, NONE, 1, NONE)
+
+
+class _Carried:
+    """What the transport knows of one message."""
+
+    __slots__ = ("hops", "size", "topic")
+
+    def __init__(self, topic: int, size: int) -> None:
+        self.topic = topic
+        self.size = size
+        """Bytes of an RPC that carries it alone."""
+        self.hops: dict[int, int] = {}
+        """By node that has it. In one place for all nodes, because what is under way now is looked at now."""
+
+
+class Transport:
+    def __init__(
+        self,
+        scenario: Scenario,
+        latency: LatencyModel,
+        randomness: Randomness,
+        queue: EventQueue,
+        recorder: Recorder,
+        topic_numbers: dict[Any, int],
+    ) -> None:
+        self._latency = latency
+        self._jitter = latency.has_jitter
+        self._randomness = randomness
+        self._queue = queue
+        self._recorder = recorder
+        self._topic_numbers = topic_numbers
+        self._loss_millionths = scenario.loss.rate_millionths
+        self._lossy_kinds = {PartKind.PUBLISH, PartKind.IHAVE, PartKind.IWANT}
+        if scenario.loss.control:
+            self._lossy_kinds |= {PartKind.GRAFT, PartKind.PRUNE}
+        self._uplink_bits_per_s = scenario.links.uplink_bits_per_s
+        self._queue_bytes = scenario.links.uplink_queue_bytes
+        self._undisturbed = not self._jitter and not self._uplink_bits_per_s
+        """Latency alone: what is sent later on a link arrives later, without a look at what was sent before."""
+        self._messages: dict[Any, _Carried] = {}
+        self._refusals = 0
+
+    def learn(self, message: Message) -> None:
+        """Note a message's topic number and the bytes of an RPC that carries it alone."""
+        alone = Rpc(messages=(message,))
+        size = framed_size(alone, part_sizes(alone))
+        self._messages[message.id] = _Carried(self._topic_numbers[message.topic], size)
+
+    def holds(self, node: SimNode, message: Message, hops: int) -> None:
+        """A node has a message, which came this far; its copies go one hop further."""
+        self._messages[message.id].hops[node.id] = hops
+
+    def forget(self, node: SimNode) -> None:
+        """A node went down and has nothing any more."""
+        for carried in self._messages.values():
+            carried.hops.pop(node.id, None)
+
+    def connect(self, link: Link, now: Micros) -> None:
+        """A CONNECT travels; what is sent on the link later arrives later."""
+        link.last_arrival_us = now + link.latency_us
+        self._recorder.sending(now, link.source, _CONNECT)
+        self._recorder.destinations.append(link.destination)
+        self._recorder.delays.append(link.latency_us)
+
+    def connected(self, link: Link, dialled_us: Micros, now: Micros) -> None:
+        """A CONNECT that a router asked for has arrived; what follows on the link arrives after it."""
+        link.last_arrival_us = max(link.last_arrival_us, now)
+        self._recorder.sending(dialled_us, link.source, _CONNECT)
+        self._recorder.destinations.append(link.destination)
+        self._recorder.delays.append(now - dialled_us)
+
+    def send(self, node: SimNode, sends: Iterable[Any], now: Micros) -> None:
+        """What one event makes a node send, in order. Copies of an RPC share the event it will be, and its parts."""
+        links = node.links
+        source = node.id
+        sending = self._recorder.sending
+        destinations = self._recorder.destinations
+        delays = self._recorder.delays
+        queue = self._queue
+        buckets = queue.buckets
+        width_us = queue.width_us
+        undisturbed = self._undisturbed
+        rpc: Rpc | None = None
+        event: RpcReceived | None = None
+        parts: Parts = ()
+        alone = False
+        action: Send
+        for action in sends:
+            link = links[action.peer]
+            if not link.open and link.previous is not None:
+                link = link.previous  # the peer came back before its loss was noticed
+            if action.rpc is not rpc or event is None:
+                rpc = action.rpc
+                event = _received(source, rpc)
+                parts = self._parts(source, action)
+                alone = len(parts) == 1
+                if alone:
+                    sending(now, source, parts[0])
+            if undisturbed:
+                delay = link.latency_us
+                arrival = now + delay
+            else:
+                arrival = self._arrival(node, link, action, parts, now)
+                if arrival is None:
+                    continue
+                delay = arrival - now
+            destination = link.destination
+            if alone:
+                destinations.append(destination)
+                delays.append(delay)
+            else:
+                for part in parts:
+                    sending(now, source, part)
+                    destinations.append(destination)
+                    delays.append(delay)
+            sequence = link.sequence
+            link.sequence = sequence + 1
+            if self._loss_millionths:
+                kept = self._lose(link, event, parts, sequence, arrival)
+                if kept is None:
+                    continue
+                entry = (arrival, destination, _RPC, source, sequence, link, *kept)
+            else:
+                entry = (arrival, destination, _RPC, source, sequence, link, event, parts)
+            bucket = buckets.get(arrival // width_us)
+            if bucket is None:
+                queue.push(entry)
+            else:
+                bucket.append(entry)
+
+    def _arrival(self, node: SimNode, link: Link, action: Send, parts: Parts, now: Micros) -> Micros | None:
+        """When an RPC arrives that waits for the uplink or is delayed by jitter; None when the uplink refuses it."""
+        leaves = now
+        if self._uplink_bits_per_s:
+            leaves = self._through_uplink(node, link, action, parts, now)
+            if leaves is None:
+                return None
+        arrival = leaves + link.latency_us
+        if self._jitter:
+            jitter = self._latency.jitter_us(link.source, link.destination, link.sequence)
+            arrival = max(leaves + 1, arrival + jitter)
+        link.last_arrival_us = arrival = max(arrival, link.last_arrival_us)
+        return arrival
+
+    def _through_uplink(self, node: SimNode, link: Link, action: Send, parts: Parts, now: Micros) -> Micros | None:
+        """When the last bit of an RPC leaves the node; None when its queue is full."""
+        size = sum([part[_BYTES] for part in parts])
+        waiting_us = max(0, node.uplink_free_us - now)
+        waiting_bytes = waiting_us * self._uplink_bits_per_s // 8_000_000
+        if self._queue_bytes and waiting_bytes + size > self._queue_bytes:
+            self._refuse(node, link, action, parts, now)
+            return None
+        node.uplink_free_us = now + waiting_us + -(-size * 8_000_000 // self._uplink_bits_per_s)
+        return node.uplink_free_us
+
+    def unreachable(self, link: Link, parts: Parts, now: Micros) -> None:
+        """An RPC came to a node that is down, or over a connection that is gone."""
+        for part in parts:
+            self._drop(link.source, link.destination, part, now, Reason.UNREACHABLE)
+
+    def script_copy(self, script: int, target: int, message: Message, now: Micros) -> Micros:
+        """A copy from the script to a node; returns its time of flight."""
+        delay = self._latency.base_us(script, target)
+        self._recorder.sending(now, script, self._script_part(message))
+        self._recorder.destinations.append(target)
+        self._recorder.delays.append(delay)
+        return delay
+
+    def script_copy_lost(self, script: int, target: int, message: Message, now: Micros) -> None:
+        self._drop(script, target, self._script_part(message), now, Reason.UNREACHABLE)
+
+    def _script_part(self, message: Message) -> Part:
+        carried = self._messages[message.id]
+        return (_PUBLISH, carried.topic, self._number(message), 1, carried.size, 1, int(Via.INJECT))
+
+    @staticmethod
+    def _number(message: Message) -> int:
+        number: Any = message.id
+        return number
+
+    def _refuse(self, node: SimNode, link: Link, action: Send, parts: Parts, now: Micros) -> None:
+        for part in parts:
+            self._drop(link.source, link.destination, part, now, Reason.QUEUE_FULL)
+        self._refusals += 1
+        failed = SendFailed(action.peer, action.rpc)
+        kind = int(EventKind.SEND_FAILED)
+        self._queue.push((now, node.id, kind, link.destination, self._refusals, failed, None, None))
+
+    def _drop(self, source: int, destination: int, part: Part, time: Micros, reason: Reason) -> None:
+        kind, *rest = part
+        self._recorder.row(time, _DROP, kind, source, destination, *rest, -1, int(reason))
+
+    def _parts(self, source: int, action: Send) -> Parts:
+        rpc = action.rpc
+        if rpc.control is None and not rpc.subscriptions and len(rpc.messages) == 1:
+            number = self._number(rpc.messages[0])
+            carried = self._messages[number]
+            hops = carried.hops.get(source, 0) + 1
+            size = carried.size
+            if rpc.messages[0].hops is not None:
+                size = framed_size(rpc, part_sizes(rpc))
+            return ((_PUBLISH, carried.topic, number, hops, size, 1, int(action.vias[0])),)
+        sizes = part_sizes(rpc)
+        framing = framed_size(rpc, sizes) - sum([own_bytes for _, _, own_bytes, _ in sizes])
+        parts: list[Part] = []
+        for kind, name, own_bytes, count in sizes:
+            number, hops, via = NONE, NONE, NONE
+            if kind is PartKind.PUBLISH:
+                position = len(parts) - len(rpc.subscriptions)
+                number = self._number(rpc.messages[position])
+                hops = self._messages[number].hops.get(source, 0) + 1
+                via = int(action.vias[position])
+            topic = NONE if name is None else self._topic_numbers[name]
+            parts.append((int(kind), topic, number, hops, own_bytes + framing, count, via))
+            framing = 0
+        return tuple(parts)
+
+    def _lose(
+        self, link: Link, event: RpcReceived, parts: Parts, sequence: int, arrival: Micros
+    ) -> tuple[RpcReceived, Parts] | None:
+        """The event and its parts without those that are lost; None when nothing is left."""
+        lost = [
+            index
+            for index, part in enumerate(parts)
+            if part[0] in self._lossy_kinds
+            and self._randomness.chance(
+                self._loss_millionths, Purpose.LOSS, link.source, link.destination, sequence, index
+            )
+        ]
+        if not lost:
+            return event, parts
+        for index in lost:
+            self._drop(link.source, link.destination, parts[index], arrival, Reason.LOST)
+        kept = [index for index in range(len(parts)) if index not in lost]
+        if not kept:
+            return None
+        return RpcReceived(event.peer, _without(event.rpc, kept)), tuple(parts[index] for index in kept)
+
+
+def _without(rpc: Rpc, kept: list[int]) -> Rpc:
+    """An RPC with only the parts at these positions."""
+    first_message = len(rpc.subscriptions)
+    first_control = first_message + len(rpc.messages)
+    messages = tuple(rpc.messages[index - first_message] for index in kept if first_message <= index < first_control)
+    rest = [index - first_control for index in kept if index >= first_control]
+    control = _control_without(rpc.control, rest) if rpc.control is not None and rest else None
+    return replace(rpc, messages=messages, control=control)
+
+
+_CONTROL_FIELDS = ("ihave", "iwant", "graft", "prune", "idontwant", "extensions", "episub")
+"""In the order in which `part_sizes` counts their parts."""
+
+
+def _control_without(control: Control, kept: list[int]) -> Control:
+    fields: dict[str, tuple[Any, ...]] = {}
+    start = 0
+    for name in _CONTROL_FIELDS:
+        parts: tuple[Any, ...] = getattr(control, name)
+        fields[name] = tuple(part for position, part in enumerate(parts, start) if position in kept)
+        start += len(parts)
+    return Control(**fields)

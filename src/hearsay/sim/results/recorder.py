@@ -1,0 +1,166 @@
+"""What a run leaves behind: trace rows, their digest, counters and delivery times.
+
+Rows go into one flat buffer of integers, and from there in batches to the digest, the writer and whoever listens.
+Nearly all rows are SEND_RPC, and nearly all of those are copies of one part, which differ in destination and time of
+flight alone. So the buffer holds one row per part sent, its *head*, and two integers per copy; a flush writes the
+copies out. `docs/trace.md` says what each row means; receives and duplicates follow from the sends and are counted,
+not written.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.rpc import PartKind
+from hearsay.trace.language.digest import TraceDigest
+from hearsay.trace.language.rows import RowBuffer, Rows, no_rows, pack_row
+from hearsay.trace.language.schema import Column, TraceEvent, TraceRow
+from hearsay.trace.write.writer import TraceWriter
+
+BATCH_ROWS = 8_192
+
+_SEND = int(TraceEvent.SEND_RPC)
+
+
+Part: TypeAlias = tuple[int, int, int, int, int, int, int]
+"""One part of an RPC as the trace tells it: kind, topic, message, hops, bytes, count, via."""
+Parts: TypeAlias = tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageInfo:
+    """One message of a run."""
+
+    topic: int
+    publisher: int
+    published_us: Micros
+    data_bytes: int
+    inject: int
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A time during which a node was up and in a topic."""
+
+    node: int
+    topic: int
+    since_us: Micros
+    until_us: Micros
+
+
+class Recorder:
+    def __init__(self, writer: TraceWriter | None = None, listener: Callable[[TraceRow], None] | None = None) -> None:
+        self._writer = writer
+        self._listener = listener
+        self._rows = RowBuffer()
+        self._values = self._rows.values
+        self.destinations: list[int] = []
+        """Where the copies of parts go, in the order of their heads; see `sending`."""
+        self.delays: list[int] = []
+        """Their times of flight."""
+        self._digest = TraceDigest()
+        self._sent = np.zeros(len(PartKind), dtype=np.int64)
+        self._bytes_out = np.zeros(0, dtype=np.int64)
+        self.publishes = 0
+        self.duplicates = 0
+        self.events = 0
+        self.messages: dict[Any, MessageInfo] = {}
+        self.refused: set[Any] = set()
+        """Messages that the application rejected."""
+        self.delivered = 0
+        self._deliveries: list[Rows] = []
+        self.memberships: list[Membership] = []
+        self._member_since: dict[tuple[int, int], Micros] = {}
+
+    def row(self, *codes: int) -> None:
+        """Record a row by its 13 integers."""
+        self._values.frombytes(pack_row(*codes))
+
+    def sending(self, now: Micros, source: int, part: Part) -> None:
+        """Record the head of a part. Whoever sends then appends to `destinations` and `delays` for every copy."""
+        kind, topic, message, hops, size, count, via = part
+        start = len(self.destinations)
+        row = pack_row(now, _SEND, kind, source, start, topic, message, hops, size, count, via, -1, -1)
+        self._values.frombytes(row)
+
+    @property
+    def sent(self) -> list[int]:
+        """How many parts of each kind were sent so far."""
+        self.flush()
+        return self._sent.tolist()
+
+    def bytes_out(self, nodes: int) -> NDArray[np.int64]:
+        """What each node sent so far; the script, whose number comes after theirs, is none."""
+        self.flush()
+        counted = self._bytes_out[:nodes]
+        return np.pad(counted, (0, nodes - len(counted)))
+
+    @property
+    def trace_hash(self) -> str:
+        return self._digest.hex()
+
+    @property
+    def deliveries(self) -> Rows:
+        """All DELIVER rows so far."""
+        self.flush()
+        return np.concatenate(self._deliveries) if self._deliveries else no_rows()
+
+    def joined(self, node: int, topic: int, now: Micros) -> None:
+        self._member_since[node, topic] = now
+
+    def left(self, node: int, topic: int, now: Micros) -> None:
+        since = self._member_since.pop((node, topic), None)
+        if since is not None:
+            self.memberships.append(Membership(node, topic, since, now))
+
+    def close_memberships(self, now: Micros) -> None:
+        for node, topic in list(self._member_since):
+            self.left(node, topic, now)
+
+    def flush_if_full(self) -> None:
+        if len(self._rows) + len(self.destinations) >= BATCH_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        if not len(self._rows):
+            return
+        rows = self._take_rows()
+        self._digest.add(rows)
+        delivered = rows[rows[:, Column.EVENT] == TraceEvent.DELIVER]
+        if len(delivered):
+            self._deliveries.append(delivered)
+        if self._writer is not None:
+            self._writer.add(rows)
+        if self._listener is not None:
+            for codes in rows.tolist():
+                self._listener(TraceRow.from_codes(tuple(codes)))
+
+    def _take_rows(self) -> Rows:
+        """The rows since the last flush, heads replaced by their copies."""
+        heads = self._rows.to_numpy()
+        self._rows.clear()
+        is_head = heads[:, Column.EVENT] == TraceEvent.SEND_RPC
+        copies = np.ones(len(heads), dtype=np.int64)
+        copies[is_head] = np.diff(heads[is_head, Column.REMOTE], append=len(self.destinations))
+        rows = np.repeat(heads, copies, axis=0)
+        is_copy = np.flatnonzero(rows[:, Column.EVENT] == TraceEvent.SEND_RPC)
+        rows[is_copy, Column.REMOTE] = array("q", self.destinations)
+        rows[is_copy, Column.DELAY_US] = array("q", self.delays)
+        self._sent += np.bincount(rows[is_copy, Column.KIND], minlength=len(self._sent))
+        self._count_bytes(rows[is_copy, Column.PEER], rows[is_copy, Column.BYTES])
+        self.destinations.clear()
+        self.delays.clear()
+        return rows
+
+    def _count_bytes(self, senders: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+        """A CONNECT has no size. Sums of a batch are far below what a float holds exactly."""
+        batch = np.bincount(senders, np.maximum(sizes, 0), minlength=len(self._bytes_out)).astype(np.int64)
+        batch[: len(self._bytes_out)] += self._bytes_out
+        self._bytes_out = batch

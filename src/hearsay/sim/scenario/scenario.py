@@ -1,0 +1,180 @@
+"""A scenario: everything that one simulation is about, as checked and frozen values.
+
+Rules:
+
+* Every section and key is optional; a bare scenario is simsub's network (100 nodes, 10 random dials each, 10–150 ms)
+  with r1's gossipsub.
+* A key declares its range beside its type; a section's `cross_rules` state what holds between keys. All that is
+  wrong is reported at once, each with its key, its value and the rule.
+* No floating point decides anything: a number of the file is kept as the decimal that was written, and the
+  properties (`warmup_us`, `rate_millionths`, …) turn it once into integers. Engines read only those.
+* With validation at work (`[validation]` not all zero) every router's parameters say `validate`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Annotated
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.shell.parameters import Violation
+from hearsay.sim.scenario.sections.faults import Faults
+from hearsay.sim.scenario.sections.network import Links, Loss, Network, Service
+from hearsay.sim.scenario.sections.routers import Population, RouterChoice, RouterTable
+from hearsay.sim.scenario.sections.section import Section
+from hearsay.sim.scenario.sections.values import MILLION, Seconds, integer_in, number_in, scaled
+from hearsay.sim.scenario.sections.workload import Timed, TimedKind, TopicGroup, Validation, Workload
+
+MAX_SEED = (1 << 63) - 1
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be run; `problems` has one line for each thing that is wrong."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class Trace(Section):
+    """[trace] – how often the state of all nodes is written down; 0 is never."""
+
+    state_interval_s: Seconds = Decimal(10)
+
+    @property
+    def state_interval_us(self) -> Micros:
+        return scaled(self.state_interval_s, MILLION)
+
+
+_Quiet = Annotated[Decimal, number_in("0", 86_400)]
+"""Seconds in which nothing is published: a day is much, and each is simulated with all its heartbeats."""
+
+
+class Scenario(Section):
+    """A whole scenario. `validation` stands before the routers because it turns `validate` on in them."""
+
+    seed: Annotated[int, integer_in(0, MAX_SEED)] = 1
+    warmup_s: _Quiet = Decimal(5)
+    linger_s: _Quiet = Decimal(10)
+    network: Network = Network()
+    links: Links = Links()
+    loss: Loss = Loss()
+    service: Service = Service()
+    validation: Validation = Validation()
+    router: RouterTable = Field(default=RouterChoice.from_mapping({}), validate_default=True)
+    population: tuple[Population, ...] = ()
+    topics: tuple[TopicGroup, ...] = (TopicGroup(),)
+    workload: Workload = Workload()
+    timed: tuple[Timed, ...] = ()
+    faults: Faults = Faults()
+    trace: Trace = Trace()
+
+    @field_validator("router")
+    @classmethod
+    def _validate_in_router(cls, router: RouterChoice, info: ValidationInfo) -> RouterChoice:
+        validation = info.data.get("validation")
+        return router.validating() if isinstance(validation, Validation) and validation.active else router
+
+    @field_validator("population")
+    @classmethod
+    def _validate_in_population(
+        cls, population: tuple[Population, ...], info: ValidationInfo
+    ) -> tuple[Population, ...]:
+        validation = info.data.get("validation")
+        if not isinstance(validation, Validation) or not validation.active:
+            return population
+        return tuple(one.model_copy(update={"router": one.router.validating()}) for one in population)
+
+    def cross_rules(self) -> Iterator[Violation]:
+        yield from self._population_rules()
+        yield from self._topic_rules()
+        yield from self._timed_rules()
+        for number, cut in enumerate(self.faults.cut):
+            for place, link in enumerate(cut.links or ()):
+                for node in link:
+                    if not 0 <= node < self.network.nodes:
+                        rule = f"must name nodes below network.nodes ({self.network.nodes})"
+                        yield Violation(f"faults.cut.{number}.links.{place}", list(link), rule)
+                        break
+
+    def _population_rules(self) -> Iterator[Violation]:
+        total = 0
+        for number, population in enumerate(self.population):
+            total += population.share_millionths
+            if total > MILLION:
+                rule = "the shares of all populations must not sum to more than 1"
+                yield Violation(f"population.{number}.share", population.share, rule)
+                return
+
+    def _topic_rules(self) -> Iterator[Violation]:
+        if not self.topics:
+            yield Violation("topics", [], "must not be empty")
+        elif self.workload.messages and not any(group.weight for group in self.topics):
+            yield Violation("topics.0.weight", 0, "no topic has a weight for workload.messages")
+        nodes = self.network.nodes
+        seen: set[str] = set()
+        for number, group in enumerate(self.topics):
+            path = f"topics.{number}"
+            twice = next((name for name in group.names if name in seen), None)
+            if twice is not None:
+                yield Violation(f"{path}.name", group.name, f"topic {twice!r} is there already")
+            seen.update(group.names)
+            if group.subscribers_count is not None and group.subscribers_count > nodes:
+                rule = f"must not be above network.nodes ({nodes})"
+                yield Violation(f"{path}.subscribers_count", group.subscribers_count, rule)
+            times = Counter(group.subscribers or ())
+            places = {f"{path}.subscribers.{place}": node for place, node in enumerate(group.subscribers or ())}
+            yield from self._nodes_that_are_not_there(places)
+            for place, node in enumerate(group.subscribers or ()):
+                if node < nodes and times[node] > 1:
+                    yield Violation(f"{path}.subscribers.{place}", node, "is there more than once")
+                    times[node] = 0
+
+    def _timed_rules(self) -> Iterator[Violation]:
+        known = frozenset(self.topic_names)
+        silent = self._without_hello()
+        places = {f"timed.{number}.node": timed.node for number, timed in enumerate(self.timed)}
+        yield from self._nodes_that_are_not_there(places)
+        for number, timed in enumerate(self.timed):
+            if silent and timed.action is not TimedKind.PUBLISH:
+                rule = f"not with {silent} = false, without which nobody would learn of it"
+                yield Violation(f"timed.{number}.action", str(timed.action), rule)
+            if timed.topic not in known:
+                close = get_close_matches(timed.topic, sorted(known), n=1)
+                hint = f", did you mean {close[0]!r}?" if close else ""
+                yield Violation(f"timed.{number}.topic", timed.topic, f"no such topic{hint}")
+
+    def _nodes_that_are_not_there(self, places: Mapping[str, int]) -> Iterator[Violation]:
+        """One line for all of them, with the highest: a network that has it has the others."""
+        outside = {place: node for place, node in places.items() if node >= self.network.nodes}
+        if not outside:
+            return
+        place, node = max(outside.items(), key=lambda item: item[1])
+        rule = f"must be below network.nodes ({self.network.nodes})"
+        if len(outside) > 1:
+            rule += f", and so must {len(outside) - 1} more; all need network.nodes = {node + 1} or more"
+        yield Violation(place, node, rule)
+
+    def _without_hello(self) -> str | None:
+        """The key that lets some routers say no hello: their peers know of topics what holds when they connect."""
+        choices = {"router": self.router}
+        choices |= {f"population.{number}.router": one.router for number, one in enumerate(self.population)}
+        return next((f"{key}.hello" for key, choice in choices.items() if not choice.parameters.hello), None)
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """All topics, groups expanded; a topic's number is its place here."""
+        return tuple(name for group in self.topics for name in group.names)
+
+    @property
+    def warmup_us(self) -> Micros:
+        return scaled(self.warmup_s, MILLION)
+
+    @property
+    def linger_us(self) -> Micros:
+        return scaled(self.linger_s, MILLION)

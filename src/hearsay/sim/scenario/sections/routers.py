@@ -1,0 +1,86 @@
+"""Who runs which router: [router] and [[population]]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Self, cast
+
+from pydantic import PlainValidator
+
+from hearsay.core.registry import RouterKind, find_router
+from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation
+from hearsay.sim.scenario.sections.section import Section
+from hearsay.sim.scenario.sections.values import MILLION, Share, broken, scaled, unknown_key, violated
+
+
+@dataclass(frozen=True, slots=True)
+class RouterChoice:
+    """A router by name with its parameters, all of them resolved."""
+
+    kind: str
+    preset: str | None
+    definition: RouterKind = field(repr=False, hash=False)
+    parameters: RouterParameters
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, object]) -> Self:
+        """From `kind`, `preset` and parameters; raises `ParameterError` with everything that is wrong."""
+        kind = values.get("kind", "gossipsub")
+        if not isinstance(kind, str):
+            raise ParameterError((Violation("kind", kind, "must be a string"),))
+        try:
+            definition = find_router(kind)
+        except ValueError as error:
+            raise ParameterError((Violation("kind", kind, str(error)),)) from None
+        preset = values.get("preset", "r1" if "r1" in definition.presets else None)
+        known = ("kind", "preset", *definition.parameters.names())
+        violations = [
+            Violation(key, value, unknown_key(key, known)) for key, value in values.items() if key not in known
+        ]
+        base: Mapping[str, object] = {}
+        if isinstance(preset, str) and preset in definition.presets:
+            base = definition.presets[preset]
+        elif preset is not None:
+            violations.append(Violation("preset", preset, f"must be one of {', '.join(definition.presets)}"))
+        own = {key: value for key, value in values.items() if key in known[2:]}
+        try:
+            parameters = definition.parameters.from_mapping({**base, **own})
+        except ParameterError as error:
+            raise ParameterError((*violations, *error.violations)) from None
+        if violations:
+            raise ParameterError(tuple(violations))
+        return cls(kind, cast("str | None", preset), definition, parameters)
+
+    def to_mapping(self) -> dict[str, object]:
+        """The whole choice, every parameter spelled out."""
+        preset = {} if self.preset is None else {"preset": self.preset}
+        return {"kind": self.kind, **preset, **self.parameters.to_mapping()}
+
+    def validating(self) -> RouterChoice:
+        return replace(self, parameters=replace(self.parameters, validate=True))
+
+
+def _router(value: object) -> RouterChoice:
+    if isinstance(value, RouterChoice):
+        return value
+    if not isinstance(value, Mapping):
+        raise broken("must be a table")
+    try:
+        return RouterChoice.from_mapping(cast("Mapping[str, object]", value))
+    except ParameterError as error:
+        raise violated(error.violations) from None
+
+
+RouterTable = Annotated[RouterChoice, PlainValidator(_router)]
+
+
+class Population(Section):
+    """[[population]] – a random share of the nodes that runs another router."""
+
+    share: Share
+    router: RouterTable
+
+    @property
+    def share_millionths(self) -> int:
+        return scaled(self.share, MILLION)

@@ -1,0 +1,238 @@
+"""The Parquet form of the trace, and the only door to pyarrow.
+
+Rules:
+
+* -1 is null, codes are strings (from dictionaries of a byte): any Parquet tool reads a trace without this program.
+* Codes have dictionaries. Numbers that repeat from row to row are plain, for zstd to find; sorted or small ones are
+  DELTA_BINARY_PACKED, which leaves zstd nothing to find in random ones: those are not compressed again.
+  `docs/trace.md` has the figures. Newer encodings are not for every reader.
+* Columns of codes have no statistics: the least of a few names says nothing, and costs more than their contents.
+* Pages carry checksums, which are checked on reading: a flipped bit in the rows is an error, not another row.
+* pyarrow ships no types, so its modules are `Any` here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+import pyarrow.ipc
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from hearsay.trace.folder.durable import DurableFile
+from hearsay.trace.language.columns import CODED, DTYPES, Columns
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import COLUMNS, NONE, Column
+
+pa: Any = pyarrow
+compute: Any = pyarrow.compute
+ipc: Any = pyarrow.ipc
+parquet: Any = pyarrow.parquet
+
+DAMAGED: tuple[type[Exception], ...] = (OSError, pa.ArrowException, ValueError, LookupError)
+"""What reading raises when the bytes are no Parquet, or columns and codes not where they should be."""
+
+Table = Any
+ParquetWriter = Any
+ParquetFile = Any
+
+
+def share_the_heap() -> None:
+    """Take memory from the C library, not from a pool of Arrow's own, which keeps what was freed in a long life."""
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+_NAMES = {column: pa.array(names) for column, names in CODED.items()}
+_SCHEMA = pa.schema(
+    [
+        pa.field(
+            name,
+            pa.dictionary(pa.int8(), pa.string()) if column in CODED else pa.from_numpy_dtype(DTYPES[column]),
+            nullable=column not in (Column.TIME_US, Column.EVENT),
+        )
+        for column, name in zip(Column, COLUMNS, strict=True)
+    ]
+)
+_VALUES_AT_ONCE = 16_384
+"""The library's own 1024 make the bookkeeping of columns of codes cost as much as their contents."""
+_ENCODINGS = {
+    "time_us": "DELTA_BINARY_PACKED",
+    "peer": "PLAIN",
+    "remote": "DELTA_BINARY_PACKED",
+    "topic": "PLAIN",
+    "message": "DELTA_BINARY_PACKED",
+    "hops": "DELTA_BINARY_PACKED",
+    "bytes": "DELTA_BINARY_PACKED",
+    "count": "PLAIN",
+    "delay_us": "DELTA_BINARY_PACKED",
+}
+"""Of the columns that are not codes."""
+_ROWS_AT_ONCE = 8192
+_ROWS_OF_ANY_FILE, _ROWS_PER_BYTE = 1_000_000, 16
+_BYTES_OF_ANY_FILE, _BYTES_PER_BYTE = 64 << 20, 256
+"""What a small file may unpack to, and how much more a larger one may. Ours stay far below."""
+_PACKED_ENOUGH = ("remote", "delay_us")
+
+
+def table_of(columns: Columns) -> Table:
+    """The Arrow table of these columns, nulls for -1."""
+    arrays = [_array_of(Column(index), values) for index, values in enumerate(columns)]
+    return pa.Table.from_arrays(arrays, schema=_SCHEMA)
+
+
+def _array_of(column: Column, values: NDArray[np.signedinteger]) -> Any:
+    present = values != NONE
+    missing = len(values) - int(np.count_nonzero(present))
+    bits = pa.py_buffer(np.packbits(present, bitorder="little")) if missing else None
+    kind = pa.from_numpy_dtype(values.dtype)
+    array = pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)], missing)
+    return pa.DictionaryArray.from_arrays(array, _NAMES[column], safe=False) if column in CODED else array
+
+
+def open_writer(file: DurableFile) -> ParquetWriter:
+    """A writer of trace tables; `write_table` adds a row group."""
+    return parquet.ParquetWriter(
+        file,
+        _SCHEMA,
+        compression={name: "none" if name in _PACKED_ENOUGH else "zstd" for name in COLUMNS},
+        use_dictionary=[COLUMNS[column] for column in CODED],
+        column_encoding=_ENCODINGS,
+        write_statistics=[name for column, name in zip(Column, COLUMNS, strict=True) if column not in CODED],
+        write_batch_size=_VALUES_AT_ONCE,
+        write_page_checksum=True,
+    )
+
+
+def open_trace_file(path: Path) -> ParquetFile:
+    """A trace file with the columns that belong there."""
+    try:
+        file = parquet.ParquetFile(path, page_checksum_verification=True)
+        require_small(file.metadata, path.stat().st_size)
+        names: list[str] = file.schema_arrow.names
+    except DAMAGED as error:
+        raise RunFolderError(f"{path}: not a readable Parquet file ({_first_line(error)})") from error
+    if tuple(names) != COLUMNS:
+        raise RunFolderError(f"{path}: not a trace file (its columns are {', '.join(names)})")
+    return file
+
+
+def read_group(file: ParquetFile, group: int, path: Path) -> Columns:
+    """The columns of one row group, -1 for null."""
+    try:
+        table = file.read_row_group(group)
+        return [_values_of(Column(index), array, path) for index, array in enumerate(table.columns)]
+    except DAMAGED as error:
+        raise RunFolderError(f"{path}: row group {group} is damaged ({_first_line(error)})") from error
+
+
+def message_column(file: ParquetFile) -> NDArray[np.int64]:
+    """The messages of a trace file, row by row."""
+    return file.read(columns=["message"]).column(0).fill_null(NONE).to_numpy()
+
+
+def _values_of(column: Column, chunked: Any, path: Path) -> NDArray[np.signedinteger]:
+    if column not in CODED:
+        return chunked.fill_null(NONE).to_numpy()
+    pieces = [np.empty(0, dtype=np.int8)]
+    for chunk in chunked.chunks:
+        encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        names: list[str] = encoded.dictionary.to_pylist()
+        codes = np.array([_code_of(column, name, path) for name in names] + [NONE], dtype=np.int8)
+        pieces.append(codes[encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)])
+    return np.concatenate(pieces)
+
+
+def _code_of(column: Column, name: str, path: Path) -> int:
+    try:
+        return CODED[column].index(name)
+    except ValueError:
+        raise RunFolderError(f"{path}: unknown {COLUMNS[column]} {name!r}; a newer version wrote it?") from None
+
+
+def write_spill(path: Path, arrays: Sequence[NDArray[np.integer]]) -> None:
+    """Keep arrays of one length for a while, in a form that maps straight into memory."""
+    batch = pa.RecordBatch.from_arrays([pa.array(values) for values in arrays], names=[*map(str, range(len(arrays)))])
+    with path.open("wb") as file, ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def map_spill(path: Path) -> list[NDArray[np.integer]]:
+    """The arrays written by `write_spill`, mapped."""
+    batch = ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+    return [array.to_numpy() for array in batch.columns]
+
+
+def write_table(file: DurableFile, table: Table) -> None:
+    """A small table (a dictionary) as a whole Parquet file."""
+    parquet.write_table(table, file, compression="zstd")
+
+
+def read_table(path: Path, numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> dict[str, list[Any]]:
+    """These columns of a small table as lists, null as None; whole numbers, or texts. The table may be anybody's.
+
+    All such columns if none are named.
+    """
+    try:
+        if not numbers and not texts:
+            schema: Any = parquet.read_schema(path)
+            numbers = [field.name for field in schema if pa.types.is_integer(field.type)]
+            texts = [field.name for field in schema if pa.types.is_string(field.type)]
+        file = parquet.ParquetFile(path, read_dictionary=list(texts), page_checksum_verification=True)
+        require_small(file.metadata, path.stat().st_size)
+        have: Any = file.schema_arrow
+        for name in (*numbers, *texts):
+            _require_type(have, name, name in numbers)
+        columns: dict[str, list[Any]] = {name: [] for name in (*numbers, *texts)}
+        for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns)):
+            for name in columns:
+                columns[name] += _numbers_of(batch.column(name)) if name in numbers else _texts_of(batch.column(name))
+        return columns
+    except DAMAGED as error:
+        raise RunFolderError(f"{path}: not a readable Parquet file ({_first_line(error)})") from error
+
+
+def require_small(metadata: Any, file_bytes: int) -> None:
+    """Raise ValueError if a file claims to hold more than one of its size may: what expands a thousandfold is a trap.
+
+    What is looked at is said before anything is read: rows, and bytes once they are no longer compressed.
+    """
+    most_rows = _ROWS_OF_ANY_FILE + _ROWS_PER_BYTE * file_bytes
+    if metadata.num_rows > most_rows:
+        raise ValueError(f"{metadata.num_rows} rows in {file_bytes} bytes; at most {most_rows} are read")
+    most_bytes = _BYTES_OF_ANY_FILE + _BYTES_PER_BYTE * file_bytes
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        size = group.total_byte_size
+        if size > most_bytes:
+            raise ValueError(f"{file_bytes} bytes that unpack to {size}; at most {most_bytes} are read")
+
+
+def _require_type(schema: Any, name: str, is_number: bool) -> None:
+    if name not in schema.names:
+        raise LookupError(f"has no column {name}")
+    kind = schema.field(name).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    is_text = pa.types.is_string(kind) or pa.types.is_null(kind)
+    if not (pa.types.is_integer(kind) if is_number else is_text):
+        raise ValueError(f"column {name} holds {str(kind)[:40]}, not {'whole numbers' if is_number else 'texts'}")
+
+
+def _numbers_of(array: Any) -> list[int | None]:
+    return array.cast(pa.int64()).to_pylist()
+
+
+def _texts_of(array: Any) -> list[str | None]:
+    """A text that is there many times is one object."""
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    names: list[str | None] = [*encoded.dictionary.to_pylist(), None]
+    return [names[place] for place in encoded.indices.fill_null(len(names) - 1).to_pylist()]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,308 @@
+"""Which folders are ours to write into, and who writes there now. Every command that writes asks here.
+
+Rules:
+
+* A folder is ours if it carries our marker, a small file with format, version and what the folder holds. Folders of
+  0.1 have none and count by the format of their manifest. Anything else that is not empty is somebody's, and refused
+  before anything in it has changed.
+* What we replace or remove is what we wrote, by its name and place. What others put beside it stays.
+* Links are not followed: neither one in place of the folder, nor one in it that would lead out.
+* One process at a time writes a thing: it holds a lock (flock), which names it and goes with it, however it ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import socket
+import sys
+import weakref
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+from stat import S_ISDIR, S_ISLNK, S_ISREG
+
+from hearsay.trace.folder.durable import sync_directory
+from hearsay.trace.folder.folder_marker import (
+    FORMAT,
+    MARKER,
+    VERSION,
+    Holds,
+    is_marked_by_0_1,
+    marked,
+    status_of,
+)
+from hearsay.trace.folder.manifest import MANIFEST, Manifest, load_manifest
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import TRACE_FOLDER
+
+LOCKS = ".hearsay-*.lock"
+
+_LOCK_NAME = re.compile(r"\.hearsay-[a-z]+\.lock")
+_LOCK_HEAD = b"hearsay lock: "
+_PIECE_NAME = re.compile(r"[0-9]{5,}")
+_NO_LOCKS_HERE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+_NOUNS = {
+    Holds.RUN: "a run folder",
+    Holds.SERIES: "the folder of a node's trace",
+    Holds.TABLES: "the folder of an analysis",
+    Holds.METRICS: "a folder of metric tables",
+    Holds.STREAM: "the memory of a follower",
+    Holds.WORK: "a work folder",
+    Holds.STUDY: "the folder of a study",
+    Holds.DEMO: "the folder of a demo",
+}
+
+Recognise = Callable[[Path], bool]
+"""Whether 0.1 made a folder that has no manifest."""
+
+
+class OwnFolder:
+    """A folder that this process may write into, and nobody else until it is released, or forgotten."""
+
+    def __init__(self, path: Path, found: Holds | None, lock: _Lock) -> None:
+        self.path = path
+        self.found = found
+        """What it held already; None if it was empty or not there."""
+        self._lock = lock
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> OwnFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def claim(
+    path: Path,
+    what: Holds,
+    *,
+    also: Collection[Holds] = (),
+    of_0_1: Recognise | None = None,
+    inner: Iterable[str] = (),
+) -> OwnFolder:
+    """Make the folder, or take one that is empty or holds `what` (or `also` one of these), to write `what` there.
+
+    `inner` names the folders in it that will be written into: none of them may be a link.
+    """
+    require_ours(path, what, also=also, of_0_1=of_0_1, inner=inner)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = _Lock(path / f".hearsay-{what}.lock", path)
+        try:
+            found = require_ours(path, what, also=also, of_0_1=of_0_1, inner=inner)
+            if found in (None, what):
+                mark(path, what)
+        except BaseException:
+            lock.release()
+            raise
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    return OwnFolder(path, found, lock)
+
+
+def require_ours(
+    path: Path,
+    what: Holds,
+    *,
+    also: Collection[Holds] = (),
+    of_0_1: Recognise | None = None,
+    inner: Iterable[str] = (),
+) -> Holds | None:
+    """What the folder holds, None if it is empty or not there; raises if `what` may not be written into it."""
+    try:
+        status = status_of(path)
+        if status is None:
+            return None
+        refuse_link(path)
+        if not S_ISDIR(status.st_mode):
+            raise RunFolderError(f"{path}: is in the way, it is no folder; choose another one")
+        if _is_fresh(path):
+            return None
+        found = held_by(path)
+        if found is None and of_0_1 is not None and of_0_1(path):
+            found = what
+        if found is None:
+            raise RunFolderError(f"{path} is not empty and not {_NOUNS[what]}; choose another folder")
+        if found is not what and found not in also:
+            raise RunFolderError(f"{path} is {_NOUNS[found]}, not {_NOUNS[what]}; choose another folder")
+        refuse_links(path, inner)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    return found
+
+
+def held_by(path: Path) -> Holds | None:
+    """What a folder of ours holds, None if it is somebody else's."""
+    if not is_real_folder(path):
+        return None
+    return marked(path) or _held_in_0_1(path)
+
+
+def mark(path: Path, what: Holds) -> None:
+    """Put the marker there, unless it is there."""
+    marker = path / MARKER
+    if marked(path) is not None:
+        return
+    with suppress(FileNotFoundError):
+        if marker.lstat().st_size == 0:
+            marker.unlink()  # of one who was killed before it was written
+    text = json.dumps({"format": FORMAT, "version": VERSION, "holds": str(what)}) + "\n"
+    descriptor = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    try:
+        os.write(descriptor, text.encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_directory(path)
+
+
+def is_real_folder(path: Path) -> bool:
+    status = status_of(path)
+    return status is not None and S_ISDIR(status.st_mode)
+
+
+def refuse_link(path: Path) -> None:
+    """A folder that will be written into must not be a link."""
+    if path.is_symlink():
+        raise RunFolderError(f"{path}: is a link, and links are not written through; name the folder itself")
+
+
+def refuse_links(path: Path, names: Iterable[str]) -> None:
+    """None of these, where it is there, may be anything but a folder."""
+    for name in names:
+        status = status_of(path / name)
+        if status is not None and not S_ISDIR(status.st_mode):
+            what = "is a link" if S_ISLNK(status.st_mode) else "is no folder"
+            raise RunFolderError(f"{path / name}: {what}, and will not be written through; move it away")
+
+
+def remove_written(folder: Path, patterns: Iterable[str]) -> None:
+    """Remove the files that these patterns name, part by part, and the folders that are empty then.
+
+    What is not named stays, and so do links and what they lead to.
+    """
+    for pattern in patterns:
+        _remove(folder, pattern.split("/"))
+
+
+def cannot_write(path: Path, error: OSError) -> RunFolderError:
+    return RunFolderError(f"{path}: cannot be written ({error.strerror or error}); choose another folder")
+
+
+def _remove(folder: Path, parts: list[str]) -> None:
+    if not is_real_folder(folder):
+        return
+    with os.scandir(folder) as entries:
+        chosen = [entry for entry in entries if fnmatchcase(entry.name, parts[0])]
+    for entry in sorted(chosen, key=lambda entry: entry.name):
+        if len(parts) > 1 and entry.is_dir(follow_symlinks=False):
+            _remove(Path(entry.path), parts[1:])
+            with suppress(OSError):  # something of somebody else's is in it
+                os.rmdir(entry.path)
+        elif len(parts) == 1 and entry.is_file(follow_symlinks=False):
+            os.unlink(entry.path)
+
+
+def _is_fresh(path: Path) -> bool:
+    """Empty, but for the locks and the unwritten marker of one who is about to write there, or was killed then."""
+    entries = {entry.name for entry in path.iterdir() if not _LOCK_NAME.fullmatch(entry.name)}
+    return not entries or (entries == {MARKER} and (path / MARKER).lstat().st_size == 0)
+
+
+def _held_in_0_1(path: Path) -> Holds | None:
+    by_0_1 = is_marked_by_0_1(path)
+    manifest = _manifest(path)
+    if manifest is None:
+        if by_0_1:
+            return Holds.RUN
+        return Holds.SERIES if any(_held_in_0_1(piece) is Holds.RUN for piece in _pieces(path)) else None
+    folders = {file.name.partition("/")[0] for file in manifest.trace.files}
+    if not by_0_1 and folders and TRACE_FOLDER not in folders:
+        return Holds.SERIES
+    return Holds.RUN if by_0_1 or (path / TRACE_FOLDER).exists() else Holds.TABLES
+
+
+def _manifest(path: Path) -> Manifest | None:
+    status = status_of(path / MANIFEST)
+    if status is None or not S_ISREG(status.st_mode):
+        return None
+    try:
+        return load_manifest(path)
+    except RunFolderError:
+        return None
+
+
+def _pieces(path: Path) -> Iterable[Path]:
+    return (entry for entry in path.iterdir() if _PIECE_NAME.fullmatch(entry.name) and is_real_folder(entry))
+
+
+class _Lock:
+    """The right to write, as long as the file is open and locked; it says who has it."""
+
+    def __init__(self, file: Path, folder: Path) -> None:
+        self._release = weakref.finalize(self, _unlock, file, _locked(file, folder), os.getpid())
+
+    def release(self) -> None:
+        self._release()
+
+
+def _locked(file: Path, folder: Path) -> int:
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        try:
+            said = _taken(descriptor, folder)
+            if os.path.samestat(os.fstat(descriptor), file.lstat()):
+                if said and not said.startswith(_LOCK_HEAD):
+                    raise RunFolderError(f"{file}: is in the way, it is no lock of ours; choose another folder")
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, _LOCK_HEAD + _this_process().encode() + b"\n", 0)
+                return descriptor
+        except FileNotFoundError:
+            pass  # whoever had it has just removed it
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _taken(descriptor: int, folder: Path) -> bytes:
+    """Lock it and return what the file says; raises with the name of whoever holds it."""
+    said = os.pread(descriptor, 400, 0)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        who = "".join(filter(str.isprintable, said.removeprefix(_LOCK_HEAD).decode("utf-8", "replace")))
+        raise RunFolderError(
+            f"{folder}: {who or 'another process'} is writing there; try again when it is done"
+        ) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS_HERE:
+            raise
+    return said
+
+
+def _unlock(file: Path, descriptor: int, owner: int) -> None:
+    if os.getpid() == owner:  # a fork has the file open, too, but not the right
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), file.lstat()):
+                file.unlink()
+    os.close(descriptor)
+
+
+def _this_process() -> str:
+    program = Path(sys.argv[0])
+    if "hearsay" in (program.name, program.parent.name):
+        name = " ".join(["hearsay", *sys.argv[1:2]])
+    else:
+        name = program.name or "python"
+    return f"{name} (process {os.getpid()} on {socket.gethostname()})"

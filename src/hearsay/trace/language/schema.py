@@ -1,0 +1,182 @@
+"""The language of the trace: one row of 13 integers per event.
+
+Rules:
+
+* A row is 13 int64 in the order of `COLUMNS`; -1 is "none". Hot code writes rows as integers; people and tools see
+  `TraceRow`, with None and enumerations.
+* Codes are part of the format and of the trace hash: append, never renumber. Kinds, vias and reasons are the core's.
+  In files and for people a code is its enumeration's name in lower case (`wire_name`).
+* A SEND_RPC row stands for one part of an RPC (`kind`): `peer` sends, `remote` receives, `delay_us` is the time of
+  flight. A DROP_RPC row says that such a part never arrived; its time is when it would have.
+* So a simulated trace holds neither RECV_RPC nor DUPLICATE rows: both follow from the others (see `derive`).
+* Every row belongs to one class, and every class has its folder. `message` takes all rows about copies of messages,
+  so that a message's whole story lies together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from enum import IntEnum
+
+from hearsay.core.language.actions import (
+    LinkEager,
+    LinkLazy,
+    NeighborDown,
+    NeighborUp,
+    OverlayAction,
+    PassiveAdded,
+    PassiveRemoved,
+    Reason,
+    Via,
+)
+from hearsay.core.language.rpc import PartKind
+
+
+class TraceEvent(IntEnum):
+    PUBLISH = 0
+    DELIVER = 1
+    DUPLICATE = 2
+    REJECT = 3
+    ADD_PEER = 4
+    REMOVE_PEER = 5
+    RECV_RPC = 6
+    SEND_RPC = 7
+    DROP_RPC = 8
+    JOIN = 9
+    LEAVE = 10
+    GRAFT = 11
+    PRUNE = 12
+    NODE_UP = 13
+    NODE_DOWN = 14
+    STATE = 15
+    NEIGHBOR_UP = 16
+    NEIGHBOR_DOWN = 17
+    PASSIVE_ADD = 18
+    PASSIVE_REMOVE = 19
+    EAGER = 20
+    LAZY = 21
+
+
+OVERLAY_EVENTS: dict[type[OverlayAction], TraceEvent] = {
+    NeighborUp: TraceEvent.NEIGHBOR_UP,
+    NeighborDown: TraceEvent.NEIGHBOR_DOWN,
+    PassiveAdded: TraceEvent.PASSIVE_ADD,
+    PassiveRemoved: TraceEvent.PASSIVE_REMOVE,
+    LinkEager: TraceEvent.EAGER,
+    LinkLazy: TraceEvent.LAZY,
+}
+
+
+class Column(IntEnum):
+    """Where each value stands in a row."""
+
+    TIME_US = 0
+    EVENT = 1
+    KIND = 2
+    PEER = 3
+    REMOTE = 4
+    TOPIC = 5
+    MESSAGE = 6
+    HOPS = 7
+    BYTES = 8
+    COUNT = 9
+    VIA = 10
+    DELAY_US = 11
+    REASON = 12
+
+
+def wire_name(code: IntEnum) -> str:
+    """The name of an event, kind, via or reason in files."""
+    return code.name.lower()
+
+
+COLUMNS = tuple(column.name.lower() for column in Column)
+WIDTH = len(COLUMNS)
+NONE = -1
+
+CLASSES = ("message", "rpc", "mesh", "node")
+TRACE_FOLDER = "trace"
+
+
+def class_folder(trace_class: str) -> str:
+    """Where the files of a class lie, from the run folder; the form that query engines read as a partition."""
+    return f"{TRACE_FOLDER}/class={trace_class}"
+
+
+_CLASS_OF_EVENT = {
+    TraceEvent.PUBLISH: "message",
+    TraceEvent.DELIVER: "message",
+    TraceEvent.DUPLICATE: "message",
+    TraceEvent.REJECT: "message",
+    TraceEvent.ADD_PEER: "node",
+    TraceEvent.REMOVE_PEER: "node",
+    TraceEvent.RECV_RPC: "rpc",
+    TraceEvent.SEND_RPC: "rpc",
+    TraceEvent.DROP_RPC: "rpc",
+    TraceEvent.JOIN: "mesh",
+    TraceEvent.LEAVE: "mesh",
+    TraceEvent.GRAFT: "mesh",
+    TraceEvent.PRUNE: "mesh",
+    TraceEvent.NODE_UP: "node",
+    TraceEvent.NODE_DOWN: "node",
+    TraceEvent.STATE: "node",
+    TraceEvent.NEIGHBOR_UP: "mesh",
+    TraceEvent.NEIGHBOR_DOWN: "mesh",
+    TraceEvent.PASSIVE_ADD: "mesh",
+    TraceEvent.PASSIVE_REMOVE: "mesh",
+    TraceEvent.EAGER: "mesh",
+    TraceEvent.LAZY: "mesh",
+}
+
+
+def class_of(event: int, kind: int) -> str:
+    """The class (folder) of a row with these codes."""
+    name = _CLASS_OF_EVENT[TraceEvent(event)]
+    return "message" if name == "rpc" and kind == PartKind.PUBLISH else name
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRow:
+    """A row for people and tools; fields in the order of `COLUMNS`."""
+
+    time_us: int
+    event: TraceEvent
+    kind: PartKind | None = None
+    peer: int | None = None
+    remote: int | None = None
+    topic: int | None = None
+    message: int | None = None
+    hops: int | None = None
+    bytes: int | None = None
+    count: int | None = None
+    via: Via | None = None
+    delay_us: int | None = None
+    reason: Reason | None = None
+
+    @classmethod
+    def from_codes(cls, codes: Sequence[int]) -> TraceRow:
+        time_us, event, kind, *numbers, via, delay_us, reason = codes
+        peer, remote, topic, message, hops, size, count = (_or_none(number) for number in numbers)
+        return cls(
+            time_us,
+            TraceEvent(event),
+            None if kind == NONE else PartKind(kind),
+            peer,
+            remote,
+            topic,
+            message,
+            hops,
+            size,
+            count,
+            None if via == NONE else Via(via),
+            _or_none(delay_us),
+            None if reason == NONE else Reason(reason),
+        )
+
+    def to_codes(self) -> tuple[int, ...]:
+        return tuple(NONE if value is None else int(value) for value in astuple(self))
+
+
+def _or_none(number: int) -> int | None:
+    return None if number == NONE else number

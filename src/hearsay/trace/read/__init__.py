@@ -1,0 +1,1 @@
+"""From the files of a run to rows: reading, checking, comparing, showing."""

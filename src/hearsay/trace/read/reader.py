@@ -1,0 +1,135 @@
+"""Reading a run's trace.
+
+Rules:
+
+* The manifest says which files belong to the trace; others are not looked at.
+* `read_rows` gives integers for programs, in the order of the files. `iter_rows` gives `TraceRow` for people, in
+  canonical order.
+* A filter works row group by row group, so a few rows out of a large run need little memory. Derived rows need the
+  whole classes they follow from; only a filter by message comes before derivation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hearsay.trace.folder.arrow import open_trace_file, read_group
+from hearsay.trace.folder.manifest import TraceFile, load_manifest
+from hearsay.trace.language.columns import rows_of
+from hearsay.trace.language.derive import with_derived
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.order import canonical
+from hearsay.trace.language.rows import Rows, no_rows
+from hearsay.trace.language.schema import CLASSES, Column, PartKind, TraceEvent, TraceRow
+from hearsay.trace.read.names import load_names
+
+_BLOCK = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Which rows: those that meet every condition given. `peers` are whose rows they are, `remotes` the other end."""
+
+    events: Collection[TraceEvent] | None = None
+    kinds: Collection[PartKind] | None = None
+    peers: Collection[int] | None = None
+    remotes: Collection[int] | None = None
+    topics: Collection[int] | None = None
+    messages: Collection[int] | None = None
+    from_us: int | None = None
+    before_us: int | None = None
+
+    def select(self, rows: Rows) -> Rows:
+        chosen = np.ones(len(rows), dtype=bool)
+        for column, values in (
+            (Column.EVENT, self.events),
+            (Column.KIND, self.kinds),
+            (Column.PEER, self.peers),
+            (Column.REMOTE, self.remotes),
+            (Column.TOPIC, self.topics),
+            (Column.MESSAGE, self.messages),
+        ):
+            if values is not None:
+                chosen &= np.isin(rows[:, column], [int(value) for value in values])
+        if self.from_us is not None:
+            chosen &= rows[:, Column.TIME_US] >= self.from_us
+        if self.before_us is not None:
+            chosen &= rows[:, Column.TIME_US] < self.before_us
+        return rows[chosen]
+
+    def may_match(self, file: TraceFile) -> bool:
+        """Whether the file's span of time allows for a match."""
+        return (self.from_us is None or file.max_time_us >= self.from_us) and (
+            self.before_us is None or file.min_time_us < self.before_us
+        )
+
+
+def read_groups(run: Path, classes: Collection[str] | None = None, chosen: RowFilter | None = None) -> Iterator[Rows]:
+    """The stored rows that the filter chooses, row group by row group."""
+    manifest = load_manifest(run)
+    total = sum(file.rows for file in manifest.trace.files)
+    if manifest.complete and total != manifest.trace.rows:
+        raise RunFolderError(f"{run}: the files hold {total} rows, the manifest says {manifest.trace.rows}")
+    for file in manifest.trace.files:
+        if (classes is not None and file.trace_class not in classes) or (chosen and not chosen.may_match(file)):
+            continue
+        path = run / file.name
+        opened = open_trace_file(path)
+        if opened.metadata.num_rows != file.rows:
+            raise RunFolderError(f"{path}: {opened.metadata.num_rows} rows instead of {file.rows}")
+        for group in range(opened.num_row_groups):
+            rows = rows_of(read_group(opened, group, path))
+            yield rows if chosen is None else chosen.select(rows)
+
+
+def read_rows(run: Path, classes: Collection[str] | None = None, derive: bool = False) -> Rows:
+    """The rows of these classes (all: None); `derive` adds the rows that follow from them."""
+    rows = _joined(read_groups(run, classes))
+    return with_derived(rows) if derive else rows
+
+
+def iter_rows(
+    run: Path,
+    *,
+    classes: Collection[str] | None = None,
+    events: Collection[TraceEvent] | None = None,
+    kinds: Collection[PartKind] | None = None,
+    peers: Collection[int | str] | None = None,
+    remotes: Collection[int | str] | None = None,
+    topics: Collection[int | str] | None = None,
+    messages: Collection[int] | None = None,
+    from_us: int | None = None,
+    before_us: int | None = None,
+    derive: bool = False,
+) -> Iterator[TraceRow]:
+    """The chosen rows in canonical order. Peers and topics may be given by name."""
+    names = load_names(run)
+    chosen = RowFilter(
+        events,
+        kinds,
+        None if peers is None else {names.find_peer(peer) for peer in peers},
+        None if remotes is None else {names.find_peer(peer) for peer in remotes},
+        None if topics is None else {names.find_topic(topic) for topic in topics},
+        messages,
+        from_us,
+        before_us,
+    )
+    if derive:
+        rows = no_rows()
+        for trace_class in classes or CLASSES:
+            whole = _joined(read_groups(run, {trace_class}, RowFilter(messages=messages)))
+            rows = np.concatenate((rows, chosen.select(with_derived(whole))))
+    else:
+        rows = _joined(read_groups(run, classes, chosen))
+    rows = canonical(rows)
+    for start in range(0, len(rows), _BLOCK):
+        for codes in rows[start : start + _BLOCK].tolist():
+            yield TraceRow.from_codes(codes)
+
+
+def _joined(groups: Iterator[Rows]) -> Rows:
+    return np.concatenate([no_rows(), *groups])

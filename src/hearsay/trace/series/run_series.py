@@ -1,0 +1,206 @@
+"""A run written bit by bit by one who may be killed at any time: run folders `00000`, `00001`, … in one folder.
+
+Rules:
+
+* Each of them is sealed for itself, and dictionaries beside them name all peers and topics so far: what is lost with
+  the writer is what it had not written.
+* `seal` makes the whole a run folder like any other, by a manifest that names the files of all. Messages that lie in
+  several are declared as spanning.
+* Then the whole is written once more into the folder `whole`, with all rows of a message in one file, as in a run
+  that was never in pieces; memory is bounded, whatever the size. One rename puts the new manifest, which names these
+  files, in the place of the old one, and the pieces go. Whoever is killed on the way leaves one manifest or the
+  other, and all files that it names.
+* A writer that comes back goes on: `whole` becomes the first piece, the seal is taken away, and so is what its
+  predecessor left unfinished.
+* A piece is a numbered run folder of ours (`own_folders`). Nothing else is read, removed or taken for a series, and
+  one process at a time writes one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.trace.folder.arrow import message_column, open_trace_file, read_table
+from hearsay.trace.folder.manifest import MANIFEST, Manifest, TraceFile, WrittenTrace, load_manifest
+from hearsay.trace.folder.own_folders import Holds, cannot_write, claim, held_by, require_ours
+from hearsay.trace.language.digest import hash_of_parts
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import NONE
+from hearsay.trace.read.names import Names, load_names
+from hearsay.trace.read.reader import read_groups
+from hearsay.trace.write.run_folder import DICTIONARIES, RunFolder, remove_run
+from hearsay.trace.write.writer import TraceWriter
+
+WHOLE = "whole"
+_NUMBER = re.compile(r"[0-9]{5,}")
+_MAX_ROWS_IN_MEMORY = 1_000_000
+_OF_MESSAGES = ("message", "topic", "publisher", "bytes", "published_us")
+
+
+class RunSeries:
+    """The folder of a series, to write into."""
+
+    def __init__(self, path: Path, router: str | None = None) -> None:
+        self.router = router
+        self._own = claim(path, Holds.SERIES, inner=(DICTIONARIES,))
+        self.path = path
+        try:
+            (path / DICTIONARIES).mkdir(exist_ok=True)
+            self._reopen()
+        except OSError as error:
+            self._own.release()
+            raise cannot_write(path, error) from None
+        except RunFolderError:
+            self._own.release()
+            raise
+        self._next = _free_number(path)
+        self._named = 0, 0
+        """How many peers and topics the dictionaries of the whole name, as far as this writer wrote them."""
+
+    def names(self) -> Names:
+        """What the dictionaries have named so far."""
+        names = load_names(self.path)
+        for dictionary in (names.peers, names.topics):
+            if set(dictionary) != set(range(len(dictionary))):
+                raise RunFolderError(f"{self.path / DICTIONARIES}: does not name all numbers; choose another folder")
+        return names
+
+    def next_folder(self) -> RunFolder:
+        folder = RunFolder.create(self.path / f"{self._next:05d}")
+        self._next += 1
+        return folder
+
+    def write_names(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
+        """The dictionaries of the whole; names are only ever added, so as many names are the same names."""
+        if self._named != (len(peers), len(topics)):
+            write_names(RunFolder(self.path), dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
+            self._named = len(peers), len(topics)
+
+    def seal(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
+        """Make the whole a run folder. It is the last thing to do with a series."""
+        if (self.path / MANIFEST).exists():
+            raise ValueError(f"{self.path} is sealed already")
+        try:
+            pieces = numbered_folders(self.path)
+            complete = all(load_manifest(piece).complete for piece in pieces)
+            self._write_seal(peers, topics, agent, self._trace_of_pieces(), complete)
+            if len(pieces) > 1:
+                written = self._compact(pieces, peers, topics, agent, complete)
+                whole = replace(written, files=_inside(WHOLE, written.files))
+                self._write_seal(peers, topics, agent, whole, complete)
+                for folder in pieces:
+                    remove_run(folder)
+        finally:
+            self._own.release()
+
+    def _reopen(self) -> None:
+        """Take a predecessor's seal away, and what it left unfinished."""
+        whole = self.path / WHOLE
+        is_there = require_ours(whole, Holds.RUN) is not None
+        if is_there and speaks_of_whole(self.path):
+            for folder in numbered_folders(self.path):
+                remove_run(folder)
+        (self.path / MANIFEST).unlink(missing_ok=True)
+        if (whole / MANIFEST).exists() and not numbered_folders(self.path):
+            whole.rename(self.path / f"{_free_number(self.path):05d}")
+        elif is_there:
+            remove_run(whole)
+        for folder in numbered_folders(self.path):
+            if not (folder / MANIFEST).exists():
+                remove_run(folder)
+
+    def _write_seal(
+        self, peers: Sequence[str], topics: Sequence[str], agent: str, trace: WrittenTrace, complete: bool
+    ) -> Manifest:
+        folder = RunFolder(self.path)
+        write_names(folder, dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
+        return folder.write_manifest(trace, seed=None, complete=complete)
+
+    def _trace_of_pieces(self) -> WrittenTrace:
+        parts = [(folder.name, load_manifest(folder).trace) for folder in numbered_folders(self.path)]
+        files = [file for name, part in parts for file in _inside(name, part.files)]
+        messages = [
+            np.unique(message_column(open_trace_file(self.path / file.name)))
+            for file in files
+            if file.trace_class == "message"
+        ]
+        present, times = np.unique(np.concatenate(messages or [np.empty(0, dtype=np.int64)]), return_counts=True)
+        spanning = present[(times > 1) & (present != NONE)].tolist()
+        rows = sum(part.rows for _, part in parts)
+        most = max((part.max_rows_per_file for _, part in parts), default=0)
+        return WrittenTrace(
+            tuple(files), rows, hash_of_parts([part.hash for _, part in parts]), tuple(spanning), most
+        )
+
+    def _compact(
+        self, pieces: list[Path], peers: Sequence[str], topics: Sequence[str], agent: str, complete: bool
+    ) -> WrittenTrace:
+        """The rows of all pieces in a run folder of their own."""
+        folder = RunFolder.create(self.path / WHOLE)
+        rows = sum(load_manifest(piece).trace.rows for piece in pieces)
+        at_once = min(max(rows, 1), _MAX_ROWS_IN_MEMORY)
+        with TraceWriter(folder.path, spill_rows=at_once, row_group_rows=at_once) as writer:
+            for piece in pieces:
+                for group in read_groups(piece):
+                    writer.add(group)
+            written = writer.close()
+        write_names(folder, dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
+        _write_messages(folder, pieces)
+        folder.write_manifest(written, seed=None, complete=complete)
+        return written
+
+
+def numbered_folders(path: Path) -> list[Path]:
+    """The run folders of a series, in order."""
+    folders = [folder for folder in path.iterdir() if _NUMBER.fullmatch(folder.name)]
+    return sorted((each for each in folders if held_by(each) is Holds.RUN), key=lambda folder: int(folder.name))
+
+
+def _free_number(path: Path) -> int:
+    """After all that look like numbers of pieces, whoever made them."""
+    return max((int(entry.name) for entry in path.iterdir() if _NUMBER.fullmatch(entry.name)), default=-1) + 1
+
+
+def write_names(
+    folder: RunFolder, peers: Mapping[int, str], topics: Mapping[int, str], agent: str, router: str | None = None
+) -> None:
+    """Dictionaries of peers and topics by number; of peer 0 the implementation is known, and its role: the router."""
+    nothing: list[str | None] = [None] * len(peers)
+    roles = [None if number else router for number in peers]
+    agents = [None if number else agent for number in peers]
+    folder.write_peers([*peers], [*peers.values()], roles, nothing, agents)
+    folder.write_topics([*topics], [*topics.values()])
+
+
+def _inside(folder: str, files: Sequence[TraceFile]) -> tuple[TraceFile, ...]:
+    return tuple(replace(file, name=f"{folder}/{file.name}") for file in files)
+
+
+def speaks_of_whole(path: Path) -> bool:
+    """Whether the manifest of a series names the files of the whole."""
+    try:
+        files = load_manifest(path).trace.files
+    except RunFolderError:
+        return False
+    return any(file.name.startswith(f"{WHOLE}/") for file in files)
+
+
+def _write_messages(folder: RunFolder, pieces: list[Path]) -> None:
+    """What the dictionaries of the pieces say of each message first."""
+    paths = [piece / DICTIONARIES / "messages.parquet" for piece in pieces]
+    tables = [read_table(path, _OF_MESSAGES) for path in paths if path.exists()]
+    columns = [np.concatenate([_codes(table[name]) for table in tables] or [_codes([])]) for name in _OF_MESSAGES]
+    _, first = np.unique(columns[0], return_index=True)
+    message, topic, publisher, size, published_us = (column[first] for column in columns)
+    ids = [each for table in tables for each in table.get("id", [None] * len(table["message"]))]
+    folder.write_messages(message, topic, publisher, size, published_us, [ids[place] for place in first.tolist()])
+
+
+def _codes(values: Sequence[int | None]) -> NDArray[np.int64]:
+    return np.array([NONE if value is None else value for value in values], dtype=np.int64)

@@ -1,0 +1,1 @@
+"""From rows to the files of a run, memory bounded."""

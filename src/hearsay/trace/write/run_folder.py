@@ -1,0 +1,209 @@
+"""The folder of a run: made early, filled by the writer, sealed by its manifest.
+
+Rules:
+
+* A run that cannot be stored fails before it starts: `create` proves that the folder can be written.
+* Nothing of anybody else is touched (`own_folders`): only an empty folder or one that already is a run folder is
+  used, the latter only when asked to overwrite. Overwriting removes what the old run's writer made.
+* One process writes a run: from `create` to the manifest.
+* Every file appears whole under its name, the manifest last.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from glob import escape
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.trace.folder import arrow
+from hearsay.trace.folder.durable import TEMPORARY_NAMES, DurableFile, sync_directory, write_durably
+from hearsay.trace.folder.folder_marker import MARKER_OF_0_1, UNFINISHED
+from hearsay.trace.folder.manifest import MANIFEST, Manifest, OtherFile, WrittenTrace, load_manifest, this_program
+from hearsay.trace.folder.own_folders import (
+    LOCKS,
+    MARKER,
+    Holds,
+    OwnFolder,
+    cannot_write,
+    claim,
+    held_by,
+    remove_written,
+)
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import NONE, TRACE_FOLDER
+from hearsay.trace.write.message_rows import SPILL_FOLDER
+
+DICTIONARIES = "dictionary"
+_PART = f"part-{'[0-9]' * 5}.parquet"
+WRITTEN = (
+    f"{TRACE_FOLDER}/class=*/{_PART}",
+    f"{TRACE_FOLDER}/class=*/{TEMPORARY_NAMES}",
+    *(f"{DICTIONARIES}/{name}.parquet" for name in ("peers", "topics", "messages")),
+    f"{DICTIONARIES}/{TEMPORARY_NAMES}",
+    f"{SPILL_FOLDER}/*.arrow",
+    "scenario.toml",
+    "summary.json",
+    TEMPORARY_NAMES,
+)
+"""What the writer of a run makes, as patterns, beside the manifest and what else that names."""
+
+Integers: TypeAlias = Sequence[int] | NDArray[np.int64]
+
+
+class RunFolder:
+    """A run folder to write into."""
+
+    def __init__(self, path: Path, own: OwnFolder | None = None) -> None:
+        self.path = path
+        self._own = own
+        self._others: dict[str, OtherFile] = {}
+
+    @classmethod
+    def create(cls, path: Path, overwrite: bool = False) -> RunFolder:
+        """Make the folder, or take an empty one (with `overwrite`, one that holds a run)."""
+        if not overwrite:
+            _refuse_run(path)
+        own = claim(path, Holds.RUN, inner=(TRACE_FOLDER, DICTIONARIES, SPILL_FOLDER))
+        try:
+            if own.found is not None:
+                if not overwrite:
+                    _refuse_run(path)
+                _remove_run(path)
+            (path / DICTIONARIES).mkdir(exist_ok=True)
+            sync_directory(path)
+        except OSError as error:
+            own.release()
+            raise cannot_write(path, error) from None
+        except RunFolderError:
+            own.release()
+            raise
+        return cls(path, own)
+
+    def begin_anew(self) -> None:
+        """Take back what was written so far, of a run that is made once more."""
+        _remove_run(self.path)
+        (self.path / DICTIONARIES).mkdir(exist_ok=True)
+        self._others.clear()
+
+    def discard(self) -> None:
+        """Take back what `create` made, of a run that came to nothing."""
+        _remove_run(self.path)
+        (self.path / MARKER).unlink()
+        self._release()
+
+    def _release(self) -> None:
+        if self._own is not None:
+            self._own.release()
+
+    def write_text_atomic(self, name: str, text: str) -> None:
+        """Write a text file; the manifest will name it."""
+        data = text.encode("utf-8", "backslashreplace")
+
+        def fill(file: DurableFile) -> None:
+            file.write(data)
+
+        self._others[name] = OtherFile(name, *write_durably(self.path / name, fill))
+
+    def write_peers(
+        self,
+        peer: Sequence[int],
+        name: Sequence[str | None],
+        role: Sequence[str | None],
+        region: Sequence[str | None],
+        implementation: Sequence[str | None],
+    ) -> None:
+        columns = {"name": name, "role": role, "region": region, "implementation": implementation}
+        texts = {key: _texts(values) for key, values in columns.items()}
+        self._write_dictionary("peers", {"peer": _integers(peer, 32), **texts})
+
+    def write_topics(self, topic: Sequence[int], name: Sequence[str | None]) -> None:
+        self._write_dictionary("topics", {"topic": _integers(topic, 32), "name": _texts(name)})
+
+    def write_messages(
+        self,
+        message: Integers,
+        topic: Integers,
+        publisher: Integers,
+        size: Integers,
+        published_us: Integers,
+        identifier: Sequence[str | None] | None = None,
+    ) -> None:
+        """-1 is written as null. Messages of real networks have an identifier of their own, in hexadecimal."""
+        columns = {
+            "message": _integers(message, 64),
+            "topic": _integers(topic, 32),
+            "publisher": _integers(publisher, 32),
+            "bytes": _integers(size, 64),
+            "published_us": _integers(published_us, 64),
+        }
+        if identifier is not None:
+            columns["id"] = _texts(identifier)
+        self._write_dictionary("messages", columns)
+
+    def write_table(self, name: str, columns: Mapping[str, Any]) -> None:
+        """Write a small table, arrays by column, as NAME.parquet; the manifest will name it."""
+        table = arrow.pa.table(dict(columns))
+        file_name = f"{name}.parquet"
+
+        def fill(file: DurableFile) -> None:
+            arrow.write_table(file, table)
+
+        (self.path / file_name).parent.mkdir(exist_ok=True)
+        self._others[file_name] = OtherFile(file_name, *write_durably(self.path / file_name, fill))
+
+    def write_manifest(
+        self, trace: WrittenTrace, *, seed: int | None, complete: bool, source: str | None = None
+    ) -> Manifest:
+        """Seal the run: call it last. `source` says where the events are from, if not from this program."""
+        others = tuple(self._others[name] for name in sorted(self._others))
+        created_by = this_program() if source is None else {**this_program(), "source": source}
+        manifest = Manifest(complete, seed, created_by, trace, others)
+        data = manifest.to_json().encode()
+
+        def fill(file: DurableFile) -> None:
+            file.write(data)
+
+        write_durably(self.path / MANIFEST, fill)
+        self._release()
+        return manifest
+
+    def _write_dictionary(self, name: str, columns: Mapping[str, Any]) -> None:
+        self.write_table(f"{DICTIONARIES}/{name}", columns)
+
+
+def _integers(values: Integers, bits: int) -> Any:
+    numbers = np.asarray(values, dtype=np.int64)
+    return arrow.pa.array(numbers, type=arrow.pa.int32() if bits == 32 else arrow.pa.int64(), mask=numbers == NONE)
+
+
+def _texts(values: Sequence[str | None]) -> Any:
+    """Names come from outside: a lone surrogate, which UTF-8 cannot hold, is kept as its escape."""
+    clean = [None if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values]
+    return arrow.pa.array(clean, type=arrow.pa.string())
+
+
+def remove_run(path: Path) -> None:
+    """Remove a run of ours, and its folder unless somebody else's files are in it."""
+    _remove_run(path)  # the markers go last: who is killed here leaves a folder of ours
+    remove_written(path, (LOCKS, MARKER, MARKER_OF_0_1))
+    if not any(path.iterdir()):
+        path.rmdir()
+
+
+def _refuse_run(path: Path) -> None:
+    if held_by(path) is Holds.RUN:
+        there = "already holds a run" if os.path.lexists(path / MANIFEST) else UNFINISHED
+        raise RunFolderError(f"{path} {there}; choose another --out or remove it")
+
+
+def _remove_run(path: Path) -> None:
+    try:
+        others = [escape(file.name) for file in load_manifest(path).others]
+    except RunFolderError:
+        others = []
+    remove_written(path, (MANIFEST, *others, *WRITTEN))

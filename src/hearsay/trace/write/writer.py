@@ -1,0 +1,164 @@
+"""The writer of a run's trace: rows in, files out, memory bounded.
+
+Rules:
+
+* `add` takes rows in any order and any number; thousands at a time are cheapest. It hashes them, splits them by
+  class and hands them on; nothing of the caller's array is kept.
+* With `rotate_us`, files are closed every so often in the trace's own time, so that others can follow the run: the
+  rows so far, but of messages only those that have been quiet for as long.
+* With `background`, `add` copies the rows and returns. One thread splits, sorts and puts aside, two others encode and
+  write: messages, and all else. They are a bounded number of rows behind. An error of theirs is raised by the next
+  `add` that notices, or by `close`.
+* A maker of rows that has hashed them already gives `known_hash`, and no row is hashed twice.
+* `close` finishes the files. `abort` removes everything unfinished and keeps the finished parts.
+* An error of the file system (a full disk, say) aborts and is raised again: what has its final name is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from hearsay.trace.folder.manifest import TraceFile, WrittenTrace
+from hearsay.trace.language.columns import ColumnBuilder
+from hearsay.trace.language.digest import TraceDigest
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import CLASSES, NONE, WIDTH, Column, PartKind, TraceEvent, class_of
+from hearsay.trace.write.lane import Lane
+from hearsay.trace.write.message_rows import MessageRows
+from hearsay.trace.write.timed_rows import TimedRows
+
+_BLOCK = 16_384
+_BLOCKS_AHEAD = 12
+"""20 MB of rows."""
+_KINDS = len(PartKind) + 1
+_CLASS_TABLE = np.array(
+    [CLASSES.index(class_of(event, kind)) for event in range(len(TraceEvent)) for kind in range(NONE, len(PartKind))],
+    dtype=np.int8,
+)
+
+
+class TraceWriter:
+    """Writes the trace of one run into a run folder. As a context manager it aborts unless `close` was called."""
+
+    def __init__(
+        self,
+        run_dir: Path,
+        *,
+        spill_rows: int = 250_000,
+        row_group_rows: int = 250_000,
+        max_rows_per_file: int = 8_000_000,
+        target_file_bytes: int = 64_000_000,
+        rotate_us: int | None = None,
+        background: bool = False,
+        known_hash: Callable[[], str] | None = None,
+    ) -> None:
+        self._max_rows = max_rows_per_file
+        self._rotate_us = rotate_us
+        self._rotated_us: int | None = None
+        self._digest = TraceDigest()
+        self._known_hash = known_hash
+        self._rows = 0
+        self._open = True
+        self._sorting = Lane("sort", _BLOCKS_AHEAD if background else 0)
+        self._writing_messages = Lane("write messages", 1 if background else 0)
+        self._writing_others = Lane("write others", 1 if background else 0)
+        builders = cycle([ColumnBuilder(row_group_rows) for _ in range(self._writing_others.ahead + 1)])
+        self._messages = MessageRows(run_dir, spill_rows, row_group_rows, max_rows_per_file, self._writing_messages)
+        self._others = [
+            TimedRows(run_dir, name, row_group_rows, target_file_bytes, self._writing_others, builders)
+            for name in CLASSES[1:]
+        ]
+        self._sinks = [self._messages, *self._others]
+
+    @property
+    def files(self) -> tuple[TraceFile, ...]:
+        """The finished files so far."""
+        return tuple(file for sink in self._sinks for file in sink.parts.finished)
+
+    def add(self, rows: Rows) -> None:
+        """Take rows, shape (n, 13)."""
+        if not self._open:
+            raise ValueError("the trace writer is closed")
+        if rows.ndim != 2 or rows.shape[1] != WIDTH or rows.dtype != np.int64:
+            raise ValueError(f"expected int64 rows of {WIDTH} columns, got {rows.dtype} of shape {rows.shape}")
+        try:
+            for start in range(0, len(rows), _BLOCK):
+                block = rows[start : start + _BLOCK]
+                self._sorting.submit(partial(self._add_block, block.copy() if self._sorting.ahead else block))
+        except BaseException:
+            self.abort()
+            raise
+
+    def close(self) -> WrittenTrace:
+        """Finish all files; what there is to say about them."""
+        if not self._open:
+            raise ValueError("the trace writer is closed")
+        try:
+            self._sorting.finish()
+            for sink in (*self._others, self._messages):
+                sink.finish()
+            self._writing_messages.finish()
+            self._writing_others.finish()
+        except BaseException:
+            self.abort()
+            raise
+        self._open = False
+        self._end_lanes()
+        return self.written()
+
+    def written(self) -> WrittenTrace:
+        """What the finished files hold; after `abort`, `rows` and `hash` still speak of all rows added."""
+        trace_hash = self._digest.hex() if self._known_hash is None else self._known_hash()
+        return WrittenTrace(
+            self.files, self._rows, trace_hash, tuple(sorted(self._messages.spanning)), self._max_rows
+        )
+
+    def abort(self) -> None:
+        """Give up: remove what is unfinished, keep the finished files."""
+        self._open = False
+        self._end_lanes()
+        for sink in self._sinks:
+            sink.parts.discard()
+        self._messages.remove_spill()
+
+    def __enter__(self) -> TraceWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open:
+            self.abort()
+
+    def _end_lanes(self) -> None:
+        for lane in (self._sorting, self._writing_messages, self._writing_others):
+            lane.close()
+
+    def _add_block(self, rows: Rows) -> None:
+        events, kinds = rows[:, Column.EVENT], rows[:, Column.KIND]
+        if events.min() < 0 or events.max() >= len(TraceEvent) or kinds.min() < NONE or kinds.max() >= _KINDS - 1:
+            raise ValueError("a trace row has an unknown event or kind")
+        self._rows += len(rows)
+        if self._known_hash is None:
+            self._digest.add(rows)
+        classes = _CLASS_TABLE[events * _KINDS + (kinds - NONE)]
+        for index, sink in enumerate(self._sinks):
+            places = np.flatnonzero(classes == index)
+            if len(places):
+                sink.add(rows[places])
+        if self._rotate_us is not None:
+            self._rotate_if_due(int(rows[:, Column.TIME_US].max()), self._rotate_us)
+
+    def _rotate_if_due(self, now_us: int, every_us: int) -> None:
+        if self._rotated_us is None:
+            self._rotated_us = now_us
+        elif now_us >= self._rotated_us + every_us:
+            self._rotated_us = now_us
+            for sink in self._sinks:
+                sink.rotate(now_us - every_us if sink is self._messages else now_us)
