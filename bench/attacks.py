@@ -71,7 +71,7 @@ class Outcome:
 class Attack:
     name: str
     limit: str
-    """What docs/security.md promises."""
+    """What docs/reference/security.md promises."""
     victim: tuple[str, ...] = ()
     go: tuple[str, ...] | None = ()
     """Flags of the Go victim; None where it has nothing to attack."""

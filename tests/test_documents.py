@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 def test_the_programs_of_a_router_of_ones_own(monkeypatch):
     monkeypatch.syspath_prepend(DOCS.parent / "examples")
-    exec("\n".join(blocks("extending.md", "python")), {})
+    exec("\n".join(blocks("guide/extending.md", "python")), {})
     sys.modules.pop("echo_router", None)
 
 
@@ -30,9 +31,41 @@ def test_the_programs_that_read_a_run(tmp_path, monkeypatch, capsys):
     run = Path("runs/first")
     assert hearsay("simulate", "--nodes", 30, "--messages", 2, "--out", run).returncode == 0
     write_run(run)
-    programs = blocks("python.md", "python")
+    programs = blocks("guide/python.md", "python")
     assert len(programs) == 4
     exec("\n".join(programs), {})
     assert "peer_count_distinct: int64" in capsys.readouterr().out
-    for question in blocks("python.md", "sql"):
+    for question in blocks("guide/python.md", "sql"):
         assert duckdb.sql(question).fetchall()
+
+
+def kept_files(*patterns: str) -> list[Path]:
+    """Files under version control."""
+    names = subprocess.check_output(["git", "ls-files", *patterns], cwd=DOCS.parent, text=True).splitlines()
+    return [DOCS.parent / name for name in names if (DOCS.parent / name).is_file()]
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as those who render Markdown make them."""
+    lines = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading():
+    broken = []
+    for page in kept_files("*.md"):
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            if "://" not in link and not (target.exists() and (not anchor or anchor in headings(target))):
+                broken.append(f"{page.relative_to(DOCS.parent)}: {link}")
+    assert broken == []
+
+
+def test_every_page_that_is_named_exists():
+    missing = []
+    for file in kept_files("*.md", "*.py", "*.toml", "Makefile"):
+        for name in re.findall(r"\bdocs/[\w/.-]+\.(?:md|svg|png)\b", file.read_text(encoding="utf-8")):
+            if not (DOCS.parent / name).is_file():
+                missing.append(f"{file.relative_to(DOCS.parent)}: {name}")
+    assert missing == []

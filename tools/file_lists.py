@@ -1,4 +1,4 @@
-"""Every room and every file, from the first lines of docstrings: writes docs/files.md."""
+"""Every room and every file, from the first lines of docstrings: writes docs/design/files.md."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
-PAGE = ROOT / "docs" / "files.md"
+PAGE = ROOT / "docs" / "design" / "files.md"
 _HEAD = """# Rooms and files
 
 Made by `python tools/file_lists.py` from the first line of every docstring. How the rooms hang together:
-[ARCHITECTURE](../ARCHITECTURE.md).
+[ARCHITECTURE](../../ARCHITECTURE.md).
 """
 
 

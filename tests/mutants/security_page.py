@@ -1,4 +1,4 @@
-"""The rows of docs/security.md: what is bounded, by how much, which setting says so, which tests hold it."""
+"""The rows of docs/reference/security.md: what is bounded, by how much, which setting says so, and its tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-PAGE = TESTS.parent / "docs" / "security.md"
+PAGE = TESTS.parent / "docs" / "reference" / "security.md"
 HEAD = ["what", "bound or answer", "setting", "tests"]
 NONE = "—"
 _UNITS = {

@@ -1,4 +1,4 @@
-"""The tables of docs/security.md say what the code says, and name tests that there are."""
+"""The tables of docs/reference/security.md say what the code says, and name tests that there are."""
 
 from __future__ import annotations
 

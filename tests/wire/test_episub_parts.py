@@ -64,7 +64,7 @@ def test_what_is_encoded_is_decoded_and_as_long_as_the_core_says(rpc):
 
 
 def reference():
-    """`EpisubPart` as `docs/wire.md` declares it."""
+    """`EpisubPart` as `docs/reference/wire.md` declares it."""
     file = descriptor_pb2.FileDescriptorProto(name="episub.proto", package="episub", syntax="proto2")
     made = file.message_type.add(name="EpisubPart")
     many, bytes_, text, number = FIELD.LABEL_REPEATED, FIELD.TYPE_BYTES, FIELD.TYPE_STRING, FIELD.TYPE_UINT64

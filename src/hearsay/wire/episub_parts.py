@@ -1,4 +1,4 @@
-"""Episub's parts to protobuf bytes and back: one message `EpisubPart` for all of them (`docs/wire.md`).
+"""Episub's parts to protobuf bytes and back: one message `EpisubPart` for all of them (`docs/reference/wire.md`).
 
 Each part says its kind and uses the fields it needs; zeros are left out. Numbers that a peer says are bounded here
 where they cost memory, and by the router where they mean something.

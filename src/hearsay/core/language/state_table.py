@@ -47,7 +47,7 @@ class RouterState:
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """How much a router remembers: entries, and their bytes when written down plainly (see `docs/trace.md`)."""
+    """How much a router remembers: entries, and their bytes written down plainly (`docs/reference/trace.md`)."""
 
     entries: int
     bytes: int

@@ -3,7 +3,7 @@
 A strategy sees the shell through `self.shell`: peers and topic views, joined topics, the outbox, randomness, the
 current time. It sends by putting parts into the outbox and reports by appending trace actions. A router written
 outside the package subclasses `Strategy` (or a router of this package) and plugs in by import path; see
-`docs/extending.md`.
+`docs/guide/extending.md`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceLimits:
-    """Bytes; the table in docs/security.md has them all."""
+    """Bytes; the table in docs/reference/security.md has them all."""
 
     all: int = 128 * MIB
     address: int = 32 * MIB

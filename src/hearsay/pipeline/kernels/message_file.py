@@ -273,7 +273,7 @@ def _share_of(eligible: Ints, percent: int) -> Ints:
 
 
 def _copies(rows: ColumnArrays, bounds: Ints, end_us: int, away: Ints) -> tuple[Ints, Ints, Ints]:
-    """Copies that arrived, duplicates and rejects, per message (`docs/metrics.md`, "Copy")."""
+    """Copies that arrived, duplicates and rejects, per message (`docs/reference/metrics.md`, "Copy")."""
     counts = count_copies(
         bounds,
         rows[Column.TIME_US],

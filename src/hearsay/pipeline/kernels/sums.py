@@ -4,7 +4,7 @@ Rules:
 
 * `count_copies` goes through messages, `add_up` through slices of rows that share topic and kind. Memory is one line
   per message, and one line per node that a slice touches.
-* What is a copy, an arrival, or a part that vanished is said in `docs/metrics.md`.
+* What is a copy, an arrival, or a part that vanished is said in `docs/reference/metrics.md`.
 """
 
 from __future__ import annotations

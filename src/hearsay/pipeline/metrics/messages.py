@@ -217,7 +217,7 @@ def _reached(deliveries: DataFrame, memberships: DataFrame, eligible: DataFrame)
 
 
 def _with_copies(counted: DataFrame) -> DataFrame:
-    """Copies and duplicates: derived from the sends, or told (`docs/metrics.md`, "Copy")."""
+    """Copies and duplicates: derived from the sends, or told (`docs/reference/metrics.md`, "Copy")."""
     simulated = F.col("sent") > 0
     derived = F.col("arrived") - F.col("vanished")
     told = F.col("away") + F.col("told_duplicates") + F.col("rejected")

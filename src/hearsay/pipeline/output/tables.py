@@ -1,4 +1,4 @@
-"""The result tables: their names, columns and meaning. `docs/metrics.md` says how each figure is computed.
+"""The result tables: their names, columns and meaning. `docs/reference/metrics.md` says how each figure is computed.
 
 Rules:
 

@@ -1,10 +1,9 @@
 """The queue of the reference engine: a calendar of buckets, each sorted when its time comes.
 
 An entry is a tuple that starts with (time, node, kind, source, sequence), which no two entries share; that is the
-canonical order of DETERMINISM (see `docs/determinism.md`). The payload follows; for an RPC it is the link, the event
-and its parts. A bucket as wide as the smallest latency is complete when
-it opens, save for timers and faults, so one sort replaces a heap operation per event; what does fall into the open
-bucket is inserted in its place.
+canonical order of DETERMINISM (see `docs/design/determinism.md`). The payload follows; for an RPC it is the link, the
+event and its parts. A bucket as wide as the smallest latency is complete when it opens, save for timers and faults, so
+one sort replaces a heap operation per event; what does fall into the open bucket is inserted in its place.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Rows go into one flat buffer of integers, and from there in batches to the digest, the writer and whoever listens.
 Nearly all rows are SEND_RPC, and nearly all of those are copies of one part, which differ in destination and time of
 flight alone. So the buffer holds one row per part sent, its *head*, and two integers per copy; a flush writes the
-copies out. `docs/trace.md` says what each row means; receives and duplicates follow from the sends and are counted,
-not written.
+copies out. `docs/reference/trace.md` says what each row means; receives and duplicates follow from the sends and are
+counted, not written.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Rules:
 * -1 is null, codes are strings (from dictionaries of a byte): any Parquet tool reads a trace without this program.
 * Codes have dictionaries. Numbers that repeat from row to row are plain, for zstd to find; sorted or small ones are
   DELTA_BINARY_PACKED, which leaves zstd nothing to find in random ones: those are not compressed again.
-  `docs/trace.md` has the figures. Newer encodings are not for every reader.
+  `docs/reference/trace.md` has the figures. Newer encodings are not for every reader.
 * Columns of codes have no statistics: the least of a few names says nothing, and costs more than their contents.
 * Pages carry checksums, which are checked on reading: a flipped bit in the rows is an error, not another row.
 * pyarrow ships no types, so its modules are `Any` here and nowhere else.
