@@ -33,7 +33,7 @@ STATE_INTERVAL_S = 1
 @click.option("--out", type=GivenPath(path_type=Path), default=Path("demo-run"), show_default=True)
 def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> None:
     """Simulate the routers on one network, analyse the traces on embedded Spark, write and name the report."""
-    from hearsay.cli.analyze import analyzed, load_readable, own_outputs
+    from hearsay.cli.analysis import analyzed, load_readable, own_outputs
     from hearsay.cli.answers_text import answers_text
     from hearsay.cli.spark_steps import require_spark_at, spark_steps
     from hearsay.pipeline.spark.session import Where

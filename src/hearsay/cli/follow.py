@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hearsay.cli.analyze import failures_in_one_line, show_answers
+from hearsay.cli.analysis import failures_in_one_line, show_answers
 from hearsay.cli.failures import CommandFailed, WrongInput
 
 

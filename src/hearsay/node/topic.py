@@ -6,14 +6,10 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import to_text
-
-if TYPE_CHECKING:
-    from hearsay.node.node import Node
-
 
 OBJECT_BYTES = 512
 """What a message that waits weighs beside its data."""
@@ -107,10 +103,18 @@ def _weight(message: Received) -> int:
     return OBJECT_BYTES + len(message.data)
 
 
+class Publisher(Protocol):
+    """The node, as its topics see it."""
+
+    async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published: ...
+
+    async def leave(self, topic: str) -> None: ...
+
+
 class Topic:
     """Iterate over it for messages. Who takes them too slowly misses the oldest; the node counts them."""
 
-    def __init__(self, node: Node, name: str, backlogs: Backlogs) -> None:
+    def __init__(self, node: Publisher, name: str, backlogs: Backlogs) -> None:
         self.name = name
         self._node = node
         self._backlogs = backlogs

@@ -1,0 +1,103 @@
+"""An analysis, as the commands that make one share it: runs that can be read, tables that are held, answers shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hearsay.cli.failures import CommandFailed
+from hearsay.cli.given_paths import require_distinct
+
+if TYPE_CHECKING:
+    from hearsay.pipeline.input.run_facts import RunFacts
+
+
+def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[RunFacts], list[str]]:
+    """The facts of the runs that are what their manifests say, and what is wrong with the others."""
+    from hearsay.pipeline.input.run_facts import load_runs
+    from hearsay.trace.language.errors import RunFolderError
+    from hearsay.trace.read.verify import verify
+
+    require_distinct(paths)
+    good: list[Path] = []
+    bad: list[str] = []
+    for path in paths:
+        try:
+            problems = verify(path)
+            if not problems:
+                load_runs([path])
+        except RunFolderError as error:
+            problems = [str(error)]
+        if problems:
+            bad.extend(problem if str(path) in problem else f"{path}: {problem}" for problem in problems)
+        else:
+            good.append(path)
+    return load_runs(good, window_us), bad
+
+
+@contextmanager
+def own_outputs(runs: Sequence[RunFacts], outputs: dict[str, Path]) -> Generator[None]:
+    """The folders for the tables are ours, and nobody else writes there: said before Spark starts."""
+    from hearsay.pipeline.output.outputs import claimed_outputs
+    from hearsay.trace.language.errors import RunFolderError
+
+    with ExitStack() as claimed:
+        try:
+            claimed.enter_context(claimed_outputs({run.name: run.path for run in runs}, outputs))
+        except RunFolderError as error:
+            raise CommandFailed(str(error)) from None
+        yield
+
+
+@contextmanager
+def failures_in_one_line() -> Generator[None]:
+    """What goes wrong in an analysis as one line for a person."""
+    from hearsay.pipeline.spark.failures import in_one_line
+    from hearsay.trace.language.errors import RunFolderError
+
+    try:
+        yield
+    except (RunFolderError, OSError) as error:
+        raise CommandFailed(str(error)) from None
+    except Exception as error:
+        raise CommandFailed(
+            f"the analysis failed: {in_one_line(error)}; tables of earlier analyses are whole"
+        ) from None
+
+
+def analyzed(work: Any, runs: list[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:
+    """Run the analysis in an open Spark session, into outputs that are held; failures as one line."""
+    from hearsay.pipeline.analyze import analyze, headlines
+    from hearsay.pipeline.output.outputs import carry
+
+    with failures_in_one_line():
+        for run in runs:
+            carry(run.path, outputs[run.name])
+        analyze(work.session, runs, outputs, work.step)
+        return headlines(runs, outputs)
+
+
+def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: bool) -> None:
+    """The answers on stdout, for a program or for people."""
+    if as_json:
+        json.dump(lines, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return
+    from hearsay.cli.answers_text import answers_text
+    from hearsay.pipeline.output.table_store import read_table
+    from hearsay.pipeline.output.tables import QUALITY
+
+    if lines:
+        click.echo(answers_text(lines))
+    for output in outputs:
+        for check in read_table(output, QUALITY).to_pylist():
+            if check["check"] == "not_due":
+                click.echo(f"{output.resolve().name}: {check['detail']}")
+    for output in outputs:
+        click.echo(f"tables: {output / 'metrics'}")
