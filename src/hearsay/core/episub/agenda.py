@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from hearsay.core.language.identifiers import Micros, TopicId
 from hearsay.core.shell.randomness import key_of
-from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 
 
 class Task(IntEnum):
@@ -34,7 +34,7 @@ Alarm: TypeAlias = tuple[Task, TopicId | None]
 class Agenda:
     __slots__ = ("_due", "_heap", "_shell")
 
-    def __init__(self, shell: Router) -> None:
+    def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._due: dict[Alarm, Micros] = {}
         self._heap: list[tuple[Micros, int, int, Alarm]] = []

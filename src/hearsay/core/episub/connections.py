@@ -23,7 +23,7 @@ from hearsay.core.episub.parameters import EpisubParameters
 from hearsay.core.language.actions import Dial, Disconnect, Ping
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Connections:
                  "_pinging", "_shell")  # fmt: skip
 
     def __init__(
-        self, shell: Router, parameters: EpisubParameters, agenda: Agenda, on_silence: Callable[[PeerId], None]
+        self, shell: Shell, parameters: EpisubParameters, agenda: Agenda, on_silence: Callable[[PeerId], None]
     ) -> None:
         self._shell = shell
         self._parameters = parameters

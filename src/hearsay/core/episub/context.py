@@ -10,7 +10,7 @@ from hearsay.core.episub.parameters import EpisubParameters
 from hearsay.core.episub.sizing import Sizing
 from hearsay.core.episub.views import Views
 from hearsay.core.language.identifiers import Micros, TopicId
-from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 
 
 class Sequence:
@@ -31,7 +31,7 @@ class Sequence:
 
 @dataclass(slots=True)
 class Context:
-    shell: Router
+    shell: Shell
     parameters: EpisubParameters
     topic: TopicId
     views: Views

@@ -42,7 +42,7 @@ from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Rpc
 from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.randomness import Purpose, below
-from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 
 _LEAVES_REMEMBERED = 1024
 
@@ -68,7 +68,7 @@ class FixedOverlay:
 
     __slots__ = ("_active", "_listener", "_shell", "_topic")
 
-    def __init__(self, shell: Router, topic: TopicId, listener: NeighborListener) -> None:
+    def __init__(self, shell: Shell, topic: TopicId, listener: NeighborListener) -> None:
         self._shell = shell
         self._topic = topic
         self._listener = listener
@@ -109,7 +109,7 @@ class ManagedOverlay:
 
     def __init__(
         self,
-        shell: Router,
+        shell: Shell,
         parameters: EpisubParameters,
         topic: TopicId,
         connections: Connections,

@@ -26,7 +26,7 @@ from hearsay.core.language.rpc import EPISUB, FLOODSUB, Message, Rpc
 from hearsay.core.language.sizes import part_kind
 from hearsay.core.language.state_table import Peering
 from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 from hearsay.core.shell.strategy import Strategy
 
 
@@ -42,7 +42,7 @@ class Episub(Strategy):
         self.trees: dict[TopicId, Tree] = {}
         self.memberships: dict[TopicId, Membership] = {}
 
-    def attach(self, shell: Router) -> None:
+    def attach(self, shell: Shell) -> None:
         super().attach(shell)
         self._agenda = Agenda(shell)
         self._sequence = Sequence()

@@ -40,7 +40,7 @@ from hearsay.core.language.episub_parts import Graft, IHave, Prune
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Message, PartKind
 from hearsay.core.shell.peers import PeerGroup
-from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 
 MAX_HOPS = 10_000
 """What a peer says beyond this is taken as this."""
@@ -53,7 +53,7 @@ class Tree:
     membership: Membership
     """Whose neighbours these are; set before the first event."""
 
-    def __init__(self, shell: Router, parameters: EpisubParameters, topic: TopicId, agenda: Agenda) -> None:
+    def __init__(self, shell: Shell, parameters: EpisubParameters, topic: TopicId, agenda: Agenda) -> None:
         self._shell = shell
         self._parameters = parameters
         self._agenda = agenda

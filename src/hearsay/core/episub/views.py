@@ -18,7 +18,7 @@ from typing import Protocol
 from hearsay.core.language.actions import NeighborDown, NeighborUp, PassiveAdded, PassiveRemoved
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.shell.randomness import Purpose, below, key_of, sample
-from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 
 _NEW_SAMPLE_SHARE = 8
 UNMEASURED_US: Micros = 1 << 62
@@ -48,7 +48,7 @@ class Link:
 class Views:
     __slots__ = ("_listener", "_shell", "active", "passive", "passive_size", "topic")
 
-    def __init__(self, shell: Router, topic: TopicId, passive_size: int, listener: NeighborListener) -> None:
+    def __init__(self, shell: Shell, topic: TopicId, passive_size: int, listener: NeighborListener) -> None:
         self._shell = shell
         self._listener = listener
         self.topic = topic

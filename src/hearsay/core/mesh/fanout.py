@@ -15,7 +15,7 @@ from hearsay.core.language.state_table import Peering
 from hearsay.core.mesh.address_shares import Spread
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.randomness import Purpose
-from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 
 
 class _Route:
@@ -30,7 +30,7 @@ class Fanout:
     __slots__ = ("_degree", "_routes", "_shell", "_spread", "_top_up_at_publish", "_ttl_us")
 
     def __init__(
-        self, degree: int, ttl_us: Micros, top_up_at_publish: bool, places_per_address: int, shell: Router
+        self, degree: int, ttl_us: Micros, top_up_at_publish: bool, places_per_address: int, shell: Shell
     ) -> None:
         self._degree = degree
         self._ttl_us = ttl_us

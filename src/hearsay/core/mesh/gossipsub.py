@@ -36,8 +36,8 @@ from hearsay.core.mesh.message_cache import MessageCache
 from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.randomness import Purpose, key_of, sample
-from hearsay.core.shell.router import Router
 from hearsay.core.shell.seen import SeenCache, WindowedSeen, missing
+from hearsay.core.shell.shell import Shell
 
 
 class GossipTargets(StrEnum):
@@ -131,7 +131,7 @@ class Gossipsub(MeshStrategy):
         self._asked_at: dict[MessageId, int] = {}
         """In which heartbeat an id was asked for, the oldest first; with `ask_again_heartbeats`."""
 
-    def attach(self, shell: Router) -> None:
+    def attach(self, shell: Shell) -> None:
         super().attach(shell)
         at_publish = self.own.fanout_top_up is FanoutTopUp.PUBLISH
         own = self.own

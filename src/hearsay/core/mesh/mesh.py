@@ -35,7 +35,7 @@ from hearsay.core.mesh.backoff import BackoffParameters, Backoffs
 from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.randomness import MASK, Purpose, key_of, sample
-from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 
 EXPIRE_EVERY = 15
 """Heartbeats between two looks for backoffs that are over."""
@@ -109,7 +109,7 @@ class Heartbeat:
 
     __slots__ = ("_due", "_interval_us", "_shell", "tick")
 
-    def __init__(self, parameters: MeshParameters, shell: Router) -> None:
+    def __init__(self, parameters: MeshParameters, shell: Shell) -> None:
         self._shell = shell
         self._interval_us = parameters.heartbeat_interval_ms * 1000
         spread_us = parameters.first_heartbeat_spread_ms * 1000
@@ -134,7 +134,7 @@ class Mesh:
 
     __slots__ = ("_backoffs", "_limit", "_parameters", "_shell", "_spread", "_unsent", "topics")
 
-    def __init__(self, parameters: MeshParameters, shell: Router) -> None:
+    def __init__(self, parameters: MeshParameters, shell: Shell) -> None:
         self._parameters = parameters
         self._shell = shell
         self._limit = parameters.degree_high + (parameters.prune_trigger is PruneTrigger.ABOVE_HIGH)

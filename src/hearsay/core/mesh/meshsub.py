@@ -15,7 +15,7 @@ from hearsay.core.language.state_table import Peering
 from hearsay.core.mesh.mesh import Heartbeat, Mesh, MeshParameters
 from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.randomness import Purpose, key_of, sample
-from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 from hearsay.core.shell.strategy import Strategy
 
 
@@ -41,7 +41,7 @@ class MeshStrategy(Strategy):
             self.protocols = (MESHSUB_11, *self.protocols)
             self.native_protocols = (MESHSUB_11, *self.native_protocols)
 
-    def attach(self, shell: Router) -> None:
+    def attach(self, shell: Shell) -> None:
         super().attach(shell)
         self.mesh = Mesh(self.mesh_parameters, shell)
         self.heartbeat = Heartbeat(self.mesh_parameters, shell)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.episub_parts import EpisubPart
@@ -22,9 +21,7 @@ from hearsay.core.language.state_table import Peering
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.seen import SeenCache, TimedSeen
-
-if TYPE_CHECKING:
-    from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 
 
 class Strategy(ABC):
@@ -44,12 +41,12 @@ class Strategy(ABC):
     told_of_duplicates: bool = False
     """Whether `duplicate` is called. Most of what routers receive is duplicates, and most have nothing to do then."""
 
-    shell: Router
+    shell: Shell
 
     def __init__(self, parameters: RouterParameters) -> None:
         self.parameters = parameters
 
-    def attach(self, shell: Router) -> None:
+    def attach(self, shell: Shell) -> None:
         """Called once, when the router is made."""
         self.shell = shell
 
