@@ -27,7 +27,7 @@ from typing import Any
 from episub_network import Run, components, spread
 from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.sim.plan.plan import NodeDown
-from hearsay.sim.reference.engine import GLOBAL
+from hearsay.sim.reference.event_queue import EVERYWHERE
 
 PRESETS = ("hyparview-plumtree-10k", "episub")
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
@@ -107,11 +107,11 @@ def after_a_crash(run: Run, share: float, discovery: bool) -> dict[str, Any]:
 
     def strike() -> None:
         if not discovery:
-            engine.dialling.close_rendezvous()
+            engine.connection_requests.close_rendezvous()
         for victim in sorted(victims):
             engine.faults.apply(NodeDown(now, victim, goodbye=False))
 
-    engine.queue.add(now, GLOBAL, 0, 0, 1_000_000, strike)
+    engine.queue.add(now, EVERYWHERE, 0, 0, 1_000_000, strike)
     messages = MESSAGES if share > 0.5 else FEW_MESSAGES
     whole_s: int | None = None
     for second in range(1, messages + 3):

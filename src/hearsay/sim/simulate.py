@@ -121,7 +121,7 @@ class Simulation:
                 # A router that breaks the rules may ask for what cannot be done; the first broken rule explains it.
                 raise InvariantViolation("\n".join(self._checker.problems)) from error
             if isinstance(error, Exception) and isinstance(self.engine, ReferenceEngine):
-                failure = router_failure(error, self.engine)
+                failure = router_failure(error, self.plan, self.engine.now)
                 if failure is not None:
                     raise failure from error
             raise

@@ -20,7 +20,7 @@ and 3: who asks gets. What holds of episub's overlay and trees is in `overlay_ch
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hearsay.core.episub.router import Episub
 from hearsay.core.language.actions import Action, Deliver, MessagePublished, Send, Validate, Via
@@ -45,9 +45,7 @@ from hearsay.core.shell.router import Router
 from hearsay.sim.checks.overlay_checker import OverlayChecker
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.nodes import SimNode
-
-if TYPE_CHECKING:
-    from hearsay.sim.reference.engine import ReferenceEngine
+from hearsay.sim.reference.observer import FinishedRun
 
 MAX_REPORTED = 20
 _SECOND_US = 1_000_000
@@ -127,19 +125,19 @@ class Checker:
             case _:
                 pass
 
-    def finished(self, engine: ReferenceEngine) -> None:
+    def finished(self, run: FinishedRun) -> None:
         """At the end of a run: mesh links are mutual wherever nothing is under way."""
         if self._control_may_be_lost:
             return
-        self._overlay.finished(engine)
-        under_way = engine.control_under_way()
-        for node in engine.nodes:
+        self._overlay.finished(run)
+        under_way = run.control_under_way()
+        for node in run.nodes:
             if node.router is None or not isinstance(node.router.strategy, MeshStrategy):
                 continue
             for topic, mesh in node.router.strategy.mesh.topics.items():
                 peers: tuple[Any, ...] = mesh.ordered
                 for peer in peers:
-                    self._mutual(engine, node, topic, peer, under_way)
+                    self._mutual(run, node, topic, peer, under_way)
 
     def _learn(self, book: _Book, event: Event, now: Micros) -> None:
         match event:
@@ -315,9 +313,9 @@ class Checker:
             self._problem(now, node, f"counts of {peer} are left after its disconnect")
 
     def _mutual(
-        self, engine: ReferenceEngine, node: SimNode, topic: Any, peer: int, under_way: set[tuple[int, int]]
+        self, run: FinishedRun, node: SimNode, topic: Any, peer: int, under_way: set[tuple[int, int]]
     ) -> None:
-        other: SimNode = engine.nodes[peer]
+        other: SimNode = run.nodes[peer]
         link = node.links.get(peer)
         if other.router is None or link is None or not link.open or not link.twin.open or link.cut or link.dead:
             return
@@ -325,7 +323,7 @@ class Checker:
             return
         strategy = other.router.strategy
         if isinstance(strategy, MeshStrategy) and node.id not in strategy.mesh.topics.get(topic, ()):
-            self._problem(engine.now, node, f"mesh link of {topic!r} to {peer} is not mutual")
+            self._problem(run.now, node, f"mesh link of {topic!r} to {peer} is not mutual")
 
     def _problem(self, now: Micros, node: SimNode, what: str) -> None:
         self.count += 1

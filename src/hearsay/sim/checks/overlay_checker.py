@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hearsay.core.episub.membership import ManagedOverlay
 from hearsay.core.episub.parameters import Broadcast, Overlay, ViewSizes
@@ -45,9 +45,7 @@ from hearsay.core.language.events import Leave as LeaveTopic
 from hearsay.core.language.identifiers import Micros
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.nodes import SimNode
-
-if TYPE_CHECKING:
-    from hearsay.sim.reference.engine import ReferenceEngine
+from hearsay.sim.reference.observer import FinishedRun
 
 
 @dataclass(slots=True)
@@ -67,6 +65,7 @@ class OverlayChecker:
     def __init__(self, plan: Plan, problem: Callable[[Micros, SimNode, str], None]) -> None:
         scenario = plan.scenario
         self._problem = problem
+        self._has_faults = bool(plan.faults)
         self._script = scenario.network.nodes if scenario.workload.inject > 1 else None
         limited = bool(scenario.links.uplink_mbit) or scenario.validation.active
         self._lossless = not (scenario.loss.rate_millionths or limited)
@@ -121,21 +120,21 @@ class OverlayChecker:
                     pass
         self._views(node, strategy, now)
 
-    def finished(self, engine: ReferenceEngine) -> None:
-        under_way = engine.episub_under_way()
-        for node in engine.nodes:
+    def finished(self, run: FinishedRun) -> None:
+        under_way = run.episub_under_way()
+        for node in run.nodes:
             if node.router is not None and isinstance(node.router.strategy, Episub):
-                self._mutual(engine, node, node.router.strategy, under_way)
-                self._nobody_silent(engine, node, node.router.strategy)
+                self._mutual(run, node, node.router.strategy, under_way)
+                self._nobody_silent(run, node, node.router.strategy)
                 if self._lossless:
-                    self._nothing_missing(engine, node, node.router.strategy)
-        if self._lossless and not engine.plan.faults:
+                    self._nothing_missing(run, node, node.router.strategy)
+        if self._lossless and not self._has_faults:
             for topic, published in sorted(self._published.items()):
                 sources = {publisher for _, publisher in published}
                 if sources == {self._script}:
                     continue  # it hands a message to several nodes at once, so who is cut off may miss nothing
                 if len(published) > 1 and len(sources) == 1 and published[-2][0] > self._changed_us.get(topic, 0):
-                    self._tree(engine, topic)
+                    self._tree(run, topic)
 
     def _note_announced(self, node: SimNode, book: _Book, peer: Any, part: IHave, now: Micros) -> None:
         assert node.router is not None
@@ -210,14 +209,12 @@ class OverlayChecker:
                 if length > limit:
                     self._problem(now, node, f"{length} {what} of {topic!r}, above {limit}")
 
-    def _mutual(
-        self, engine: ReferenceEngine, node: SimNode, strategy: Episub, under_way: set[tuple[int, int]]
-    ) -> None:
+    def _mutual(self, run: FinishedRun, node: SimNode, strategy: Episub, under_way: set[tuple[int, int]]) -> None:
         for topic, membership in strategy.memberships.items():
             peers: list[Any] = sorted(membership.active())
             for number in peers:
                 peer: int = number
-                other = engine.nodes[peer]
+                other = run.nodes[peer]
                 link = node.links.get(peer)
                 if other.router is None or link is None or link.dead or not (link.open and link.twin.open):
                     continue
@@ -225,13 +222,13 @@ class OverlayChecker:
                     continue
                 theirs = other.router.strategy
                 if isinstance(theirs, Episub) and node.id not in set(theirs.memberships[topic].active()):
-                    self._problem(engine.now, node, f"neighbour {peer} in {topic!r} is not mutual")
+                    self._problem(run.now, node, f"neighbour {peer} in {topic!r} is not mutual")
 
-    def _tree(self, engine: ReferenceEngine, topic: Any) -> None:
+    def _tree(self, run: FinishedRun, topic: Any) -> None:
         """One spanning tree: connected, and one edge fewer than nodes."""
         edges: set[tuple[Any, Any]] = set()
         members: list[SimNode] = []
-        for node in engine.nodes:
+        for node in run.nodes:
             strategy = node.router.strategy if node.router is not None else None
             if isinstance(strategy, Episub) and topic in strategy.trees:
                 if strategy.own.broadcast is Broadcast.FLOOD:
@@ -254,7 +251,7 @@ class OverlayChecker:
         parts = len({root(node.id) for node in members})
         if parts > 1 or len(edges) != len(members) - 1:
             what = f"eager links of {topic!r} are no tree: {len(edges)} edges, {parts} parts, {len(members)} nodes"
-            self._problem(engine.now, members[0], what)
+            self._problem(run.now, members[0], what)
 
     def _asks_for_the_missing(self, node: SimNode, part: Graft, now: Micros) -> None:
         assert node.router is not None
@@ -262,18 +259,18 @@ class OverlayChecker:
             if message_id in node.router.known or message_id in node.router.pending:
                 self._problem(now, node, f"GRAFT asks for message {message_id}, which has arrived")
 
-    def _nobody_silent(self, engine: ReferenceEngine, node: SimNode, strategy: Episub) -> None:
+    def _nobody_silent(self, run: FinishedRun, node: SimNode, strategy: Episub) -> None:
         patience_us = 2 * strategy.own.reply_timeout_ms * 1000
         for peer, since_us in sorted(self._books[node.id].pinged_us.items()):
             neighbour = any(peer in membership.active() for membership in strategy.memberships.values())
-            if neighbour and engine.now - since_us > patience_us:
-                self._problem(engine.now, node, f"neighbour {peer} left a ping unanswered, and stays")
+            if neighbour and run.now - since_us > patience_us:
+                self._problem(run.now, node, f"neighbour {peer} left a ping unanswered, and stays")
 
-    def _nothing_missing(self, engine: ReferenceEngine, node: SimNode, strategy: Episub) -> None:
+    def _nothing_missing(self, run: FinishedRun, node: SimNode, strategy: Episub) -> None:
         own = strategy.own
         patience_us = (own.graft_attempts + 2) * own.missing_tick_ms * 1000
         for message_id, (since, peer, topic) in sorted(self._books[node.id].announced.items()):
             membership = strategy.memberships.get(topic)
             lasting = membership is not None and peer in membership.active()
-            if lasting and engine.now - since > patience_us and self._changed_us.get(topic, 0) < since:
-                self._problem(engine.now, node, f"message {message_id} is missing, though {peer} announced it")
+            if lasting and run.now - since > patience_us and self._changed_us.get(topic, 0) < since:
+                self._problem(run.now, node, f"message {message_id} is missing, though {peer} announced it")

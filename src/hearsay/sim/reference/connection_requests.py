@@ -13,16 +13,18 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, Protocol, assert_never
 
 from hearsay.core.language.actions import Dial, Disconnect, FindContacts, Ping
 from hearsay.core.language.events import ContactsFound, DialFailed, EventKind, RoundTripMeasured
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.shell.randomness import GOLDEN, Purpose, below, key_of, mix, sample
+from hearsay.core.shell.randomness import GOLDEN, Purpose, Randomness, below, key_of, mix, sample
+from hearsay.sim.plan.latency import LatencyModel
+from hearsay.sim.plan.plan import Plan
+from hearsay.sim.reference.event_queue import EVERYWHERE, EventQueue
+from hearsay.sim.reference.host import Host
 from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
-
-if TYPE_CHECKING:
-    from hearsay.sim.reference.engine import ReferenceEngine
+from hearsay.sim.reference.transport import Transport
 
 _ATTEMPTS_PER_CONTACT = 20
 """Random draws for one contact before all nodes are looked through."""
@@ -30,13 +32,34 @@ _ARRIVAL = 3
 """The kind of a dial's arrival among what concerns the whole network: after faults, samples and the script."""
 
 
-class Dialling:
+class Barriers(Protocol):
+    def reachable(self, node: int, other: int) -> bool:
+        """Whether no fault keeps the two apart."""
+        ...
+
+
+class ConnectionRequests:
     """Does what routers ask about connections."""
 
-    def __init__(self, engine: ReferenceEngine) -> None:
-        self._engine = engine
-        self._detection_us = engine.plan.scenario.faults.detection_us
-        self._rendezvous_us = engine.plan.scenario.network.rendezvous_us
+    def __init__(
+        self,
+        host: Host,
+        plan: Plan,
+        latency: LatencyModel,
+        randomness: Randomness,
+        queue: EventQueue,
+        transport: Transport,
+        barriers: Barriers,
+    ) -> None:
+        self._host = host
+        self._latency = latency
+        self._randomness = randomness
+        self._queue = queue
+        self._transport = transport
+        self._barriers = barriers
+        self._without_inbound = plan.natted
+        self._detection_us = plan.scenario.faults.detection_us
+        self._rendezvous_us = plan.scenario.network.rendezvous_us
         self._sequence = 0
         self._rendezvous_open = True
 
@@ -61,33 +84,36 @@ class Dialling:
     def handle(self, node: SimNode, kind: int, source: int, payload: Any) -> None:
         """What `perform` promised has come."""
         if kind == EventKind.DIAL_FAILED:
-            self._engine.feed(node, DialFailed(source))
+            self._host.feed(node, DialFailed(source))
         elif kind == EventKind.ROUND_TRIP_MEASURED:
             link, round_trip_us = payload
             if link.open and link.up:
-                self._engine.feed(node, RoundTripMeasured(source, round_trip_us))
+                self._host.feed(node, RoundTripMeasured(source, round_trip_us))
         else:
             contacts = self._contacts(node, payload) if self._rendezvous_open else ()
-            self._engine.feed(node, ContactsFound(payload.topic, contacts))
+            self._host.feed(node, ContactsFound(payload.topic, contacts))
 
     def _dial(self, node: SimNode, target: int) -> None:
-        engine = self._engine
-        other = engine.nodes[target]
-        life, dialled_us = node.starts, engine.now
-        latency_us = engine.latency.base_us(node.id, other.id)
+        host = self._host
+        other = host.nodes[target]
+        life, dialled_us = node.starts, host.now
+        latency_us = self._latency.base_us(node.id, other.id)
 
         def arrive() -> None:
             if node.router is not None and node.starts == life:
                 self._arrive(node, other, latency_us, dialled_us)
 
         self._sequence += 1
-        entry = (engine.now + latency_us, engine.everywhere, _ARRIVAL, node.id, self._sequence, arrive, None, None)
-        engine.queue.push(entry)
+        self._queue.add(host.now + latency_us, EVERYWHERE, _ARRIVAL, node.id, self._sequence, arrive)
 
     def _arrive(self, node: SimNode, other: SimNode, latency_us: Micros, dialled_us: Micros) -> None:
-        engine = self._engine
-        now = engine.now
-        if other.router is None or other.id in engine.plan.natted or not engine.faults.reachable(node.id, other.id):
+        host = self._host
+        now = host.now
+        if (
+            other.router is None
+            or other.id in self._without_inbound
+            or not self._barriers.reachable(node.id, other.id)
+        ):
             delay_us = max(latency_us, dialled_us + self._detection_us - now)
             self._push(node, delay_us, EventKind.DIAL_FAILED, other.id, None)
             return
@@ -99,25 +125,25 @@ class Dialling:
             node.links[other.id] = link
             other.links[node.id] = link.twin
         # The dial is one latency old. What either end says from now on comes after the other is connected.
-        engine.transport.connected(link, dialled_us, now)
+        self._transport.connected(link, dialled_us, now)
         link.twin.last_arrival_us = max(link.twin.last_arrival_us, now + latency_us)
-        engine.queue.push((now, other.id, EventKind.PEER_CONNECTED, node.id, -self._sequence, link.twin, None, None))
+        self._queue.add(now, other.id, EventKind.PEER_CONNECTED, node.id, -self._sequence, link.twin)
         self._push(node, latency_us, EventKind.PEER_CONNECTED, other.id, link)
 
     def _hang_up(self, node: SimNode, peer: Any) -> None:
         link = node.links.get(peer)
         if link is None or not link.open or link.dead:
             return
-        engine = self._engine
-        engine.notice_loss(link, engine.now)
-        engine.notice_loss(link.twin, max(engine.now + link.latency_us, link.last_arrival_us))
+        host = self._host
+        host.notice_loss(link, host.now)
+        host.notice_loss(link.twin, max(host.now + link.latency_us, link.last_arrival_us))
 
     def _ping(self, node: SimNode, peer: Any) -> None:
         link = node.links.get(peer)
         if link is None or not link.open:
             return
-        latency = self._engine.latency
-        now = self._engine.now
+        latency = self._latency
+        now = self._host.now
         round_trip_us = 2 * link.latency_us
         if latency.has_jitter:
             jitter_us = latency.jitter_us(node.id, peer, now) + latency.jitter_us(peer, node.id, now)
@@ -126,8 +152,8 @@ class Dialling:
 
     def _contacts(self, node: SimNode, wanted: FindContacts) -> tuple[int, ...]:
         """Random nodes that are up and in the topic; few draws when there are many, all nodes looked at otherwise."""
-        nodes = self._engine.nodes
-        state = self._engine.randomness.draw(Purpose.RENDEZVOUS, node.id, key_of(wanted.topic), self._engine.now)
+        nodes = self._host.nodes
+        state = self._randomness.draw(Purpose.RENDEZVOUS, node.id, key_of(wanted.topic), self._host.now)
         found: set[int] = set()
         for attempt in range(wanted.count * _ATTEMPTS_PER_CONTACT):
             if len(found) == wanted.count:
@@ -140,10 +166,10 @@ class Dialling:
 
     def _serves(self, node: SimNode, other: SimNode, topic: Any) -> bool:
         up = other is not node and other.router is not None and topic in other.topics
-        return up and self._engine.faults.reachable(node.id, other.id)
+        return up and self._barriers.reachable(node.id, other.id)
 
     def _push(self, node: SimNode, delay_us: Micros, kind: EventKind, source: Any, payload: Link | Any) -> None:
         """Sequence numbers below zero keep these apart from what travels on links."""
         self._sequence += 1
-        entry = (self._engine.now + delay_us, node.id, int(kind), source, -self._sequence, payload, node.starts, None)
-        self._engine.queue.push(entry)
+        time = self._host.now + delay_us
+        self._queue.add(time, node.id, kind, source, -self._sequence, payload, life=node.starts)

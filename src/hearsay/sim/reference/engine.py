@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 from hearsay.core.language.actions import (
     Action,
@@ -65,19 +65,17 @@ from hearsay.core.registry import create, negotiate
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.sim.plan.latency import make_latency
 from hearsay.sim.plan.plan import Plan, Publication
-from hearsay.sim.reference.connection_requests import Dialling
-from hearsay.sim.reference.event_queue import Entry, EventQueue
+from hearsay.sim.reference.connection_requests import ConnectionRequests
+from hearsay.sim.reference.event_queue import EVERYWHERE, Entry, EventQueue
 from hearsay.sim.reference.faults import Faults
 from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
+from hearsay.sim.reference.observer import Observer
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
 from hearsay.sim.results.summary import Figures, recorded_figures
 from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
 
 GC_THRESHOLD = 200_000
-GLOBAL = -1
-"""The node number of what concerns the whole network; it sorts before every node."""
-
 _TIMER = int(EventKind.TIMER_FIRED)
 _DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
 _CONNECTED = int(EventKind.PEER_CONNECTED)
@@ -96,18 +94,6 @@ _SERVED = len(EventKind)
 _ROW_PUBLISH = int(TraceEvent.PUBLISH)
 _ROW_DELIVER = int(TraceEvent.DELIVER)
 _ROW_REJECT = int(TraceEvent.REJECT)
-
-
-class Observer(Protocol):
-    """Watches every event and the actions it caused."""
-
-    def node_started(self, node: SimNode, now: Micros) -> None: ...
-
-    def node_stopped(self, node: SimNode, now: Micros) -> None: ...
-
-    def handled(self, node: SimNode, event: Event, actions: list[Action], now: Micros) -> None: ...
-
-    def finished(self, engine: ReferenceEngine) -> None: ...
 
 
 class ReferenceEngine:
@@ -131,9 +117,10 @@ class ReferenceEngine:
         self.latency = latency
         self.queue = EventQueue(latency.minimum_us)
         self.transport = Transport(scenario, latency, self.randomness, self.queue, recorder, self.topic_numbers)
-        self.faults = Faults(self)
-        self.dialling = Dialling(self)
-        self.everywhere = GLOBAL
+        self.faults = Faults(self, scenario, self.randomness)
+        self.connection_requests = ConnectionRequests(
+            self, plan, latency, self.randomness, self.queue, self.transport, self.faults
+        )
         self.stop_requested = False
         self.complete = False
         self._parts: Parts | None = None
@@ -200,27 +187,27 @@ class ReferenceEngine:
     def control_under_way(self) -> set[tuple[int, int]]:
         """Pairs of sender and receiver with a GRAFT or PRUNE between them, or that wait to be handled."""
         pairs: set[tuple[int, int]] = set()
-        waiting = [entry for node in self.nodes for _, entry in node.backlog]
-        for entry in (*self.queue.waiting(), *waiting):
-            if entry[2] == _RPC:
-                control = entry[6].rpc.control
+        waiting = [entry for node in self.nodes for entry in node.backlog]
+        for _, node, kind, source, _, _, event, _ in (*self.queue.waiting(), *waiting):
+            if kind == _RPC:
+                control = event.rpc.control
                 if control is not None and (control.graft or control.prune):
-                    pairs.add((entry[3], entry[1]))
-            elif entry[2] == _FAILED:
-                pairs.add((entry[1], entry[3]))
+                    pairs.add((source, node))
+            elif kind == _FAILED:
+                pairs.add((node, source))
         return pairs
 
     def episub_under_way(self) -> set[tuple[int, int]]:
         """Pairs of sender and receiver with a part of episub's, or news of a connection, between them."""
         pairs: set[tuple[int, int]] = set()
-        waiting = [entry for node in self.nodes for _, entry in node.backlog]
-        for entry in (*self.queue.waiting(), *waiting):
-            if entry[2] == _RPC:
-                control = entry[6].rpc.control
+        waiting = [entry for node in self.nodes for entry in node.backlog]
+        for _, node, kind, source, _, _, event, _ in (*self.queue.waiting(), *waiting):
+            if kind == _RPC:
+                control = event.rpc.control
                 if control is not None and control.episub:
-                    pairs.add((entry[3], entry[1]))
-            elif entry[2] in (_FAILED, _DISCONNECTED, _CONNECTED):
-                pairs.add((entry[1], entry[3]))
+                    pairs.add((source, node))
+            elif kind in (_FAILED, _DISCONNECTED, _CONNECTED):
+                pairs.add((node, source))
         return pairs
 
     # What is known before the run starts.
@@ -228,11 +215,11 @@ class ReferenceEngine:
     def _schedule_plan(self) -> None:
         sequence = 0
         add = self.queue.add
-        add(self.plan.end_us, GLOBAL - 1, _END, 0, 0, None)
-        add(0, GLOBAL, 0, 0, 0, self._start_all)
+        add(self.plan.end_us, EVERYWHERE - 1, _END, 0, 0, None)
+        add(0, EVERYWHERE, 0, 0, 0, self._start_all)
         for fault in self.plan.faults:
             sequence += 1
-            add(fault.time_us, GLOBAL, 0, 0, sequence, lambda fault=fault: self.faults.apply(fault))
+            add(fault.time_us, EVERYWHERE, 0, 0, sequence, lambda fault=fault: self.faults.apply(fault))
         for timed in self.plan.timed:
             sequence += 1
             kind = _JOIN if timed.join else _LEAVE
@@ -243,7 +230,7 @@ class ReferenceEngine:
         if interval_us:
             for time in range(interval_us, self.plan.end_us, interval_us):
                 sequence += 1
-                add(time, GLOBAL, 1, 0, sequence, self._sample_state)
+                add(time, EVERYWHERE, 1, 0, sequence, self._sample_state)
 
     def _schedule_publication(self, publication: Publication) -> None:
         topic = self.plan.topics[publication.topic]
@@ -259,7 +246,7 @@ class ReferenceEngine:
         self.recorder.messages[publication.message] = info
         if publication.publisher == self.script:
             inject = lambda: self._inject(publication, message)  # noqa: E731
-            self.queue.add(publication.time_us, GLOBAL, 2, 0, publication.message, inject)
+            self.queue.add(publication.time_us, EVERYWHERE, 2, 0, publication.message, inject)
         else:
             self.queue.add(publication.time_us, publication.publisher, _PUBLISH, -1, publication.message, message)
 
@@ -367,38 +354,37 @@ class ReferenceEngine:
     # Events.
 
     def _dispatch(self, entry: Entry) -> None:
-        if entry[1] == GLOBAL:
-            entry[5]()
+        _, number, kind, source, sequence, payload, _, parts = entry
+        if number == EVERYWHERE:
+            payload()
             return
-        node = self.nodes[entry[1]]
-        kind = entry[2]
+        node = self.nodes[number]
         if node.router is None:
-            self._lost_on_the_doorstep(node, kind, entry)
-        elif kind == _TIMER and (node.timer_us != entry[5] or entry[4] != node.starts):
+            self._drop_for_down_node(node, kind, source, payload, parts)
+        elif kind == _TIMER and (node.timer_us != payload or sequence != node.starts):
             return  # the deadline was moved, or belongs to an earlier life of the node
         elif kind == _JOIN:
-            if entry[5] not in node.topics:
-                node.topics.add(entry[5])
-                self.feed(node, Join(entry[5]))
+            if payload not in node.topics:
+                node.topics.add(payload)
+                self.feed(node, Join(payload))
         elif kind == _LEAVE:
-            if entry[5] in node.topics:
-                node.topics.remove(entry[5])
-                self.feed(node, Leave(entry[5]))
+            if payload in node.topics:
+                node.topics.remove(payload)
+                self.feed(node, Leave(payload))
         elif kind == _SERVED:
-            if entry[4] == node.starts:
+            if sequence == node.starts:
                 self._serve_next(node)
         elif self._service_us:
-            node.backlog.append((kind, entry))
+            node.backlog.append(entry)
             if len(node.backlog) == 1:
                 self._start_service(node)
         else:
-            self._handle_kind(node, kind, entry)
+            self._handle_entry(node, entry)
 
-    def _lost_on_the_doorstep(self, node: SimNode, kind: int, entry: Entry) -> None:
-        payload = entry[5]
+    def _drop_for_down_node(self, node: SimNode, kind: int, source: int, payload: Any, parts: Parts) -> None:
         if kind == _RPC:
-            self.transport.unreachable(payload, entry[7], self.now)
-        elif kind == _PUBLISH and entry[3] == self.script:
+            self.transport.unreachable(payload, parts, self.now)
+        elif kind == _PUBLISH and source == self.script:
             self.transport.script_copy_lost(self.script, node.id, payload, self.now)
         elif kind == _JOIN:
             node.topics.add(payload)
@@ -409,35 +395,34 @@ class ReferenceEngine:
         self.queue.add(self.now + self._service_us, node.id, _SERVED, -1, node.starts, None)
 
     def _serve_next(self, node: SimNode) -> None:
-        kind, entry = node.backlog.popleft()
-        self._handle_kind(node, kind, entry)
+        self._handle_entry(node, node.backlog.popleft())
         if node.backlog:
             self._start_service(node)
 
-    def _handle_kind(self, node: SimNode, kind: int, entry: Entry) -> None:
-        payload = entry[5]
+    def _handle_entry(self, node: SimNode, entry: Entry) -> None:
+        _, _, kind, source, sequence, payload, event_or_life, parts = entry
         if kind == _TIMER:
             if node.timer_us == payload:  # it may have been moved while the node had no time
                 self.feed(node, TimerFired())
         elif kind == _RPC:
-            self._receive(node, payload, entry[6], entry[7])
+            self._receive(node, payload, event_or_life, parts)
         elif kind == _PUBLISH:
-            self._publish(node, entry[3], payload)
+            self._publish(node, source, payload)
         elif kind == _VALIDATED:
-            if entry[4] == node.starts:
+            if sequence == node.starts:
                 self._validated(node, payload)
         elif kind == _CONNECTED:
             if not payload.open and not payload.dead:
                 self._open(node, payload)
-            elif payload.dead and entry[6] == node.starts:
+            elif payload.dead and event_or_life == node.starts:
                 self.feed(node, DialFailed(payload.destination))
         elif kind == _DISCONNECTED:
             if payload.open:
                 self._close(node, payload)
         elif kind == _FAILED:
             self.feed(node, payload)
-        elif entry[6] == node.starts:
-            self.dialling.handle(node, kind, entry[3], payload)
+        elif event_or_life == node.starts:
+            self.connection_requests.handle(node, kind, source, payload)
 
     def _receive(self, node: SimNode, link: Link, event: RpcReceived, parts: Parts) -> None:
         router = node.router
@@ -530,7 +515,7 @@ class ReferenceEngine:
                 case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
                     self._row_mesh(OVERLAY_EVENTS[type(action)], node, action.topic, action.peer)
                 case Dial() | Disconnect() | Ping() | FindContacts():
-                    self.dialling.perform(node, action)
+                    self.connection_requests.perform(node, action)
                 case _:
                     assert_never(action)
 

@@ -1,9 +1,9 @@
 """The queue of the reference engine: a calendar of buckets, each sorted when its time comes.
 
 An entry is a tuple that starts with (time, node, kind, source, sequence), which no two entries share; that is the
-canonical order of DETERMINISM (see `docs/design/determinism.md`). The payload follows; for an RPC it is the link, the
-event and its parts. A bucket as wide as the smallest latency is complete when it opens, save for timers and faults, so
-one sort replaces a heap operation per event; what does fall into the open bucket is inserted in its place.
+canonical order of events (see `docs/design/determinism.md`). The payload follows; for an RPC it is the link, the
+event and its parts. A bucket as wide as the smallest latency is complete when it opens, save for timers and faults,
+so one sort replaces a heap operation per event; what does fall into the open bucket is inserted in its place.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ from typing import Any, TypeAlias
 from hearsay.core.language.identifiers import Micros
 
 Entry: TypeAlias = tuple[Micros, int, int, int, int, Any, Any, Any]
+"""Plain, as such tuples are made and sorted fastest; whoever takes one names its places:
+time, node, kind, source, sequence, payload, event or life, parts."""
 
 MINIMUM_WIDTH_US = 1000
+EVERYWHERE = -1
+"""The node number of what concerns the whole network; it sorts before every node."""
 
 
 class EventQueue:
@@ -33,9 +37,11 @@ class EventQueue:
         self._open_number = -1
         self._walk = iter(self._open)
 
-    def add(self, time: Micros, node: int, kind: int, source: int, sequence: int, payload: Any) -> None:
-        """Queue anything but an RPC."""
-        self.push((time, node, kind, source, sequence, payload, None, None))
+    def add(
+        self, time: Micros, node: int, kind: int, source: int, sequence: int, payload: Any, life: int | None = None
+    ) -> None:
+        """Queue anything but an RPC; with `life` it is for the node as it was started then."""
+        self.push((time, node, kind, source, sequence, payload, life, None))
 
     def push(self, entry: Entry) -> None:
         number = entry[0] // self.width_us

@@ -5,16 +5,17 @@ from __future__ import annotations
 import traceback
 from types import FrameType
 
+from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.failures import RouterFailed, told
+from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference import engine
-from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.reference.nodes import SimNode
 
 _WATCHING = ("handled", "node_started", "node_stopped")
 """Calls of the engine to whoever watches the router; what fails there is no fault of the router's."""
 
 
-def router_failure(error: Exception, engine: ReferenceEngine) -> RouterFailed | None:
+def router_failure(error: Exception, plan: Plan, now: Micros) -> RouterFailed | None:
     """What to say of an error that ended the engine's run; None if no router had a part in it."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     calls = [place for place, frame in enumerate(frames) if _calls_router(frame)]
@@ -24,12 +25,12 @@ def router_failure(error: Exception, engine: ReferenceEngine) -> RouterFailed | 
     if called in _WATCHING:
         return None
     node: SimNode = call.f_locals["node"]
-    name = engine.plan.routers[engine.plan.router_of[node.id]][0].name
+    name = plan.routers[plan.router_of[node.id]][0].name
     event = call.f_locals.get("event")
     what = "being made" if event is None else f"handling {type(event).__name__}"
     if called not in ("handle", "create"):
         what = f"after {what}, asking for what cannot be done"
-    return RouterFailed(f"router {name} failed at node {node.id}, {what} at {engine.now / 1e6:.6f} s: {told(error)}")
+    return RouterFailed(f"router {name} failed at node {node.id}, {what} at {now / 1e6:.6f} s: {told(error)}")
 
 
 def _calls_router(frame: FrameType) -> bool:

@@ -11,25 +11,23 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hearsay.core.language.events import Leave
-from hearsay.core.shell.randomness import GOLDEN, Purpose, below, mix
+from hearsay.core.shell.randomness import GOLDEN, Purpose, Randomness, below, mix
 from hearsay.sim.plan.plan import LinksCut, LinksHealed, NodeDown, NodeUp
+from hearsay.sim.reference.host import HostOfFaults
 from hearsay.sim.reference.nodes import Link, SimNode
-
-if TYPE_CHECKING:
-    from hearsay.sim.reference.engine import ReferenceEngine
+from hearsay.sim.scenario.scenario import Scenario
 
 ATTEMPTS_PER_PEER = 20
 """Random draws for one live peer before giving up; enough unless nearly everyone is away."""
 
 
 class Faults:
-    def __init__(self, engine: ReferenceEngine) -> None:
-        self._engine = engine
-        self._detection_us = engine.plan.scenario.faults.detection_us
-        self._redial = engine.plan.scenario.faults.redial
+    def __init__(self, host: HostOfFaults, scenario: Scenario, randomness: Randomness) -> None:
+        self._host = host
+        self._randomness = randomness
+        self._detection_us = scenario.faults.detection_us
+        self._redial = scenario.faults.redial
         self._sides: dict[int, frozenset[int]] = {}
         self._cut_pairs: dict[int, frozenset[tuple[int, int]]] = {}
         self._lost_links: dict[int, dict[int, int]] = {}
@@ -37,9 +35,9 @@ class Faults:
     def apply(self, fault: NodeDown | NodeUp | LinksCut | LinksHealed) -> None:
         match fault:
             case NodeDown():
-                self._down(self._engine.nodes[fault.node], fault.goodbye)
+                self._down(self._host.nodes[fault.node], fault.goodbye)
             case NodeUp():
-                self._up(self._engine.nodes[fault.node])
+                self._up(self._host.nodes[fault.node])
             case LinksCut():
                 self._cut(fault)
             case LinksHealed():
@@ -53,12 +51,12 @@ class Faults:
         return not any(pair in pairs for pairs in self._cut_pairs.values())
 
     def _down(self, node: SimNode, goodbye: bool) -> None:
-        engine = self._engine
-        now = engine.now
+        host = self._host
+        now = host.now
         if goodbye:
             for topic in sorted(node.topics):
-                engine.feed(node, Leave(topic))
-        engine.stop(node)
+                host.feed(node, Leave(topic))
+        host.stop(node)
         for peer in sorted(node.links):
             link = node.links[peer]
             earlier = link.previous
@@ -68,21 +66,21 @@ class Faults:
             link.set_open(False)
             link.dead = True
             notices = max(now + link.latency_us, link.last_arrival_us) + 1 if goodbye else now + self._detection_us
-            engine.notice_loss(link.twin, notices)
+            host.notice_loss(link.twin, notices)
         node.links.clear()
 
     def _up(self, node: SimNode) -> None:
-        self._engine.start(node)
+        self._host.start(node)
         self._dial_live(node, self._redial)
 
     def _cut(self, fault: LinksCut) -> None:
-        engine = self._engine
+        host = self._host
         lost = self._lost_links.setdefault(fault.fault, {})
         if fault.side is not None:
             self._sides[fault.fault] = fault.side
         pairs = frozenset((min(a, b), max(a, b)) for a, b in fault.links)
         self._cut_pairs[fault.fault] = pairs
-        for node in engine.nodes:
+        for node in host.nodes:
             for peer in sorted(node.links):
                 link = node.links[peer]
                 crosses = fault.side is not None and (node.id in fault.side) != (peer in fault.side)
@@ -93,7 +91,7 @@ class Faults:
     def _cut_link(self, link: Link) -> None:
         while True:
             link.cut_line()
-            self._engine.notice_loss(link, self._engine.now + self._detection_us)
+            self._host.notice_loss(link, self._host.now + self._detection_us)
             if link.previous is None:
                 return
             link = link.previous
@@ -102,17 +100,17 @@ class Faults:
         self._sides.pop(fault.fault, None)
         self._cut_pairs.pop(fault.fault, None)
         for number, count in sorted(self._lost_links.pop(fault.fault, {}).items()):
-            node = self._engine.nodes[number]
+            node = self._host.nodes[number]
             if node.router is not None:
                 self._dial_live(node, min(count, self._redial))
 
     def _dial_live(self, node: SimNode, count: int) -> None:
         """Dial random live peers that are reachable and not connected, unless the router does that itself."""
-        engine = self._engine
+        host = self._host
         if node.router is not None and node.router.strategy.chooses_connections:
             return
-        size = len(engine.nodes)
-        state = engine.randomness.draw(Purpose.REDIAL, node.id, engine.now)
+        size = len(host.nodes)
+        state = self._randomness.draw(Purpose.REDIAL, node.id, host.now)
         dialled = 0
         for attempt in range(count * ATTEMPTS_PER_PEER):
             if dialled == count:
@@ -120,7 +118,7 @@ class Faults:
             target = below(mix(state + attempt * GOLDEN), size)
             link = node.links.get(target)
             taken = link is not None and not link.dead
-            live = engine.nodes[target].router is not None
+            live = host.nodes[target].router is not None
             if target != node.id and live and not taken and self.reachable(node.id, target):
-                engine.dial(node, target)
+                host.dial(node, target)
                 dialled += 1

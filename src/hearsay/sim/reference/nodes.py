@@ -12,6 +12,7 @@ from typing import Any
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.router import Router
+from hearsay.sim.reference.event_queue import Entry
 
 
 class _Lane:
@@ -85,5 +86,5 @@ class SimNode:
         self.validating: dict[Any, tuple[int, int]] = {}
         """Hops and via of messages that wait for the application's verdict."""
         self.uplink_free_us: Micros = 0
-        self.backlog: deque[tuple[int, Any]] = deque()
-        """Events that wait for the node to have time (service time), with their kinds."""
+        self.backlog: deque[Entry] = deque()
+        """Events that wait for the node to have time (service time)."""

@@ -222,7 +222,7 @@ class Transport:
         self._refusals += 1
         failed = SendFailed(action.peer, action.rpc)
         kind = int(EventKind.SEND_FAILED)
-        self._queue.push((now, node.id, kind, link.destination, self._refusals, failed, None, None))
+        self._queue.add(now, node.id, kind, link.destination, self._refusals, failed)
 
     def _drop(self, source: int, destination: int, part: Part, time: Micros, reason: Reason) -> None:
         kind, *rest = part
