@@ -50,7 +50,7 @@ def test_a_follower_whose_jvm_and_then_a_worker_is_killed_takes_every_row_once(a
 
 KILL_THE_JVM = """
 import os, signal
-from hearsay.pipeline import session
+from hearsay.pipeline.spark import session
 try:
     with session.spark_session(session.Where(), 1, lambda text: None):
         os.kill(session._jvm.process.pid, signal.SIGKILL)
@@ -65,6 +65,18 @@ def test_a_jvm_that_is_gone_is_told_with_what_may_help():
     done = subprocess.run([sys.executable, "-c", KILL_THE_JVM], capture_output=True, text=True, timeout=300)
     assert done.stdout.startswith("Spark's JVM was killed, and its work is not done. If memory ran out: its heap is ")
     assert "HEARSAY_SPARK_HEAP sets another" in done.stdout
+
+
+INTERRUPTED_WITH_A_JVM_THAT_IS_GONE = KILL_THE_JVM.replace(
+    "process.wait()\n",
+    "process.wait()\n        raise KeyboardInterrupt\nexcept KeyboardInterrupt:\n    print('interrupted')\n",
+)
+
+
+def test_an_interrupt_is_told_as_such_though_the_jvm_does_not_answer():
+    """Ctrl-C cuts off what was being said to the JVM, which may not understand the next word."""
+    program = [sys.executable, "-c", INTERRUPTED_WITH_A_JVM_THAT_IS_GONE]
+    assert subprocess.run(program, capture_output=True, text=True, timeout=300).stdout == "interrupted\n"
 
 
 def own_mounts() -> list[str]:

@@ -172,7 +172,7 @@ def test_where_addresses_are_counted_the_engine_asks_for_little_and_runs():
 
 
 KEPT = (
-    "from hearsay.sim.array import compiling;"
+    "from hearsay.sim.array.machine import compiling;"
     "print(compiling.kept_in(), compiling.is_kept_for_good(), compiling.is_compiled())"
 )
 

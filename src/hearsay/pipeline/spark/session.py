@@ -24,7 +24,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -111,9 +111,17 @@ def spark_session(
         for file in (*own, *modules):
             _ship(session, where, file)
         yield session
+    except KeyboardInterrupt:
+        with suppress(Exception):  # cut off in the middle of a word, the JVM may not answer
+            session.stop()
+        raise
+    except BaseException:
+        _stop(session, where)
+        raise
+    else:
+        _stop(session, where)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-        _stop(session, where)
 
 
 def _stop(session: SparkSession, where: Where) -> None:

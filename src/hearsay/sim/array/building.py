@@ -452,9 +452,9 @@ def _set_queue(arrays: Arrays, threads: int) -> None:
     arrays["queued"] = zeros((chunks * CHUNK, 2), np.int64)
     at_once = lines_at_most(events // 2, 2 * (2 * _WORD + _LINK))
     arrays["sorted_events"] = zeros((2, at_once, 2), np.int64)
+    arrays["sorted_links"] = zeros((2, at_once if w[at.HAS_LINKS] else 1), np.int32)
     if w[at.HAS_LINKS]:
         arrays["queued_links"] = zeros((chunks * CHUNK,), np.int32)
-        arrays["sorted_links"] = zeros((2, at_once), np.int32)
     arrays["chunk_next"] = zeros((chunks,), np.int32)
     rings = _BUCKETS + DIVISIONS
     arrays["heads"] = filled((threads, rings), np.int32, -1)

@@ -30,7 +30,7 @@ from numba.core import config as _config
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
 
-from hearsay.sim.array.machine.views import world_type
+from hearsay.sim.array.machine.views import CHECKED, world_type
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -212,7 +212,7 @@ def _user_cache() -> Path:
 
 def sources_digest(package: Path) -> str:
     """Of all that machine code is made from, in a copy of this package."""
-    seen = blake2b(cast("Any", numba).__version__.encode(), digest_size=8)
+    seen = blake2b(cast("Any", numba).__version__.encode(), digest_size=8, key=b"checked" if CHECKED else b"")
     for room in _FROZEN_ROOMS:
         for file in sorted((package / room).rglob("*.py")):
             source = file.read_bytes()

@@ -8,6 +8,7 @@ arrays do not overlap, and addresses, extents and the settings of a run do not c
 from __future__ import annotations
 
 import operator
+import os
 from typing import Any
 
 from llvmlite import ir
@@ -28,6 +29,8 @@ _imputils: Any = _numba_imputils
 _registry: Any = _numba_registry
 _signature: Any = _templates.signature
 _WORD = ir.IntType(64)
+CHECKED = "HEARSAY_CHECKED_KERNELS" in os.environ
+"""Whether every access looks first whether its place is there: for long comparisons of the engines."""
 
 
 def word(number: int) -> Any:
@@ -166,12 +169,23 @@ def _place(context: Any, builder: Any, kind: ViewType, view: Any, index_type: An
     else:
         names = [(index_type, index)]
     numbers = [context.cast(builder, value, each, _any.int64) for each, value in names]
+    if CHECKED:
+        _refuse_places_beyond(context, builder, kind, view, numbers)
     place = numbers[0]
     for axis in range(1, len(kind.extents)):
         place = builder.mul(place, _extent(view, kind, axis))
         if axis < len(numbers):
             place = builder.add(place, numbers[axis])
     return builder.gep(view.data, [place])
+
+
+def _refuse_places_beyond(context: Any, builder: Any, kind: ViewType, view: Any, numbers: list[Any]) -> None:
+    """IndexError for a place beyond an extent. Pieces of the arena say 0: nobody knows how long they are."""
+    for axis, number in enumerate(numbers):
+        if kind.extents[axis] != 0:
+            beyond = builder.icmp_unsigned(">=", number, _extent(view, kind, axis))
+            with builder.if_then(beyond, likely=False):
+                context.call_conv.return_user_exc(builder, IndexError, (f"{kind.array}: beyond axis {axis}",))
 
 
 @_extending.lower_builtin(operator.getitem, ViewType, _any.Any)
