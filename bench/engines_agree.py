@@ -57,7 +57,7 @@ def run_reference(plan: Plan, most_events: int = 1 << 62) -> tuple[Rows, dict[st
     return canonical(rows), summarise(plan, engine.figures(), "", engine.now, complete).to_json()
 
 
-def told_difference(array: Rows, reference: Rows) -> str | None:
+def difference_text(array: Rows, reference: Rows) -> str | None:
     """Where the engines part, as `hearsay trace diff` tells it; None if they do not."""
     difference = diff_rows(array, reference)
     return None if difference is None else f"A is the array engine, B the reference engine.\n{render(difference)}"
@@ -73,7 +73,7 @@ def check(text: str, threads: int = 1) -> None:
     reference, reference_summary = run_reference(plan, MOST_EVENTS)
     assume(reference_summary["complete"])
     array, array_summary = run_array(plan, threads)
-    difference = told_difference(array, reference)
+    difference = difference_text(array, reference)
     assert difference is None, difference
     assert array_summary == reference_summary
     untraced = ArrayEngine(plan, None, threads)  # without rows the network comes about in another way

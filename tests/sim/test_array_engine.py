@@ -154,7 +154,7 @@ def test_auto_begins_anew_with_the_reference_engine_where_the_array_engine_has_n
     assert (row["error"], row["engine"], row["trace_hash"]) == (None, "reference", summary["trace_hash"])
     assert verify(tmp_path / "again") == []
     row = perform(replace(task, run="array", engine="array"), tmp_path)
-    assert row["error"].startswith("OutOfRoom: the array engine has no room for so ")
+    assert row["error"].startswith("CapacityExceeded: the array engine has no room for so ")
     arguments = [*arguments[:-1], str(tmp_path / "other"), "--engine", "array"]
     done = CliRunner().invoke(hearsay, arguments, standalone_mode=False)
     assert isinstance(done.exception, CommandFailed)
@@ -282,8 +282,8 @@ def test_most_gossip_and_many_duplicates_do_not_travel():
     world = engine.arrays.world
     travelled = 0
     while loop.work(world, loop.BEGIN, 0):
-        travelled += int(world[layout.GATHERED]) if world[layout.NOW] else 0
-        if world[layout.GATHERED]:
+        travelled += int(world[layout.PART_EVENTS]) if world[layout.NOW] else 0
+        if world[layout.PART_EVENTS]:
             loop.work(world, loop.SHARE, 0)
         if not loop.work(world, loop.FINISH, 0):
             break

@@ -115,9 +115,9 @@ def _failed(error: BaseException) -> int:
             place = f"{error.filename}: " if error.filename is not None else ""
             return _said(1, f"{place}{error.strerror or error}")
         case _:
-            from hearsay.core.shell.failures import told
+            from hearsay.core.shell.failures import describe_error
 
-            return _said(1, f"a mistake in the program: {told(error)}; {DEBUG}=1 shows its traceback")
+            return _said(1, f"a mistake in the program: {describe_error(error)}; {DEBUG}=1 shows its traceback")
 
 
 def _output_is_at_fault() -> bool:

@@ -196,7 +196,7 @@ def _run(
 ) -> tuple[Result, list[int]]:
     """What came of it, and the signal that ended it before its time."""
     from hearsay.cli.progress import simulated_time
-    from hearsay.sim.plan.engines import OutOfRoom
+    from hearsay.sim.plan.engines import CapacityExceeded
     from hearsay.sim.plan.estimate import estimate
     from hearsay.sim.simulate import Simulation
 
@@ -216,7 +216,7 @@ def _run(
         )
         with stopping_on_signals(simulation) as stopped_by, simulated_time(simulation) as progress:
             return simulation.run(progress), stopped_by
-    except OutOfRoom as error:
+    except CapacityExceeded as error:
         refusal = None if options["yes"] else estimate(scenario, "reference").refusal()
         if options["engine"] != "auto" or refusal:
             raise CommandFailed(f"{error}; {refusal or 'the reference engine may (--engine reference)'}") from None

@@ -40,12 +40,12 @@ from hearsay.core.language.events import (
     TimerFired,
     Verdict,
 )
-from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Identifier, Micros
 from hearsay.core.language.rpc import MESHSUB_11, Control, Message, PartKind, Rpc
 from hearsay.core.language.sizes import rpc_size
 from hearsay.core.registry import create
-from hearsay.core.shell.failures import RouterFailed, told
+from hearsay.core.shell.failures import RouterFailed, describe_error
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import UsageError
 from hearsay.libp2p.limits.frames import frame
@@ -76,8 +76,8 @@ from hearsay.wire.splitting import split_rpc
 _BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
 """Parts that no honest peer sends too many of; GRAFTs and ids beyond a limit come from honest ones, too."""
 
-_rpc_received = constructor(RpcReceived)
-_message_validated = constructor(MessageValidated)
+_rpc_received = fast_init(RpcReceived)
+_message_validated = fast_init(MessageValidated)
 
 _NEW_MESSAGE = 2
 """Parts of its allowance that a peer gets back for a message that was new: the message, and the RPC it came in."""
@@ -327,7 +327,7 @@ class Driver:
         self._failed(self.failure)
 
     def _failure(self, what: str, error: Exception) -> RouterFailed:
-        failure = RouterFailed(f"router {self._name} failed at this node, {what}: {told(error)}")
+        failure = RouterFailed(f"router {self._name} failed at this node, {what}: {describe_error(error)}")
         failure.__cause__ = error
         return failure
 

@@ -21,7 +21,7 @@ from typing import Self
 
 from hearsay.core.language.actions import Deliver
 from hearsay.core.language.events import Join, Leave, Publish
-from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.rpc import Message
 from hearsay.core.language.state_table import Peering, RouterState
 from hearsay.core.mesh.meshsub import MeshStrategy
@@ -72,7 +72,7 @@ OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
 GOODBYE_SECONDS = 1.0
 """So long closing waits for peers to take what they were sent."""
 
-_received = constructor(Received)
+_received = fast_init(Received)
 
 
 class Node:

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, time
 from typing import Any, TypeAlias
 
-from hearsay.sim.plan.engines import EngineName, OutOfRoom, choose_engine, unsupported
+from hearsay.sim.plan.engines import CapacityExceeded, EngineName, choose_engine, unsupported
 from hearsay.sim.plan.estimate import MEMORY_SHARE, estimate
 from hearsay.sim.reference import failures
 from hearsay.sim.reference.failures import RouterFailed
@@ -69,7 +69,7 @@ def perform(task: Task, traces: Path | None = None) -> Row:
         row["latencies"] = [{"up_to_ms": edge, "deliveries": count} for edge, count in summary.histogram]
         row |= {"engine": summary.engine, "events": summary.events}
     except Exception as error:
-        row["error"] = told(error)
+        row["error"] = describe_error(error)
     row["wall_s"], row["cpu_s"] = perf_counter() - clock, process_time() - cpu
     row |= {"started": started, "peak_bytes": _peak_bytes(), "host": socket.gethostname(), "pid": os.getpid()}
     return row
@@ -82,7 +82,7 @@ def _summary(scenario: Scenario, task: Task, traces: Path | None) -> Summary:
     folder = RunFolder.create(traces / task.run) if traces is not None else None
     try:
         return Simulation(scenario, folder=folder, engine=engine, threads=task.threads).run().summary
-    except OutOfRoom:
+    except CapacityExceeded:
         if task.engine != "auto":
             raise
     require_memory(scenario, "reference")
@@ -96,13 +96,13 @@ def failed(task: Task, error: str) -> Row:
     return {"run": task.run, "point": task.point, "seed": task.seed, "error": error[:_LONGEST_ERROR]}
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An error in one line."""
     if isinstance(error, ScenarioError):
         return "; ".join(error.problems)[:_LONGEST_ERROR]
     if isinstance(error, MemoryError):
         return "out of memory"
-    return (str(error) if isinstance(error, RouterFailed) else failures.told(error))[:_LONGEST_ERROR]
+    return (str(error) if isinstance(error, RouterFailed) else failures.describe_error(error))[:_LONGEST_ERROR]
 
 
 def engine_for(scenario: Scenario, wanted: str) -> EngineName:

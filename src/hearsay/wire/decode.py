@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from hearsay.core.language.episub_parts import EpisubPart
-from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.rpc import (
     FIRST_EXTENSION_FIELD,
     Control,
@@ -45,8 +45,8 @@ from hearsay.wire.limits import RpcLimits, WireError
 MessageIdFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, bytes], bytes]
 """Computes a message's id from topic, source, sequence number and data."""
 
-_message = constructor(Message)
-_rpc = constructor(Rpc)
+_message = fast_init(Message)
+_rpc = fast_init(Rpc)
 
 Span: TypeAlias = tuple[int, int]
 
@@ -67,7 +67,7 @@ class Decoded:
     """Parts that said nothing, and parts and ids with too long a name."""
 
 
-_decoded = constructor(Decoded)
+_decoded = fast_init(Decoded)
 
 
 @dataclass(slots=True)

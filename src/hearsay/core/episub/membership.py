@@ -60,7 +60,7 @@ class Membership(Protocol):
 
     def peer_lost(self, peer: PeerId) -> None: ...
 
-    def told_as_neighbour(self, peer: PeerId) -> None: ...
+    def claimed_as_neighbour(self, peer: PeerId) -> None: ...
 
 
 class FixedOverlay:
@@ -94,7 +94,7 @@ class FixedOverlay:
             self._shell.actions.append(NeighborDown(self._topic, peer))
             self._listener.neighbor_down(self._topic, peer, in_good_order=False)
 
-    def told_as_neighbour(self, peer: PeerId) -> None:
+    def claimed_as_neighbour(self, peer: PeerId) -> None:
         """Both ends see the same connection; what comes early or late is no matter."""
 
     def _up(self, peer: PeerId) -> None:
@@ -247,8 +247,8 @@ class ManagedOverlay:
             self._shell.outbox.episub(peer, Disconnect(self.topic, refused=False))
         self.peer_lost(peer)
 
-    def told_as_neighbour(self, peer: PeerId) -> None:
-        self.neighbours.told_as_neighbour(peer)
+    def claimed_as_neighbour(self, peer: PeerId) -> None:
+        self.neighbours.claimed_as_neighbour(peer)
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         """A link whose ACCEPT did not leave is none; a DISCONNECT is said again."""

@@ -11,8 +11,8 @@ Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4
   neighbour then gives way.
 * Q adds the asker and says ACCEPT; who gets an ACCEPT adds the sender. A refusal is a DISCONNECT marked as such: it
   answers a request and never undoes a link that was made meanwhile the other way round.
-* Whoever treats us as a neighbour while we do not is told DISCONNECT (`told_as_neighbour`), so that a lost part never
-  leaves a lasting one-sided link.
+* Whoever treats us as a neighbour while we do not is told DISCONNECT (`claimed_as_neighbour`), so that a lost part
+  never leaves a lasting one-sided link.
 * An own request that is still open is a reason to grant one of the same peer: two that ask each other are linked.
 """
 
@@ -74,7 +74,7 @@ class Neighbours:
                 if sender in self._views.active:
                     self._say(sender, Role.REPLY, False, tuple(self._views.neighbours(sender)))
                 else:
-                    self.told_as_neighbour(sender)
+                    self.claimed_as_neighbour(sender)
             case Role.REPLY:
                 pass  # the stabilisation takes these
 
@@ -127,7 +127,7 @@ class Neighbours:
         other_us = self._views.active[near].rtt_us
         return other_us is not None and rtt_us * 100 < other_us * self._parameters.alpha_percent
 
-    def told_as_neighbour(self, peer: PeerId) -> None:
+    def claimed_as_neighbour(self, peer: PeerId) -> None:
         """A peer that is no neighbour behaves like one."""
         if peer not in self.requests:
             self._shell.outbox.episub(peer, Disconnect(self._topic, refused=False))

@@ -33,7 +33,7 @@ from hearsay.core.shell.strategy import Strategy
 class Episub(Strategy):
     protocols = (EPISUB, FLOODSUB)
     native_protocols = (EPISUB,)
-    told_of_duplicates = True
+    wants_duplicates = True
 
     def __init__(self, parameters: EpisubParameters | None = None) -> None:
         self.own = parameters or EpisubParameters()

@@ -239,7 +239,7 @@ class Tree:
         if sender in self.eager.members or sender in self.lazy.members:
             return True
         self._shell.drop(sender, kind, 1, Reason.NOT_A_NEIGHBOUR)
-        self.membership.told_as_neighbour(sender)
+        self.membership.claimed_as_neighbour(sender)
         return False
 
     def _make_eager(self, peer: PeerId) -> None:

@@ -1,7 +1,7 @@
 """A quicker way to make the actions that nearly every call makes.
 
 The constructor of a frozen dataclass sets each field through `object.__setattr__`, because its own `__setattr__`
-refuses; that costs more than the rest of the object. `constructor` makes the same objects from a *draft*: a plain
+refuses; that costs more than the rest of the object. `fast_init` makes the same objects from a *draft*: a plain
 class with the same slots, filled by plain assignment, which then becomes the frozen class.
 """
 
@@ -15,7 +15,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def constructor(frozen: Callable[P, T]) -> Callable[P, T]:
+def fast_init(frozen: Callable[P, T]) -> Callable[P, T]:
     """What makes objects of a frozen slotted dataclass of plain fields, as the class itself does."""
     declared: Any = fields(frozen)  # pyright: ignore[reportArgumentType]
     names = [field.name for field in declared]

@@ -77,7 +77,7 @@ class MeshStrategy(Strategy):
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         self.mesh.send_failed(peer, rpc)
 
-    def piggyback(self) -> None:
+    def before_flush(self) -> None:
         self.mesh.piggyback()
 
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:

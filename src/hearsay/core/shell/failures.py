@@ -20,7 +20,7 @@ class RouterFailed(Exception):
     """A router raised, or asked for what cannot be done; the message is one line."""
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Any error in one line, with its place in the code: the innermost outside this package, or the innermost."""
     text = " ".join(str(error).split())
     kind = type(error).__name__

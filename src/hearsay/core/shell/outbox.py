@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator
 
 from hearsay.core.language.actions import Action, Send, Via
 from hearsay.core.language.episub_parts import EpisubPart
-from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
 
-_send = constructor(Send)
-_rpc = constructor(Rpc)
-_control = constructor(Control)
-_ihave = constructor(IHave)
+_send = fast_init(Send)
+_rpc = fast_init(Rpc)
+_control = fast_init(Control)
+_ihave = fast_init(IHave)
 
 
 class _Parcel:

@@ -55,7 +55,7 @@ from hearsay.core.language.events import (
     TimerFired,
     Verdict,
 )
-from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Control, Message, PartKind, Rpc, Subscription
 from hearsay.core.language.sizes import identifier_size, message_size, part_kind
@@ -67,9 +67,9 @@ from hearsay.core.shell.randomness import Purpose, Randomness, extend, key_of
 from hearsay.core.shell.seen import entries
 from hearsay.core.shell.strategy import Strategy
 
-_duplicate = constructor(DuplicateReceived)
-_deliver = constructor(Deliver)
-_validate = constructor(Validate)
+_duplicate = fast_init(DuplicateReceived)
+_deliver = fast_init(Deliver)
+_validate = fast_init(Validate)
 
 
 class UsageError(Exception):
@@ -89,9 +89,9 @@ class Router:
         "_expire_us",
         "_max_messages",
         "_states",
-        "_told_of_duplicates",
         "_unannounced",
         "_validate",
+        "_wants_duplicates",
         "actions",
         "connected",
         "due_moved",
@@ -131,7 +131,7 @@ class Router:
         """When the seen cache has something to forget, at the earliest."""
         self._max_messages = self.parameters.max_messages_per_rpc
         self._validate = self.parameters.validate
-        self._told_of_duplicates = strategy.told_of_duplicates
+        self._wants_duplicates = strategy.wants_duplicates
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self._due: Micros | None = None
         self._announce_due: Micros | None = None
@@ -171,7 +171,7 @@ class Router:
             for message in messages:
                 if message.id in known:
                     actions.append(_duplicate(message.id, message.topic, sender))
-                    if self._told_of_duplicates:
+                    if self._wants_duplicates:
                         self.strategy.duplicate(message, sender)
                         news = True
                 else:
@@ -191,7 +191,7 @@ class Router:
         if self.outbox.entries:
             if self._unannounced:
                 self._announce_again([peer for peer in self.outbox.peers() if peer in self._unannounced])
-            self.strategy.piggyback()
+            self.strategy.before_flush()
             self.outbox.flush(actions)
         self.actions = _BETWEEN_CALLS
 
@@ -433,7 +433,7 @@ class Router:
             self.actions.append(MessageRejected(message, sender, Reason.SELF_ORIGIN))
         elif message.id in self.pending:
             self.actions.append(_duplicate(message.id, message.topic, sender))
-            if self._told_of_duplicates:
+            if self._wants_duplicates:
                 self.strategy.duplicate(message, sender)
         elif accepted or not self._validate:
             self.seen.add(message.id, self.now, sender)

@@ -38,7 +38,7 @@ class Strategy(ABC):
     has_heartbeat: bool = False
     """Whether `timer_fired` is called again and again, however quiet it is; what did not leave is said again then."""
 
-    told_of_duplicates: bool = False
+    wants_duplicates: bool = False
     """Whether `duplicate` is called. Most of what routers receive is duplicates, and most have nothing to do then."""
 
     shell: Shell
@@ -59,7 +59,7 @@ class Strategy(ABC):
         """A peer's message was accepted: cache it, forward it."""
 
     def duplicate(self, message: Message, received_from: PeerId) -> None:
-        """A peer sent a message that was here before; for strategies that are `told_of_duplicates`."""
+        """A peer sent a message that was here before; for strategies that are `wants_duplicates`."""
 
     @abstractmethod
     def publish(self, message: Message) -> None:
@@ -92,7 +92,7 @@ class Strategy(ABC):
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         """An RPC did not leave."""
 
-    def piggyback(self) -> None:
+    def before_flush(self) -> None:
         """Something goes out: add what waits for these peers."""
 
     def on_ihave(self, sender: ConnectedPeer, ihave: IHave) -> None:

@@ -26,7 +26,7 @@ from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.payload import ARENA_BITS
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS, GOSSIP_SPAN
 from hearsay.sim.plan.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
-from hearsay.sim.plan.plan import Alike, LinksCut, LinksHealed, NodeDown, NodeUp, Plan
+from hearsay.sim.plan.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan, SameForAllNodes
 from hearsay.sim.plan.quantiles import log_normal_tables
 
 Ints = NDArray[np.int64]
@@ -301,7 +301,7 @@ def _set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
 
 def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.int32]:
     members = zeros((nodes, topics), np.int32)
-    if isinstance(plan.subscriptions, Alike):
+    if isinstance(plan.subscriptions, SameForAllNodes):
         members[:, [place_of[topic] for topic in plan.subscriptions.topics]] = at.APPLICATION
     else:
         for node, subscribed in enumerate(plan.subscriptions):
@@ -433,9 +433,9 @@ def _set_start(arrays: Arrays) -> None:
 def _fault(fault: NodeDown | NodeUp | LinksCut | LinksHealed) -> tuple[int, int, int]:
     match fault:
         case NodeDown():
-            return loop.DOWN, fault.node, int(fault.goodbye)
+            return loop.NODE_DOWN, fault.node, int(fault.goodbye)
         case NodeUp():
-            return loop.RISE, fault.node, 0
+            return loop.NODE_UP, fault.node, 0
         case LinksCut():
             return loop.CUT, fault.fault, 0
         case LinksHealed():

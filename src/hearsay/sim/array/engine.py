@@ -16,7 +16,7 @@ from hearsay.sim.array.machine.memory import zeros
 from hearsay.sim.array.run.loop import ADVANCE, BEGIN, CLOSE, COLLECT, FINISH, LATENCIES_AT_ONCE, SHARE, work
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import queue, record
-from hearsay.sim.plan.engines import OutOfRoom
+from hearsay.sim.plan.engines import CapacityExceeded
 from hearsay.sim.plan.latency import make_latency
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.results.summary import Figures, Latencies
@@ -36,7 +36,7 @@ class ArrayEngine:
         try:
             self.arrays = build(plan, self.latency, randomness, tracing=take_rows is not None, threads=threads)
         except MemoryError as error:
-            raise OutOfRoom("out of memory: the array engine has no room for its tables") from error
+            raise CapacityExceeded("out of memory: the array engine has no room for its tables") from error
         self.stop_requested = False
         self.complete = False
         self._take_rows = take_rows
@@ -71,7 +71,7 @@ class ArrayEngine:
                 case queue.NEEDS_SLOTS:
                     self._grow_slots()
                 case status:
-                    raise OutOfRoom(f"the array engine has no room for {queue.SCARCE[status]}")
+                    raise CapacityExceeded(f"the array engine has no room for {queue.LIMIT_WORDS[status]}")
             if progress is not None:
                 progress(self.now)
         return False
@@ -83,12 +83,12 @@ class ArrayEngine:
         while w[at.NOW] < until:
             if not work(w, BEGIN, 0):
                 return
-            if w[at.GATHERED] > _WORTH_SHARING:
+            if w[at.PART_EVENTS] > _WORTH_SHARING:
                 shares = [helpers.submit(work, w, SHARE, thread) for thread in others]
                 work(w, SHARE, 0)
                 for share in shares:
                     share.result()
-            elif w[at.GATHERED]:
+            elif w[at.PART_EVENTS]:
                 for thread in (0, *others):
                     work(w, SHARE, thread)
             if not work(w, FINISH, 0):
@@ -97,7 +97,7 @@ class ArrayEngine:
     def _let_go_of_dials(self) -> None:
         """Who dials whom at the start is nearly as much as who is whose neighbour."""
         w = self.arrays.world
-        if w[at.BUCKET] > w[at.DIALS_UP_TO] and not w[at.STARTING] and len(self.arrays["dial_starts"]) > 1:
+        if w[at.BUCKET] > w[at.DIALS_UP_TO] and not w[at.NETWORK_STARTS] and len(self.arrays["dial_starts"]) > 1:
             for name in ("dial_targets", "dial_starts", "dial_buckets"):
                 self.arrays[name] = np.zeros(1, self.arrays[name].dtype)
 

@@ -32,7 +32,7 @@ WORTH_COMPILING = 2_000_000
 """Events from which the array engine is faster although it may have to be compiled first."""
 
 
-class OutOfRoom(Exception):
+class CapacityExceeded(Exception):
     """Something in the array engine grew beyond what was set aside for it; says what."""
 
 

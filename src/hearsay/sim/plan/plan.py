@@ -93,7 +93,7 @@ Fault: TypeAlias = NodeDown | NodeUp | LinksCut | LinksHealed
 
 
 @dataclass(frozen=True, slots=True)
-class Alike(Sequence[tuple[int, ...]]):
+class SameForAllNodes(Sequence[tuple[int, ...]]):
     """What all nodes subscribe to; a list would take eight bytes a node to say so."""
 
     topics: tuple[int, ...]
@@ -221,7 +221,7 @@ def _topic_members(group: TopicGroup, topic: int, nodes: int, randomness: Random
 
 def _subscriptions(members: list[Sequence[int]], nodes: int) -> Sequence[tuple[int, ...]]:
     if all(len(of_topic) == nodes for of_topic in members):
-        return Alike(tuple(range(len(members))), nodes)
+        return SameForAllNodes(tuple(range(len(members))), nodes)
     subscriptions: list[list[int]] = [[] for _ in range(nodes)]
     for topic, of_topic in enumerate(members):
         for node in of_topic:

@@ -6,7 +6,7 @@ import traceback
 from types import FrameType
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.shell.failures import RouterFailed, told
+from hearsay.core.shell.failures import RouterFailed, describe_error
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference import engine
 from hearsay.sim.reference.nodes import SimNode
@@ -30,7 +30,9 @@ def router_failure(error: Exception, plan: Plan, now: Micros) -> RouterFailed | 
     what = "being made" if event is None else f"handling {type(event).__name__}"
     if called not in ("handle", "create"):
         what = f"after {what}, asking for what cannot be done"
-    return RouterFailed(f"router {name} failed at node {node.id}, {what} at {now / 1e6:.6f} s: {told(error)}")
+    return RouterFailed(
+        f"router {name} failed at node {node.id}, {what} at {now / 1e6:.6f} s: {describe_error(error)}"
+    )
 
 
 def _calls_router(frame: FrameType) -> bool:

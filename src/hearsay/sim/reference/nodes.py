@@ -15,7 +15,7 @@ from hearsay.core.shell.router import Router
 from hearsay.sim.reference.event_queue import Entry
 
 
-class _Lane:
+class _LinkState:
     """What every RPC needs of a link. Slots of a base class lie first and thus together in memory."""
 
     __slots__ = ("destination", "latency_us", "open", "previous", "sequence", "up")
@@ -28,7 +28,7 @@ class _Lane:
     up: bool
 
 
-class Link(_Lane):
+class Link(_LinkState):
     """One direction of a connection. Sequence numbers are unique per direction over all its connections."""
 
     __slots__ = ("cut", "dead", "last_arrival_us", "source", "twin")

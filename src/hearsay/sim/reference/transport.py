@@ -18,7 +18,7 @@ from typing import Any
 
 from hearsay.core.language.actions import Reason, Send, Via
 from hearsay.core.language.events import EventKind, RpcReceived, SendFailed
-from hearsay.core.language.fast_frozen import constructor
+from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Control, Message, PartKind, Rpc
 from hearsay.core.language.sizes import framed_size, part_sizes
@@ -34,7 +34,7 @@ _DROP = int(TraceEvent.DROP_RPC)
 _PUBLISH = int(PartKind.PUBLISH)
 _RPC = int(EventKind.RPC_RECEIVED)
 _BYTES = 4
-_received = constructor(RpcReceived)
+_received = fast_init(RpcReceived)
 _CONNECT: Part = (int(PartKind.CONNECT), NONE, NONE, NONE, NONE, 1, NONE)
 
 

@@ -52,14 +52,13 @@ from hearsay.sim.array.world.layout import (
     BACKLOG_END,
     BLOCK_BITS,
     BUCKET,
+    BUCKET_IS_SPLIT,
     CLOSED_UP_TO,
     DATA_BYTES,
     DELIVERED,
     DIALS_UP_TO,
-    DIVIDED,
     DUE_OF,
     END,
-    GATHERED,
     GLOBALS,
     GLOBALS_DONE,
     HAS_LINKS,
@@ -73,10 +72,12 @@ from hearsay.sim.array.world.layout import (
     LOOKAHEAD,
     MESSAGES,
     MISSED,
+    NETWORK_STARTS,
     NODES,
     NOW,
     PART_BLOCKS,
     PART_END,
+    PART_EVENTS,
     PLANNED_DONE,
     PUBLISHED,
     QUIET_UNTIL,
@@ -88,7 +89,6 @@ from hearsay.sim.array.world.layout import (
     SERVICE,
     SLOTS,
     SLOTS_USED,
-    STARTING,
     STARTS,
     STATUS,
     THREADS,
@@ -171,7 +171,7 @@ ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT = range(6)
 """Tasks."""
 TIME, TYPE, FIRST, SECOND = range(4)
 """Columns of `schedule`; of `planned` they are time, node, kind and payload."""
-START, DOWN, RISE, CUT, HEAL, SAMPLE, INJECT = range(7)
+START, NODE_DOWN, NODE_UP, CUT, HEAL, SAMPLE, INJECT = range(7)
 PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 
 ROWS_AT_ONCE = 1 << 17
@@ -205,10 +205,10 @@ def work(table: World, task: int, number: int) -> bool:
     """All that Python asks for; one entry, because each is compiled with all that it calls.
 
     ADVANCE runs until the time `number`, or until something has to be seen to first; STATUS says why it returned.
-    With several threads, which meet after every part, BEGIN lays out the next part (GATHERED says how many events it
-    has), SHARE runs the nodes of thread `number`, FINISH is called once all are done; False when something has to be
-    seen to first. COLLECT finds links that may be used again. CLOSE ends the windows of all messages published so
-    far, when the run is over or was stopped.
+    With several threads, which meet after every part, BEGIN lays out the next part (PART_EVENTS says how many events
+    it has), SHARE runs the nodes of thread `number`, FINISH is called once all are done; False when something has
+    to be seen to first. COLLECT finds links that may be used again. CLOSE ends the windows of all messages published
+    so far, when the run is over or was stopped.
     """
     w = world(table)
     if task == SHARE:
@@ -230,7 +230,7 @@ def work(table: World, task: int, number: int) -> bool:
     while w[NOW] < number:
         if not _begin_part(w):
             return False
-        if w[GATHERED]:
+        if w[PART_EVENTS]:
             for th in range(w[THREADS]):
                 _run_share(w, th)
         if not _end_part(w):
@@ -252,12 +252,12 @@ def _begin_part(w: World) -> bool:
     if not admit(w, bucket_end):
         return False
     w[PART_END] = min(bucket_end, _next_global(w), _next_close(w), w[END])
-    w[GATHERED] = 0
+    w[PART_EVENTS] = 0
     if w[PART_END] > w[NOW] and has_events(w):
         gather(w)
-        w[GATHERED] = block_starts(w)[0, w[PART_BLOCKS]]
-    if w[STARTING]:
-        w[GATHERED] = max(w[GATHERED], w[NODES])
+        w[PART_EVENTS] = block_starts(w)[0, w[PART_BLOCKS]]
+    if w[NETWORK_STARTS]:
+        w[PART_EVENTS] = max(w[PART_EVENTS], w[NODES])
     return w[STATUS] == OK
 
 
@@ -265,7 +265,7 @@ def _begin_part(w: World) -> bool:
 def _end_part(w: World) -> bool:
     if w[STATUS] != OK:
         return False
-    w[STARTING] = 0
+    w[NETWORK_STARTS] = 0
     w[NOW] = w[PART_END]
     if w[NOW] >= w[END]:
         w[STATUS] = FINISHED
@@ -294,7 +294,7 @@ def _next_close(w: World) -> int:
 @kernel
 def _open_next(w: World) -> None:
     w[BUCKET] += 1
-    w[DIVIDED] = 0
+    w[BUCKET_IS_SPLIT] = 0
     for th in range(w[THREADS]):
         bring_near(w, th)
     if 0 < w[BUCKET] <= w[DIALS_UP_TO]:
@@ -338,7 +338,7 @@ def _run_globals(w: World) -> bool:
 @kernel
 def _links_needed(w: World) -> int:
     kind = schedule(w)[w[GLOBALS_DONE], TYPE]
-    if kind == RISE:
+    if kind == NODE_UP:
         return 2 * w[REDIAL]
     if kind == HEAL:
         return 2 * w[REDIAL] * w[NODES]
@@ -350,9 +350,9 @@ def _run_global(w: World, kind: int, first: int, second: int) -> None:
     now = w[NOW]
     if kind == START:
         _start_all(w, now)
-    elif kind == DOWN:
+    elif kind == NODE_DOWN:
         node_down(w, lists.owner(w, first), now, first, second != 0)
-    elif kind == RISE:
+    elif kind == NODE_UP:
         node_up(w, lists.owner(w, first), now, first)
     elif kind == CUT:
         cut(w, 0, now, first)
@@ -372,7 +372,7 @@ def _start_all(w: World, now: int) -> None:
             continue
         call_start(w, lists.owner(w, node), now, node)
     if w[QUIET_UNTIL]:
-        w[STARTING] = 1
+        w[NETWORK_STARTS] = 1
         return
     targets = dial_targets(w)
     for node in range(w[NODES]):
@@ -447,7 +447,7 @@ def close_windows(w: World, ends: bool) -> None:
 @kernel
 def _run_share(w: World, th: int) -> None:
     """The blocks of nodes that a thread owns; all of them, by the first one, when nodes are not apart."""
-    if w[STARTING]:
+    if w[NETWORK_STARTS]:
         connect_quietly(w, th)
     if w[LOOKAHEAD]:
         starts = block_starts(w)[0]
@@ -589,7 +589,7 @@ def _dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
     kind = (w0 >> KIND) & 15
     header = nodes32(w)[node]
     if not header[UP]:
-        _lost_on_the_doorstep(w, th, now, node, kind, w0, payload)
+        _drop_for_down_node(w, th, now, node, kind, w0, payload)
     elif kind == _TIMER and payload != header[STARTS]:
         return  # of an earlier life of the node
     elif kind == _JOIN:
@@ -610,7 +610,7 @@ def _dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
 
 
 @kernel
-def _lost_on_the_doorstep(w: World, th: int, now: int, node: int, kind: int, w0: int, payload: int) -> None:
+def _drop_for_down_node(w: World, th: int, now: int, node: int, kind: int, w0: int, payload: int) -> None:
     if kind == _RPC:
         unreachable(w, th, now, source_of(w0), node, payload, ((w0 >> VIA) & 15) - 1, w0 & 255)
     elif kind == _PUBLISH and source_of(w0) == w[SCRIPT]:

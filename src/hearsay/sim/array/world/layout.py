@@ -56,16 +56,16 @@ class Numbers:
 
 _scalar = Numbers()
 (
-    NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, GATHERED,
-    SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, DIVIDED, PART_BLOCKS,
-    LINKS_FREE, LINKS_SPARE, LINKS_WANTED, STARTING,
+    NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, PART_EVENTS,
+    SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, BUCKET_IS_SPLIT, PART_BLOCKS,
+    LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS,
 ) = _scalar.take(22)  # fmt: skip
 """What changes while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older
-ones are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. GATHERED: events of the open part.
+ones are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. PART_EVENTS: of the open part.
 For DEAD_UP_TO, DEAD_SURE and LOOKED see `columns.py`, for DIALS_UP_TO `links.py`.
-DIVIDED: the open bucket is, see `queue.py`. PART_BLOCKS: of the open part.
+BUCKET_IS_SPLIT: the open bucket is, see `queue.py`. PART_BLOCKS: of the open part.
 LINKS_FREE is the first of LINKS_SPARE links that may be used again, see `reuse.py`. LINKS_WANTED: for STATUS.
-STARTING: the network comes about in the open part."""
+NETWORK_STARTS: the network comes about in the open part."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""

@@ -29,8 +29,8 @@ from hearsay.sim.array.world.layout import (
     BLOCK_BITS,
     BLOCKS,
     BUCKET,
+    BUCKET_IS_SPLIT,
     BUCKETS,
-    DIVIDED,
     HAS_LINKS,
     NOW,
     PART_BLOCKS,
@@ -84,7 +84,7 @@ _RPC = int(EventKind.RPC_RECEIVED)
     ROWS_FULL,
 ) = range(11)  # fmt: skip
 """Values of STATUS."""
-SCARCE = {
+LIMIT_WORDS = {
     QUEUE_FULL: "so many events at once",
     POOL_FULL: "so many entries of short lists",
     ARENA_FULL: "so many RPCs under way",
@@ -151,7 +151,7 @@ def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: in
         hold_near(w, th, w0, w1, link)
     elif bucket - w[BUCKET] < w[BUCKETS]:
         ring = bucket & (w[BUCKETS] - 1)
-        if w[DIVIDED] and bucket == w[BUCKET]:
+        if w[BUCKET_IS_SPLIT] and bucket == w[BUCKET]:
             ring = _division(w, w0 >> OFFSET)
         append(w, th, ring, w0, w1, link, kept)
     elif kept:
@@ -255,7 +255,7 @@ def divide(w: World) -> None:
                 append(w, th, _division(w, w0 >> OFFSET), w0, queued(w)[place, 1], link, 1)
             _free_chunk(w, th, chunk)
             chunk = following
-    w[DIVIDED] = 1
+    w[BUCKET_IS_SPLIT] = 1
 
 
 @kernel
@@ -268,14 +268,14 @@ def _free_chunk(w: World, th: int, chunk: int) -> None:
 @kernel
 def _first_ring(w: World) -> int:
     """The first chain of the open part."""
-    if w[DIVIDED]:
+    if w[BUCKET_IS_SPLIT]:
         return _division(w, w[NOW] - (w[BUCKET] << w[WIDTH_BITS]))
     return w[BUCKET] & (w[BUCKETS] - 1)
 
 
 @kernel
 def _last_ring(w: World) -> int:
-    if w[DIVIDED]:
+    if w[BUCKET_IS_SPLIT]:
         return _division(w, w[PART_END] - 1 - (w[BUCKET] << w[WIDTH_BITS]))
     return w[BUCKET] & (w[BUCKETS] - 1)
 
@@ -297,7 +297,7 @@ def gather(w: World) -> None:
     limit = w[PART_END] - (w[BUCKET] << w[WIDTH_BITS])
     shift = NODE + w[BLOCK_BITS]
     w[PART_BLOCKS] = w[BLOCKS]
-    if w[DIVIDED]:
+    if w[BUCKET_IS_SPLIT]:
         starts[1] = 0
         _count(w, limit, _ALL)
         if starts[1] <= _FEW:
