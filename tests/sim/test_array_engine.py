@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 
-from engines_agree import check, plan_of, run_array, run_reference, told_difference
+from engines_agree import check, plan_of, run_array, run_reference, difference_text
 from hearsay.cli.commands import hearsay
 from hearsay.cli.failures import CommandFailed
 from hearsay.core.language.actions import Reason
@@ -255,7 +255,7 @@ def test_a_difference_is_shown_with_its_rows():
     rows, _ = run_array(plan)
     other = rows.copy()
     other[1000, 4] += 1
-    told = told_difference(rows, other)
+    told = difference_text(rows, other)
     assert told is not None
     assert "Only in A at that time: 1 rows\n-" in told
     assert "Only in B at that time: 1 rows\n+" in told
@@ -353,7 +353,7 @@ def test_backoffs_are_said_and_kept(links):
     plan = plan_of("\n".join([REJOINED, links, *timed]))
     rows, summary = run_array(plan)
     expected_rows, expected_summary = run_reference(plan)
-    assert told_difference(rows, expected_rows) is None
+    assert difference_text(rows, expected_rows) is None
     assert summary == expected_summary
     reasons = set(rows[rows[:, Column.EVENT] == TraceEvent.REJECT][:, Column.REASON].tolist())
     assert reasons >= {Reason.NOT_SUBSCRIBED, Reason.BACKOFF, Reason.OVER_LIMIT}
