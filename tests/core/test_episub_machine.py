@@ -196,7 +196,7 @@ class Overlay(RuleBasedStateMachine):
                 assert isinstance(membership, ManagedOverlay)
                 active, passive = membership.views.active.keys(), membership.views.passive.keys()
                 assert len(active) <= own.active_limit
-                assert len(passive) <= membership.sizing.passive_size
+                assert len(passive) <= membership.target_sizes.passive_size
                 assert not active & passive
                 assert name not in active | passive
                 assert active <= router.connected.keys()

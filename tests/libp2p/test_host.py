@@ -18,7 +18,7 @@ from hearsay.libp2p.names.peer_id import peer_id_of, to_text
 from hearsay.libp2p.services import identify, ping
 from hearsay.libp2p.services.identification import Identification
 from hearsay.libp2p.services.peer_record import open_record
-from hearsay.libp2p.services.pinging import Pinging
+from hearsay.libp2p.services.ping_service import PingService
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 
@@ -117,10 +117,10 @@ async def test_identify_tells_who_and_where(one, other):
 
 @run
 async def test_pings_are_answered(one, other):
-    Pinging(other)
+    PingService(other)
     peer = await one.dial(other.addresses[0])
-    pinging = Pinging(one)
-    assert await pinging.round_trip_s(peer) > 0
+    ping_service = PingService(one)
+    assert await ping_service.round_trip_s(peer) > 0
     assert ping.PROTOCOL in one.protocols
 
 

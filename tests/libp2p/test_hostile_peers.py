@@ -18,7 +18,7 @@ from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import tcp_multiaddr
 from hearsay.libp2p.services import ping
-from hearsay.libp2p.services.pinging import Pinging
+from hearsay.libp2p.services.ping_service import PingService
 
 SHORT = HostLimits(connection=ConnectionLimits(handshake_s=0.3, negotiation_s=0.3))
 
@@ -206,7 +206,7 @@ async def test_streams_without_a_protocol_are_limited_and_those_with_one_do_not_
 
 @attack()
 async def test_pings_whose_answers_are_not_taken_end_their_stream(host, held):
-    Pinging(host)
+    PingService(host)
     attacker = await (await Attacker.connect(host)).upgrade()
     attacker.send(opening(1, ping.PROTOCOL))
     await attacker.until(line(ping.PROTOCOL))

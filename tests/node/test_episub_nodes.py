@@ -10,10 +10,10 @@ from hearsay.core.language.actions import Dial, FindContacts, Ping
 from hearsay.core.language.events import ContactsFound, DialFailed
 from hearsay.core.language.rpc import EPISUB, FLOODSUB
 from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.services.pinging import Pinging
+from hearsay.libp2p.services.ping_service import PingService
 from hearsay.node.config import NodeConfig
-from hearsay.node.meeting.connecting import Connecting
 from hearsay.node.meeting.discovery import Discovery
+from hearsay.node.meeting.request_handler import RequestHandler
 from hearsay.node.node import Node
 
 QUICK = {
@@ -105,28 +105,28 @@ async def test_what_the_router_asks_for_is_answered():
         host = Host()
         events = []
         discovery = Discovery(host)
-        connecting = Connecting(discovery, Pinging(host), lambda: tuple(host.connections), events.append)
+        handler = RequestHandler(discovery, PingService(host), lambda: tuple(host.connections), events.append)
         try:
             stranger = bytes((0, 3)) + b"who"
-            connecting.perform(Dial(stranger))
+            handler.perform(Dial(stranger))
             await until(lambda: events)
             assert events.pop() == DialFailed(stranger)
-            connecting.perform(FindContacts("news", 3))
+            handler.perform(FindContacts("news", 3))
             await until(lambda: events)
             assert events.pop() == ContactsFound("news", ())
             discovery.learn(other._identification.record(), other.peer)
-            connecting.perform(FindContacts("news", 3))
+            handler.perform(FindContacts("news", 3))
             await until(lambda: events)
             assert events.pop() == ContactsFound("news", (other.peer,))
-            connecting.perform(Dial(other.peer))
+            handler.perform(Dial(other.peer))
             await until(lambda: other.peer in host.connections)
-            connecting.perform(Ping(other.peer))
+            handler.perform(Ping(other.peer))
             await until(lambda: events)
             measured = events.pop()
             assert measured.peer == other.peer
             assert 0 < measured.round_trip_us < 10_000_000
         finally:
-            await connecting.close()
+            await handler.close()
             await host.close()
 
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 
-from engines_agree import check, plan_of, run_array, run_reference, difference_text
+from engines_agree import check, difference_text, plan_of, run_array, run_reference
 from hearsay.cli.commands import hearsay
 from hearsay.cli.failures import CommandFailed
 from hearsay.core.language.actions import Reason

@@ -213,11 +213,11 @@ def test_views_follow_the_estimated_size():
             workload__messages=2,
         )
         memberships = [node.router.strategy.memberships["topic"] for node in made.engine.nodes]
-        estimates = [membership.sizing.estimate for membership in memberships]
+        estimates = [membership.target_sizes.estimate for membership in memberships]
         assert 0.6 * nodes < fmean(estimates) < 1.5 * nodes
-        sizes[nodes] = fmean(membership.sizing.active_size for membership in memberships)
-        random_links[nodes] = {membership.sizing.random_links for membership in memberships}
-        assert {membership.sizing.near_links for membership in memberships} == {3}
+        sizes[nodes] = fmean(membership.target_sizes.active_size for membership in memberships)
+        random_links[nodes] = {membership.target_sizes.random_links for membership in memberships}
+        assert {membership.target_sizes.near_links for membership in memberships} == {3}
     assert round(sizes[20]) == 4
     assert round(sizes[200]) == 5
     assert random_links == {20: {1}, 200: {2}}

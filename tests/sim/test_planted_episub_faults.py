@@ -8,7 +8,7 @@ from hearsay.core.episub.caches import MissingList, PayloadCache
 from hearsay.core.episub.context import Sequence
 from hearsay.core.episub.membership import ManagedOverlay
 from hearsay.core.episub.neighbours import Neighbours
-from hearsay.core.episub.probing import Probing
+from hearsay.core.episub.passive_probes import PassiveProbes
 from hearsay.core.episub.tree import Tree
 from hearsay.core.episub.views import Views
 from hearsay.sim.checks import checker
@@ -239,7 +239,7 @@ def test_takes_a_full_table_of_dials_for_a_death(monkeypatch):
             if not self._connections.meet(peer, self._views.topic, lambda: None, lambda: None):
                 self._gone(peer)
 
-    monkeypatch.setattr(Probing, "round", round)
+    monkeypatch.setattr(PassiveProbes, "round", round)
     reported("left the passive list untried", problems(router__max_dials=1))
 
 

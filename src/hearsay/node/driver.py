@@ -64,7 +64,7 @@ from hearsay.node.incoming.validation import Validation, ValidationLimits
 from hearsay.node.incoming.verification import Verdicts, Verification
 from hearsay.node.live_trace import LiveTrace
 from hearsay.node.meeting.address_records import take_records, with_records
-from hearsay.node.outgoing import Outgoing, OutgoingMemory, Priority, by_priority
+from hearsay.node.outgoing_queue import OutgoingMemory, OutgoingRpc, Priority, by_priority
 from hearsay.node.peer_link import PeerLink
 from hearsay.wire.decode import Decoded, decode_rpc
 from hearsay.wire.encode import encode_rpc
@@ -185,7 +185,7 @@ class Driver:
         self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         self._to_flush: dict[PeerId, PeerLink] = {}
         self._outgoing = OutgoingMemory(resources.share("outgoing", limits.outgoing_bytes))
-        self._last_encoded: tuple[Rpc, list[Outgoing]] | None = None
+        self._last_encoded: tuple[Rpc, list[OutgoingRpc]] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
         self._sent = self._dropped = 0
@@ -532,7 +532,7 @@ class Driver:
             rpc = replace(rpc, control=self._with_records(rpc.control))
         if rpc.control is not None and rpc.control.episub:
             rpc = replace(rpc, control=with_records(rpc.control, self._record_of))
-        entries: list[Outgoing] = []
+        entries: list[OutgoingRpc] = []
         whole = True
         for priority, part in by_priority(rpc):
             pieces, oversized = split_rpc(part, self._limits.rpc.max_rpc_bytes)
@@ -541,7 +541,7 @@ class Driver:
             for piece in pieces:
                 traced = self.trace.parts(piece, () if several else action.vias) if self.trace is not None else ()
                 again = piece if priority is Priority.CONTROL else None
-                entry = Outgoing(priority, b"", len(piece.messages), again, traced)
+                entry = OutgoingRpc(priority, b"", len(piece.messages), again, traced)
                 if several and not link.queue.make_room(rpc_size(piece), priority):
                     self._lost(link, entry)
                     self._dropped += bool(entry.messages)
@@ -553,7 +553,7 @@ class Driver:
         if whole:
             self._last_encoded = action.rpc, entries
 
-    def _queue(self, link: PeerLink, entry: Outgoing) -> None:
+    def _queue(self, link: PeerLink, entry: OutgoingRpc) -> None:
         if not link.queue.push(entry):
             self._dropped += bool(entry.messages)
 
@@ -577,7 +577,7 @@ class Driver:
         for link in links.values():
             link.flush()
 
-    def _left(self, link: PeerLink, entries: list[Outgoing]) -> None:
+    def _left(self, link: PeerLink, entries: list[OutgoingRpc]) -> None:
         """Entries of a queue went into the stream."""
         statistics = self.statistics
         for entry in entries:
@@ -586,7 +586,7 @@ class Driver:
             if self.trace is not None:
                 self.trace.sent(link.peer, entry.traced)
 
-    def _lost(self, link: PeerLink, entry: Outgoing) -> None:
+    def _lost(self, link: PeerLink, entry: OutgoingRpc) -> None:
         """An entry did not find room in a peer's queue."""
         statistics = self.statistics
         if entry.priority is Priority.GOSSIP:

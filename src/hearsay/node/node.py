@@ -36,7 +36,7 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.services.identification import Identification
 from hearsay.libp2p.services.identify import Identity
-from hearsay.libp2p.services.pinging import Pinging
+from hearsay.libp2p.services.ping_service import PingService
 from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
 from hearsay.node import freed_memory
 from hearsay.node.clock import Clock
@@ -49,10 +49,10 @@ from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validator
 from hearsay.node.live_trace import LiveTrace
 from hearsay.node.meeting.address_news import AddressBoard, AddressNews
-from hearsay.node.meeting.connecting import Connecting
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.local_network import LocalNetwork
 from hearsay.node.meeting.rendezvous import RendezvousSearch
+from hearsay.node.meeting.request_handler import RequestHandler
 from hearsay.node.peer_link import PeerLink
 from hearsay.node.topic import Backlogs, Published, Received, Topic
 from hearsay.py_libp2p.host import PyLibp2pHost
@@ -112,7 +112,7 @@ class Node:
         self._sequence_file: SequenceFile | None = None
         self._closing: asyncio.Task[None] | None = None
         self._identification = Identification(self._host, self.config.agent, self.config.limits.identify)
-        self._pinging = Pinging(self._host)
+        self._ping_service = PingService(self._host)
         self._discovery = Discovery(
             self._host,
             tell=self._addresses.tell,
@@ -120,8 +120,8 @@ class Node:
             limits=self.config.limits.discovery,
             kept_out=self._conduct.kept_out,
         )
-        self._connecting = Connecting(
-            self._discovery, self._pinging, lambda: self.peers, lambda event: self._running.feed(event)
+        self._request_handler = RequestHandler(
+            self._discovery, self._ping_service, lambda: self.peers, lambda event: self._running.feed(event)
         )
         self._searches: list[RendezvousSearch | ProviderSearch] = []
         self._local_network = (
@@ -136,7 +136,7 @@ class Node:
             self.peer,
             clock,
             deliver=self._delivered,
-            ask=self._connecting.perform,
+            ask=self._request_handler.perform,
             disconnect=self._hang_up,
             learn=self._discovery.learn,
             record_of=self._record_of,
@@ -260,7 +260,7 @@ class Node:
 
     async def ping(self, peer: PeerId) -> float:
         """The round trip to a peer in seconds."""
-        return await self._pinging.round_trip_s(peer)
+        return await self._ping_service.round_trip_s(peer)
 
     async def join(
         self,
@@ -387,7 +387,7 @@ class Node:
         for search in self._searches:
             await search.close()
         await self._discovery.close()
-        await self._connecting.close()
+        await self._request_handler.close()
         if self._driver is not None:
             for topic in list(self._topics):
                 await self.leave(topic)

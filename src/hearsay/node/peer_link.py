@@ -15,7 +15,7 @@ from functools import partial
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.incoming.intake import Intake
-from hearsay.node.outgoing import Outgoing, OutgoingMemory, OutgoingQueue
+from hearsay.node.outgoing_queue import OutgoingMemory, OutgoingQueue, OutgoingRpc
 
 _WRITE_BYTES = 256 * 1024
 """At most about so much is handed to the stream at once; the rest can still be dropped or overtaken."""
@@ -30,8 +30,8 @@ class PeerLink:
         address: str,
         intake: Intake,
         *,
-        left: Callable[[PeerLink, list[Outgoing]], None],
-        lost: Callable[[PeerLink, Outgoing], None],
+        left: Callable[[PeerLink, list[OutgoingRpc]], None],
+        lost: Callable[[PeerLink, OutgoingRpc], None],
     ) -> None:
         self.peer = peer
         self.intake = intake

@@ -91,7 +91,7 @@ class PayloadCache:
 
 
 @dataclass(slots=True)
-class Missing:
+class MissingMessage:
     """A message that others announced: who, in the order we heard of it, and from how many hops."""
 
     announcers: list[tuple[PeerId, int]]
@@ -117,20 +117,20 @@ class MissingList:
     def __init__(self, limit: int, max_announcers: int) -> None:
         self._limit = limit
         self._max_announcers = max_announcers
-        self.entries: OrderedDict[MessageId, Missing] = OrderedDict()
+        self.entries: OrderedDict[MessageId, MissingMessage] = OrderedDict()
 
     def announce(self, message_id: MessageId, peer: PeerId, hops: int) -> PeerId | None:
         """Answers with the first announcer of another message, if that had to make room."""
         entry = self.entries.get(message_id)
         if entry is None:
-            self.entries[message_id] = Missing([(peer, hops)])
+            self.entries[message_id] = MissingMessage([(peer, hops)])
             if len(self.entries) > self._limit:
                 return self.entries.popitem(last=False)[1].first
         elif len(entry.announcers) < self._max_announcers and all(known != peer for known, _ in entry.announcers):
             entry.announcers.append((peer, hops))
         return None
 
-    def arrived(self, message_id: MessageId) -> Missing | None:
+    def arrived(self, message_id: MessageId) -> MissingMessage | None:
         return self.entries.pop(message_id, None)
 
     def touch(
@@ -142,7 +142,7 @@ class MissingList:
         were refused. Who is asked for one message is asked for all it announced that are due (the seed's
         piggybacking).
         """
-        due: dict[MessageId, Missing] = {}
+        due: dict[MessageId, MissingMessage] = {}
         given_up: Counter[PeerId] = Counter()
         for message_id in list(self.entries):
             if message_id in judged:

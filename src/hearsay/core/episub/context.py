@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.connections import Connections
 from hearsay.core.episub.parameters import EpisubParameters
-from hearsay.core.episub.sizing import Sizing
+from hearsay.core.episub.target_sizes import TargetSizes
 from hearsay.core.episub.views import Views
 from hearsay.core.language.identifiers import Micros, TopicId
 from hearsay.core.shell.shell import Shell
@@ -35,7 +35,7 @@ class Context:
     parameters: EpisubParameters
     topic: TopicId
     views: Views
-    sizing: Sizing
+    target_sizes: TargetSizes
     connections: Connections
     agenda: Agenda
     sequence: Sequence

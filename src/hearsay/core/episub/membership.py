@@ -15,12 +15,12 @@ from typing import Protocol
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.connections import Connections
 from hearsay.core.episub.context import Context, Sequence
-from hearsay.core.episub.joining import Joining
+from hearsay.core.episub.join_protocol import JoinProtocol
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import EpisubParameters, LeaveBy, Overlay
-from hearsay.core.episub.probing import Probing
-from hearsay.core.episub.shuffling import Shuffling
-from hearsay.core.episub.sizing import Sizing
+from hearsay.core.episub.passive_probes import PassiveProbes
+from hearsay.core.episub.shuffles import Shuffles
+from hearsay.core.episub.target_sizes import TargetSizes
 from hearsay.core.episub.upkeep import Upkeep
 from hearsay.core.episub.views import NeighborListener, Views
 from hearsay.core.language.actions import NeighborDown, NeighborUp
@@ -117,21 +117,21 @@ class ManagedOverlay:
         sequence: Sequence,
         listener: NeighborListener,
     ) -> None:
-        sizing = Sizing(parameters, shell.key)
-        views = Views(shell, topic, sizing.passive_size, listener)
+        target_sizes = TargetSizes(parameters, shell.key)
+        views = Views(shell, topic, target_sizes.passive_size, listener)
         self._shell = shell
         self._parameters = parameters
         self._agenda = agenda
-        self._context = Context(shell, parameters, topic, views, sizing, connections, agenda, sequence)
+        self._context = Context(shell, parameters, topic, views, target_sizes, connections, agenda, sequence)
         self.topic = topic
         self.views = views
-        self.sizing = sizing
+        self.target_sizes = target_sizes
         self.upkeep = Upkeep(self._context)
         self.neighbours = Neighbours(self._context, self.upkeep.refused)
-        self.joining = Joining(self._context, self.neighbours)
-        self.upkeep.attach(self.neighbours, self.joining)
-        self.shuffling = Shuffling(self._context)
-        self.probing = Probing(self._context)
+        self.join_protocol = JoinProtocol(self._context, self.neighbours)
+        self.upkeep.attach(self.neighbours, self.join_protocol)
+        self.shuffles = Shuffles(self._context)
+        self.passive_probes = PassiveProbes(self._context)
         self._leaves: OrderedDict[tuple[PeerId, int], None] = OrderedDict()
         self._unsaid: set[PeerId] = set()
         """Peers whose DISCONNECT did not leave."""
@@ -140,7 +140,7 @@ class ManagedOverlay:
         return self.views.active
 
     def start(self) -> None:
-        self.joining.find_contacts()
+        self.join_protocol.find_contacts()
         parameters = self._parameters
         self._next(Task.STABILISE, parameters.stabilise_min_ms, parameters.stabilise_max_ms)
         self._next(Task.SHUFFLE, 0, parameters.shuffle_interval_ms)
@@ -161,7 +161,7 @@ class ManagedOverlay:
         for peer in sorted(self.views.passive):
             self.views.remove_passive(peer)
         self.neighbours.stop()
-        self.joining.stop()
+        self.join_protocol.stop()
         self._context.connections.forget_topic(self.topic)
         self._agenda.clear_topic(self.topic)
 
@@ -178,15 +178,15 @@ class ManagedOverlay:
             case Task.SHUFFLE:
                 interval_ms = parameters.shuffle_interval_ms
                 self._next(task, interval_ms * 3 // 4, interval_ms * 5 // 4)
-                self.shuffling.round()
+                self.shuffles.round()
             case Task.PROBE:
                 interval_ms = parameters.probe_interval_ms
                 self._next(task, interval_ms * 3 // 4, interval_ms * 5 // 4)
-                self.probing.round(parameters.probe_count)
+                self.passive_probes.round(parameters.probe_count)
             case Task.CONTACTS:
                 interval_ms = parameters.contacts_interval_ms
                 self._next(task, interval_ms * 3 // 4, interval_ms * 5 // 4)
-                self.joining.find_contacts()
+                self.join_protocol.find_contacts()
             case _:
                 raise AssertionError(f"{task} is no alarm of the membership")
 
@@ -194,21 +194,21 @@ class ManagedOverlay:
         """A part about this topic, other than the broadcast's."""
         match part:
             case GetNodes():
-                self.joining.on_get_nodes(sender)
+                self.join_protocol.on_get_nodes(sender)
             case Nodes():
-                self.joining.on_nodes(sender, part)
+                self.join_protocol.on_nodes(sender, part)
                 self._measure_the_nearest()
             case Join():
-                self.joining.on_join(sender, part)
+                self.join_protocol.on_join(sender, part)
             case ForwardJoin():
-                self.joining.on_forward_join(sender, part)
+                self.join_protocol.on_forward_join(sender, part)
             case Neighbor():
                 before = len(self.views.active)
                 self.neighbours.on_neighbor(sender, part)
                 if part.role is Role.REPLY:
                     self.upkeep.on_reply(sender, part)
                 elif part.role is Role.ACCEPT and len(self.views.active) > before:
-                    self.joining.accepted()
+                    self.join_protocol.accepted()
             case Disconnect():
                 was_neighbour = sender in self.views.active
                 self.neighbours.on_disconnect(sender, part)
@@ -217,14 +217,14 @@ class ManagedOverlay:
             case Leave():
                 self._on_leave(sender, part)
             case Shuffle():
-                self.shuffling.on_shuffle(sender, part)
+                self.shuffles.on_shuffle(sender, part)
             case ShuffleReply():
-                self.shuffling.on_shuffle_reply(sender, part)
+                self.shuffles.on_shuffle_reply(sender, part)
             case _:
                 raise AssertionError(f"{type(part).__name__} is not the membership's")
 
     def on_topics(self, sender: PeerId, part: Topics) -> None:
-        self.probing.on_topics(sender, part)
+        self.passive_probes.on_topics(sender, part)
 
     def measured(self, peer: PeerId, rtt_us: Micros) -> None:
         self.views.measured(peer, rtt_us)
@@ -236,7 +236,7 @@ class ManagedOverlay:
     def peer_lost(self, peer: PeerId) -> None:
         """The connection broke, or the peer left the topic."""
         self._unsaid.discard(peer)
-        self.joining.lost(peer)
+        self.join_protocol.lost(peer)
         if self.neighbours.lost(peer):
             self.upkeep.grow()
 
@@ -290,22 +290,22 @@ class ManagedOverlay:
 
     def _after_a_loss(self) -> None:
         """A neighbour went in good order: replace it now if links are scarce, else at the next round."""
-        scarce = self.views.random_links < self.sizing.random_links
+        scarce = self.views.random_links < self.target_sizes.random_links
         if scarce or self._parameters.overlay is Overlay.HYPARVIEW:
             self.upkeep.grow()
 
     def _measure_the_nearest(self) -> None:
         """The seed fills the list with the nearest subscribers: measure some of those just learnt."""
-        if len(self.views.active) < self.sizing.active_size and self._parameters.overlay is Overlay.EPISUB:
-            self.probing.round(2 * self.sizing.near_links)
+        if len(self.views.active) < self.target_sizes.active_size and self._parameters.overlay is Overlay.EPISUB:
+            self.passive_probes.round(2 * self.target_sizes.near_links)
 
     def _expire(self) -> None:
         self.neighbours.expire()
-        self.joining.expire()
-        self.shuffling.expire()
+        self.join_protocol.expire()
+        self.shuffles.expire()
         if not self.views.active:
             self.upkeep.grow()
-        dues = [*self.neighbours.dues(), *self.joining.dues(), *self.shuffling.dues()]
+        dues = [*self.neighbours.dues(), *self.join_protocol.dues(), *self.shuffles.dues()]
         if dues:
             self._agenda.set_earliest(Task.EXPIRE, self.topic, max(min(dues), self._shell.now + 1))
 

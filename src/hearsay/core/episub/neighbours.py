@@ -37,15 +37,15 @@ class _Request:
 
 
 class Neighbours:
-    __slots__ = ("_connections", "_context", "_judging", "_on_refusal", "_parameters", "_shell", "_sizing", "_topic",
-                 "_views", "requests")  # fmt: skip
+    __slots__ = ("_connections", "_context", "_judging", "_on_refusal", "_parameters", "_shell", "_target_sizes",
+                 "_topic", "_views", "requests")  # fmt: skip
 
     def __init__(self, context: Context, on_refusal: Callable[[PeerId], None]) -> None:
         self._context = context
         self._shell = context.shell
         self._parameters = context.parameters
         self._views = context.views
-        self._sizing = context.sizing
+        self._target_sizes = context.target_sizes
         self._topic = context.topic
         self._connections = context.connections
         self._on_refusal = on_refusal
@@ -116,7 +116,7 @@ class Neighbours:
         if peer in views.active:
             return
         farthest = views.farthest_near()
-        if farthest is not None and self._sizing.enough(len(views.active)) and self.closer(rtt_us, farthest):
+        if farthest is not None and self._target_sizes.enough(len(views.active)) and self.closer(rtt_us, farthest):
             self.evict(farthest)
             self.take_in(peer, random=False)
         else:
@@ -179,16 +179,16 @@ class Neighbours:
     def _judge(self, sender: PeerId, part: Neighbor) -> None:
         views = self._views
         wanted = sender in views.active or sender in self.requests
-        if wanted or len(views.active) < self._sizing.active_size:
+        if wanted or len(views.active) < self._target_sizes.active_size:
             self._grant(sender, part.random)
         elif self._parameters.overlay is Overlay.HYPARVIEW:
             if part.links == 0:
                 self._grant(sender, random=True)
             else:
                 self._refuse(sender)
-        elif part.links < self._sizing.random_links:
+        elif part.links < self._target_sizes.random_links:
             self._grant(sender, random=True)
-        elif not part.random and self._sizing.near_links and sender not in self._judging:
+        elif not part.random and self._target_sizes.near_links and sender not in self._judging:
             self._judging[sender] = self._context.reply_due()
             self._connections.hold(sender, (self._topic, "judging"))
             self._connections.ping(sender)
@@ -214,7 +214,7 @@ class Neighbours:
         self._add(sender, part.random)
         views = self._views
         gives_way = request.replaces if request is not None else None
-        if gives_way in views.active and len(views.active) > self._sizing.active_size:
+        if gives_way in views.active and len(views.active) > self._target_sizes.active_size:
             self.evict(gives_way)
 
     def _make_room(self) -> bool:
@@ -222,7 +222,7 @@ class Neighbours:
         active = self._views.active
         if self._parameters.overlay is not Overlay.HYPARVIEW:
             return len(active) < self._parameters.active_limit
-        if len(active) >= self._sizing.active_size:
+        if len(active) >= self._target_sizes.active_size:
             self.evict(self._views.choose(Purpose.ACTIVE_EVICT, sorted(active)))
         return True
 

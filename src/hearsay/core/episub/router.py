@@ -95,7 +95,7 @@ class Episub(Strategy):
             case ContactsFound():
                 membership = self.memberships.get(event.topic)
                 if isinstance(membership, ManagedOverlay):
-                    membership.joining.contacts_found(event.peers)
+                    membership.join_protocol.contacts_found(event.peers)
 
     # Messages.
 

@@ -22,7 +22,7 @@ Rules (episub spec, "Active View Management"; HyParView 4.3):
 from __future__ import annotations
 
 from hearsay.core.episub.context import Context
-from hearsay.core.episub.joining import Joining
+from hearsay.core.episub.join_protocol import JoinProtocol
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import Overlay
 from hearsay.core.episub.views import UNMEASURED_US
@@ -34,39 +34,39 @@ _PINGS_PER_ROUND = 2
 
 
 class Upkeep:
-    __slots__ = ("_asks_left", "_connections", "_joining", "_neighbours", "_parameters", "_replies", "_sizing",
-                 "_tried", "_views")  # fmt: skip
+    __slots__ = ("_asks_left", "_connections", "_join_protocol", "_neighbours", "_parameters", "_replies",
+                 "_target_sizes", "_tried", "_views")  # fmt: skip
 
     def __init__(self, context: Context) -> None:
         self._parameters = context.parameters
         self._views = context.views
-        self._sizing = context.sizing
+        self._target_sizes = context.target_sizes
         self._connections = context.connections
         self._tried: set[PeerId] = set()
         self._asks_left = 0
         self._replies: dict[PeerId, Neighbor] | None = None
         """Active lists that neighbours told, while we ask for them."""
 
-    def attach(self, neighbours: Neighbours, joining: Joining) -> None:
+    def attach(self, neighbours: Neighbours, join_protocol: JoinProtocol) -> None:
         """They are made after this, because a refusal makes the list grow."""
         self._neighbours = neighbours
-        self._joining = joining
+        self._join_protocol = join_protocol
 
     def round(self) -> None:
         """What the randomised timer does."""
         self._tried.clear()
-        self._joining.new_round()
-        self._asks_left = 2 * max(0, self._sizing.active_size - len(self._views.active))
+        self._join_protocol.new_round()
+        self._asks_left = 2 * max(0, self._target_sizes.active_size - len(self._views.active))
         if self._replies is not None:
             for peer in self._views.neighbours(*self._replies):
                 self._connections.ping(peer)
             self._shrink()
-        if len(self._views.active) < self._sizing.active_size:
+        if len(self._views.active) < self._target_sizes.active_size:
             self.grow()
         elif self._parameters.overlay is Overlay.EPISUB:
-            if len(self._views.active) > self._sizing.active_size:
+            if len(self._views.active) > self._target_sizes.active_size:
                 self._ask_for_lists()
-            if self._views.random_links < self._sizing.random_links:
+            if self._views.random_links < self._target_sizes.random_links:
                 self._regain_random()
             else:
                 self._optimise()
@@ -75,12 +75,12 @@ class Upkeep:
     def grow(self) -> None:
         """Ask for as many links as are missing; called again whenever one is refused or lost."""
         views = self._views
-        short = self._sizing.active_size - len(views.active) - len(self._neighbours.requests)
+        short = self._target_sizes.active_size - len(views.active) - len(self._neighbours.requests)
         if short <= 0:
             return
         asked_random = sum(request.random for request in self._neighbours.requests.values())
-        short_random = self._sizing.random_links - views.random_links - asked_random
-        short_random -= self._joining.attempts
+        short_random = self._target_sizes.random_links - views.random_links - asked_random
+        short_random -= self._join_protocol.attempts
         candidates = [
             peer
             for peer in sorted(views.passive)
@@ -115,11 +115,11 @@ class Upkeep:
             self._shrink()
 
     def _look_around(self) -> None:
-        if self._joining.alone or not self._views.passive:
-            self._joining.find_contacts()
-        elif len(self._views.passive) < self._sizing.active_size:
+        if self._join_protocol.alone or not self._views.passive:
+            self._join_protocol.find_contacts()
+        elif len(self._views.passive) < self._target_sizes.active_size:
             neighbours = self._views.neighbours()
-            self._joining.ask_for_nodes(self._views.choose(Purpose.NODES, neighbours))
+            self._join_protocol.ask_for_nodes(self._views.choose(Purpose.NODES, neighbours))
 
     def _ask_for_lists(self) -> None:
         self._replies = {}
@@ -131,14 +131,14 @@ class Upkeep:
         replies = {peer: part for peer, part in (self._replies or {}).items() if peer in self._views.active}
         self._replies = None
         views = self._views
-        wanted = self._sizing.random_links
+        wanted = self._target_sizes.random_links
         for peer in reversed(views.by_rtt(replies)):
-            if len(views.active) <= self._sizing.active_size or views.random_links <= wanted:
+            if len(views.active) <= self._target_sizes.active_size or views.random_links <= wanted:
                 break
             if views.active[peer].random and replies[peer].random_links > wanted:
                 self._neighbours.evict(peer)
         for peer in reversed(views.by_rtt(replies)):
-            if len(views.active) <= self._sizing.active_size:
+            if len(views.active) <= self._target_sizes.active_size:
                 return
             spare = not views.active[peer].random if peer in views.active else False
             if spare or (peer in views.active and views.random_links > wanted):
@@ -157,7 +157,7 @@ class Upkeep:
     def _optimise(self) -> None:
         """One near link at a time gives way to a nearer node."""
         views = self._views
-        views.relabel(self._sizing.random_links, self._sizing.near_links)
+        views.relabel(self._target_sizes.random_links, self._target_sizes.near_links)
         farthest = views.farthest_near()
         measured = [peer for peer, rtt_us in views.passive.items() if rtt_us is not None]
         if farthest is None or not measured or self._neighbours.requests:
@@ -168,7 +168,7 @@ class Upkeep:
             self._neighbours.request(closest, random=False, replaces=farthest)
 
     def _measure(self) -> None:
-        if not self._sizing.near_links:
+        if not self._target_sizes.near_links:
             return
         active = self._views.active
         unmeasured = sorted(peer for peer, link in active.items() if link.rtt_us is None)

@@ -21,7 +21,7 @@ from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 
 from hearsay.libp2p.host.admission import AdmissionLimits, Slots, fitted
 from hearsay.libp2p.host.interfaces import concrete_addresses
-from hearsay.libp2p.host.listening import Listening
+from hearsay.libp2p.host.listener import Listener
 from hearsay.libp2p.host.node_host import MAX_STREAMS
 from hearsay.libp2p.limits.resources import Budget, ResourceLimits, Resources, address_group
 from hearsay.libp2p.mux.connection import Connection, ConnectionLimits
@@ -42,7 +42,7 @@ class HostLimits(AdmissionLimits):
 
 
 @dataclass(slots=True)
-class _Dialing:
+class _Dial:
     """Ends when nobody waits for it any more."""
 
     address: Multiaddr
@@ -71,10 +71,10 @@ class Host:
         )
         self._proven: Slots[Connection] = Slots(self._places.inbound, self._places.per_address)
         self._handlers: dict[str, tuple[Callable[[Stream], None], int]] = {}
-        self._listening: list[Listening] = []
+        self._listeners: list[Listener] = []
         self._accepting: set[asyncio.Task[None]] = set()
         self._all: set[Connection] = set()
-        self._dialing: dict[PeerId, _Dialing] = {}
+        self._dialing: dict[PeerId, _Dial] = {}
         self._closed = False
         self.refused = 0
         """Connections over a limit, or of somebody who is not admitted."""
@@ -88,7 +88,7 @@ class Host:
         """Where others reach this host, with its peer id; if it listens everywhere, at each of its interfaces."""
         return tuple(
             tcp_multiaddr(host, port).with_peer(self.peer)
-            for listening in self._listening
+            for listening in self._listeners
             for host, port in concrete_addresses(*listening.name)
         )
 
@@ -101,7 +101,7 @@ class Host:
         endpoint = parsed.tcp_endpoint
         if endpoint is None:
             raise ValueError(f"{parsed}: this host listens on TCP only, such as /ip4/127.0.0.1/tcp/0")
-        self._listening += await Listening.at(*endpoint, self._accepted)
+        self._listeners += await Listener.at(*endpoint, self._accepted)
         return self.addresses
 
     @staticmethod
@@ -122,7 +122,7 @@ class Host:
             return expected
         if dialing is None:
             task = asyncio.ensure_future(self._dial(parsed, expected))
-            started = dialing = self._dialing[expected] = _Dialing(parsed, task)
+            started = dialing = self._dialing[expected] = _Dial(parsed, task)
             task.add_done_callback(lambda _: self._dialed(expected, started))
         dialing.waiting += 1
         try:
@@ -133,7 +133,7 @@ class Host:
                 dialing.task.cancel()
                 self._dialed(expected, dialing)
 
-    async def _others_tried(self, peer: PeerId, address: Multiaddr) -> _Dialing | None:
+    async def _others_tried(self, peer: PeerId, address: Multiaddr) -> _Dial | None:
         """A dial of this address, if there is one; those of the peer's other addresses have come to an end.
 
         Two connections at once would be in each other's way, and none shall fail because somebody tries a wrong one.
@@ -142,7 +142,7 @@ class Host:
             await asyncio.wait([dialing.task])
         return dialing
 
-    def _dialed(self, peer: PeerId, dialing: _Dialing) -> None:
+    def _dialed(self, peer: PeerId, dialing: _Dial) -> None:
         if self._dialing.get(peer) is dialing:
             del self._dialing[peer]
         if dialing.task.done() and not dialing.task.cancelled():
@@ -176,9 +176,9 @@ class Host:
         Whose end came in answer to ours has taken all that was sent; these peers are named.
         """
         self._closed = True
-        for listening in self._listening:
+        for listening in self._listeners:
             listening.close()
-        self._listening.clear()
+        self._listeners.clear()
         for dialing in list(self._dialing.values()):
             dialing.task.cancel()
         peers = list(self.connections.values())

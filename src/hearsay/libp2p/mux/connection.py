@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         self._channel: Channel | None = None
         self._mux = Yamux(dialer, limits.yamux)
         self._streams: dict[int, Stream] = {}
-        self._negotiating: dict[int, _Negotiating] = {}
+        self._negotiating: dict[int, _NegotiationInput] = {}
         self._writers: dict[int, tuple[Stream, list[Callable[[], None]]]] = {}
         """Who waits for a stream to be writable."""
         self._flushing = False
@@ -449,13 +449,13 @@ class Connection(asyncio.Protocol):
 
     def _negotiate(
         self, stream: Stream, negotiation: Negotiation, agreed: asyncio.Future[None] | None
-    ) -> _Negotiating:
+    ) -> _NegotiationInput:
         deadline = self._loop.call_later(self._limits.negotiation_s, self._negotiation_late, stream)
-        negotiating = self._negotiating[stream.id] = _Negotiating(self, stream, negotiation, agreed, deadline)
+        negotiating = self._negotiating[stream.id] = _NegotiationInput(self, stream, negotiation, agreed, deadline)
         self.send(stream.id, negotiation.start())
         return negotiating
 
-    def negotiated(self, negotiating: _Negotiating) -> None:
+    def negotiated(self, negotiating: _NegotiationInput) -> None:
         """A stream has its protocol, or will never have one."""
         negotiating.deadline.cancel()
         self._negotiating.pop(negotiating.stream.id, None)
@@ -525,7 +525,7 @@ class Connection(asyncio.Protocol):
             self._timer = None
 
 
-class _Negotiating:
+class _NegotiationInput:
     """A stream on its way to a protocol."""
 
     __slots__ = ("_connection", "_negotiation", "agreed", "deadline", "stream")

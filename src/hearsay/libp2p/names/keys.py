@@ -211,23 +211,23 @@ def _decode(encoded: bytes) -> PublicKey:
     if len(encoded) > MAX_KEY_BYTES:
         raise EncodingError(f"a key of {len(encoded)} bytes; at most {MAX_KEY_BYTES} are allowed")
     found = _decode_short(encoded) if len(encoded) <= _SHORT else _decode_long(encoded)
-    if isinstance(found, _Refused):
+    if isinstance(found, _KeyRefusal):
         raise found.kind(found.reason)
     return found
 
 
-class _Refused(NamedTuple):
+class _KeyRefusal(NamedTuple):
     """Remembered like a key: who sends the same bad one again pays as little for it."""
 
     kind: type[EncodingError]
     reason: str
 
 
-def _decoded(encoded: bytes) -> PublicKey | _Refused:
+def _decoded(encoded: bytes) -> PublicKey | _KeyRefusal:
     try:
         return _public_key(encoded)
     except EncodingError as error:
-        return _Refused(type(error), str(error))
+        return _KeyRefusal(type(error), str(error))
 
 
 def _public_key(encoded: bytes) -> PublicKey:

@@ -76,7 +76,7 @@ class Validation:
         self._statistics = statistics
         self.numbers: SequenceNumbers | None = None
         """Of the authors' messages so far, if replays are refused."""
-        self._validators: dict[Identifier, list[_Declared]] = {}
+        self._validators: dict[Identifier, list[_DeclaredValidator]] = {}
         self._loop_slots: FairSlots[_Check] = FairSlots(limits.concurrent, self._start_on_loop)
         self._thread_slots: FairSlots[_Check] = FairSlots(limits.threads, self._start_on_thread)
         self._pool: ThreadPoolExecutor | None = None
@@ -86,7 +86,7 @@ class Validation:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, topic: str, validator: Validator, threads: bool) -> None:
-        self._validators.setdefault(topic, []).append(_Declared(validator, threads))
+        self._validators.setdefault(topic, []).append(_DeclaredValidator(validator, threads))
 
     def remove(self, topic: str, validator: Validator) -> None:
         declared = self._validators[topic]
@@ -291,7 +291,7 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Declared:
+class _DeclaredValidator:
     validator: Validator
     threads: bool
 
@@ -309,10 +309,10 @@ class _Check:
 
     __slots__ = ("answer", "declared", "message", "peers", "reserved", "running", "steps")
 
-    declared: _Declared
+    declared: _DeclaredValidator
     """The validator it waits for."""
 
-    def __init__(self, message: Message, sender: PeerId, steps: Iterator[_Declared]) -> None:
+    def __init__(self, message: Message, sender: PeerId, steps: Iterator[_DeclaredValidator]) -> None:
         self.message = message
         self.peers = [sender]
         """Who sent it, the first one first; it waits in the turn of each."""

@@ -48,7 +48,7 @@ class DialLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedDial:
     """A peer to be dialled."""
 
     peer: PeerId
@@ -71,7 +71,7 @@ class DialQueue:
     def __init__(self, now_s: Callable[[], float], limits: DialLimits | None = None) -> None:
         self._now_s = now_s
         self._limits = limits or DialLimits()
-        self._waiting: dict[str, dict[PeerId, tuple[float, Planned]]] = {}
+        self._waiting: dict[str, dict[PeerId, tuple[float, PlannedDial]]] = {}
         """By source, in order; from when on each may be dialled. The source whose turn is next is in front."""
         self._source_of: dict[PeerId, str] = {}
         self._at_work: dict[PeerId, tuple[Multiaddr, ...]] = {}
@@ -91,7 +91,7 @@ class DialQueue:
         failures = self._failures.get(peer)
         if failures is not None and failures.until_s > self._now_s():
             return peer
-        return self._enqueue(Planned(peer, source, addresses, self._limits.first_try_s), 0.0)
+        return self._enqueue(PlannedDial(peer, source, addresses, self._limits.first_try_s), 0.0)
 
     def forgive(self, peer: PeerId) -> None:
         """There is news of where a peer is: what failed before does not count."""
@@ -99,7 +99,7 @@ class DialQueue:
         if self._source_of.get(peer) == AGAIN:
             self._remove(peer)
 
-    def next(self) -> Planned | None:
+    def next(self) -> PlannedDial | None:
         """The peer to dial now, if there is one."""
         if len(self._at_work) >= self._limits.at_once:
             return None
@@ -117,7 +117,7 @@ class DialQueue:
                     return self._begin(planned, free)
         return None
 
-    def ended(self, planned: Planned, reached: bool) -> None:
+    def ended(self, planned: PlannedDial, reached: bool) -> None:
         """A dial is over."""
         addresses = self._at_work.pop(planned.peer)
         self._of_source -= Counter((planned.source,))
@@ -131,7 +131,7 @@ class DialQueue:
         if len(self._failures) > self._limits.failures:
             del self._failures[next(iter(self._failures))]
         if not failures.count:
-            second = Planned(planned.peer, AGAIN, addresses, self._limits.second_try_s)
+            second = PlannedDial(planned.peer, AGAIN, addresses, self._limits.second_try_s)
             self._enqueue(second, self._now_s() + rest_s)
 
     @property
@@ -147,7 +147,7 @@ class DialQueue:
     def _most_at(self, group: str) -> int:
         return self._limits.of_names if group == _NAMES else self._limits.of_address
 
-    def _enqueue(self, planned: Planned, due_s: float) -> PeerId | None:
+    def _enqueue(self, planned: PlannedDial, due_s: float) -> PeerId | None:
         if planned.peer in self:
             return None
         if len(self._waiting.get(planned.source, ())) >= self._limits.waiting_of_source:
@@ -168,10 +168,10 @@ class DialQueue:
         if not waiting:
             del self._waiting[source]
 
-    def _begin(self, planned: Planned, free: set[str]) -> Planned:
+    def _begin(self, planned: PlannedDial, free: set[str]) -> PlannedDial:
         usable = [address for address in planned.addresses if _group(address) in free]
         addresses = tuple(sorted(usable, key=lambda address: _group(address) == _NAMES))
-        begun = Planned(planned.peer, planned.source, addresses, planned.patience_s, frozenset(free))
+        begun = PlannedDial(planned.peer, planned.source, addresses, planned.patience_s, frozenset(free))
         self._at_work[planned.peer] = planned.addresses
         self._of_source[begun.source] += 1
         self._of_address.update(begun.groups)

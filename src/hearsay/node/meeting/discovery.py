@@ -27,7 +27,7 @@ from hearsay.libp2p.services.rendezvous import open_unsigned
 from hearsay.node.fairness.conduct import KeptOut
 from hearsay.node.meeting.address_book import AddressBook, BookLimits, Learnt
 from hearsay.node.meeting.address_news import AddressNews, AddressState
-from hearsay.node.meeting.dial_queue import DialLimits, DialQueue, Planned
+from hearsay.node.meeting.dial_queue import DialLimits, DialQueue, PlannedDial
 from hearsay.node.meeting.retries import FIRST_RETRY_S, Retries
 
 LASTING_S = 10.0
@@ -162,7 +162,7 @@ class Discovery:
         if due_in_s is not None:
             self._dial_soon(due_in_s)
 
-    async def _dial(self, planned: Planned) -> None:
+    async def _dial(self, planned: PlannedDial) -> None:
         """Try a peer's addresses one after the other; what one does not need of the time is left to the others."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + planned.patience_s

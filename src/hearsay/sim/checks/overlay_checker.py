@@ -194,8 +194,8 @@ class OverlayChecker:
                 limit = own.active_size if own.overlay is Overlay.HYPARVIEW else own.active_limit
                 if len(active) > limit:
                     self._problem(now, node, f"active list of {topic!r} has {len(active)} peers, above {limit}")
-                if len(passive) > membership.sizing.passive_size:
-                    size = membership.sizing.passive_size
+                if len(passive) > membership.target_sizes.passive_size:
+                    size = membership.target_sizes.passive_size
                     self._problem(now, node, f"passive list of {topic!r} has {len(passive)} peers, above {size}")
                 if active & passive:
                     self._problem(now, node, f"views of {topic!r} share a peer")

@@ -38,7 +38,7 @@ _received = fast_init(RpcReceived)
 _CONNECT: Part = (int(PartKind.CONNECT), NONE, NONE, NONE, NONE, 1, NONE)
 
 
-class _Carried:
+class _MessageState:
     """What the transport knows of one message."""
 
     __slots__ = ("hops", "size", "topic")
@@ -75,14 +75,14 @@ class Transport:
         self._queue_bytes = scenario.links.uplink_queue_bytes
         self._undisturbed = not self._jitter and not self._uplink_bits_per_s
         """Latency alone: what is sent later on a link arrives later, without a look at what was sent before."""
-        self._messages: dict[Any, _Carried] = {}
+        self._messages: dict[Any, _MessageState] = {}
         self._refusals = 0
 
     def learn(self, message: Message) -> None:
         """Note a message's topic number and the bytes of an RPC that carries it alone."""
         alone = Rpc(messages=(message,))
         size = framed_size(alone, part_sizes(alone))
-        self._messages[message.id] = _Carried(self._topic_numbers[message.topic], size)
+        self._messages[message.id] = _MessageState(self._topic_numbers[message.topic], size)
 
     def holds(self, node: SimNode, message: Message, hops: int) -> None:
         """A node has a message, which came this far; its copies go one hop further."""

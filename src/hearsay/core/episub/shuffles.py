@@ -32,8 +32,8 @@ class _Open:
     due: Micros
 
 
-class Shuffling:
-    __slots__ = ("_connections", "_context", "_open", "_parameters", "_shell", "_sizing", "_topic", "_views")
+class Shuffles:
+    __slots__ = ("_connections", "_context", "_open", "_parameters", "_shell", "_target_sizes", "_topic", "_views")
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -41,7 +41,7 @@ class Shuffling:
         self._parameters = context.parameters
         self._topic = context.topic
         self._views = context.views
-        self._sizing = context.sizing
+        self._target_sizes = context.target_sizes
         self._connections = context.connections
         self._open: _Open | None = None
 
@@ -92,7 +92,7 @@ class Shuffling:
         passive = views.some(Purpose.SHUFFLE_PASSIVE, sorted(views.passive), self._parameters.shuffle_passive, ttl)
         sent = tuple(sorted((*active, *passive)))
         self._open = _Open(sequence, tuple(passive), ttl, self._context.reply_due())
-        part = Shuffle(self._topic, self._shell.node, sent, ttl, sequence, self._sizing.sketch())
+        part = Shuffle(self._topic, self._shell.node, sent, ttl, sequence, self._target_sizes.sketch())
         self._follow_size()
         self._shell.outbox.episub(target, part)
 
@@ -102,7 +102,7 @@ class Shuffling:
         peers = self._within_limit(part.peers)
         candidates = [peer for peer in sorted(views.passive) if peer != part.peer]
         answer = views.some(Purpose.SHUFFLE_REPLY, candidates, len(peers) + 1, key_of(part.peer), part.sequence)
-        reply = ShuffleReply(self._topic, tuple(answer), part.sequence, self._sizing.shown())
+        reply = ShuffleReply(self._topic, tuple(answer), part.sequence, self._target_sizes.shown())
         self._shell.outbox.episub(part.peer, reply)
         self._take((*peers, part.peer), tuple(answer))
         self._merge(part.sketch)
@@ -113,12 +113,12 @@ class Shuffling:
             self._views.add_passive(peer, handed_out)
 
     def _merge(self, sketch: tuple[int, ...]) -> None:
-        self._sizing.merge(sketch)
+        self._target_sizes.merge(sketch)
         self._follow_size()
 
     def _follow_size(self) -> None:
-        if self._views.passive_size != self._sizing.passive_size:
-            self._views.passive_size = self._sizing.passive_size
+        if self._views.passive_size != self._target_sizes.passive_size:
+            self._views.passive_size = self._target_sizes.passive_size
             self._views.trim_passive()
 
     def _within_limit(self, peers: tuple[PeerId, ...]) -> tuple[PeerId, ...]:

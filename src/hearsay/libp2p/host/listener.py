@@ -22,7 +22,7 @@ _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _log = getLogger(__name__)
 
 
-class Listening:
+class Listener:
     """`accepted` is called with each connection's socket, which is its to close, and the other end's address."""
 
     def __init__(self, listening: socket.socket, accepted: Callable[[socket.socket, str], None]) -> None:
@@ -35,7 +35,7 @@ class Listening:
         self._resume()
 
     @classmethod
-    async def at(cls, host: str, port: int, accepted: Callable[[socket.socket, str], None]) -> list[Listening]:
+    async def at(cls, host: str, port: int, accepted: Callable[[socket.socket, str], None]) -> list[Listener]:
         """At every address of a name."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -16,10 +16,10 @@ MAX_UNSENT_BYTES = 4096
 """A peer that pings and does not take the answers is cut off."""
 
 
-class Pinging:
+class PingService:
     def __init__(self, host: NodeHost) -> None:
         self._host = host
-        host.handle(PROTOCOL, lambda stream: stream.receive_with(_Echoing(stream)), MAX_STREAMS)
+        host.handle(PROTOCOL, lambda stream: stream.receive_with(_PingEcho(stream)), MAX_STREAMS)
 
     async def round_trip_s(self, peer: PeerId) -> float:
         """The time a ping takes there and back."""
@@ -39,7 +39,7 @@ class Pinging:
             stream.reset()
 
 
-class _Echoing:
+class _PingEcho:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._echo = Echo()

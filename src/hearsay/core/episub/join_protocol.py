@@ -42,9 +42,9 @@ class _Attempt:
     due: Micros
 
 
-class Joining:
+class JoinProtocol:
     __slots__ = ("_asked", "_attempts", "_connections", "_context", "_joins_left", "_looking_until", "_neighbours",
-                 "_parameters", "_shell", "_sizing", "_topic", "_views")  # fmt: skip
+                 "_parameters", "_shell", "_target_sizes", "_topic", "_views")  # fmt: skip
 
     def __init__(self, context: Context, neighbours: Neighbours) -> None:
         self._context = context
@@ -52,7 +52,7 @@ class Joining:
         self._parameters = context.parameters
         self._topic = context.topic
         self._views = context.views
-        self._sizing = context.sizing
+        self._target_sizes = context.target_sizes
         self._connections = context.connections
         self._neighbours = neighbours
         self._looking_until: Micros = 0
@@ -113,7 +113,7 @@ class Joining:
     def on_get_nodes(self, sender: PeerId) -> None:
         """Mostly passive nodes, as the seed says; a young list is filled up with neighbours."""
         views = self._views
-        limit = min(self._parameters.max_peers_per_part, self._sizing.passive_size)
+        limit = min(self._parameters.max_peers_per_part, self._target_sizes.passive_size)
         passive = [peer for peer in sorted(views.passive) if peer != sender]
         shown = views.some(Purpose.NODES, passive, limit, key_of(sender))
         shown += views.neighbours(sender)[: limit - len(shown)]
@@ -132,7 +132,7 @@ class Joining:
                 self._joins_left -= 1
                 self._join_at(sender, ttl)
         else:
-            wanted = self._sizing.random_links - len(self._views.active) - len(self._attempts)
+            wanted = self._target_sizes.random_links - len(self._views.active) - len(self._attempts)
             others = [peer for peer in sorted(self._views.passive) if peer not in self._attempts]
             for peer in self._views.some(Purpose.JOIN_AT, others, wanted):
                 self._join_at(peer, ttl)
@@ -142,7 +142,7 @@ class Joining:
         """A new neighbour: one attempt less, and none when there are enough."""
         if self._attempts:
             del self._attempts[min(self._attempts, key=lambda peer: (self._attempts[peer].due, key_of(peer)))]
-        if self._views.random_links >= self._sizing.random_links:
+        if self._views.random_links >= self._target_sizes.random_links:
             self._attempts.clear()
 
     def expire(self) -> None:
@@ -178,7 +178,7 @@ class Joining:
                 self._take_in(part)
             return
         onward = self._views.neighbours(part.peer, sender)
-        room = len(self._views.active) < self._sizing.active_size and part.peer not in self._views.active
+        room = len(self._views.active) < self._target_sizes.active_size and part.peer not in self._views.active
         if room or part.ttl == 0 or not onward:
             met = self._connections.meet(
                 part.peer, self._topic, lambda: self._take_in(part), lambda: self._pass_on(sender, part)
@@ -227,7 +227,7 @@ class Joining:
         self.lost(peer)
 
     def _join_elsewhere(self, failed: PeerId, ttl: int) -> None:
-        short = self._views.random_links + len(self._attempts) < self._sizing.random_links
+        short = self._views.random_links + len(self._attempts) < self._target_sizes.random_links
         others = [peer for peer in sorted(self._views.passive) if peer != failed and peer not in self._attempts]
         if short and others and ttl > 0:
             self._join_at(self._views.choose(Purpose.JOIN_AT, others, key_of(failed), ttl), ttl - 1)

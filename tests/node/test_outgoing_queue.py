@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from hearsay.core.language.rpc import Control, Graft, Rpc
 from hearsay.libp2p.limits.resources import Budget
-from hearsay.node.outgoing import ENTRY_BYTES, Outgoing, OutgoingMemory, OutgoingQueue, Priority
+from hearsay.node.outgoing_queue import ENTRY_BYTES, OutgoingMemory, OutgoingQueue, OutgoingRpc, Priority
 
 SAID_AGAIN = Rpc(control=Control(graft=(Graft("news"),)))
 
 
 def entry(size=1000, priority=Priority.MESSAGE):
-    return Outgoing(priority, bytes(size), 1, SAID_AGAIN if priority is Priority.CONTROL else None)
+    return OutgoingRpc(priority, bytes(size), 1, SAID_AGAIN if priority is Priority.CONTROL else None)
 
 
 class Peers:

@@ -36,7 +36,7 @@ TRACED_BYTES = 256
 
 
 @dataclass(slots=True, eq=False)
-class Outgoing:
+class OutgoingRpc:
     """An encoded RPC with its length in front, and no more of it than is asked for later."""
 
     priority: Priority
@@ -102,18 +102,18 @@ class OutgoingMemory:
         else:
             self.queues.discard(queue)
 
-    def hold(self, entry: Outgoing) -> bool:
+    def hold(self, entry: OutgoingRpc) -> bool:
         if not entry.holders and not self._budget.reserve(entry.size):
             return False
         entry.holders += 1
         return True
 
-    def release(self, entry: Outgoing) -> None:
+    def release(self, entry: OutgoingRpc) -> None:
         entry.holders -= 1
         if not entry.holders:
             self._budget.release(entry.size)
 
-    def hold_at_cost(self, entry: Outgoing, asking: OutgoingQueue) -> bool:
+    def hold_at_cost(self, entry: OutgoingRpc, asking: OutgoingQueue) -> bool:
         """Hold an entry, for which the longest queue may have to give way; False when that is the one that asks."""
         while not self.hold(entry):
             longest = max(self.queues, key=self._length, default=asking)
@@ -135,15 +135,15 @@ class OutgoingQueue:
 
     __slots__ = ("_limit", "_lost", "_memory", "_waiting", "address", "bytes")
 
-    def __init__(self, limit: int, memory: OutgoingMemory, lost: Callable[[Outgoing], None], address: str) -> None:
+    def __init__(self, limit: int, memory: OutgoingMemory, lost: Callable[[OutgoingRpc], None], address: str) -> None:
         self.address = address
         self._limit = limit
         self._memory = memory
         self._lost = lost
-        self._waiting: tuple[deque[Outgoing], ...] = (deque(), deque(), deque())
+        self._waiting: tuple[deque[OutgoingRpc], ...] = (deque(), deque(), deque())
         self.bytes = 0
 
-    def push(self, entry: Outgoing) -> bool:
+    def push(self, entry: OutgoingRpc) -> bool:
         """Add an entry, perhaps at the cost of others; False when it is lost itself."""
         if not (self.make_room(entry.size, entry.priority) and self._memory.hold_at_cost(entry, self)):
             self._lost(entry)
@@ -159,9 +159,9 @@ class OutgoingQueue:
                 return False
         return True
 
-    def take(self, most: int) -> list[Outgoing]:
+    def take(self, most: int) -> list[OutgoingRpc]:
         """The next entries, about `most` bytes of them, at least one if there is one."""
-        taken: list[Outgoing] = []
+        taken: list[OutgoingRpc] = []
         size = 0
         for waiting in self._waiting:
             while waiting and (size < most or not taken):
@@ -191,7 +191,7 @@ class OutgoingQueue:
     def __len__(self) -> int:
         return sum(map(len, self._waiting))
 
-    def _release(self, entry: Outgoing) -> None:
+    def _release(self, entry: OutgoingRpc) -> None:
         self._count(-entry.size)
         self._memory.release(entry)
 

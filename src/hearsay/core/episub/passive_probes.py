@@ -14,7 +14,7 @@ from hearsay.core.language.identifiers import PeerId
 from hearsay.core.shell.randomness import Purpose
 
 
-class Probing:
+class PassiveProbes:
     __slots__ = ("_connections", "_shell", "_views")
 
     def __init__(self, context: Context) -> None:

@@ -26,7 +26,7 @@ _SPACE = 1 << 56
 _SALT = 0x5CA1AB1E
 
 
-class Sizing:
+class TargetSizes:
     """A and P of one topic at one node."""
 
     __slots__ = ("_ages", "_own", "_parameters", "active_size", "passive_size", "random_links")

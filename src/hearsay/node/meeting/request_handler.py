@@ -18,7 +18,7 @@ from hearsay.core.language.identifiers import TopicId
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.services.pinging import Pinging
+from hearsay.libp2p.services.ping_service import PingService
 from hearsay.node.meeting.discovery import Discovery
 
 STREAM_SECONDS = 5.0
@@ -26,17 +26,17 @@ STREAM_SECONDS = 5.0
 PING_SECONDS = 10.0
 
 
-class Connecting:
+class RequestHandler:
     def __init__(
         self,
         discovery: Discovery,
-        pinging: Pinging,
+        ping_service: PingService,
         speakers: Callable[[], tuple[PeerId, ...]],
         feed: Callable[[Event], None],
     ) -> None:
         """`speakers` are the connected peers that the router knows; `feed` hands it an event."""
         self._discovery = discovery
-        self._pinging = pinging
+        self._ping_service = ping_service
         self._speakers = speakers
         self._feed = feed
         self._tasks: set[asyncio.Task[None]] = set()
@@ -80,7 +80,7 @@ class Connecting:
         seconds = PING_SECONDS
         try:
             async with asyncio.timeout(PING_SECONDS):
-                seconds = await self._pinging.round_trip_s(peer)
+                seconds = await self._ping_service.round_trip_s(peer)
         except (StreamClosed, ProtocolError, TimeoutError):
             pass  # as far away as can be
         if peer in self._speakers():
