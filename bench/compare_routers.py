@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 
-from hearsay.sim.results.comparison import Compared, line_of, markdown
+from hearsay.sim.results.comparison import ComparisonLine, line_of, markdown
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.schema import TraceEvent, TraceRow
@@ -33,7 +33,7 @@ def prepared(router: str, settings: list[tuple[str, str]]) -> list[tuple[str, st
 
 def compare(title: str, settings: list[tuple[str, str]], degrees: dict[str, int] | None = None) -> None:
     print(f"\n{title}\n")
-    lines: list[Compared] = []
+    lines: list[ComparisonLine] = []
     for router in ROUTERS:
         own = [
             (f"router.{key}", str(value))

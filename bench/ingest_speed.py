@@ -21,7 +21,7 @@ from pathlib import Path
 
 from hearsay.ingest.formats.sources import Unit, recognise
 from hearsay.ingest.formats.units import decode_unit
-from hearsay.ingest.run.importing import import_traces
+from hearsay.ingest.run.import_traces import import_traces
 from hearsay.trace.folder.arrow import read_table
 from hearsay.trace.write.run_folder import RunFolder
 

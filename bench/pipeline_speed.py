@@ -29,7 +29,7 @@ from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.rows import trace_rows
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
-from hearsay.pipeline.kernels.message_file import Ordered, message_traffic, traffic_of
+from hearsay.pipeline.kernels.message_file import SortedValues, message_traffic, traffic_of
 from hearsay.pipeline.kernels.sums import first_publishes, starts_of
 from hearsay.pipeline.metrics import whole_files
 from hearsay.pipeline.metrics.speed import speed_table
@@ -239,7 +239,7 @@ def _message_latencies(rows: dict[Column, Any]) -> Any:
     published = times[first_publishes(np.append(starts, len(messages)), events)]
     delivered = np.flatnonzero(events == DELIVER)
     owner = np.searchsorted(starts, delivered, side="right") - 1
-    latencies = Ordered(owner, times[delivered] - published[owner], len(starts))
+    latencies = SortedValues(owner, times[delivered] - published[owner], len(starts))
     percentiles = (latencies.percentile_x100(percent) / 100 for percent in (50, 90, 99))
     columns = [pa.array(column) for column in (messages[starts], latencies.sizes, *percentiles)]
     return pa.RecordBatch.from_arrays(columns, names=["message", "deliveries", "p50", "p90", "p99"])

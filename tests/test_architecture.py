@@ -12,18 +12,18 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
 MAY_IMPORT = {
-    "words": set(),
+    "text": set(),
     "core": {"core"},
     "trace": {"trace", "core"},
     "sim": {"sim", "trace", "core"},
     "ingest": {"ingest", "libp2p", "trace", "core"},
     "pipeline": {"pipeline", "trace", "core"},
-    "report": {"report", "studies", "pipeline", "trace", "core", "words"},
+    "report": {"report", "studies", "pipeline", "trace", "core", "text"},
     "libp2p": {"libp2p"},
     "py_libp2p": {"py_libp2p", "libp2p"},
     "wire": {"wire", "libp2p", "core"},
     "node": {"node", "wire", "py_libp2p", "libp2p", "trace", "core"},
-    "studies": {"studies", "pipeline", "sim", "trace", "core", "words"},
+    "studies": {"studies", "pipeline", "sim", "trace", "core", "text"},
     "cli": {
         "cli",
         "studies",
@@ -37,7 +37,7 @@ MAY_IMPORT = {
         "sim",
         "trace",
         "core",
-        "words",
+        "text",
     },
 }
 MODULES = sorted(SOURCE.glob("*/**/*.py"))

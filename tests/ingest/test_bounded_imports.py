@@ -17,7 +17,7 @@ from hearsay.ingest.formats.sources import LONGEST_LINE
 IMPORT = """
 import resource, sys
 from pathlib import Path
-from hearsay.ingest.run.importing import NothingImported, import_traces
+from hearsay.ingest.run.import_traces import NothingImported, import_traces
 from hearsay.trace.write.run_folder import RunFolder
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:

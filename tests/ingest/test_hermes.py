@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from hearsay.core.language.rpc import PartKind
-from hearsay.ingest.run.importing import Imported, NothingImported, import_traces
+from hearsay.ingest.run.import_traces import ImportResult, NothingImported, import_traces
 from hearsay.ingest.run.tracestat import tracestat
 from hearsay.libp2p.names.base_text import to_base58
 from hearsay.trace.language.schema import TraceEvent
@@ -151,7 +151,7 @@ def generic(path: Path) -> Path:
     return path
 
 
-def imported(tmp_path: Path, *files: Path) -> tuple[Path, Imported]:
+def imported(tmp_path: Path, *files: Path) -> tuple[Path, ImportResult]:
     run = tmp_path / "run"
     done = import_traces(files, RunFolder.create(run))
     assert verify(run) == []

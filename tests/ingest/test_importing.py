@@ -14,7 +14,7 @@ from pubsub_trace import Batch, Event, delimited, json_line, parse_delimited, pl
 from hearsay.ingest.decoding.errors import BadSource
 from hearsay.ingest.decoding.peer_names import peer_name, peer_of_name
 from hearsay.ingest.formats.sources import recognise, split
-from hearsay.ingest.run.importing import Imported, NothingImported, import_traces
+from hearsay.ingest.run.import_traces import ImportResult, NothingImported, import_traces
 from hearsay.ingest.run.source_record import load_events, load_source
 from hearsay.ingest.run.tracestat import trace_stat, tracestat
 from hearsay.libp2p.names.base_text import to_base58
@@ -34,14 +34,14 @@ DATA = Path(__file__).parent / "data"
 RECORDED = ["go-0.16", "go-0.15"]
 
 
-def imported(tmp_path: Path, *files: Path, name: str = "run", **options) -> tuple[Path, Imported]:
+def imported(tmp_path: Path, *files: Path, name: str = "run", **options) -> tuple[Path, ImportResult]:
     run = tmp_path / name
     done = import_traces(files, RunFolder.create(run), **options)
     assert verify(run) == []
     return run, done
 
 
-def quarantined(done: Imported) -> dict[str, str]:
+def quarantined(done: ImportResult) -> dict[str, str]:
     return {Path(file.name).name: file.reason for file in done.record.quarantined}
 
 

@@ -10,7 +10,7 @@ import pytest
 from hearsay.core.language.actions import Deliver, DuplicateReceived, MessagePublished, MessageRejected, Reason, Via
 from hearsay.core.language.rpc import Message, Rpc
 from hearsay.ingest.formats.live_runs import different_folders
-from hearsay.ingest.run.importing import NothingImported, join_runs
+from hearsay.ingest.run.import_traces import NothingImported, join_runs
 from hearsay.ingest.run.source_record import load_source
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of, to_text

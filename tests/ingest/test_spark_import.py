@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hearsay.ingest.formats.sources import recognise, split
-from hearsay.ingest.run.importing import import_traces
+from hearsay.ingest.run.import_traces import import_traces
 from hearsay.ingest.run.tracestat import tracestat
 from hearsay.trace.folder.arrow import parquet
 from hearsay.trace.folder.manifest import load_manifest

@@ -233,7 +233,7 @@ async def test_tiny_rpcs_beyond_the_allowance_wait_and_are_told_of():
     offences = []
     async with node_and_bare_hosts(1, offences, parts_per_s=2000, parts_at_once=3000) as (node, _, flood):
         intake = node._running.links[flood.host.peer].intake
-        intake._told_s = 0
+        intake._reported_s = 0
         before = node.statistics.rpcs_received
         flood.stream.write(TINY * 20_000)
         await until(lambda: offences)

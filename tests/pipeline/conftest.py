@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from simulated_runs import GO_DATA, GO_TRACES, RUNS, rewritten, simulate_into
 
-from hearsay.ingest.run.importing import import_traces
+from hearsay.ingest.run.import_traces import import_traces
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.trace.write.run_folder import RunFolder

@@ -15,7 +15,7 @@ from chromium import Browser, Page, browsing, find_chromium
 from result_tables import HOSTILE, write_empty_run, write_run
 
 from hearsay.report.write import write_report
-from hearsay.words import numbers
+from hearsay.text import numbers
 
 CHROMIUM = find_chromium()
 SHOWN_HOSTILE = HOSTILE.replace("\u202e", "\\u202e")

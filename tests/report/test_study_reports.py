@@ -14,10 +14,10 @@ from hearsay.report.study.pareto import COPIES, SLACK, SPEED, fronts
 from hearsay.report.study.roles import roles
 from hearsay.report.study.scales import scale_of_axis, scale_of_values
 from hearsay.report.study.study_page import write_study_report
-from hearsay.studies.asked import Asked
 from hearsay.studies.axes import axis_of_values
 from hearsay.studies.base import Base
 from hearsay.studies.comparison import compare, sides
+from hearsay.studies.comparison_request import ComparisonRequest
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
@@ -154,7 +154,7 @@ def test_failures_and_missing_runs_are_said_first(swept, tmp_path):
 
 def test_the_page_of_a_comparison(tmp_path):
     a = Base(preset="r1", settings=(("network.nodes", 30), ("workload.messages", 3)))
-    asked = Asked("A <a>", None, ("loss.rate=0.4",), ("network.nodes=30", "workload.messages=3"), 5)
+    asked = ComparisonRequest("A <a>", None, ("loss.rate=0.4",), ("network.nodes=30", "workload.messages=3"), 5)
     b = a.with_settings([("loss.rate", "0.4")])
     study, points = sides(a, b, asked.names, 5, same_seeds=True, engine="auto")
     results = results_of(study, points)

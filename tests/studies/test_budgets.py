@@ -6,12 +6,12 @@ import pytest
 from made_here import results_of
 from small_study import hearsay
 
-from hearsay.studies.budget_words import judged_words
+from hearsay.studies.budget_text import judged_words
 from hearsay.studies.budgets import judge, load_budgets
 from hearsay.studies.errors import StudyError
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.tables import values_at
-from hearsay.words.numbers import plain, relative
+from hearsay.text.numbers import plain, relative
 
 BUDGETS = """
 seeds = 3

@@ -11,10 +11,10 @@ import pytest
 from made_here import results_of
 from small_study import hearsay
 
-from hearsay.studies.asked import Asked
 from hearsay.studies.base import Base
-from hearsay.studies.comparison import Compared, Verdict, compare, side, sides
-from hearsay.studies.comparison_words import (
+from hearsay.studies.comparison import FigureComparison, Verdict, compare, side, sides
+from hearsay.studies.comparison_request import ComparisonRequest
+from hearsay.studies.comparison_text import (
     by_itself_words,
     interval_words,
     overall_words,
@@ -27,12 +27,12 @@ from hearsay.studies.figures import BY_NAME
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import point_of
 from hearsay.studies.statistics import paired
-from hearsay.words.numbers import plain
+from hearsay.text.numbers import plain
 
 TINY = (("network.nodes", 12), ("network.degree", 3), ("workload.messages", 2), ("warmup_s", 2), ("linger_s", 2))
 
 
-def compared(a: Base, b: Base, seeds: int, *, same_seeds: bool = True) -> dict[str, Compared]:
+def compared(a: Base, b: Base, seeds: int, *, same_seeds: bool = True) -> dict[str, FigureComparison]:
     study, points = sides(a, b, ("A", "B"), seeds, same_seeds=same_seeds, engine="auto")
     return {line.figure.name: line for line in compare(points, results_of(study, points))}
 
@@ -84,12 +84,12 @@ def test_bytes_are_compared_and_shares_of_uplinks_where_there_are_limits():
     assert 0 < lines["uplink_share"].difference.mean_a < lines["uplink_share"].difference.mean_b < 1
 
 
-def line_of(name: str, a: list[float], b: list[float], verdict: Verdict, figures: int = 1) -> Compared:
+def line_of(name: str, a: list[float], b: list[float], verdict: Verdict, figures: int = 1) -> FigureComparison:
     difference = paired(a, b)
-    return Compared(BY_NAME[name], difference, verdict, difference.detectable(figures))
+    return FigureComparison(BY_NAME[name], difference, verdict, difference.detectable(figures))
 
 
-def told(line: Compared) -> str:
+def told(line: FigureComparison) -> str:
     return plain(verdict_words(line))
 
 
@@ -102,7 +102,7 @@ def test_words():
     assert told(unseen) == "no difference detectable with 4 seeds (would see 9.0 %)"
     twice = line_of("copies_per_delivery", [2, 2.1, 1.9, 2], [4, 4.2, 3.8, 4.01], Verdict.WORSE)
     assert told(twice) == "worse: 100 % more (between 94 % and 110 %)"
-    unknown = Compared(BY_NAME["hops_mean"], None, Verdict.UNKNOWN, 0.0)
+    unknown = FigureComparison(BY_NAME["hops_mean"], None, Verdict.UNKNOWN, 0.0)
     assert told(unknown) == "not measured: fewer than two seeds have it"
 
 
@@ -144,7 +144,7 @@ def test_a_comparison_says_what_holds_on_both_sides_and_keeps_its_own_folder(tmp
     both = tuple(f"{key}={value}" for key, value in TINY)
     a = Base(preset="r1", settings=TINY)
     for loss in ("0.3", "0.4"):
-        asked = Asked("r1", None, ("router.degree=9",), (*both, f"loss.rate={loss}"), 3)
+        asked = ComparisonRequest("r1", None, ("router.degree=9",), (*both, f"loss.rate={loss}"), 3)
         base = a.with_settings([("loss.rate", loss)])
         study, points = sides(
             base, base.with_settings([("router.degree", 9)]), asked.names, 3, same_seeds=True, engine="auto"

@@ -8,7 +8,7 @@ from small_study import STUDY, assert_equal_tables, hearsay, swept, table, write
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import simulate
 from hearsay.studies.one_run import Task, perform
-from hearsay.studies.packing import LEAST_S, Queue
+from hearsay.studies.run_queue import LEAST_S, RunQueue
 from hearsay.trace.read.verify import verify
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -133,7 +133,7 @@ def tasks(count: int, point: str = "p") -> list[Task]:
 
 
 def test_short_runs_are_packed_and_long_ones_go_first_and_alone():
-    queue = Queue([*tasks(100, "short"), *tasks(3, "long")], {"short": 0.01, "long": 5.0})
+    queue = RunQueue([*tasks(100, "short"), *tasks(3, "long")], {"short": 0.01, "long": 5.0})
     assert [len(queue.take(2)) for _ in range(3)] == [1, 1, 1]
     pack = queue.take(2)
     assert {task.point for task in pack} == {"short"}
@@ -144,7 +144,7 @@ def test_short_runs_are_packed_and_long_ones_go_first_and_alone():
 
 
 def test_packs_follow_what_was_measured():
-    queue = Queue(tasks(5000), {"p": 0.001})
+    queue = RunQueue(tasks(5000), {"p": 0.001})
     assert len(queue.take(2)) > 500
     queue.learn("p", 0.5)
     assert 2 <= len(queue.take(2)) <= 8
@@ -152,7 +152,7 @@ def test_packs_follow_what_was_measured():
 
 
 def test_runs_whose_task_died_go_alone():
-    queue = Queue(tasks(3), {"p": 0.01})
+    queue = RunQueue(tasks(3), {"p": 0.01})
     queue.put_back_alone(queue.take(1))
     assert [len(queue.take(1)) for _ in range(4)] == [1, 1, 1, 0]
 

@@ -8,7 +8,7 @@ import pytest
 from small_study import hearsay
 
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names
-from hearsay.studies.asked import Asked
+from hearsay.studies.comparison_request import ComparisonRequest
 from hearsay.studies.what_ran import differing, settings_of, shared, simulate_command
 
 SMALL = (("network.nodes", "9"), ("workload.messages", "1"), ("network.degree", "3"))
@@ -53,20 +53,20 @@ def test_what_differs_and_what_all_share():
 
 def test_comparisons_that_differ_in_what_is_asked_have_folders_of_their_own():
     asked = [
-        Asked("r1", None, ("router.degree=8",), (), 20),
-        Asked("r1", None, ("router.degree=8",), ("network.nodes=120",), 20),
-        Asked("r1", None, ("router.degree=8",), ("network.nodes=130",), 20),
-        Asked("r1", None, ("router.degree=8",), (), 20, unpaired=True),
-        Asked("r1", "x/other.toml", (), (), 20),
-        Asked("r1", "y/other.toml", (), (), 20),
-        Asked("r1", "simsub", (), (), 20),
-        Asked("r1", None, ('router.kind="a b"',), (), 20),
-        Asked("r1", None, ('router.kind="a-b"',), (), 20),
-        Asked("r1", None, ("router.degree=8",), (f"loss.rate=0.{'1' * 100}1",), 20),
-        Asked("r1", None, ("router.degree=8",), (f"loss.rate=0.{'1' * 100}2",), 20),
+        ComparisonRequest("r1", None, ("router.degree=8",), (), 20),
+        ComparisonRequest("r1", None, ("router.degree=8",), ("network.nodes=120",), 20),
+        ComparisonRequest("r1", None, ("router.degree=8",), ("network.nodes=130",), 20),
+        ComparisonRequest("r1", None, ("router.degree=8",), (), 20, unpaired=True),
+        ComparisonRequest("r1", "x/other.toml", (), (), 20),
+        ComparisonRequest("r1", "y/other.toml", (), (), 20),
+        ComparisonRequest("r1", "simsub", (), (), 20),
+        ComparisonRequest("r1", None, ('router.kind="a b"',), (), 20),
+        ComparisonRequest("r1", None, ('router.kind="a-b"',), (), 20),
+        ComparisonRequest("r1", None, ("router.degree=8",), (f"loss.rate=0.{'1' * 100}1",), 20),
+        ComparisonRequest("r1", None, ("router.degree=8",), (f"loss.rate=0.{'1' * 100}2",), 20),
     ]
     names = [each.folder_name for each in asked]
     assert len(set(names)) == len(names)
     assert names[1] == "compare-r1-r1-with-router.degree=8-both-with-network.nodes=120"
     assert names[6] == "compare-r1-simsub"
-    assert Asked("r1", "simsub", (), (), 5).folder_name == names[6]
+    assert ComparisonRequest("r1", "simsub", (), (), 5).folder_name == names[6]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 from hearsay.cli.tables_text import prose, table_text
-from hearsay.words.numbers import figure, milliseconds, percent, size
+from hearsay.text.numbers import figure, milliseconds, percent, size
 
 _Figure: TypeAlias = Callable[[dict[str, Any]], float | None]
 

@@ -26,12 +26,12 @@ FOLDER = "sweeps"
 def command(**options: Any) -> None:
     """Run the cases of a file of budgets; exit 1 if one of them is broken."""
     from hearsay.cli.tables_text import prose
-    from hearsay.studies.budget_words import judged_words
+    from hearsay.studies.budget_text import judged_words
     from hearsay.studies.budgets import judge, load_budgets
     from hearsay.studies.errors import StudyError, StudyFolderError
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.sweep import Sweep
-    from hearsay.words.numbers import plain
+    from hearsay.text.numbers import plain
 
     where = chosen_place(options["master"], options["remote"])
     path: Path = options["budget"]
@@ -46,7 +46,7 @@ def command(**options: Any) -> None:
     swept = make_runs(sweep, where)
     found = judge(cases, points, swept.results)
     if options["as_json"]:
-        told = [
+        answer = [
             {
                 "case": each.budget.case,
                 "figure": each.budget.figure.name,
@@ -59,7 +59,7 @@ def command(**options: Any) -> None:
             }
             for each in found
         ]
-        json.dump(told, sys.stdout, indent=2)
+        json.dump(answer, sys.stdout, indent=2)
         sys.stdout.write("\n")
     else:
         for each in found:

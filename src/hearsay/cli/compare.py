@@ -17,8 +17,8 @@ from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import make_runs, settings_of, spark_options, tell_failures
 
 if TYPE_CHECKING:
-    from hearsay.studies.asked import Asked
-    from hearsay.studies.comparison import Compared
+    from hearsay.studies.comparison import FigureComparison
+    from hearsay.studies.comparison_request import ComparisonRequest
     from hearsay.studies.points import Point
     from hearsay.studies.study_file import Study
 
@@ -70,10 +70,10 @@ def command(**options: Any) -> None:
         raise CommandFailed(f"{len(swept.failures)} of {sweep.runs} runs failed and count on neither side")
 
 
-def _asked(options: dict[str, Any]) -> Asked:
-    from hearsay.studies.asked import Asked
+def _asked(options: dict[str, Any]) -> ComparisonRequest:
+    from hearsay.studies.comparison_request import ComparisonRequest
 
-    return Asked(
+    return ComparisonRequest(
         options["a"],
         options["b"],
         tuple(options["changes"]),
@@ -96,13 +96,13 @@ def _sides(options: dict[str, Any], names: tuple[str, str]) -> tuple[Study, list
     return sides(a, b, names, options["seeds"], same_seeds=same_seeds, engine=options["engine"])
 
 
-def _tell(lines: list[Compared], asked: Asked, report: Path, as_json: bool) -> None:
-    from hearsay.studies.comparison_words import by_itself_words, overall_words, unasked_words, verdict_words
-    from hearsay.words.numbers import plain
+def _tell(lines: list[FigureComparison], asked: ComparisonRequest, report: Path, as_json: bool) -> None:
+    from hearsay.studies.comparison_text import by_itself_words, overall_words, unasked_words, verdict_words
+    from hearsay.text.numbers import plain
 
     names = asked.names
     if as_json:
-        told = {
+        answer = {
             "a": names[0],
             "b": names[1],
             "both": list(asked.both),
@@ -122,7 +122,7 @@ def _tell(lines: list[Compared], asked: Asked, report: Path, as_json: bool) -> N
                 for line in lines
             ],
         }
-        json.dump(told, sys.stdout, indent=2)
+        json.dump(answer, sys.stdout, indent=2)
         sys.stdout.write("\n")
         return
     from hearsay.cli.study_text import compared_text

@@ -5,8 +5,8 @@ Rules:
 * 0 ok, 1 failed, 2 usage, 128 + the number of the signal that ended it.
 * A program's mistake (ours, or one in a router from outside) is one line too, with its place in the code.
   `HEARSAY_DEBUG=1` shows the traceback of whatever it was.
-* Standard output that cannot be written to is a failure; if its reader has gone, nobody is left to be told. Standard
-  error that cannot be written to ends nothing.
+* Standard output that cannot be written to is a failure; if its reader has gone, nobody is left to be told.
+  Standard error that cannot be written to ends nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Stderr(io.TextIOWrapper):
 def open_streams() -> None:
     """Streams that one can write to, whatever we were started with; what was there stays open in `sys.__stdout__`."""
     out: TextIO | None = sys.stdout
-    told: TextIO | None = sys.stderr
+    stream: TextIO | None = sys.stderr
     if out is None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     elif isinstance(raw := getattr(out, "buffer", None), io.RawIOBase):
@@ -53,10 +53,10 @@ def open_streams() -> None:
     reconfigure: Callable[..., None] | None = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None and sys.stdout.errors == "strict":
         reconfigure(errors="replace")  # what a terminal's encoding lacks is no reason to stop
-    if told is None:
+    if stream is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    elif (buffer := getattr(told, "buffer", None)) is not None:
-        sys.stderr = _Stderr(buffer, told.encoding, told.errors, line_buffering=True)
+    elif (buffer := getattr(stream, "buffer", None)) is not None:
+        sys.stderr = _Stderr(buffer, stream.encoding, stream.errors, line_buffering=True)
 
 
 def ending(error: BaseException) -> int:
@@ -107,8 +107,8 @@ def _failed(error: BaseException) -> int:
     match error:
         case OSError() if _output_is_at_fault():
             return 1
-        case ModuleNotFoundError() if (told := how_to_install(error.name or "")) is not None:
-            return _said(1, told)
+        case ModuleNotFoundError() if (how := how_to_install(error.name or "")) is not None:
+            return _said(1, how)
         case MemoryError():
             return _said(1, "out of memory; try fewer nodes or messages")
         case OSError():

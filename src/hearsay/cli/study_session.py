@@ -78,14 +78,16 @@ def say(text: str) -> None:
 
 def tell_failures(swept: Swept) -> None:
     """Name the errors of runs that failed."""
-    told: dict[str, list[str]] = {}
+    runs_by_error: dict[str, list[str]] = {}
     for row in swept.failures:
-        told.setdefault(row["error"], []).append(row["run"])
-    for error, runs in list(told.items())[:MOST_ERRORS]:
+        runs_by_error.setdefault(row["error"], []).append(row["run"])
+    for error, runs in list(runs_by_error.items())[:MOST_ERRORS]:
         more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
         click.echo(f"hearsay: run {runs[0]}{more} failed: {error}", err=True)
-    if len(told) > MOST_ERRORS:
-        click.echo(f"hearsay: and {len(told) - MOST_ERRORS} other errors; see the column error of runs", err=True)
+    if len(runs_by_error) > MOST_ERRORS:
+        click.echo(
+            f"hearsay: and {len(runs_by_error) - MOST_ERRORS} other errors; see the column error of runs", err=True
+        )
 
 
 def _kept(sweep: Sweep) -> str:
@@ -105,7 +107,7 @@ def _progress(sweep: Sweep) -> Generator[Callable[[Progress], None]]:
         yield _plain()
 
 
-def _told(progress: Progress) -> str:
+def _progress_text(progress: Progress) -> str:
     left = "" if progress.seconds_left is None else f", about {_span(progress.seconds_left)} left"
     return f"{progress.running} running, {progress.failed} failed{left}"
 
@@ -117,7 +119,7 @@ def _plain() -> Callable[[Progress], None]:
         nonlocal last
         if monotonic() - last >= PLAIN_EVERY_S or progress.done == progress.total:
             last = monotonic()
-            say(f"{progress.done} of {progress.total} runs done, {_told(progress)}")
+            say(f"{progress.done} of {progress.total} runs done, {_progress_text(progress)}")
 
     return listen
 
@@ -135,7 +137,9 @@ def _bar(runs: int) -> Generator[Callable[[Progress], None]]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=runs, text="starting Spark")
-        yield lambda progress: bar.update(task, total=progress.total, completed=progress.done, text=_told(progress))
+        yield lambda progress: bar.update(
+            task, total=progress.total, completed=progress.done, text=_progress_text(progress)
+        )
 
 
 def _span(seconds: float) -> str:

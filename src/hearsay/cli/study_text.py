@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hearsay.cli.tables_text import table_text
-from hearsay.studies.comparison import Compared
-from hearsay.studies.comparison_words import interval_words, short_verdict, side_words
+from hearsay.studies.comparison import FigureComparison
+from hearsay.studies.comparison_text import interval_words, short_verdict, side_words
 from hearsay.studies.figures import BY_NAME, COMPARED
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
-from hearsay.words.numbers import shown
+from hearsay.text.numbers import shown
 
 MOST_LINES = 60
 
@@ -34,7 +34,7 @@ def points_text(swept: Swept) -> str:
     return f"{text}\n… and {left_out} points more" if left_out else text
 
 
-def compared_text(lines: Sequence[Compared]) -> str:
+def compared_text(lines: Sequence[FigureComparison]) -> str:
     """Both sides figure by figure, how far they differ, and the verdict."""
     head = ["", "A", "B", "B − A (95 % interval)", "verdict"]
     rows = [[line.figure.title, *side_words(line), interval_words(line), short_verdict(line)] for line in lines]

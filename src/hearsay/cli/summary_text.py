@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearsay.sim.results.summary import Summary
-from hearsay.words.numbers import figure, milliseconds, percent, plain, seconds, size
+from hearsay.text.numbers import figure, milliseconds, percent, plain, seconds, size
 
 BAR_WIDTH = 40
 

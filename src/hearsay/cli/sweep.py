@@ -98,10 +98,10 @@ def _study(path: Path, options: dict[str, Any]) -> Study:
 
 
 def _tell_plan(sweep: Sweep) -> None:
-    from hearsay.studies.packing import Queue
+    from hearsay.studies.run_queue import RunQueue
 
     study = sweep.study
-    queue = Queue(sweep.missing, {point.name: point.estimated_s for point in sweep.points})
+    queue = RunQueue(sweep.missing, {point.name: point.estimated_s for point in sweep.points})
     axes = " × ".join(f"{len(axis.steps)} {axis.name}" for axis in study.axes) or "one point"
     click.echo(f"{study.title}: {axes} × {len(study.seeds)} seeds: {sweep.runs} runs")
     click.echo(f"to make: {len(sweep.missing)}, about {queue.seconds_left():.0f} s of one core")
@@ -121,7 +121,7 @@ def _write_report(swept: Swept, folder: Path, command: str) -> Path:
 
 def _tell(swept: Swept, folder: Path, report: Path, as_json: bool) -> None:
     if as_json:
-        told = {
+        answer = {
             "study": swept.study.name,
             "folder": str(folder),
             "report": str(report),
@@ -129,7 +129,7 @@ def _tell(swept: Swept, folder: Path, report: Path, as_json: bool) -> None:
             "made": swept.made,
             "failed": len(swept.failures),
         }
-        json.dump(told, sys.stdout, indent=2)
+        json.dump(answer, sys.stdout, indent=2)
         sys.stdout.write("\n")
         return
     from hearsay.cli.study_text import points_text

@@ -11,7 +11,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from hearsay.words.numbers import plain
+from hearsay.text.numbers import plain
 
 WITHOUT_TERMINAL = 100
 """Columns where nobody says how many there are."""

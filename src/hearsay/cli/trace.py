@@ -14,7 +14,7 @@ from hearsay.cli.given_paths import GivenPath, require_distinct
 from hearsay.cli.numbers import Real, Whole, counted
 
 if TYPE_CHECKING:
-    from hearsay.ingest.run.importing import Imported
+    from hearsay.ingest.run.import_traces import ImportResult
     from hearsay.ingest.run.source_record import SourceRecord
     from hearsay.trace.language.schema import TraceEvent
     from hearsay.trace.write.run_folder import RunFolder
@@ -121,7 +121,7 @@ def import_command(
     Up to half a gigabyte is imported in this process, more on embedded Spark.
     """
     from hearsay.cli.spark_steps import chosen_place, require_spark_at
-    from hearsay.ingest.run.importing import NothingImported
+    from hearsay.ingest.run.import_traces import NothingImported
     from hearsay.trace.write.run_folder import RunFolder
 
     where = chosen_place(master, remote)
@@ -154,7 +154,7 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
     between their nodes; skew.parquet says by how much.
     """
     from hearsay.ingest.formats.live_runs import different_folders
-    from hearsay.ingest.run.importing import NothingImported, join_runs
+    from hearsay.ingest.run.import_traces import NothingImported, join_runs
     from hearsay.trace.language.errors import RunFolderError
     from hearsay.trace.write.run_folder import RunFolder
 
@@ -187,13 +187,13 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
 
 def _imported(
     files: tuple[Path, ...], run: RunFolder, wanted: str | None, master: str | None, remote: str | None
-) -> Imported:
-    from hearsay.ingest.run.importing import import_traces
+) -> ImportResult:
+    from hearsay.ingest.run.import_traces import import_traces
 
     if not (master or remote or _large(files)):
         return import_traces(files, run, wanted=wanted)
     from hearsay.cli.spark_steps import spark_steps
-    from hearsay.ingest.run.importing import NothingImported
+    from hearsay.ingest.run.import_traces import NothingImported
     from hearsay.ingest.run.spark_job import import_with_spark
     from hearsay.pipeline.spark.failures import in_one_line
     from hearsay.pipeline.spark.session import Where
@@ -227,7 +227,7 @@ def _name_quarantined(record: SourceRecord, what: str = "quarantined") -> None:
         click.echo(f"hearsay: {escape(file.name)}: {what}: {escape(file.reason or '')}", err=True)
 
 
-def _tell_imported(imported: Imported, out: Path) -> None:
+def _tell_imported(imported: ImportResult, out: Path) -> None:
     files = imported.record.files
     good = len(files) - len(imported.record.quarantined)
     events = sum(file.events for file in files)

@@ -66,7 +66,7 @@ from hearsay.node.live_trace import LiveTrace
 from hearsay.node.meeting.address_records import take_records, with_records
 from hearsay.node.outgoing_queue import OutgoingMemory, OutgoingRpc, Priority, by_priority
 from hearsay.node.peer_link import PeerLink
-from hearsay.wire.decode import Decoded, decode_rpc
+from hearsay.wire.decode import DecodedRpc, decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.limits import WireError
 from hearsay.wire.message_ids import MessageIds
@@ -331,7 +331,7 @@ class Driver:
         failure.__cause__ = error
         return failure
 
-    def decode(self, data: bytes, episub: bool) -> Decoded | None:
+    def decode(self, data: bytes, episub: bool) -> DecodedRpc | None:
         try:
             return decode_rpc(data, self.message_ids, self._limits.rpc, episub)
         except WireError:
@@ -346,7 +346,7 @@ class Driver:
     def over_allowance(self, intake: Intake) -> None:
         self._blame(intake.peer, Offence.OVER_LIMIT, 1)
 
-    def received(self, intake: Intake, size: int, decoded: Decoded, episub: bool) -> Rpc:
+    def received(self, intake: Intake, size: int, decoded: DecodedRpc, episub: bool) -> Rpc:
         statistics = self.statistics
         statistics.rpcs_received += 1
         statistics.bytes_received += size

@@ -200,7 +200,7 @@ class Node:
     @property
     def on_address_news(self) -> list[Callable[[AddressNews], None]]:
         """Called when something changes at an address of `bootstrap` or `rendezvous`: reached, lost, refused …"""
-        return self._addresses.told
+        return self._addresses.callbacks
 
     @property
     def address_news(self) -> tuple[AddressNews, ...]:

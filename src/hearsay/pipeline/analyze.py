@@ -89,8 +89,8 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     recovery = store.write(tables.RESILIENCE, recovery)
     step("what nodes keep, and the trace's quality")
     kept = store.write(tables.STATE, state.state_table(node_rows))
-    told = [*scanned.told_checks, *nodes_without_goodbye(node_rows, runs), *few_due(messages, runs)]
-    checks = quality_table(spark, runs, messages, scanned.repeated, scanned.drops, told)
+    read_checks = [*scanned.reader_checks, *nodes_without_goodbye(node_rows, runs), *few_due(messages, runs)]
+    checks = quality_table(spark, runs, messages, scanned.repeated, scanned.drops, read_checks)
     store.write(tables.QUALITY, checks)
     step("how a message spread")
     typical = typical_messages(messages)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScanResult:
     messages: DataFrame
     """The table `messages`."""
     latency_pairs: DataFrame
@@ -39,7 +39,7 @@ class Scanned:
     """(run, reason, rows)"""
     sizes: DataFrame
     """(run, sent, received): parts of which the trace tells the bytes."""
-    told_checks: tuple[quality.Line, ...]
+    reader_checks: tuple[quality.Line, ...]
     """Lines for the table `quality` that are known already."""
     rows_of: Callable[[DataFrame], DataFrame]
     """Rows of the class message that hold all rows of these (run, message)."""
@@ -49,7 +49,7 @@ class Scanned:
 
 _LOOKED_UP = 100
 
-Scan = Callable[["DataFrame", Mapping[str, str]], Scanned]
+Scan = Callable[["DataFrame", Mapping[str, str]], ScanResult]
 """From the memberships, and where they lie by run."""
 
 
@@ -59,7 +59,7 @@ def scan_files(
     facts: DataFrame,
     members: DataFrame,
     folders: Mapping[str, str],
-) -> Scanned:
+) -> ScanResult:
     """Read all files of the runs."""
     message_rows = trace_rows(spark, runs, "message")
     parts = whole_files.scan(spark, runs, folders).persist()
@@ -72,7 +72,7 @@ def scan_files(
         slow = latencies_of_rows(spanning, facts)
         pairs = pairs.unionByName(pairs_of(slow))
         by_hops = by_hops.unionByName(rounded_down(slow))
-    return Scanned(
+    return ScanResult(
         messages,
         pairs,
         by_hops,

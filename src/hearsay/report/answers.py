@@ -14,11 +14,11 @@ from math import isnan
 from typing import Any
 
 from hearsay.pipeline.output.tables import DISTURBANCES, MESSAGES, QUALITY, RESILIENCE, STATE
-from hearsay.report.deliveries_counted import deliveries_counted
+from hearsay.report.delivery_counts import delivery_counts
 from hearsay.report.run import US_PER_S, Row, Run, View
 from hearsay.report.scale import scale
+from hearsay.text.numbers import count, figure, milliseconds, percent, plural, seconds, size
 from hearsay.trace.folder.arrow import compute
-from hearsay.words.numbers import count, figure, milliseconds, percent, plural, seconds, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def _speed(runs: Sequence[Run], view: View) -> str:
     if row["latency_max_ms"] is not None:
         parts.append(f"the slowest {milliseconds(row['latency_max_ms'])}")
     text = _sentence(", ".join(parts))
-    counted = deliveries_counted(run, view)
+    counted = delivery_counts(run, view)
     if counted.notably_more_than_due:
         text += f" That is {counted.words}"
         if counted.all_due_within_us is not None:

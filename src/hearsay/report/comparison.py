@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hearsay.report.all_topics import ALL_TOPICS
 from hearsay.report.run import Row, Selection, topic_name, trouble
-from hearsay.words.numbers import count, figure, milliseconds, percent, size
+from hearsay.text.numbers import count, figure, milliseconds, percent, size
 
 MOST_LINES = 60
 UPLINK = "uplink_share_mean"

@@ -22,7 +22,7 @@ from hearsay.report.run import SCENARIO, Row, Run, Selection, View, topic_name, 
 from hearsay.report.verdict import verdict
 from hearsay.report.what_ran import Ran, what_ran
 from hearsay.studies.what_ran import command_of, differing, shared, simulate_command, size_words
-from hearsay.words.numbers import count, figure, plural, seconds
+from hearsay.text.numbers import count, figure, plural, seconds
 
 SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "page.js")
 COLOURS = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hearsay.report.run import Row, Run, View
-from hearsay.words.numbers import count, figure, milliseconds, percent, plural, seconds, size
+from hearsay.text.numbers import count, figure, milliseconds, percent, plural, seconds, size
 
 _FIGURES: tuple[tuple[str, Callable[[Row], float | None], Callable[[float], str]], ...] = (
     ("delivered", lambda row: row["delivery_ratio"], percent),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hearsay.report.deliveries_counted import DeliveriesCounted, deliveries_counted
+from hearsay.report.delivery_counts import DeliveryCounts, delivery_counts
 from hearsay.report.run import Row, Selection, topic_name, trouble
-from hearsay.words.numbers import count, figure, milliseconds, percent, size
+from hearsay.text.numbers import count, figure, milliseconds, percent, size
 
 _RANGES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("p99 latency", "latency_p99_ms", milliseconds),
@@ -24,7 +24,7 @@ def verdict(selection: Selection) -> str:
     rows = [(run.label, run.views[0].headline) for run in selection.runs if run.views]
     if not any(row["messages"] for _, row in rows):
         return "No message was published."
-    counted = [deliveries_counted(run, run.views[0]) for run in selection.runs if run.views]
+    counted = [delivery_counts(run, run.views[0]) for run in selection.runs if run.views]
     if len(selection.runs) == 1:
         text = _of_one(rows[0][1], counted[0])
     else:
@@ -32,7 +32,7 @@ def verdict(selection: Selection) -> str:
     return " ".join(part for part in (text.strip(), _worst_topic(selection)) if part)
 
 
-def _of_one(row: Row, counted: DeliveriesCounted) -> str:
+def _of_one(row: Row, counted: DeliveryCounts) -> str:
     if row["delivery_ratio"] is None:
         parts = ["How many of the deliveries due were made was not measured"]
     else:

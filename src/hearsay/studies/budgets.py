@@ -51,7 +51,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Judgement:
     """A budget and what was measured; no value if no run has the figure."""
 
     budget: Budget
@@ -101,8 +101,8 @@ def load_budgets(path: Path) -> tuple[Study, list[Point], list[Case]]:
     return Study(path.stem, title, "", Base(), (axis,), seeds, engine, cores), points, cases
 
 
-def judge(cases: Sequence[Case], points: Sequence[Point], results: Mapping[str, Row]) -> list[Judged]:
-    found: list[Judged] = []
+def judge(cases: Sequence[Case], points: Sequence[Point], results: Mapping[str, Row]) -> list[Judgement]:
+    found: list[Judgement] = []
     for case, point in zip(cases, points, strict=True):
         failures = sum(results[run]["error"] is not None for run in point.runs if run in results)
         for budget in case.budgets:
@@ -111,7 +111,7 @@ def judge(cases: Sequence[Case], points: Sequence[Point], results: Mapping[str, 
             value = None if mean is None else mean.mean
             if mean is not None and budget.judge == "worst":
                 value = min(values) if budget.at_least is not None else max(values)
-            found.append(Judged(budget, value, mean, failures))
+            found.append(Judgement(budget, value, mean, failures))
     return found
 
 

@@ -38,7 +38,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class FigureComparison:
     """A figure of both sides; B's against A's."""
 
     figure: HeadlineFigure
@@ -73,7 +73,9 @@ def sides(
     return study, [point_of(a.scenario(), first, (0,)), point_of(b.scenario(), second, (1,))]
 
 
-def compare(points: Sequence[Point], results: Mapping[str, Row], figures: Sequence[str] = COMPARED) -> list[Compared]:
+def compare(
+    points: Sequence[Point], results: Mapping[str, Row], figures: Sequence[str] = COMPARED
+) -> list[FigureComparison]:
     """Figure by figure, as they are named, without those that only other scenarios have."""
     a, b = points
     figures = [
@@ -84,18 +86,18 @@ def compare(points: Sequence[Point], results: Mapping[str, Row], figures: Sequen
     differences = [_difference(a, b, results, name) for name in figures]
     known = [difference for difference in differences if difference is not None]
     calls = iter(holm([difference.p for difference in known]))
-    found: list[Compared] = []
+    found: list[FigureComparison] = []
     for name, difference in zip(figures, differences, strict=True):
         figure = BY_NAME[name]
         if difference is None:
             means = _mean(a, results, name), _mean(b, results, name)
-            found.append(Compared(figure, None, Verdict.UNKNOWN, 0.0, means=means))
+            found.append(FigureComparison(figure, None, Verdict.UNKNOWN, 0.0, means=means))
             continue
         called = next(calls)
         least = difference.detectable(len(known))
         verdict = _verdict(figure, difference, called)
         alone = verdict is Verdict.UNDETECTED and not difference.low <= 0 <= difference.high
-        found.append(Compared(figure, difference, verdict, least, alone))
+        found.append(FigureComparison(figure, difference, verdict, least, alone))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from hearsay.sim.results.comparison import line_of
 from hearsay.sim.results.summary import Summary
-from hearsay.words.numbers import Form
+from hearsay.text.numbers import Form
 
 Value: TypeAlias = float | int | str | bool | None
 Better: TypeAlias = Literal["more", "less", ""]

@@ -19,8 +19,8 @@ from hearsay.pipeline.spark.session import SparkUnavailable
 from hearsay.studies.errors import StudyFolderError
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.one_run import Row, Task, failed
-from hearsay.studies.packing import Queue
 from hearsay.studies.points import Point
+from hearsay.studies.run_queue import RunQueue
 from hearsay.studies.spark_tasks import GONE, SparkTasks
 from hearsay.studies.study_file import Study
 
@@ -77,7 +77,7 @@ class Runner:
         listen: Callable[[Progress], None],
     ) -> None:
         self._total = len(tasks)
-        self._queue = Queue(tasks, {point.name: point.estimated_s for point in points})
+        self._queue = RunQueue(tasks, {point.name: point.estimated_s for point in points})
         self._spark = spark
         self._folder = folder
         self._listen = listen

@@ -19,7 +19,7 @@ from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names
 from hearsay.sim.scenario.toml_text import Document, parse
 from hearsay.studies.base import flattened
-from hearsay.words.numbers import plural
+from hearsay.text.numbers import plural
 
 Settings: TypeAlias = Mapping[str, object]
 """The keys of a resolved scenario by their paths."""

@@ -61,13 +61,13 @@ _IDS_FIELD = {1: 2, 2: 1, 5: 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedRpc:
     rpc: Rpc
     left_out: int
     """Parts that said nothing, and parts and ids with too long a name."""
 
 
-_decoded = fast_init(Decoded)
+_decoded = fast_init(DecodedRpc)
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class _Spans:
     """(field, start, stop) of each part of the control message."""
 
 
-def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, episub: bool = False) -> Decoded:
+def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, episub: bool = False) -> DecodedRpc:
     """The RPC in `data`, or `WireError`. What `episub` adds is read only from peers that speak it."""
     if len(data) > limits.max_rpc_bytes:
         raise WireError(f"an RPC of {len(data)} bytes; at most {limits.max_rpc_bytes} are allowed")
@@ -100,7 +100,7 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
     kept_subscriptions = tuple(part for part in subscriptions if part is not None)
     kept_messages = tuple(part for part in messages if part is not None)
     left_out += len(subscriptions) - len(kept_subscriptions) + len(messages) - len(kept_messages)
-    return Decoded(Rpc(kept_subscriptions, kept_messages, control), left_out)
+    return DecodedRpc(Rpc(kept_subscriptions, kept_messages, control), left_out)
 
 
 def _only_message(data: bytes, message_id: MessageIdFunction, limits: RpcLimits) -> Message | None:

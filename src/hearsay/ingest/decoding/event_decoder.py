@@ -38,7 +38,7 @@ PROBLEMS = {
 }
 
 
-class Decoded(NamedTuple):
+class DecodedRows(NamedTuple):
     """Room for what `decode` finds. Rows hold the number of their event as peer, and spans as other names."""
 
     rows: Rows
@@ -173,7 +173,7 @@ def _texts(data: Data, at: int, end: int, spans: Numbers) -> bool:
 
 
 @compiled
-def tell_peers(decoded: Decoded, events_of_peer: Numbers) -> int:
+def tell_peers(decoded: DecodedRows, events_of_peer: Numbers) -> int:
     """Give each row the number of its event's peer, count the events of each; the time of the earliest event."""
     rows, events = decoded.rows, decoded.events
     earliest = 0x7FFFFFFFFFFFFFFF
@@ -378,7 +378,7 @@ def _batch(
 
 
 @compiled
-def decode(data: Data, at: int, end: int, batched: bool, decoded: Decoded, room: int) -> tuple[int, int]:
+def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, room: int) -> tuple[int, int]:
     """Decode the delimited messages of `data[at:end]`, while there is room for messages of `room` bytes together.
 
     (status, where the first message begins that was not decoded); what was found before it is in `decoded`.

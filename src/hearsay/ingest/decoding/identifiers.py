@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.ingest.decoding.event_decoder import Decoded, rows_needed, tell_peers
+from hearsay.ingest.decoding.event_decoder import DecodedRows, rows_needed, tell_peers
 from hearsay.ingest.decoding.name_tables import SPAN_BITS, Data, IdTable, Numbers, number_names, place_all
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.language.schema import Column, TraceEvent
@@ -47,7 +47,7 @@ class Identifiers:
             grown[: len(self.events_of_peer)] = self.events_of_peer
             self.events_of_peer = grown
 
-    def number(self, data: Data, decoded: Decoded) -> None:
+    def number(self, data: Data, decoded: DecodedRows) -> None:
         """Put numbers in the place of spans."""
         rows, (filled, events) = decoded.rows, decoded.filled.tolist()
         number_names(self.peers, data, decoded.events[:, 0], events)

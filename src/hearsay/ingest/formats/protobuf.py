@@ -19,7 +19,7 @@ from hearsay.ingest.decoding.event_decoder import (
     NEED_MORE,
     NO_ROOM,
     PROBLEMS,
-    Decoded,
+    DecodedRows,
     decode,
     rows_needed,
 )
@@ -51,9 +51,9 @@ def looks_like_events(head: bytes) -> bool:
     return len(head) > at + 1 and head[at + 1] in (_BATCH_TAG, _EVENT_TAG)
 
 
-def _room_for(length: int) -> Decoded:
+def _room_for(length: int) -> DecodedRows:
     rows = rows_needed(length)
-    return Decoded(
+    return DecodedRows(
         np.empty((rows, WIDTH), dtype=np.int64), np.empty((rows, 3), dtype=np.int64), np.zeros(2, dtype=np.int64)
     )
 

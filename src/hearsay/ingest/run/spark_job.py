@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hearsay.ingest.decoding.parts import load_part
-from hearsay.ingest.run.importing import UNIT_BYTES, Imported, import_traces
+from hearsay.ingest.run.import_traces import UNIT_BYTES, ImportResult, import_traces
 from hearsay.ingest.run.numbering import NumberedPart, numbered_rows
 from hearsay.ingest.run.task_results import BadResult, from_bytes, to_bytes
 from hearsay.trace.folder.arrow import pa
@@ -61,7 +61,7 @@ def import_with_spark(
     wanted: str | None = None,
     unit_bytes: int = UNIT_BYTES,
     rows_per_file: int = _ROWS_PER_FILE,
-) -> Imported:
+) -> ImportResult:
     """As `import_traces`, with the work done by this SparkSession."""
     workers = SparkWorkers(spark, rows_per_file)
     return import_traces(files, run, wanted=wanted, workers=workers, unit_bytes=unit_bytes)

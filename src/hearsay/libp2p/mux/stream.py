@@ -66,7 +66,7 @@ class Stream:
 
     __slots__ = (
         "_carrier",
-        "_end_told",
+        "_end_reported",
         "_over",
         "_paused",
         "_read_waiter",
@@ -91,7 +91,7 @@ class Stream:
         self._receiver: Receiver | None = None
         self._paused = False
         self._read_waiter: asyncio.Future[None] | None = None
-        self._end_told = False
+        self._end_reported = False
         self._over = False
 
     @property
@@ -214,7 +214,7 @@ class Stream:
     def on_over(self) -> None:
         """Both sides have finished; what was not read yet can still be."""
         self._over = True
-        if self._end_told:
+        if self._end_reported:
             self.budget.close()
 
     def _hand_over(self) -> None:
@@ -226,8 +226,8 @@ class Stream:
             self._tell_end()
 
     def _tell_end(self) -> None:
-        if self._receiver is not None and not self._end_told:
-            self._end_told = True
+        if self._receiver is not None and not self._end_reported:
+            self._end_reported = True
             self._receiver.stream_ended(self.was_reset)
             if self._over:
                 self.budget.close()

@@ -26,7 +26,7 @@ from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.fairness.allowance import Allowance
 from hearsay.node.fairness.turns import Turns
 from hearsay.node.incoming.verification import BATCH_US, Batch, Verdicts, Verification, batch_us, check, is_dear
-from hearsay.wire.decode import Decoded
+from hearsay.wire.decode import DecodedRpc
 
 MESSAGES_AT_ONCE = 4
 """An RPC with more messages is handled in pieces."""
@@ -45,13 +45,13 @@ _TELL_S = 1.0
 class Handler(Protocol):
     """What is done with what came: the driver's part."""
 
-    def decode(self, data: bytes, episub: bool) -> Decoded | None:
+    def decode(self, data: bytes, episub: bool) -> DecodedRpc | None:
         """What a frame says; None if it is nothing."""
         ...
 
     def malformed(self, intake: Intake) -> None: ...
 
-    def received(self, intake: Intake, size: int, decoded: Decoded, episub: bool) -> Rpc:
+    def received(self, intake: Intake, size: int, decoded: DecodedRpc, episub: bool) -> Rpc:
         """A frame is taken: count it; what is left for the router."""
         ...
 
@@ -100,7 +100,7 @@ class Intake:
         self._open = self._paused = self._working = self._holding = False
         self._wake: asyncio.TimerHandle | None = None
         """While the peer is not read from for a time."""
-        self._told_s = now_s()
+        self._reported_s = now_s()
         self._left: Callable[[], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -316,8 +316,8 @@ class Intake:
             self.end()
             return
         self.rest(max(wait_s, _MIN_REST_S))
-        if now_s - self._told_s >= _TELL_S:
-            self._told_s = now_s
+        if now_s - self._reported_s >= _TELL_S:
+            self._reported_s = now_s
             self._handler.over_allowance(self)
 
     def _give_up_stream(self) -> None:

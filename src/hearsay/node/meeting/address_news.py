@@ -63,7 +63,7 @@ class AddressBoard:
     """The latest news of every address; what repeats itself is told once."""
 
     def __init__(self) -> None:
-        self.told: list[Callable[[AddressNews], None]] = []
+        self.callbacks: list[Callable[[AddressNews], None]] = []
         self._latest: dict[str, AddressNews] = {}
 
     @property
@@ -74,5 +74,5 @@ class AddressBoard:
         before = self._latest.get(news.address)
         self._latest[news.address] = news
         if before is None or replace(before, retry_s=None) != replace(news, retry_s=None):
-            for callback in self.told:
+            for callback in self.callbacks:
                 callback(news)

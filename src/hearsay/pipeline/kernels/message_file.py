@@ -22,9 +22,9 @@ from hearsay.pipeline.kernels.columns import ColumnArrays
 from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.pipeline.kernels.sums import (
     ARRIVED,
+    RECORDED_DUPLICATES,
     REJECTED,
     SENT,
-    TOLD,
     VANISHED,
     add_up,
     count_copies,
@@ -136,8 +136,8 @@ def pass_over(
     delivered_eligible = np.bincount(owner[is_eligible], minlength=count)
 
     measured = known & away
-    by_latency = Ordered(owner[measured], latency[measured], count)
-    reached = Ordered(owner[is_eligible], latency[is_eligible], count)
+    by_latency = SortedValues(owner[measured], latency[measured], count)
+    reached = SortedValues(owner[is_eligible], latency[is_eligible], count)
     hops = rows[Column.HOPS][delivered].astype(np.int64)
     copies, duplicates, rejected = _copies(rows, bounds, end_us, away_count)
     hops_known = away & (hops >= 0)
@@ -195,7 +195,7 @@ def drops_of(rows: ColumnArrays) -> Sums:
     return _grouped([reasons], [np.ones(len(reasons), dtype=np.int64)])
 
 
-def sizes_told(rows: ColumnArrays) -> Sums:
+def recorded_sizes(rows: ColumnArrays) -> Sums:
     """(0) -> parts sent, and parts received, of which the trace tells the bytes."""
     told = rows[Column.BYTES] >= 0
     events = (TraceEvent.SEND_RPC, TraceEvent.RECV_RPC)
@@ -232,7 +232,7 @@ def _first_of_each(chosen: NDArray[np.bool_], owner: Ints, nodes: Ints, latency:
     return kept
 
 
-class Ordered:
+class SortedValues:
     """Values of every message in ascending order, looked up by rank."""
 
     def __init__(self, owner: Ints, values: Ints, count: int) -> None:
@@ -282,7 +282,7 @@ def _copies(rows: ColumnArrays, bounds: Ints, end_us: int, away: Ints) -> tuple[
         rows[Column.REASON],
         end_us,
     )
-    told, rejected = counts[:, TOLD], counts[:, REJECTED]
+    told, rejected = counts[:, RECORDED_DUPLICATES], counts[:, REJECTED]
     derived = counts[:, ARRIVED] - counts[:, VANISHED]
     simulated = counts[:, SENT] > 0
     copies = np.where(simulated, derived, away + told + rejected)

@@ -23,7 +23,7 @@ Ints = NDArray[Any]
 SIDES = 6
 """parts, ids and bytes out, then the same in."""
 COUNTED = 5
-SENT, ARRIVED, VANISHED, TOLD, REJECTED = range(COUNTED)
+SENT, ARRIVED, VANISHED, RECORDED_DUPLICATES, REJECTED = range(COUNTED)
 """Of a message: copies sent with a known flight, those whose arrival follows, those that did not arrive after all,
 duplicates that the trace tells, rejects."""
 
@@ -65,7 +65,7 @@ def count_copies(starts: Ints, times: Ints, events: Ints, delays: Ints, reasons:
                 if times[row] < end_us and (reasons[row] == _LOST or reasons[row] == _UNREACHABLE):
                     line[VANISHED] += 1
             elif event == _DUPLICATE:
-                line[TOLD] += 1
+                line[RECORDED_DUPLICATES] += 1
             elif event == _REJECT:
                 line[REJECTED] += 1
     return counts

@@ -36,7 +36,7 @@ def messages_table(rows: DataFrame, memberships: DataFrame, runs: DataFrame) -> 
     for other in (published.drop("topic"), eligible, figures, counts, reached, _handed_over(rows)):
         joined = joined.join(other, _KEY, "left")
     counted = joined.fillna(
-        0, ["delivered", "away", "arrived", "vanished", "rejected", "told_duplicates", "by_iwant", "handed"]
+        0, ["delivered", "away", "arrived", "vanished", "rejected", "recorded_duplicates", "by_iwant", "handed"]
     )
     return finish(_with_copies(counted))
 
@@ -152,7 +152,7 @@ def _counts(rows: DataFrame) -> DataFrame:
         F.count_if(arrived).alias("arrived"),
         F.count_if(vanished).alias("vanished"),
         F.count_if(event == "reject").alias("rejected"),
-        F.count_if(event == "duplicate").alias("told_duplicates"),
+        F.count_if(event == "duplicate").alias("recorded_duplicates"),
     )
 
 
@@ -220,11 +220,11 @@ def _with_copies(counted: DataFrame) -> DataFrame:
     """Copies and duplicates: derived from the sends, or told (`docs/reference/metrics.md`, "Copy")."""
     simulated = F.col("sent") > 0
     derived = F.col("arrived") - F.col("vanished")
-    told = F.col("away") + F.col("told_duplicates") + F.col("rejected")
+    told = F.col("away") + F.col("recorded_duplicates") + F.col("rejected")
     derived_duplicates = F.greatest(derived - F.col("away") - F.col("rejected") - F.col("handed"), F.lit(0))
     return counted.withColumns(
         {
             "copies": F.when(simulated, derived).otherwise(told),
-            "duplicates": F.when(simulated, derived_duplicates).otherwise(F.col("told_duplicates")),
+            "duplicates": F.when(simulated, derived_duplicates).otherwise(F.col("recorded_duplicates")),
         }
     )

@@ -35,7 +35,7 @@ from hearsay.pipeline.kernels.message_file import (
     merged,
     message_traffic,
     pass_over,
-    sizes_told,
+    recorded_sizes,
     traffic_of,
 )
 from hearsay.pipeline.metrics.messages import finish
@@ -114,7 +114,7 @@ def work_on(task: FileTask) -> Iterator[Any]:
     for rows in row_groups(task.path, RPC_COLUMNS) if of_rpcs else whole_messages(task.path, NEEDED):
         traffic.append(traffic_of(rows, task.end_us) if of_rpcs else message_traffic(rows, task.end_us))
         drops.append(drops_of(rows))
-        sizes.append(sizes_told(rows))
+        sizes.append(recorded_sizes(rows))
         if not of_rpcs:
             passes.append(pass_over(rows, members, task.end_us, task.window_us, task.spanning))
     yield from row_sums(task.run, traffic, drops, sizes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hearsay.pipeline.input.rows import rows_of_files
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.metrics import whole_files
-from hearsay.pipeline.scan import Scanned
+from hearsay.pipeline.scan import ScanResult
 from hearsay.pipeline.spark.parquet_paths import read_parquet
 from hearsay.pipeline.stream.ledger import Ledger
 from hearsay.pipeline.stream.partials import Partial, PartialStore, partials_of
@@ -29,13 +29,13 @@ class KeptScan:
     partials: list[Partial] = field(default_factory=list[Partial])
     computed: int = 0
 
-    def __call__(self, _members: DataFrame, folders: Mapping[str, str]) -> Scanned:
+    def __call__(self, _members: DataFrame, folders: Mapping[str, str]) -> ScanResult:
         folder = folders[self.run.name]
         self.partials = partials_of(self.run, self.ledger, folder, whole_files.read_memberships(folder))
         self.computed = self.store.compute_missing(self.spark, self.partials)
         paths = [self.store.path_of(partial) for partial in self.partials]
         parts = read_parquet(self.spark, whole_files.PARTS_DDL, paths)
-        return Scanned(
+        return ScanResult(
             whole_files.messages_of(parts),
             whole_files.latency_pairs_of(parts),
             whole_files.latencies_of(parts),

@@ -34,7 +34,7 @@ from hearsay.pipeline.kernels.message_file import (
     drops_of,
     message_traffic,
     pass_over,
-    sizes_told,
+    recorded_sizes,
     traffic_of,
 )
 from hearsay.pipeline.metrics.whole_files import PARTS_SCHEMA, RPC_COLUMNS, eligibility_of, message_sums, row_sums
@@ -74,7 +74,7 @@ class SumsOfFile:
         for rows in row_groups(self.path, columns):
             traffic.append(add_up(rows, self.end_us))
             drops.append(drops_of(rows))
-            sizes.append(sizes_told(rows))
+            sizes.append(recorded_sizes(rows))
         yield from row_sums(self.run, traffic, drops, sizes)
 
 

@@ -26,7 +26,7 @@ function key(parent, run) {
   svg(box, "use", { href: markOf(run) });
 }
 
-// Number formats; the same as those of words/numbers.py, which a test compares.
+// Number formats; the same as those of text/numbers.py, which a test compares.
 
 function grouped(value, digits) {
   const [whole, part] = Math.abs(value).toFixed(digits).split(".");

@@ -9,8 +9,8 @@ from hearsay.pipeline.output.tables import STATE, TRAFFIC
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
 from hearsay.report.run import US_PER_S, Run, View
+from hearsay.text.numbers import percent, seconds
 from hearsay.trace.folder.arrow import compute
-from hearsay.words.numbers import percent, seconds
 
 BUSIEST = 0.1
 

@@ -13,7 +13,7 @@ from hearsay.report.figure import Figure, column, numbers, place
 from hearsay.report.figures.mesh import NO_MESH, links_in, tree_in
 from hearsay.report.layout import force_layout, radial_tree
 from hearsay.report.run import Run, View
-from hearsay.words.numbers import count, plural
+from hearsay.text.numbers import count, plural
 
 MOST_NODES = 400
 MOST_SPREAD = 1000

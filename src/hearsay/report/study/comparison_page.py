@@ -11,9 +11,9 @@ from hearsay.report.report_file import write_report_file
 from hearsay.report.study import drawing
 from hearsay.report.study.scales import Scale, round_step, scale_of_values
 from hearsay.report.what_ran import Ran, command_line, what_ran
-from hearsay.studies.asked import Asked
-from hearsay.studies.comparison import Compared, Verdict
-from hearsay.studies.comparison_words import (
+from hearsay.studies.comparison import FigureComparison, Verdict
+from hearsay.studies.comparison_request import ComparisonRequest
+from hearsay.studies.comparison_text import (
     interval_words,
     overall_words,
     short_verdict,
@@ -25,14 +25,18 @@ from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point
 from hearsay.studies.tables import values_at
 from hearsay.studies.what_ran import settings_of, simulate_command
-from hearsay.words.numbers import MINUS, probability, relative, shown
+from hearsay.text.numbers import MINUS, probability, relative, shown
 
 MOST_HASHES = 50
 _COLOURS = {Verdict.BETTER: 2, Verdict.WORSE: 1}
 
 
 def write_comparison_report(
-    lines: Sequence[Compared], asked: Asked, points: Sequence[Point], results: Mapping[str, Row], out: Path
+    lines: Sequence[FigureComparison],
+    asked: ComparisonRequest,
+    points: Sequence[Point],
+    results: Mapping[str, Row],
+    out: Path,
 ) -> None:
     names = asked.names
     sides = tag("p", tag("b", "A: "), names[0], Html("<br>"), tag("b", "B: "), names[1])
@@ -67,7 +71,7 @@ def write_comparison_report(
     write_report_file(out, document(title, body, style=asset("page.css") + asset("study.css")))
 
 
-def _what_ran(asked: Asked, points: Sequence[Point], results: Mapping[str, Row]) -> Html:
+def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mapping[str, Row]) -> Html:
     """The settings of both sides, the command, and the trace hash of every run."""
     both_sides: list[Ran] = []
     hashes: list[list[object]] = []
@@ -94,7 +98,7 @@ def _seed_words(seeds: Sequence[int]) -> str:
     return f"{seeds[0]}…{seeds[-1]}" if len(seeds) > 2 else ", ".join(map(str, seeds))
 
 
-def _forest(lines: Sequence[Compared]) -> Html:
+def _forest(lines: Sequence[FigureComparison]) -> Html:
     """Each figure's difference on one scale. Places are shares of the width: words keep their size."""
     reaches = [_relative(line) for line in lines]
     bounds = [bound for reach in reaches if reach is not None for bound in reach]
@@ -118,7 +122,9 @@ def _forest(lines: Sequence[Compared]) -> Html:
     return tag("div", *rows, scale, class_="differences chart")
 
 
-def _reach(line: Compared, reach: tuple[float, float, float, float], across: Callable[[float], str]) -> list[Html]:
+def _reach(
+    line: FigureComparison, reach: tuple[float, float, float, float], across: Callable[[float], str]
+) -> list[Html]:
     """The interval with its middle, on the range in which nothing would be seen."""
     low, middle, high, least = reach
     wide = f"{float(across(least)[:-1]) - float(across(-least)[:-1]):.2f}%"
@@ -138,7 +144,7 @@ def _tick_words(share: float) -> str:
     return "0" if share == 0 else f"{'+' if share > 0 else MINUS}{relative(abs(share))}"
 
 
-def _relative(line: Compared) -> tuple[float, float, float, float] | None:
+def _relative(line: FigureComparison) -> tuple[float, float, float, float] | None:
     """Low, estimate, high and the least detectable, as shares of A's mean."""
     difference = line.difference
     if difference is None:
@@ -150,7 +156,7 @@ def _relative(line: Compared) -> tuple[float, float, float, float] | None:
     return low, middle, high, least
 
 
-def _table(lines: Sequence[Compared]) -> Html:
+def _table(lines: Sequence[FigureComparison]) -> Html:
     heads = ["figure", "A", "B", "B − A (95 % interval)", "p", "verdict"]
     rows: list[list[object]] = []
     for line in lines:
@@ -178,7 +184,7 @@ def _note() -> Html:
     )
 
 
-def _strips(lines: Sequence[Compared], points: Sequence[Point], results: Mapping[str, Row]) -> list[Html]:
+def _strips(lines: Sequence[FigureComparison], points: Sequence[Point], results: Mapping[str, Row]) -> list[Html]:
     """The value of every seed on both sides; joined by a line where seeds are the same."""
     pictures: list[Html] = []
     for line in lines:

@@ -10,7 +10,7 @@ from hearsay.studies.figures import HeadlineFigure
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
-from hearsay.words.numbers import FORMS
+from hearsay.text.numbers import FORMS
 
 MOST_COLUMNS = 14
 _CELL, _ROW = 74, 40

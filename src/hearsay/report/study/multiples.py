@@ -12,7 +12,7 @@ from hearsay.studies.figures import HeadlineFigure
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
-from hearsay.words.numbers import FORMS
+from hearsay.text.numbers import FORMS
 
 WIDTH, HEIGHT = 340, 220
 

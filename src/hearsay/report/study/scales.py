@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 from hearsay.studies.axes import Axis
-from hearsay.words.numbers import Form, apart, count
+from hearsay.text.numbers import Form, apart, count
 
 _LOG_FROM = 30
 _MOST_TICKS = 6

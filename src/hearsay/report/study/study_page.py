@@ -14,7 +14,7 @@ from hearsay.report.study.heat_maps import heat_maps
 from hearsay.report.study.multiples import legend, mean_words, multiples
 from hearsay.report.study.pareto import Front, drawn_fronts, fronts, pareto_picture
 from hearsay.report.study.roles import Roles, all_steps, roles, where
-from hearsay.report.study.words import findings, front_words
+from hearsay.report.study.study_text import findings, front_words
 from hearsay.report.what_ran import Ran, command_line, what_ran
 from hearsay.studies.figures import BY_NAME, COMPARED, COSTS, FIGURES
 from hearsay.studies.points import Point
@@ -22,7 +22,7 @@ from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
 from hearsay.studies.what_ran import command_of, settings_of, shared, size_words
-from hearsay.words.numbers import plural, shown
+from hearsay.text.numbers import plural, shown
 
 MOST_ROWS = 400
 MOST_SEEDS = 20

@@ -12,7 +12,7 @@ CONTROL_KINDS = (PartKind.GRAFT, PartKind.PRUNE, PartKind.IHAVE, PartKind.IWANT)
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonLine:
     """One router's line in the table."""
 
     router: str
@@ -24,9 +24,9 @@ class Compared:
     control: int
 
 
-def line_of(summary: Summary) -> Compared:
+def line_of(summary: Summary) -> ComparisonLine:
     copies = summary.deliver + summary.duplicates
-    return Compared(
+    return ComparisonLine(
         summary.router,
         summary.delivery_ratio,
         copies / summary.deliver if summary.deliver else None,
@@ -37,7 +37,7 @@ def line_of(summary: Summary) -> Compared:
     )
 
 
-COLUMNS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
+COLUMNS: tuple[tuple[str, Callable[[ComparisonLine], str]], ...] = (
     ("router", lambda line: line.router),
     ("delivered", lambda line: _shown(line.delivery_ratio, "{:.3%}")),
     ("copies per delivery", lambda line: _shown(line.copies_per_delivery, "{:.2f}")),
@@ -48,7 +48,7 @@ COLUMNS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
 )
 
 
-def markdown(lines: Iterable[Compared]) -> str:
+def markdown(lines: Iterable[ComparisonLine]) -> str:
     rows = [[text(line) for _, text in COLUMNS] for line in lines]
     header = [name for name, _ in COLUMNS]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]

@@ -22,12 +22,12 @@ _TASKS_LEFT_PER_SLOT = 4
 
 
 @dataclass(slots=True)
-class _Measured:
+class _MeasuredRuns:
     seconds: float = 0.0
     runs: int = 0
 
 
-class Queue:
+class RunQueue:
     """The runs that nobody has taken yet."""
 
     def __init__(self, tasks: Sequence[Task], estimates: Mapping[str, float]) -> None:
@@ -36,7 +36,7 @@ class Queue:
         self._tasks = deque(sorted(tasks, key=lambda task: -estimates[task.point]))
         self._alone: deque[Task] = deque()
         self._left = Counter(task.point for task in tasks)
-        self._measured: dict[str, _Measured] = {}
+        self._measured: dict[str, _MeasuredRuns] = {}
         self._measured_s = self._estimated_s = 0.0
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Queue:
 
     def learn(self, point: str, seconds: float) -> None:
         """A run of this point took so long."""
-        measured = self._measured.setdefault(point, _Measured())
+        measured = self._measured.setdefault(point, _MeasuredRuns())
         measured.seconds += seconds
         measured.runs += 1
         self._measured_s += seconds

@@ -11,15 +11,15 @@ from typing import Any
 
 from hearsay.pipeline.output.tables import MESSAGES
 from hearsay.report.run import Run, View
+from hearsay.text.numbers import count
 from hearsay.trace.folder.arrow import compute
-from hearsay.words.numbers import count
 
 _NOTABLE_SHARE = 0.01
 """From here on deliveries that were not due can move the 99th percentile."""
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveriesCounted:
+class DeliveryCounts:
     away: int
     """Deliveries away from the publisher, which latencies are over."""
     not_due: int
@@ -36,14 +36,14 @@ class DeliveriesCounted:
         return f"over all {count(self.away)} deliveries, with those to nodes that came later or left soon"
 
 
-def deliveries_counted(run: Run, view: View) -> DeliveriesCounted:
+def delivery_counts(run: Run, view: View) -> DeliveryCounts:
     columns = ("topic", "away", "delivered", "eligible", "delivered_eligible", "t100_us")
     rows = view.rows(run.read(MESSAGES, *columns))
     known = rows.filter(compute.is_valid(rows.column("delivered_eligible")))
     not_due = _total(known, "delivered") - _total(known, "delivered_eligible")
     due = known.filter(compute.greater(known.column("eligible"), 0)).column("t100_us")
     within = compute.max(due).as_py() if len(due) and not due.null_count else None
-    return DeliveriesCounted(_total(rows, "away"), not_due, within)
+    return DeliveryCounts(_total(rows, "away"), not_due, within)
 
 
 def _total(rows: Any, name: str) -> int:

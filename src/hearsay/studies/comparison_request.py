@@ -18,7 +18,7 @@ _DIGEST_DIGITS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ComparisonRequest:
     """`changes` and `both` as they were given: KEY=VALUE."""
 
     a: str

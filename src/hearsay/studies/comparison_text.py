@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hearsay.studies.comparison import Compared, Verdict
+from hearsay.studies.comparison import FigureComparison, Verdict
 from hearsay.studies.statistics import Difference
-from hearsay.words.numbers import SPACE, apart, interval, points, relative, shown
+from hearsay.text.numbers import SPACE, apart, interval, points, relative, shown
 
 _SHORT = {Verdict.EQUAL: "the same", Verdict.UNDETECTED: "not seen"}
 
 
-def verdict_words(line: Compared) -> str:
+def verdict_words(line: FigureComparison) -> str:
     """One figure's verdict: "better: 12 % less (between 10 % and 14 %)"."""
     difference = line.difference
     if difference is None:
@@ -32,14 +32,14 @@ def verdict_words(line: Compared) -> str:
     return f"{line.verdict}: {_change(line, difference)} (between {least} and {most})"
 
 
-def short_verdict(line: Compared) -> str:
+def short_verdict(line: FigureComparison) -> str:
     """The verdict in a word or two, for a column of a table."""
     if line.verdict is Verdict.UNKNOWN:
         return verdict_words(line).partition(":")[0]
     return _SHORT.get(line.verdict, str(line.verdict))
 
 
-def by_itself_words(lines: Sequence[Compared]) -> str:
+def by_itself_words(lines: Sequence[FigureComparison]) -> str:
     """Which intervals leave 0 out although no difference is seen, and why; nothing if none does."""
     titles = [line.figure.title for line in lines if line.verdict is Verdict.UNDETECTED and line.by_itself]
     if not titles:
@@ -48,7 +48,7 @@ def by_itself_words(lines: Sequence[Compared]) -> str:
     return f"{_capital(_listed(titles))}: {whose} 0 out, which by chance one of several figures may do."
 
 
-def overall_words(lines: Sequence[Compared], names: tuple[str, str]) -> str:
+def overall_words(lines: Sequence[FigureComparison], names: tuple[str, str]) -> str:
     """All figures in a few sentences."""
     by_verdict = {verdict: [line for line in lines if line.verdict is verdict] for verdict in Verdict}
     seeds = max((line.difference.seeds for line in lines if line.difference is not None), default=0)
@@ -72,7 +72,7 @@ def overall_words(lines: Sequence[Compared], names: tuple[str, str]) -> str:
     return " ".join(said)
 
 
-def interval_words(line: Compared) -> str:
+def interval_words(line: FigureComparison) -> str:
     """The difference with its interval, in the figure's own unit."""
     difference = line.difference
     if difference is None:
@@ -80,7 +80,7 @@ def interval_words(line: Compared) -> str:
     return interval(difference.estimate, difference.low, difference.high, line.figure.form)
 
 
-def side_words(line: Compared) -> tuple[str, str]:
+def side_words(line: FigureComparison) -> tuple[str, str]:
     """A's and B's mean, with the digits that tell them apart."""
     if line.difference is None:
         mean_a, mean_b = ("–" if mean is None else shown(mean, line.figure.form) for mean in line.means)
@@ -89,22 +89,22 @@ def side_words(line: Compared) -> tuple[str, str]:
     return a, b
 
 
-def unasked_words(lines: Sequence[Compared]) -> str:
+def unasked_words(lines: Sequence[FigureComparison]) -> str:
     """Which figures of bytes are not there, and why; nothing if all are."""
     asked = any(line.figure.name == "uplink_share" for line in lines)
     return "" if asked else "Share of the uplink: not measured, no uplink has a limit."
 
 
-def _with_change(line: Compared) -> str:
+def _with_change(line: FigureComparison) -> str:
     assert line.difference is not None
     return f"{line.figure.title} ({_change(line, line.difference)})"
 
 
-def _change(line: Compared, difference: Difference) -> str:
+def _change(line: FigureComparison, difference: Difference) -> str:
     return f"{_amount(line, abs(difference.estimate))} {'more' if difference.estimate > 0 else 'less'}"
 
 
-def _amount(line: Compared, amount: float) -> str:
+def _amount(line: FigureComparison, amount: float) -> str:
     """A difference without its sign: a share of A's mean, where that says something."""
     difference = line.difference
     assert difference is not None
@@ -114,7 +114,7 @@ def _amount(line: Compared, amount: float) -> str:
     return shown(amount, line.figure.form) if share is None else relative(share)
 
 
-def _titles(lines: Sequence[Compared]) -> list[str]:
+def _titles(lines: Sequence[FigureComparison]) -> list[str]:
     return [line.figure.title for line in lines]
 
 

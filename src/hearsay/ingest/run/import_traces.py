@@ -55,7 +55,7 @@ class NothingImported(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """What an import did."""
 
     record: SourceRecord
@@ -82,7 +82,7 @@ def import_traces(
     wanted: str | None = None,
     workers: Workers | None = None,
     unit_bytes: int = UNIT_BYTES,
-) -> Imported:
+) -> ImportResult:
     """Import the files into the run folder; `wanted` is their format, or each is recognised by itself."""
     workers = workers or ThisProcess()
     with _scratch(run.path / _PARTS_FOLDER) as scratch:
@@ -91,7 +91,7 @@ def import_traces(
     return _sealed(run, imported, written)
 
 
-def join_runs(runs: Sequence[Path], run: RunFolder) -> Imported:
+def join_runs(runs: Sequence[Path], run: RunFolder) -> ImportResult:
     """Join the runs of live nodes into the run folder; RunFolderError if one of them is none."""
     workers = ThisProcess()
     folders = different_folders(runs)
@@ -112,7 +112,7 @@ def _assembled(
     ids: Mapping[bytes, str] | None = None,
     *,
     joining: bool = False,
-) -> tuple[Imported, WrittenTrace]:
+) -> tuple[ImportResult, WrittenTrace]:
     """All but the seal. `ids` are those of messages whose names in parts are others."""
     _decode(given, workers, scratch)
     parts = [load_part(folder) for file in given if file.reason is None for folder in file.parts]
@@ -124,22 +124,22 @@ def _assembled(
     numbered = [NumberedPart(part.folder, record.origin_unix_ns or 0, first_copies) for part in parts]
     peers_with_events = sorted({peer for peer, _, _ in events})
     written = workers.write(run.path, numbered)
-    facts, clocks = _told(run, written, workers, len(dictionaries.messages), peers_with_events)
+    facts, clocks = _first_pass(run, written, workers, len(dictionaries.messages), peers_with_events)
     ahead_us = {clock.peer: clock.offset_us for clock in clocks if clock.flagged and clock.offset_us is not None}
     if joining and ahead_us:
         numbered = _with_clocks_right(numbered, workers, ahead_us, dictionaries, scratch)
         record = replace(record, origin_unix_ns=numbered[0].origin_ns)
         shutil.rmtree(run.path / TRACE_FOLDER)
         written = workers.write(run.path, numbered)
-        facts, _ = _told(run, written, workers, len(dictionaries.messages), peers_with_events)
+        facts, _ = _first_pass(run, written, workers, len(dictionaries.messages), peers_with_events)
     _write_names(run, dictionaries, set(peers_with_events), implementations)
     _write_messages(run, facts, dictionaries, sizes, ids)
     _write_clocks(run, clocks, ahead_us if joining else {})
     write_source(run, record, events, sum(workers.map(delays_of, numbered), Counter[int]()))
-    return Imported(record, written.rows, len(dictionaries.peers), len(dictionaries.messages), clocks), written
+    return ImportResult(record, written.rows, len(dictionaries.peers), len(dictionaries.messages), clocks), written
 
 
-def _sealed(run: RunFolder, imported: Imported, written: WrittenTrace, complete: bool = True) -> Imported:
+def _sealed(run: RunFolder, imported: ImportResult, written: WrittenTrace, complete: bool = True) -> ImportResult:
     run.write_manifest(written, seed=None, complete=complete, source="+".join(imported.record.formats))
     return imported
 
@@ -247,7 +247,7 @@ def _write_names(
     run.write_topics(range(len(topics)), [topic.decode("utf-8", "backslashreplace") for topic in topics])
 
 
-def _told(
+def _first_pass(
     run: RunFolder, written: WrittenTrace, workers: Workers, messages: int, peers: Sequence[int]
 ) -> tuple[MessageFacts, list[ClockEstimate]]:
     """What the trace tells of messages and clocks."""

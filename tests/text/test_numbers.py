@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.words.numbers import (
+from hearsay.text.numbers import (
     FORMS,
     apart,
     figure,

@@ -11,7 +11,7 @@ from hearsay.studies.points import Point
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
-from hearsay.words.numbers import FORMS, percent
+from hearsay.text.numbers import FORMS, percent
 
 
 def findings(swept: Swept) -> Iterator[tuple[str, list[str]]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hearsay.studies.budgets import Judged
-from hearsay.words.numbers import DIGITS, apart, between, points, relative, shown
+from hearsay.studies.budgets import Judgement
+from hearsay.text.numbers import DIGITS, apart, between, points, relative, shown
 
 
-def judged_words(judged: Judged) -> str:
+def judged_words(judged: Judgement) -> str:
     """One line: "broken: CASE: p99 latency is 450 ms, 12.5 % above the 400 ms allowed (mean of 10 seeds, …)"."""
     budget = judged.budget
     name = f"{budget.case}: {budget.figure.title}"
@@ -33,14 +33,14 @@ def judged_words(judged: Judged) -> str:
     return f"broken: {name} is {value}, {excess} ({_basis(judged)})"
 
 
-def _excess(judged: Judged, bound: float) -> str:
+def _excess(judged: Judgement, bound: float) -> str:
     form = judged.budget.figure.form
     if form == "percent":
         return points(judged.excess)
     return relative(judged.excess / abs(bound), DIGITS) if bound else shown(judged.excess, form)
 
 
-def _basis(judged: Judged) -> str:
+def _basis(judged: Judgement) -> str:
     mean, form = judged.mean, judged.budget.figure.form
     assert mean is not None
     if judged.budget.judge == "worst":
