@@ -30,7 +30,7 @@ from time import perf_counter
 
 import numpy as np
 
-from hearsay.core.shell.randomness import GOLDEN
+from hearsay.core.rules.mixing import GOLDEN
 from hearsay.sim.array.machine.compiling import entry
 
 LEAST_S = 34e-9

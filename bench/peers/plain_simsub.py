@@ -13,7 +13,8 @@ import sys
 import time
 from collections import deque
 
-from hearsay.core.shell.randomness import GOLDEN, Purpose, Randomness, mix
+from hearsay.core.rules.mixing import GOLDEN, mix
+from hearsay.core.shell.randomness import Purpose, Randomness
 
 HEARTBEAT, CONNECT, GRAFT, PRUNE, PUBLISH, IHAVE, IWANT = range(7)
 DEGREE, LOW, HIGH, WINDOWS, GOSSIP = 6, 4, 12, 120, 3

@@ -21,7 +21,7 @@ def router(preset):
 
 def test_own_grafts_wait_for_the_slack_and_those_of_others_do_not():
     backoffs = Backoffs(10, slack_us=5)
-    backoffs.start("t", "p", 100)
+    backoffs.start("t", "p", 0, 100)
     assert backoffs.holds("t", "p", 99)
     assert not backoffs.holds("t", "p", 100)
     assert backoffs.forbids_graft("t", "p", 104)
@@ -34,8 +34,8 @@ def test_own_grafts_wait_for_the_slack_and_those_of_others_do_not():
 
 def test_a_shorter_time_does_not_end_a_longer_one():
     backoffs = Backoffs(10, 0)
-    backoffs.start("t", "p", 100)
-    backoffs.start("t", "p", 50)
+    backoffs.start("t", "p", 0, 100)
+    backoffs.start("t", "p", 0, 50)
     assert backoffs.holds("t", "p", 99)
 
 
@@ -43,7 +43,7 @@ def test_a_shorter_time_does_not_end_a_longer_one():
 def test_entries_are_bounded_and_the_oldest_goes_first(starts):
     backoffs = Backoffs(5, 0)
     for topic, peer, until in starts:
-        backoffs.start(topic, peer, until)
+        backoffs.start(topic, peer, 0, until)
         assert len(backoffs) <= 5
         assert list(backoffs)[-1] == (topic, peer)
 

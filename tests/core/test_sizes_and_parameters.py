@@ -13,8 +13,9 @@ from hearsay.core.language.rpc import Control, Extension, Graft, IHave, IWant, M
 from hearsay.core.language.sizes import framed_size, part_sizes, rpc_size, varint_size
 from hearsay.core.mesh.gossipsub import GossipsubParameters
 from hearsay.core.registry import ROUTERS
+from hearsay.core.rules.mixing import mix
 from hearsay.core.shell.parameters import ParameterError
-from hearsay.core.shell.randomness import Purpose, Randomness, key_of, mix, sample
+from hearsay.core.shell.randomness import Purpose, Randomness, key_of, sample
 
 FIELD = descriptor_pb2.FieldDescriptorProto
 SCHEMA = {

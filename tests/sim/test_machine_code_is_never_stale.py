@@ -28,10 +28,10 @@ def test_a_copy_has_the_same_machine_code(copy):
     ("file", "constant", "changed"),
     [
         ("core/mesh/mesh.py", "EXPIRE_EVERY = 15", "EXPIRE_EVERY = 16"),
-        ("core/language/sizes.py", "SIMULATED_PEER_BYTES = 38", "SIMULATED_PEER_BYTES = 39"),
+        ("core/language/lengths.py", "SIMULATED_PEER_BYTES = 38", "SIMULATED_PEER_BYTES = 39"),
         ("sim/reference/faults.py", "ATTEMPTS_PER_PEER = 20", "ATTEMPTS_PER_PEER = 21"),
         ("sim/plan/quantiles.py", "_BINS = 4096", "_BINS = 2048"),
-        ("trace/language/digest.py", "_FIRST = 0xBF58476D1CE4E5B9", "_FIRST = 0xBF58476D1CE4E5BB"),
+        ("trace/language/digest.py", "_constants(1 + WIDTH)", "_constants(2 + WIDTH)"),
     ],
 )
 def test_a_changed_constant_has_its_own(copy, file, constant, changed):

@@ -21,8 +21,8 @@ import hearsay
 pytestmark = pytest.mark.xdist_group("array")
 
 KERNEL = "sim/array/rules/mesh.py"
-LINE = "    return size < parameter(w, node, DEGREE_LOW)\n"
-CHANGED = LINE.replace("<", "<=")
+LINE = "    low = parameter(w, node, DEGREE_LOW)\n"
+CHANGED = LINE.replace("\n", " + 1\n")
 """A node whose mesh has exactly D_low peers grafts more: first at a heartbeat."""
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.shell.randomness import GOLDEN, MASK, mix
+from hearsay.core.rules.mixing import GOLDEN, MASK, mix
 from hearsay.sim.plan.quantiles import exponential_us, log_normal_minimum_us, log_normal_us
 
 DRAWS = [mix(number * GOLDEN + 99) for number in range(100_000)]

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.shell.randomness import MASK, Purpose, Randomness
+from hearsay.core.rules.mixing import MASK
+from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.sim.plan.topology import dials, distinct, draw_array
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.tables import read_edges

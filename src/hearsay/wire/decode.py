@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeAlias
 
 from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.fast_frozen import fast_init
+from hearsay.core.language.lengths import varint_size
 from hearsay.core.language.rpc import (
     FIRST_EXTENSION_FIELD,
     Control,
@@ -34,7 +35,6 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.language.sizes import varint_size
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import check_peer_id
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, walk

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from hearsay.core.language import episub_parts as episub
 from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.identifiers import MessageId
+from hearsay.core.language.lengths import field_size
 from hearsay.core.language.rpc import (
     Control,
     Extension,
@@ -31,7 +32,6 @@ from hearsay.core.language.sizes import (
     message_size,
     part_sizes,
     rpc_size,
-    varint_size,
 )
 from hearsay.wire.limits import RpcLimits, TooLarge
 
@@ -53,7 +53,7 @@ def check_fits(message: Message, limits: RpcLimits) -> None:
     if length > limits.max_id_bytes:
         raise TooLarge(f"a message with an id of {length} bytes; it may have {limits.max_id_bytes}")
     size = message_size(message)
-    whole = 1 + varint_size(size) + size
+    whole = field_size(size)
     if whole > limit:
         raise TooLarge(f"a message of {whole} bytes with its signature; {limit} fit into an RPC")
 
@@ -88,13 +88,7 @@ def _pieces(rpc: Rpc, most: int) -> Iterator[tuple[_Part, int]]:
     parts: list[_Part] = [
         *rpc.subscriptions,
         *rpc.messages,
-        *control.ihave,
-        *control.iwant,
-        *control.graft,
-        *control.prune,
-        *control.idontwant,
-        *control.extensions,
-        *control.episub,
+        *control.parts(),
     ]
     for part, (_, _, size, _) in zip(parts, part_sizes(rpc), strict=True):
         if size > most and isinstance(part, IHave | IWant | IDontWant):
@@ -110,8 +104,7 @@ def _cut(part: IHave | IWant | IDontWant, most: int) -> Iterator[tuple[_Part, in
     ids: list[MessageId] = []
     size = head
     for known in part.ids:
-        length = identifier_size(known)
-        length += 1 + varint_size(length)
+        length = field_size(identifier_size(known))
         if ids and size + length > most:
             yield replace(part, ids=tuple(ids)), size
             ids, size = [], head

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hearsay.core.episub.parameters import EpisubParameters, ViewSizes
-from hearsay.core.shell.randomness import extend
+from hearsay.core.rules.mixing import extend
 
 SKETCH_SIZE = 32
 _LIFETIME = 30

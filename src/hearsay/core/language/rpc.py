@@ -7,8 +7,11 @@ length-delimited field of the control message, which peers that do not know it s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain
+from typing import Any, TypeAlias
 
 from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
@@ -130,8 +133,23 @@ class Extension:
             )
 
 
+ControlPart: TypeAlias = IHave | IWant | Graft | Prune | Extension | IDontWant | EpisubPart
+CONTROL_KINDS = (
+    PartKind.IHAVE,
+    PartKind.IWANT,
+    PartKind.GRAFT,
+    PartKind.PRUNE,
+    PartKind.EXTENSION,
+    PartKind.IDONTWANT,
+)
+"""The order in which parts of control stand in an RPC, are handled, and are kept when there are too many. Episub's
+parts come last, in the order in which they were said."""
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
+    """Parts of control; the fields are in the order of `CONTROL_KINDS`."""
+
     ihave: tuple[IHave, ...] = ()
     iwant: tuple[IWant, ...] = ()
     graft: tuple[Graft, ...] = ()
@@ -139,6 +157,24 @@ class Control:
     extensions: tuple[Extension, ...] = ()
     idontwant: tuple[IDontWant, ...] = ()
     episub: tuple[EpisubPart, ...] = ()
+
+    def groups(self) -> tuple[tuple[ControlPart, ...], ...]:
+        """The parts by kind."""
+        return self.ihave, self.iwant, self.graft, self.prune, self.extensions, self.idontwant, self.episub
+
+    def parts(self) -> Iterator[ControlPart]:
+        return chain.from_iterable(self.groups())
+
+    def count(self) -> int:
+        return sum(map(len, self.groups()))
+
+    def singly(self) -> Iterator[Control]:
+        """Each part by itself."""
+        for place, parts in enumerate(self.groups()):
+            for part in parts:
+                groups: list[Any] = [()] * len(self.groups())
+                groups[place] = (part,)
+                yield Control(*groups)
 
 
 @dataclass(frozen=True, slots=True)

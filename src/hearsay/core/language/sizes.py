@@ -1,11 +1,7 @@
 """The encoded size of an RPC: what its protobuf (proto2) would take on the wire, without encoding it.
 
-The simulator's bandwidth and byte counts need it. Field numbers are those of the pubsub RPC (r1, "The protobuf is as
-follows", and the pubsub spec's `Message` and `SubOpts`); every field used here is numbered below 16 except
-extensions, so its tag takes one byte.
-
-Strings and bytes have their own length. The simulator names peers and messages by integers: those are given the
-length that the real thing has by default, so that byte counts mean something (`SIMULATED_*`).
+The simulator's bandwidth and byte counts need it. This file takes RPCs apart; the numbers are those of `lengths.py`,
+which the array engine's kernels use too.
 """
 
 from __future__ import annotations
@@ -15,23 +11,34 @@ from typing import TypeAlias
 from hearsay.core.language import episub_parts as said
 from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.identifiers import Identifier, TopicId
-from hearsay.core.language.rpc import Control, Message, PartKind, Prune, Rpc
-
-SIMULATED_PEER_BYTES = 38
-"""An Ed25519 peer id: an identity multihash of the 36-byte public key."""
-SIMULATED_MESSAGE_ID_BYTES = SIMULATED_PEER_BYTES + 8
-"""The usual message id: peer id, then the 8-byte sequence number."""
-SIMULATED_SEQNO_BYTES = 8
-SIMULATED_SIGNATURE_BYTES = 64
-
-
-def varint_size(value: int) -> int:
-    return (value.bit_length() + 6) // 7 if value else 1
-
-
-def _field(length: int) -> int:
-    """A length-delimited field with a one-byte tag."""
-    return 1 + varint_size(length) + length
+from hearsay.core.language.lengths import (
+    SIMULATED_ID_FIELD,
+    SIMULATED_PEER_BYTES,
+    SIMULATED_SEQNO_BYTES,
+    SIMULATED_SIGNATURE_BYTES,
+    field_size,
+    graft_size,
+    ihave_size,
+    iwant_size,
+    number_size,
+    prune_size,
+    rpc_size_of_parts,
+    subscription_size,
+    varint_size,
+)
+from hearsay.core.language.lengths import framed_size as framed
+from hearsay.core.language.rpc import (
+    ControlPart,
+    Extension,
+    Graft,
+    IDontWant,
+    IHave,
+    IWant,
+    Message,
+    PartKind,
+    Prune,
+    Rpc,
+)
 
 
 def identifier_size(identifier: Identifier) -> int:
@@ -41,21 +48,18 @@ def identifier_size(identifier: Identifier) -> int:
 
 
 def _text(identifier: Identifier) -> int:
-    return _field(identifier_size(identifier))
-
-
-_SIMULATED_ID_FIELD = _field(SIMULATED_MESSAGE_ID_BYTES)
+    return field_size(identifier_size(identifier))
 
 
 def _ids(ids: tuple[Identifier, ...]) -> int:
     if ids and isinstance(ids[0], int):
-        return len(ids) * _SIMULATED_ID_FIELD  # a run has one type of ids
-    return sum(_field(identifier_size(known)) for known in ids)
+        return len(ids) * SIMULATED_ID_FIELD  # a run has one type of ids
+    return sum(field_size(identifier_size(known)) for known in ids)
 
 
 def hops_size(hops: int) -> int:
     """The hop count of a message as a field of its own."""
-    return 1 + varint_size(hops)
+    return number_size(hops)
 
 
 def message_size(message: Message) -> int:
@@ -63,14 +67,14 @@ def message_size(message: Message) -> int:
     hops = 0 if message.hops is None else hops_size(message.hops)
     if message.encoded is not None:
         return len(message.encoded) + hops
-    size = hops + _field(len(message.data)) + _text(message.topic)
+    size = hops + field_size(len(message.data)) + _text(message.topic)
     if message.source is not None:
         size += _text(message.source)
     if isinstance(message.source, int):
-        return size + _field(SIMULATED_SEQNO_BYTES) + _field(SIMULATED_SIGNATURE_BYTES)
+        return size + field_size(SIMULATED_SEQNO_BYTES) + field_size(SIMULATED_SIGNATURE_BYTES)
     for part in (message.seqno, message.signature, message.key):
         if part is not None:
-            size += _field(len(part))
+            size += field_size(len(part))
     return size
 
 
@@ -84,30 +88,31 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
     parts: list[PartSize] = []
     for change in rpc.subscriptions:
         kind = PartKind.SUBSCRIBE if change.subscribe else PartKind.UNSUBSCRIBE
-        parts.append((kind, change.topic, _field(2 + _text(change.topic)), 1))
+        parts.append((kind, change.topic, subscription_size(_text(change.topic)), 1))
     for message in rpc.messages:
-        parts.append((PartKind.PUBLISH, message.topic, _field(message_size(message)), 1))
+        parts.append((PartKind.PUBLISH, message.topic, field_size(message_size(message)), 1))
     if rpc.control is not None:
-        _add_control(parts, rpc.control)
+        parts += map(_control_part_size, rpc.control.parts())
     return parts
 
 
-def _add_control(parts: list[PartSize], control: Control) -> None:
-    for ihave in control.ihave:
-        size = _field(_text(ihave.topic) + _ids(ihave.ids))
-        parts.append((PartKind.IHAVE, ihave.topic, size, len(ihave.ids)))
-    for iwant in control.iwant:
-        parts.append((PartKind.IWANT, None, _field(_ids(iwant.ids)), len(iwant.ids)))
-    for graft in control.graft:
-        parts.append((PartKind.GRAFT, graft.topic, _field(_text(graft.topic)), 1))
-    for prune in control.prune:
-        parts.append((PartKind.PRUNE, prune.topic, _field(_prune(prune)), 1))
-    for idontwant in control.idontwant:
-        parts.append((PartKind.IDONTWANT, None, _field(_ids(idontwant.ids)), len(idontwant.ids)))
-    for extension in control.extensions:
-        tag = varint_size(extension.field << 3 | 2)
-        parts.append((PartKind.EXTENSION, None, tag - 1 + _field(len(extension.payload)), 1))
-    parts += [episub_part_size(part) for part in control.episub]
+def _control_part_size(part: ControlPart) -> PartSize:
+    match part:
+        case IHave():
+            return PartKind.IHAVE, part.topic, ihave_size(_text(part.topic), _ids(part.ids)), len(part.ids)
+        case IWant():
+            return PartKind.IWANT, None, iwant_size(_ids(part.ids)), len(part.ids)
+        case Graft():
+            return PartKind.GRAFT, part.topic, graft_size(_text(part.topic)), 1
+        case Prune():
+            return PartKind.PRUNE, part.topic, _prune(part), 1
+        case Extension():
+            tag = varint_size(part.field << 3 | 2)
+            return PartKind.EXTENSION, None, tag - 1 + field_size(len(part.payload)), 1
+        case IDontWant():
+            return PartKind.IDONTWANT, None, field_size(_ids(part.ids)), len(part.ids)
+        case _:
+            return episub_part_size(part)
 
 
 def part_kind(part: EpisubPart) -> PartKind:
@@ -135,11 +140,11 @@ _EPISUB_KINDS: dict[type[EpisubPart], PartKind] = {
 
 def _number(value: int) -> int:
     """A varint field with a one-byte tag; zero is left out."""
-    return 1 + varint_size(value) if value else 0
+    return number_size(value) if value else 0
 
 
 def _packed(values: tuple[int, ...]) -> int:
-    return _field(sum(map(varint_size, values))) if values else 0
+    return field_size(sum(map(varint_size, values))) if values else 0
 
 
 def _peers(peers: tuple[Identifier, ...]) -> int:
@@ -184,17 +189,15 @@ def episub_part_size(part: EpisubPart) -> PartSize:
             count = len(part.ids)
         case said.GetNodes() | said.GetTopics() | said.Topics() | said.Prune():
             pass
-    return part_kind(part), topic, _field(size), count
+    return part_kind(part), topic, field_size(size), count
 
 
 def _prune(prune: Prune) -> int:
-    size = _text(prune.topic)
+    peers = 0
     for known in prune.peers:
-        record = 0 if known.record is None else _field(len(known.record))
-        size += _field(_text(known.peer) + record)
-    if prune.backoff_s is not None:
-        size += 1 + varint_size(prune.backoff_s)
-    return size
+        record = 0 if known.record is None else field_size(len(known.record))
+        peers += field_size(_text(known.peer) + record)
+    return prune_size(_text(prune.topic), prune.backoff_s is not None, prune.backoff_s or 0, peers)
 
 
 def rpc_size(rpc: Rpc) -> int:
@@ -204,13 +207,10 @@ def rpc_size(rpc: Rpc) -> int:
 
 def framed_size(rpc: Rpc, parts: list[PartSize]) -> int:
     """The bytes of an RPC on a stream, its length in front; `parts` are its `part_sizes`."""
-    size = _enclosed(rpc, parts)
-    return size + varint_size(size)
+    return framed(_enclosed(rpc, parts))
 
 
 def _enclosed(rpc: Rpc, parts: list[PartSize]) -> int:
-    if rpc.control is None:
-        return sum([size for _, _, size, _ in parts])
     outside = len(rpc.subscriptions) + len(rpc.messages)
     control = sum([size for _, _, size, _ in parts[outside:]])
-    return sum([size for _, _, size, _ in parts[:outside]]) + _field(control)
+    return rpc_size_of_parts(sum([size for _, _, size, _ in parts[:outside]]), rpc.control is not None, control)

@@ -15,8 +15,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hearsay.core.language.identifiers import PeerId
+from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.peers import PeerBook, PeerGroup
-from hearsay.core.shell.randomness import extend, key_of, sample
+from hearsay.core.shell.randomness import key_of, sample
 
 
 class Spread:

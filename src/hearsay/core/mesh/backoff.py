@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.rules.backoff_times import is_early, is_early_of_us, later_end, time_left
 from hearsay.core.shell.parameters import RouterParameters, integer, milliseconds
 
 
@@ -55,29 +56,29 @@ class Backoffs:
         self._slack_us = slack_us
         self._until: dict[tuple[TopicId, PeerId], Micros] = {}
 
-    def start(self, topic: TopicId, peer: PeerId, until: Micros) -> None:
-        """Keep apart until then, or longer if that was agreed before."""
-        before = self._until.pop((topic, peer), until)
-        self._until[topic, peer] = max(before, until)
+    def start(self, topic: TopicId, peer: PeerId, now: Micros, backoff_us: Micros) -> None:
+        """Keep apart for so long, or longer if that was agreed before."""
+        before = self._until.pop((topic, peer), now)
+        self._until[topic, peer] = later_end(before, now, backoff_us)
         if len(self._until) > self._limit:
             del self._until[next(iter(self._until))]
 
     def holds(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
         """Whether a GRAFT of this peer comes too early."""
         until = self._until.get((topic, peer))
-        return until is not None and now < until
+        return until is not None and is_early(now, until)
 
     def forbids_graft(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
         """Whether one's own GRAFT would be too early."""
         until = self._until.get((topic, peer))
-        return until is not None and now < until + self._slack_us
+        return until is not None and is_early_of_us(now, until, self._slack_us)
 
     def remaining_us(self, topic: TopicId, peer: PeerId, now: Micros) -> Micros:
         """How much of a backoff is left."""
-        return max(0, self._until.get((topic, peer), now) - now)
+        return time_left(now, self._until.get((topic, peer), now))
 
     def expire(self, now: Micros) -> None:
-        over = [key for key, until in self._until.items() if now >= until + self._slack_us]
+        over = [key for key, until in self._until.items() if not is_early_of_us(now, until, self._slack_us)]
         for key in over:
             del self._until[key]
 

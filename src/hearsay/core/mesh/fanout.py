@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.state_table import Peering
 from hearsay.core.mesh.address_shares import Spread
+from hearsay.core.rules.gossip_counts import fanout_is_over
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.randomness import Purpose
 from hearsay.core.shell.shell import Shell
@@ -51,7 +52,7 @@ class Fanout:
         """Forget routes that were not used for the TTL; top up the others if the heartbeat does that."""
         for topic in sorted(self._routes):
             route = self._routes[topic]
-            if self._shell.now - route.last_publish_us > self._ttl_us:
+            if fanout_is_over(self._shell.now, route.last_publish_us, self._ttl_us):
                 del self._routes[topic]
             elif not self._top_up_at_publish:
                 self._top_up(topic, route, tick)

@@ -33,6 +33,14 @@ from hearsay.core.mesh.fanout import Fanout
 from hearsay.core.mesh.mesh import MeshParameters
 from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.mesh.message_cache import MessageCache
+from hearsay.core.rules.gossip_counts import (
+    ids_over_limit,
+    ids_to_ask,
+    is_answered,
+    is_repeated_news,
+    may_be_asked,
+    needs_samples,
+)
 from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.randomness import Purpose, key_of, sample
@@ -190,7 +198,7 @@ class Gossipsub(MeshStrategy):
             shell.drop(sender.id, PartKind.IHAVE, len(ihave.ids), Reason.NOT_SUBSCRIBED)
             return
         ids = self._within_limit(sender, PartKind.IHAVE, ihave.ids, self.own.max_ids_per_ihave)
-        if self._asked_of.get(sender.id, 0) >= self.own.max_ids_per_iwant:
+        if not may_be_asked(self._asked_of.get(sender.id, 0), self.own.max_ids_per_iwant):
             return
         news = missing(shell.seen, ids, shell.now)
         if news:
@@ -203,7 +211,7 @@ class Gossipsub(MeshStrategy):
         if self.own.ask_again_heartbeats:
             news = [message_id for message_id in news if message_id not in self._asked_at]
         asked = self._asked_of.get(sender.id, 0)
-        wanted = news[: self.own.max_ids_per_iwant - asked]
+        wanted = news[: ids_to_ask(len(news), asked, self.own.max_ids_per_iwant)]
         if not wanted:
             return
         self._asked_of[sender.id] = asked + len(wanted)
@@ -225,10 +233,10 @@ class Gossipsub(MeshStrategy):
             message = self.cache.get(message_id)
             if message is None:
                 continue
-            if self.cache.count_answer(message_id, sender.id) > self.own.iwant_answers_per_id:
-                refused += 1
-            else:
+            if is_answered(self.cache.count_answer(message_id, sender.id), self.own.iwant_answers_per_id):
                 self.shell.outbox.answer(sender.id, message)
+            else:
+                refused += 1
         if refused:
             self.shell.drop(sender.id, PartKind.IWANT, refused, Reason.OVER_LIMIT)
 
@@ -261,10 +269,10 @@ class Gossipsub(MeshStrategy):
                 continue
             ids = tuple(sorted(by_topic[topic]))
             targets = self._gossip_targets(topic, routed, tick)
-            if len(ids) <= self.own.max_ids_per_ihave:
-                self.shell.outbox.ihave(targets, topic, ids)
-            else:
+            if needs_samples(len(ids), self.own.max_ids_per_ihave):
                 self._gossip_samples(targets, topic, ids, tick)
+            else:
+                self.shell.outbox.ihave(targets, topic, ids)
 
     def _gossip_samples(self, targets: list[PeerId], topic: TopicId, ids: tuple[MessageId, ...], tick: int) -> None:
         """Too many ids for one IHAVE: another sample for each peer, so that none is left out everywhere (go)."""
@@ -295,7 +303,7 @@ class Gossipsub(MeshStrategy):
             return
         counts = self._news.setdefault(topic, {})
         counts[sender.id] = counts.get(sender.id, 0) + 1
-        if counts[sender.id] >= self.own.graft_on_missing:
+        if is_repeated_news(counts[sender.id], self.own.graft_on_missing):
             del counts[sender.id]
             self.mesh.graft(topic, sender.id)
 
@@ -315,7 +323,8 @@ class Gossipsub(MeshStrategy):
     def _within_limit(
         self, sender: ConnectedPeer, kind: PartKind, ids: tuple[MessageId, ...], limit: int
     ) -> tuple[MessageId, ...]:
-        if len(ids) <= limit:
+        over = ids_over_limit(len(ids), limit)
+        if not over:
             return ids
-        self.shell.drop(sender.id, kind, len(ids) - limit, Reason.OVER_LIMIT)
+        self.shell.drop(sender.id, kind, over, Reason.OVER_LIMIT)
         return ids[:limit]

@@ -32,10 +32,27 @@ from hearsay.core.language.rpc import MESHSUB_11, PartKind, PeerInfo, Prune, Rpc
 from hearsay.core.language.state_table import Peering
 from hearsay.core.mesh.address_shares import Spread
 from hearsay.core.mesh.backoff import BackoffParameters, Backoffs
+from hearsay.core.rules.backoff_times import received_backoff, seconds_to_name
+from hearsay.core.rules.graft_answers import (
+    BACKOFF_PRUNE,
+    BARE_PRUNE,
+    EXCHANGE_PRUNE,
+    IN_BACKOFF,
+    MEMBER,
+    MESH_IS_FULL,
+    TAKEN_IN,
+    graft_answer,
+)
+from hearsay.core.rules.heartbeats import first_heartbeat, next_heartbeat
+from hearsay.core.rules.mesh_sizes import has_room_for_one, is_full, mesh_change
+from hearsay.core.rules.mixing import MASK
 from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
-from hearsay.core.shell.randomness import MASK, Purpose, key_of, sample
+from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.shell import Shell
+
+NO_LIMIT = 1 << 60
+"""Of peers in a mesh."""
 
 EXPIRE_EVERY = 15
 """Heartbeats between two looks for backoffs that are over."""
@@ -44,6 +61,9 @@ EXPIRE_EVERY = 15
 MAX_UNSENT = 1_000
 """Topics that one is not in, and whose PRUNE did not leave for a peer; of more of them it does not hear again. A peer
 chooses these names by its GRAFTs."""
+
+_NO_PEERS = PeerGroup()
+"""The mesh of a topic one is not in. Never changed."""
 
 _LEAVING, _REFUSING = -1, -2
 """In place of a heartbeat's number, for draws of their own."""
@@ -103,6 +123,21 @@ class MeshParameters(BackoffParameters):
         if self.degree > self.degree_high:
             yield Violation("degree_high", self.degree_high, f"must not be below degree ({self.degree})")
 
+    @property
+    def prune_from(self) -> int:
+        """The size from which upkeep prunes a mesh."""
+        return self.degree_high + (self.prune_trigger is PruneTrigger.ABOVE_HIGH)
+
+    @property
+    def refuse_from(self) -> int:
+        """The size from which a mesh refuses a GRAFT."""
+        return self.degree_high if self.full_mesh is FullMesh.REFUSE else NO_LIMIT
+
+    @property
+    def backoff_slack_us(self) -> Micros:
+        """How much longer than a backoff one's own GRAFT waits."""
+        return self.backoff_slack_heartbeats * self.heartbeat_interval_ms * 1000
+
 
 class Heartbeat:
     """Sets when the shell's timer is due; late calls skip beats rather than pile them up."""
@@ -114,32 +149,37 @@ class Heartbeat:
         self._interval_us = parameters.heartbeat_interval_ms * 1000
         spread_us = parameters.first_heartbeat_spread_ms * 1000
         phase = shell.randomness.below(spread_us + 1, Purpose.HEARTBEAT_PHASE, shell.key)
-        self._due: Micros = shell.now + parameters.first_heartbeat_ms * 1000 + phase
+        self._due: Micros = first_heartbeat(shell.now, parameters.first_heartbeat_ms * 1000, phase)
         shell.due = self._due
         self.tick = 0
 
     def advance(self) -> int:
         """Set the next beat; returns this one's number, from 1."""
         self.tick += 1
-        now = self._shell.now
-        self._due += self._interval_us
-        if self._due <= now:
-            self._due = now + self._interval_us
-        self._shell.due = self._due
+        self._shell.due = self._due = next_heartbeat(self._due, self._interval_us, self._shell.now)
         return self.tick
 
 
 class Mesh:
     """The meshes of all joined topics of one router."""
 
-    __slots__ = ("_backoffs", "_limit", "_parameters", "_shell", "_spread", "_unsent", "topics")
+    __slots__ = (
+        "_backoffs",
+        "_parameters",
+        "_prune_from",
+        "_refuse_from",
+        "_shell",
+        "_spread",
+        "_unsent",
+        "topics",
+    )
 
     def __init__(self, parameters: MeshParameters, shell: Shell) -> None:
         self._parameters = parameters
         self._shell = shell
-        self._limit = parameters.degree_high + (parameters.prune_trigger is PruneTrigger.ABOVE_HIGH)
-        slack_us = parameters.backoff_slack_heartbeats * parameters.heartbeat_interval_ms * 1000
-        self._backoffs = Backoffs(parameters.max_backoffs, slack_us)
+        self._prune_from = parameters.prune_from
+        self._refuse_from = parameters.refuse_from
+        self._backoffs = Backoffs(parameters.max_backoffs, parameters.backoff_slack_us)
         self._spread = Spread(parameters.places_per_address, shell.peers)
         self._unsent: dict[PeerId, set[TopicId]] = {}
         self.topics: dict[TopicId, PeerGroup] = {}
@@ -160,35 +200,30 @@ class Mesh:
             self._part(peer, topic, self._parameters.unsubscribe_backoff_ms, self._others(topic, peer, _LEAVING))
 
     def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
-        mesh = self.topics.get(topic)
-        if not sender.native:
-            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.UNSUPPORTED)
-        elif mesh is None:
-            if self._parameters.unknown_graft is UnknownGraft.PRUNE:
-                self._shell.outbox.prune(sender.id, Prune(topic))
-            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.NOT_SUBSCRIBED)
-        elif topic not in sender.topics:
+        mesh = self.topics.get(topic, _NO_PEERS)
+        backoff_ms = self._parameters.prune_backoff_ms
+        reason, prune = graft_answer(
+            sender.native,
+            topic in self.topics,
+            self._parameters.unknown_graft is UnknownGraft.PRUNE,
+            topic in sender.topics,
+            sender.id in mesh,
+            self._backoffs.holds(topic, sender.id, self._shell.now),
+            is_full(len(mesh), self._refuse_from),
+        )
+        if reason == TAKEN_IN or (reason == MESH_IS_FULL and self._makes_way(topic, mesh, sender.id)):
+            mesh.add(sender.id)
+            self._shell.actions.append(PeerGrafted(topic, sender.id))
+            return
+        if prune == BARE_PRUNE:
             self._shell.outbox.prune(sender.id, Prune(topic))
-            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason.NOT_A_SUBSCRIBER)
-        elif sender.id not in mesh:
-            self._graft_wanted(sender.id, topic, mesh)
-
-    def _graft_wanted(self, peer: PeerId, topic: TopicId, mesh: PeerGroup) -> None:
-        """A peer that may be in the mesh says GRAFT: take it in, unless it comes too early or there is no room."""
-        parameters = self._parameters
-        if self._backoffs.holds(topic, peer, self._shell.now):
-            self._part(peer, topic, parameters.prune_backoff_ms)
-            self._shell.drop(peer, PartKind.GRAFT, 1, Reason.BACKOFF, topic)
-        elif self._is_full(mesh) and not self._makes_way(topic, mesh, peer):
-            self._part(peer, topic, parameters.prune_backoff_ms, self._others(topic, peer, _REFUSING))
-            self._shell.drop(peer, PartKind.GRAFT, 1, Reason.OVER_LIMIT)
-        else:
-            mesh.add(peer)
-            self._shell.actions.append(PeerGrafted(topic, peer))
-
-    def _is_full(self, mesh: PeerGroup) -> bool:
-        parameters = self._parameters
-        return parameters.full_mesh is FullMesh.REFUSE and len(mesh) >= parameters.degree_high
+        elif prune == BACKOFF_PRUNE:
+            self._part(sender.id, topic, backoff_ms)
+        elif prune == EXCHANGE_PRUNE:
+            self._part(sender.id, topic, backoff_ms, self._others(topic, sender.id, _REFUSING))
+        if reason != MEMBER:
+            about = topic if reason == IN_BACKOFF else None
+            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason(reason), about)
 
     def _makes_way(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> bool:
         """Whether a member with a lent place has left it to a peer that has one of its own."""
@@ -204,8 +239,13 @@ class Mesh:
             return
         parameters = self._parameters
         if parameters.prune_backoff_ms:
-            named_ms = parameters.prune_backoff_ms if prune.backoff_s is None else prune.backoff_s * 1000
-            self._keep_apart(prune.topic, sender.id, min(named_ms, parameters.max_backoff_ms))
+            backoff = received_backoff(
+                prune.backoff_s is not None,
+                prune.backoff_s or 0,
+                parameters.prune_backoff_ms * 1000,
+                parameters.max_backoff_ms * 1000,
+            )
+            self._backoffs.start(prune.topic, sender.id, self._shell.now, backoff)
         if parameters.accept_exchange:
             for known in prune.peers[: parameters.exchange_peers]:
                 if known.peer not in self._shell.connected and known.peer != self._shell.node:
@@ -226,7 +266,7 @@ class Mesh:
         """Take one certain peer into the mesh of a joined topic, if it has room."""
         mesh = self.topics[topic]
         apart = self._backoffs.forbids_graft(topic, peer, self._shell.now)
-        if peer not in mesh and len(mesh) + 1 < self._limit and not apart:
+        if peer not in mesh and has_room_for_one(len(mesh), self._prune_from) and not apart:
             self._graft(topic, mesh, peer)
 
     def upkeep(self, tick: int) -> None:
@@ -240,11 +280,11 @@ class Mesh:
             mesh = self.topics[topic]
             size = len(mesh)
             own = size - len(self._spread.lent(0, mesh))
-            if own < parameters.degree_low:
-                missing = parameters.degree - own
-                self._graft_random(topic, mesh, missing, parameters.degree - size, Purpose.GRAFT, tick)
-            if size >= self._limit:
-                self._prune_random(topic, mesh, size - parameters.degree, tick)
+            grafts, prunes = mesh_change(size, own, parameters.degree_low, parameters.degree, self._prune_from)
+            if grafts:
+                self._graft_random(topic, mesh, grafts, parameters.degree - size, Purpose.GRAFT, tick)
+            if prunes:
+                self._prune_random(topic, mesh, prunes, tick)
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         """Remember the topics whose GRAFT or PRUNE did not leave."""
@@ -276,17 +316,14 @@ class Mesh:
     def _part(self, peer: PeerId, topic: TopicId, backoff_ms: int, others: tuple[PeerInfo, ...] = ()) -> None:
         """Keep apart from a peer, with backoffs on, and tell it."""
         if self._parameters.prune_backoff_ms:
-            self._keep_apart(topic, peer, backoff_ms)
+            self._backoffs.start(topic, peer, self._shell.now, backoff_ms * 1000)
         self._say_prune(peer, topic, backoff_ms * 1000, others)
 
     def _say_prune(self, peer: PeerId, topic: TopicId, backoff_us: Micros, others: tuple[PeerInfo, ...] = ()) -> None:
         """PRUNE, with the time and the others if both sides know about such."""
         timed = self._shell.connected[peer].protocol == MESHSUB_11 and backoff_us > 0
-        prune = Prune(topic, -(-backoff_us // 1_000_000), others) if timed else Prune(topic)
+        prune = Prune(topic, seconds_to_name(backoff_us), others) if timed else Prune(topic)
         self._shell.outbox.prune(peer, prune)
-
-    def _keep_apart(self, topic: TopicId, peer: PeerId, backoff_ms: int) -> None:
-        self._backoffs.start(topic, peer, self._shell.now + backoff_ms * 1000)
 
     def _others(self, topic: TopicId, peer: PeerId, tick: int) -> tuple[PeerInfo, ...]:
         """Peer exchange: some others of the topic. The driver adds their signed addresses, if it has them."""

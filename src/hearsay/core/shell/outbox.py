@@ -64,22 +64,14 @@ class _Parcel:
         return Send(peer, rpc, tuple(via for _, via in messages))
 
     def pack_singly(self, peer: PeerId) -> Iterator[Send]:
-        for subscription in self._subscriptions():
+        whole = self.pack(peer)
+        for subscription in whole.rpc.subscriptions:
             yield Send(peer, Rpc(subscriptions=(subscription,)))
-        for message, via in self._messages():
+        for message, via in zip(whole.rpc.messages, whole.vias, strict=True):
             yield Send(peer, Rpc(messages=(message,)), (via,))
-        for ihave in self._ihaves():
-            yield Send(peer, Rpc(control=Control(ihave=(ihave,))))
-        for iwant in self._iwants():
-            yield Send(peer, Rpc(control=Control(iwant=(iwant,))))
-        for topic in sorted(self.grafts):
-            yield Send(peer, Rpc(control=Control(graft=(Graft(topic),))))
-        for prune in self._prunes():
-            yield Send(peer, Rpc(control=Control(prune=(prune,))))
-        for extension in self.extensions:
-            yield Send(peer, Rpc(control=Control(extensions=(extension,))))
-        for part in self.episub:
-            yield Send(peer, Rpc(control=Control(episub=(part,))))
+        if whole.rpc.control is not None:
+            for control in whole.rpc.control.singly():
+                yield Send(peer, Rpc(control=control))
 
     def _subscriptions(self) -> Iterator[Subscription]:
         return (Subscription(topic, self.subscriptions[topic]) for topic in sorted(self.subscriptions))

@@ -8,9 +8,8 @@ Rules (a run must not depend on the order of calls, on the machine or on `PYTHON
 * "Shuffle and take k" is `sample`: Floyd's algorithm over the candidates in ascending order, two 32-bit draws
   from each hash. The answer depends on the set of candidates alone.
 
-Theory: `mix` is the finaliser of splitmix64 (Steele, Lea, Flood 2014). It is a bijection of 64-bit words with
-full avalanche, cheap in Python and a handful of instructions in compiled code, so that other engines can repeat
-every draw exactly. Words enter one by one as `h = mix(h + word * GOLDEN)`.
+Theory: `mix` and `extend` are those of `rules/mixing.py`, so that other engines can repeat every draw exactly. Words
+enter one by one.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ from hashlib import blake2b
 from typing import TypeVar
 
 from hearsay.core.language.identifiers import Identifier
-
-MASK = (1 << 64) - 1
-GOLDEN = 0x9E3779B97F4A7C15
+from hearsay.core.rules.mixing import GOLDEN, MASK, extend, mix
 
 T = TypeVar("T")
 
@@ -81,19 +78,6 @@ class Purpose(IntEnum):
     RENDEZVOUS = 82
 
 
-def mix(word: int) -> int:
-    """The 64-bit finaliser of splitmix64."""
-    word &= MASK
-    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & MASK
-    return word ^ (word >> 31)
-
-
-def extend(state: int, word: int) -> int:
-    """Take one more word into a hash."""
-    return mix(state + word * GOLDEN)
-
-
 def below(draw: int, bound: int) -> int:
     """Map a 64-bit draw to 0 … bound-1 by multiplication of its upper 32 bits."""
     return ((draw >> 32) * bound) >> 32
@@ -119,13 +103,13 @@ class Randomness:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._bases = {purpose: mix(seed * GOLDEN + purpose) for purpose in Purpose}
+        self._bases = {purpose: extend(purpose, seed) for purpose in Purpose}
 
     def draw(self, purpose: Purpose, *words: int) -> int:
         """A 64-bit draw for these words."""
         state = self._bases[purpose]
         for word in words:
-            state = mix(state + word * GOLDEN)
+            state = extend(state, word)
         return state
 
     def below(self, bound: int, purpose: Purpose, *words: int) -> int:
@@ -145,7 +129,7 @@ class Randomness:
         drawn: list[int] = []
         attempt = 0
         while len(drawn) < count:
-            candidate = below(mix(state + attempt * GOLDEN), bound)
+            candidate = below(extend(state, attempt), bound)
             attempt += 1
             if candidate != exclude and candidate not in drawn:
                 drawn.append(candidate)

@@ -57,13 +57,28 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import Control, Message, PartKind, Rpc, Subscription
+from hearsay.core.language.rpc import (
+    CONTROL_KINDS,
+    Control,
+    Extension,
+    Graft,
+    IDontWant,
+    IHave,
+    IWant,
+    Message,
+    PartKind,
+    Prune,
+    Rpc,
+    Subscription,
+)
 from hearsay.core.language.sizes import identifier_size, message_size, part_kind
 from hearsay.core.language.state_table import Peering, PeerState, RouterState, SeenState, StateSize
+from hearsay.core.rules.first_copies import ACCEPTED, ASKED, DUPLICATE, first_copy
+from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.outbox import Outbox
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer, PeerBook, subscription_bytes
-from hearsay.core.shell.randomness import Purpose, Randomness, extend, key_of
+from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.seen import entries
 from hearsay.core.shell.strategy import Strategy
 
@@ -427,23 +442,27 @@ class Router:
 
     def _receive_new(self, sender: PeerId, message: Message, accepted: bool) -> None:
         """The first copy of a message, as far as the seen cache knows."""
-        if message.topic not in self.joined:
-            self.actions.append(MessageRejected(message, sender, Reason.NOT_SUBSCRIBED))
-        elif message.source == self.node:
-            self.actions.append(MessageRejected(message, sender, Reason.SELF_ORIGIN))
-        elif message.id in self.pending:
-            self.actions.append(_duplicate(message.id, message.topic, sender))
-            if self._wants_duplicates:
-                self.strategy.duplicate(message, sender)
-        elif accepted or not self._validate:
+        verdict = first_copy(
+            message.topic in self.joined,
+            message.source == self.node,
+            message.id in self.pending,
+            accepted or not self._validate,
+            len(self.pending),
+            self.parameters.max_pending_validations,
+        )
+        if verdict == ACCEPTED:
             self.seen.add(message.id, self.now, sender)
             self._accept(message, sender)
-        elif len(self.pending) >= self.parameters.max_pending_validations:
-            self.actions.append(MessageRejected(message, sender, Reason.THROTTLED))
-        else:
+        elif verdict == ASKED:
             self.seen.add(message.id, self.now, sender)
             self.pending[message.id] = (message, sender)
             self.actions.append(_validate(message, sender))
+        elif verdict == DUPLICATE:
+            self.actions.append(_duplicate(message.id, message.topic, sender))
+            if self._wants_duplicates:
+                self.strategy.duplicate(message, sender)
+        else:
+            self.actions.append(MessageRejected(message, sender, Reason(verdict)))
 
     def _expire(self) -> None:
         self._expire_us = self.seen.expire(self.now)
@@ -465,45 +484,31 @@ class Router:
         self.strategy.accepted(message, sender)
 
     def _receive_control(self, sender: ConnectedPeer, control: Control) -> None:
-        count = (
-            len(control.ihave)
-            + len(control.iwant)
-            + len(control.graft)
-            + len(control.prune)
-            + len(control.extensions)
-            + len(control.idontwant)
-            + len(control.episub)
-        )
-        if count > self.parameters.max_control_per_rpc:
+        if control.count() > self.parameters.max_control_per_rpc:
             control = self._within_limit(sender, control)
         strategy = self.strategy
-        for ihave in control.ihave:
-            strategy.on_ihave(sender, ihave)
-        for iwant in control.iwant:
-            strategy.on_iwant(sender, iwant)
-        for graft in control.graft:
-            strategy.on_graft(sender, graft.topic)
-        for prune in control.prune:
-            strategy.on_prune(sender, prune)
-        for extension in control.extensions:
-            strategy.on_extension(sender, extension)
-        for idontwant in control.idontwant:
-            self.drop(sender.id, PartKind.IDONTWANT, len(idontwant.ids), Reason.UNSUPPORTED)
-        for part in control.episub:
-            strategy.on_episub(sender, part)
+        for part in control.parts():
+            match part:
+                case IHave():
+                    strategy.on_ihave(sender, part)
+                case IWant():
+                    strategy.on_iwant(sender, part)
+                case Graft():
+                    strategy.on_graft(sender, part.topic)
+                case Prune():
+                    strategy.on_prune(sender, part)
+                case Extension():
+                    strategy.on_extension(sender, part)
+                case IDontWant():
+                    self.drop(sender.id, PartKind.IDONTWANT, len(part.ids), Reason.UNSUPPORTED)
+                case _:
+                    strategy.on_episub(sender, part)
 
     def _within_limit(self, sender: ConnectedPeer, control: Control) -> Control:
         """The first parts of a control message, in the order of handling, as many as the limit allows."""
         room = self.parameters.max_control_per_rpc
         kept: list[Any] = []
-        for kind, parts in (
-            (PartKind.IHAVE, control.ihave),
-            (PartKind.IWANT, control.iwant),
-            (PartKind.GRAFT, control.graft),
-            (PartKind.PRUNE, control.prune),
-            (PartKind.EXTENSION, control.extensions),
-            (PartKind.IDONTWANT, control.idontwant),
-        ):
+        for kind, parts in zip(CONTROL_KINDS, control.groups()[:-1], strict=True):
             kept.append(parts[:room])
             if len(parts) > room:
                 self.drop(sender.id, kind, len(parts) - room, Reason.OVER_LIMIT)

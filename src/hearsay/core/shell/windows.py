@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
+from hearsay.core.rules.gossip_counts import windows_left
+
 T = TypeVar("T")
 
 
@@ -32,16 +34,15 @@ class Windows(Generic[T]):
         """Close the open window; returns what is older than the last `keep` windows, the new one included."""
         self._beat += 1
         windows = self._windows
-        if windows and windows[0][0] <= self._beat - keep:
+        if windows and windows_left(self._beat - windows[0][0], keep) <= 0:
             return windows.popleft()[1]
         return []
 
     def last(self, count: int) -> list[T]:
         """What the last `count` windows hold, the open one included, newest window first."""
-        first = self._beat - count
         found: list[T] = []
         for beat, things in reversed(self._windows):
-            if beat <= first:
+            if windows_left(self._beat - beat, count) <= 0:
                 break
             found += things
         return found

@@ -12,7 +12,7 @@ from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import FLOODSUB, MESHSUB_11, Message, Rpc
 from hearsay.core.language.sizes import framed_size, message_size, part_sizes
 from hearsay.core.mesh.gossipsub import FanoutTopUp, GossipsubParameters, GossipTargets, SeenBy, ShortMesh
-from hearsay.core.mesh.mesh import FullMesh, MeshParameters, PruneTrigger, UnknownGraft
+from hearsay.core.mesh.mesh import MeshParameters, UnknownGraft
 from hearsay.core.registry import negotiate
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
@@ -25,14 +25,13 @@ from hearsay.sim.array.world import queue, slots
 from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.payload import ARENA_BITS
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS, GOSSIP_SPAN
+from hearsay.sim.plan.engines import WITH_KERNELS
 from hearsay.sim.plan.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan, SameForAllNodes
 from hearsay.sim.plan.quantiles import log_normal_tables
 
 Ints = NDArray[np.int64]
 
-KINDS = ("floodsub", "randomsub", "meshsub", "gossipsub")
-"""In the order of `layout.FLOODSUB`, …"""
 MEASURED_US = 1 << 21
 _FOREVER = 1 << 60
 _MOST_WIDTH_BITS = 17
@@ -134,7 +133,7 @@ def _set_width(arrays: Arrays, minimum_us: int) -> None:
 
 def _set_routers(arrays: Arrays, plan: Plan) -> None:
     arrays["parameters"] = np.array(
-        [_parameters(KINDS.index(kind.name), parameters) for kind, parameters in plan.routers], dtype=np.int64
+        [_parameters(WITH_KERNELS.index(kind.name), parameters) for kind, parameters in plan.routers], dtype=np.int64
     )
     arrays.world[at.ROUTERS] = len(plan.routers)
     strategies = [kind.strategy(parameters) for kind, parameters in plan.routers]
@@ -195,8 +194,8 @@ def _parameters(kind: int, given: RouterParameters) -> Ints:
     if isinstance(given, MeshParameters):
         row[at.DEGREE] = given.degree
         row[at.DEGREE_LOW] = given.degree_low
-        row[at.LIMIT] = given.degree_high + (given.prune_trigger is PruneTrigger.ABOVE_HIGH)
-        row[at.FULL] = given.degree_high if given.full_mesh is FullMesh.REFUSE else _FOREVER
+        row[at.PRUNE_FROM] = given.prune_from
+        row[at.REFUSE_FROM] = given.refuse_from
         row[at.EXCHANGE] = given.exchange_peers
         row[at.UNKNOWN_GRAFT_PRUNES] = given.unknown_graft is UnknownGraft.PRUNE
         row[at.INTERVAL] = given.heartbeat_interval_ms * 1000
@@ -205,7 +204,7 @@ def _parameters(kind: int, given: RouterParameters) -> Ints:
         row[at.BACKOFF] = given.prune_backoff_ms * 1000
         row[at.UNSUBSCRIBE_BACKOFF] = given.unsubscribe_backoff_ms * 1000
         row[at.MAX_BACKOFF] = given.max_backoff_ms * 1000
-        row[at.BACKOFF_SLACK] = given.backoff_slack_heartbeats * given.heartbeat_interval_ms * 1000
+        row[at.BACKOFF_SLACK] = given.backoff_slack_us
         row[at.MAX_BACKOFFS] = given.max_backoffs
     if isinstance(given, GossipsubParameters):
         by_history = given.seen_by is SeenBy.HISTORY

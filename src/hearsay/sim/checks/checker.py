@@ -39,7 +39,7 @@ from hearsay.core.language.events import (
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Prune
 from hearsay.core.mesh.gossipsub import Gossipsub, GossipsubParameters, SeenBy
-from hearsay.core.mesh.mesh import MeshParameters, PruneTrigger
+from hearsay.core.mesh.mesh import MeshParameters
 from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.shell.router import Router
 from hearsay.sim.checks.overlay_checker import OverlayChecker
@@ -285,7 +285,7 @@ class Checker:
         parameters = router.parameters
         if not isinstance(strategy, MeshStrategy) or not isinstance(parameters, MeshParameters):
             return
-        high = parameters.degree_high - (parameters.prune_trigger is PruneTrigger.AT_HIGH)
+        high = parameters.prune_from - 1
         for topic, mesh in strategy.mesh.topics.items():
             available = self._not_apart(node, router, topic, parameters, now)
             if len(mesh) > max(high, parameters.degree):
@@ -301,7 +301,7 @@ class Checker:
         self, node: SimNode, router: Router, topic: TopicId, parameters: MeshParameters, now: Micros
     ) -> int:
         """How many peers of a topic a mesh can be asked to have."""
-        slack_us = parameters.backoff_slack_heartbeats * parameters.heartbeat_interval_ms * 1000
+        slack_us = parameters.backoff_slack_us
         apart_until = self._books[node.id].apart_until
         peers = router.peers.in_topic(topic).native
         return sum(now >= apart_until.get((topic, peer), -slack_us) + slack_us for peer in peers)

@@ -25,8 +25,9 @@ import numpy as np
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.registry import RouterKind
+from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.parameters import RouterParameters
-from hearsay.core.shell.randomness import Purpose, Randomness, below, extend, sample
+from hearsay.core.shell.randomness import Purpose, Randomness, below, sample
 from hearsay.sim.plan.quantiles import exponential_us
 from hearsay.sim.plan.topology import Dials, Words, dials, distinct, draw_array
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError

@@ -19,7 +19,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.shell.randomness import mix
+from hearsay.core.rules.mixing import mix
 
 _BINS = 4096
 TAIL_BINS = 256

@@ -13,7 +13,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import eq
 from pathlib import Path
@@ -22,12 +22,14 @@ from typing import cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.core.shell.randomness import GOLDEN, Purpose, Randomness, below, mix, sample_indices
+from hearsay.core.rules.mixing import GOLDEN, extend, mix
+from hearsay.core.shell.randomness import Purpose, Randomness, below, sample_indices
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.sections.network import TopologyKind
 from hearsay.sim.scenario.tables import read_edges
 
 Words = NDArray[np.uint64]
+_extend_words = cast(Callable[[Words, Words], Words], extend)
 
 _FEW = 64
 _CHUNK = 1 << 16
@@ -104,15 +106,8 @@ def draw_array(randomness: Randomness, purpose: Purpose, words: Sequence[int], *
     """`randomness.draw(purpose, *words, *row)` for each row of the columns."""
     states = np.array(randomness.draw(purpose, *words), dtype=np.uint64)
     for column in columns:
-        states = _mix_array(column * np.uint64(GOLDEN) + states)
+        states = _extend_words(states, column)
     return states
-
-
-def _mix_array(words: Words) -> Words:
-    """`mix` of each word; unsigned 64-bit arithmetic wraps as the mask does there."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
 
 
 def _few(count: int, available: int) -> bool:
@@ -136,8 +131,8 @@ def _few_random(chunk: range, count: int, nodes: int, randomness: Randomness) ->
     """What `Randomness.distinct` gives, for a run of nodes: first draws in one go, repetitions one by one."""
     numbers = np.arange(chunk.start, chunk.stop, dtype=np.uint64)
     states = draw_array(randomness, Purpose.TOPOLOGY, (), numbers)
-    attempts = np.arange(count, dtype=np.uint64) * np.uint64(GOLDEN)
-    draws = _mix_array(states[:, None] + attempts[None, :])
+    attempts = np.arange(count, dtype=np.uint64)
+    draws = _extend_words(states[:, None], attempts[None, :])
     candidates = ((draws >> np.uint64(32)) * np.uint64(nodes)) >> np.uint64(32)
     in_order = np.sort(candidates, axis=1)
     again = (candidates == numbers[:, None]).any(axis=1) | (in_order[:, 1:] == in_order[:, :-1]).any(axis=1)

@@ -18,7 +18,8 @@ from typing import Any, Protocol, assert_never
 from hearsay.core.language.actions import Dial, Disconnect, FindContacts, Ping
 from hearsay.core.language.events import ContactsFound, DialFailed, EventKind, RoundTripMeasured
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.shell.randomness import GOLDEN, Purpose, Randomness, below, key_of, mix, sample
+from hearsay.core.rules.mixing import extend
+from hearsay.core.shell.randomness import Purpose, Randomness, below, key_of, sample
 from hearsay.sim.plan.latency import LatencyModel
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.event_queue import EVERYWHERE, EventQueue
@@ -158,7 +159,7 @@ class ConnectionRequests:
         for attempt in range(wanted.count * _ATTEMPTS_PER_CONTACT):
             if len(found) == wanted.count:
                 return tuple(sorted(found))
-            other = below(mix(state + attempt * GOLDEN), len(nodes))
+            other = below(extend(state, attempt), len(nodes))
             if self._serves(node, nodes[other], wanted.topic):
                 found.add(other)
         everyone = [other.id for other in nodes if self._serves(node, other, wanted.topic)]

@@ -12,7 +12,8 @@ Rules:
 from __future__ import annotations
 
 from hearsay.core.language.events import Leave
-from hearsay.core.shell.randomness import GOLDEN, Purpose, Randomness, below, mix
+from hearsay.core.rules.mixing import extend
+from hearsay.core.shell.randomness import Purpose, Randomness, below
 from hearsay.sim.plan.plan import LinksCut, LinksHealed, NodeDown, NodeUp
 from hearsay.sim.reference.host import HostOfFaults
 from hearsay.sim.reference.nodes import Link, SimNode
@@ -115,7 +116,7 @@ class Faults:
         for attempt in range(count * ATTEMPTS_PER_PEER):
             if dialled == count:
                 return
-            target = below(mix(state + attempt * GOLDEN), size)
+            target = below(extend(state, attempt), size)
             link = node.links.get(target)
             taken = link is not None and not link.dead
             live = host.nodes[target].router is not None

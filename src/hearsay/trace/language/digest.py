@@ -12,30 +12,24 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.core.rules.mixing import extend, mix
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import WIDTH
 
-_MASK64 = (1 << 64) - 1
 _MASK128 = (1 << 128) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
-_FIRST = 0xBF58476D1CE4E5B9
-_SECOND = 0x94D049BB133111EB
 _BLOCK = 16_384
 
-
-def _finalise(word: int) -> int:
-    word = ((word ^ (word >> 30)) * _FIRST) & _MASK64
-    word = ((word ^ (word >> 27)) * _SECOND) & _MASK64
-    return word ^ (word >> 31)
+_mix = cast(Callable[[NDArray[np.uint64]], NDArray[np.uint64]], mix)
 
 
 def _constants(first: int) -> tuple[int, ...]:
-    return tuple(_finalise(index * _GOLDEN & _MASK64) | 1 for index in range(first, first + WIDTH))
+    return tuple(extend(0, index) | 1 for index in range(first, first + WIDTH))
 
 
 UPPER_CONSTANTS = _constants(1)
@@ -46,7 +40,7 @@ def row_digest(row: Sequence[int]) -> int:
     """The 128-bit hash of one row, in plain integers: the definition that `TraceDigest` must agree with."""
     upper = sum(value * constant for value, constant in zip(row, UPPER_CONSTANTS, strict=True))
     lower = sum(value * constant for value, constant in zip(row, LOWER_CONSTANTS, strict=True))
-    return _finalise(upper & _MASK64) << 64 | _finalise(lower & _MASK64)
+    return mix(upper) << 64 | mix(lower)
 
 
 class TraceDigest:
@@ -83,12 +77,3 @@ class TraceDigest:
 def hash_of_parts(hashes: Iterable[str]) -> str:
     """The hash of a trace from the hashes of its parts."""
     return f"{sum(int(each, 16) for each in hashes) & _MASK128:032x}"
-
-
-def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    words ^= words >> np.uint64(30)
-    words *= np.uint64(_FIRST)
-    words ^= words >> np.uint64(27)
-    words *= np.uint64(_SECOND)
-    words ^= words >> np.uint64(31)
-    return words

@@ -181,12 +181,21 @@ def is_kept_for_good() -> bool:
     return False
 
 
-def shared(function: Function, **compiled_globals: object) -> Function:
-    """A function of the core as a kernel; `compiled_globals` stand for the functions that it calls by name."""
-    source = cast(FunctionType, function)
-    scope = {**source.__globals__, **compiled_globals}
+def shared(function: Function) -> Function:
+    """A function of the core as a kernel, with the functions of the core that it calls."""
+    return cast(Function, _shared(cast(FunctionType, function)))
+
+
+@cache
+def _shared(source: FunctionType) -> object:
+    scope = dict(source.__globals__)
+    for name in source.__code__.co_names:
+        called = scope.get(name)
+        if isinstance(called, FunctionType):
+            scope[name] = _shared(called)
     copy = FunctionType(source.__code__, scope, source.__name__, source.__defaults__, source.__closure__)
-    return inlined(cast(Function, copy))
+    copy.__annotations__ = source.__annotations__
+    return inlined(copy)
 
 
 def _temporary_cache() -> Path:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
+from hearsay.core.rules import heartbeats
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import kernel, shared
 from hearsay.sim.array.rules.forwarding import publish, receive, validated
 from hearsay.sim.array.rules.gossip import age, forget_requests, gossip, keep_fanout, on_ihave, on_iwant
 from hearsay.sim.array.rules.membership import (
@@ -63,6 +64,7 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.layout import CONNECTED as IS_CONNECTED
 from hearsay.sim.array.world.payload import (
+    CONTROL,
     GRAFT,
     IHAVE,
     IWANT,
@@ -88,6 +90,8 @@ from hearsay.trace.language.schema import TraceEvent
 _TIMER = int(EventKind.TIMER_FIRED)
 _NODE_UP = int(TraceEvent.NODE_UP)
 _PHASE = int(Purpose.HEARTBEAT_PHASE)
+first_heartbeat = shared(heartbeats.first_heartbeat)
+next_heartbeat = shared(heartbeats.next_heartbeat)
 _OVER_LIMIT = int(Reason.OVER_LIMIT)
 _UNSUPPORTED = int(Reason.UNSUPPORTED)
 
@@ -119,7 +123,7 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
             call_join(w, th, now, node, topic)
     if has_mesh(w, node):
         phase = below(draw1(w, _PHASE, node), parameter(w, node, BEAT_SPREAD) + 1)
-        due = now + parameter(w, node, FIRST_BEAT) + phase
+        due = first_heartbeat(now, parameter(w, node, FIRST_BEAT), phase)
         if w[SERVICE]:
             nodes64(w)[node, DUE] = due
         push(w, th, due, node, _TIMER, -1, header[STARTS], 0, -1, 0)
@@ -144,11 +148,11 @@ def _beat(w: World, th: int, now: int, node: int) -> None:
     tick = header[TICK] + 1
     header[TICK] = tick
     interval = parameter(w, node, INTERVAL)
-    due = now + interval
-    if w[SERVICE]:  # else a timer fires when it is due
-        planned = nodes64(w)[node, DUE] + interval
-        if planned > now:
-            due = planned
+    due = now  # a timer fires when it is due, unless the node was busy
+    if w[SERVICE]:
+        due = nodes64(w)[node, DUE]
+    due = next_heartbeat(due, interval, now)
+    if w[SERVICE]:
         nodes64(w)[node, DUE] = due
     if header[OWED] & OWES_ANNOUNCEMENT:
         announce_again(w, th, node, True)
@@ -304,7 +308,7 @@ def _count(w: World, rpc: int, parts: int, kind: int) -> int:
 def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int) -> None:
     room = parameter(w, node, MAX_CONTROL)
     if parts > room:
-        for kind in (IHAVE, IWANT, GRAFT, PRUNE):
+        for kind in CONTROL:
             count = _count(w, rpc, parts, kind)
             if count > room:
                 drop(w, th, now, node, peers(w)[slot], kind, count - room, _OVER_LIMIT)

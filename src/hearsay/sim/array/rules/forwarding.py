@@ -7,8 +7,11 @@ import numpy as np
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import PartKind
+from hearsay.core.rules import first_copies
+from hearsay.core.rules.first_copies import ACCEPTED, DUPLICATE
+from hearsay.core.rules.first_copies import ASKED as ASKED_NOW
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import kernel, shared
 from hearsay.sim.array.rules.mesh import end_slot, first_slot, mesh_size
 from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_message
 from hearsay.sim.array.world.draws import below, draw1, draw_topic, extend, pick
@@ -92,13 +95,12 @@ _RANDOM = int(Via.RANDOM)
 _TOP_UP = int(Via.TOP_UP)
 _INJECT = int(Via.INJECT)
 _NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
-_SELF_ORIGIN = int(Reason.SELF_ORIGIN)
-_THROTTLED = int(Reason.THROTTLED)
 _REJECTED = int(Reason.REJECTED)
 _DRAW_FANOUT = int(Purpose.FANOUT)
 _DRAW_RANDOM = int(Purpose.RANDOMSUB)
 _DRAW_TOP_UP = int(Purpose.PUBLISH_TOP_UP)
 _DRAW_REJECT = int(Purpose.REJECT)
+first_copy = shared(first_copies.first_copy)
 _HOPS_CLEAR = ~(np.uint64(MOST_HOPS) << np.uint64(HOPS))
 
 
@@ -127,22 +129,26 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
     info = messages(w)[message]
     topic = info[TOPIC]
     at = column(w, message)
-    if not is_in(w, node, topic):
-        _reject(w, th, now, node, sender, message, _NOT_SUBSCRIBED)
-    elif info[PUBLISHER] == node:
-        _reject(w, th, now, node, sender, message, _SELF_ORIGIN)
-    elif not parameter(w, node, VALIDATE):
+    verdict = first_copy(
+        is_in(w, node, topic),
+        info[PUBLISHER] == node,
+        bits(cells(w)[node, at], ASKED),
+        parameter(w, node, VALIDATE) == 0,
+        nodes64(w)[node, PENDING],
+        parameter(w, node, MAX_PENDING),
+    )
+    if verdict == ACCEPTED:
         mark_seen(w, now, node, message)
         _accept(w, th, now, node, sender, message, hops, via)
-    elif bits(cells(w)[node, at], ASKED):
-        counts(w)[th, DUPLICATES] += 1
-    elif nodes64(w)[node, PENDING] >= parameter(w, node, MAX_PENDING):
-        _reject(w, th, now, node, sender, message, _THROTTLED)
-    else:
+    elif verdict == ASKED_NOW:
         mark_seen(w, now, node, message)
         cells(w)[node, at] |= np.uint64(ASKED)
         nodes64(w)[node, PENDING] += 1
         _ask(w, th, now, node, sender, message, hops, via)
+    elif verdict == DUPLICATE:
+        counts(w)[th, DUPLICATES] += 1
+    else:
+        _reject(w, th, now, node, sender, message, verdict)
 
 
 @kernel

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.language.actions import Reason, Via
+from hearsay.core.rules import gossip_counts
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.machine.sorting import sort_numbers
 from hearsay.sim.array.rules.forwarding import native_subscribers, top_up_fanout
 from hearsay.sim.array.rules.mesh import drop, end_slot, first_slot, graft_one
@@ -74,6 +75,14 @@ _DRAW_GOSSIP_IDS = int(Purpose.GOSSIP_IDS)
 _UNSUPPORTED = int(Reason.UNSUPPORTED)
 _NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
 _OVER_LIMIT = int(Reason.OVER_LIMIT)
+windows_left = shared(gossip_counts.windows_left)
+ids_over_limit = shared(gossip_counts.ids_over_limit)
+ids_to_ask = shared(gossip_counts.ids_to_ask)
+may_be_asked = shared(gossip_counts.may_be_asked)
+needs_samples = shared(gossip_counts.needs_samples)
+is_answered = shared(gossip_counts.is_answered)
+is_repeated_news = shared(gossip_counts.is_repeated_news)
+fanout_is_over = shared(gossip_counts.fanout_is_over)
 _IWANT_VIA = int(Via.IWANT)
 _TOPIC_SHIFT = 29
 _OF, _BY = range(2)
@@ -92,10 +101,11 @@ def on_ihave(
     if not is_in(w, node, topic):
         drop(w, th, now, node, peer, IHAVE, count, _NOT_SUBSCRIBED)
         return
-    allowed = parameter(w, node, MAX_IHAVE)
-    if count > allowed:
-        drop(w, th, now, node, peer, IHAVE, count - allowed, _OVER_LIMIT)
-        count = allowed
+    over = ids_over_limit(count, parameter(w, node, MAX_IHAVE))
+    if over:
+        drop(w, th, now, node, peer, IHAVE, over, _OVER_LIMIT)
+        count -= over
+    asked = 0
     room = 0
     wanted = 0
     slot = -1
@@ -104,9 +114,10 @@ def on_ihave(
         if not was_seen(w, now, node, message):
             if wanted == 0:
                 slot = find_slot(w, node, peer)
-                room = parameter(w, node, MAX_IWANT) - _requested(w, node, w[TOPICS] + _OF, peer)
-                if room <= 0:
+                asked = _requested(w, node, w[TOPICS] + _OF, peer)
+                if not may_be_asked(asked, parameter(w, node, MAX_IWANT)):
                     return
+                room = ids_to_ask(count, asked, parameter(w, node, MAX_IWANT))
             if wanted < room:
                 put_wanted(w, th, slot, message)
             wanted += 1
@@ -129,7 +140,7 @@ def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -
         pool(w)[lists.owner(w, node), place, lists.VALUE] = seen
     else:
         lists.add(w, node, NEWS, topic, peer, 1)
-    if seen >= parameter(w, node, GRAFT_ON_MISSING):
+    if is_repeated_news(seen, parameter(w, node, GRAFT_ON_MISSING)):
         lists.remove(w, node, NEWS, topic, peer)
         graft_one(w, th, now, node, slot, topic)
 
@@ -141,9 +152,10 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
         drop(w, th, now, node, peer, IWANT, 1, _UNSUPPORTED)
         return
     allowed = parameter(w, node, MAX_IWANT) - _requested(w, node, w[TOPICS] + _BY, peer)
-    if count > allowed:
-        drop(w, th, now, node, peer, IWANT, count - allowed, _OVER_LIMIT)
-        count = allowed
+    over = ids_over_limit(count, allowed)
+    if over:
+        drop(w, th, now, node, peer, IWANT, over, _OVER_LIMIT)
+        count -= over
     if count:
         _count_requested(w, node, w[TOPICS] + _BY, peer, count)
     refused = 0
@@ -153,10 +165,10 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
         message = store[place]
         if message < w[FIRST_MESSAGE] or not is_cached(w, node, column(w, message)):
             continue
-        if _count_answer(w, node, message, peer) > limit:
-            refused += 1
-        else:
+        if is_answered(_count_answer(w, node, message, peer), limit):
             answer(w, th, slot, message, _IWANT_VIA)
+        else:
+            refused += 1
     if refused:
         drop(w, th, now, node, peer, IWANT, refused, _OVER_LIMIT)
 
@@ -202,7 +214,7 @@ def keep_fanout(w: World, th: int, now: int, node: int) -> None:
     table = members(w)
     for topic in range(w[TOPICS]):
         if table[node, topic] & FANOUT:
-            if now - fanout_us(w)[node, topic] > parameter(w, node, FANOUT_TTL):
+            if fanout_is_over(now, fanout_us(w)[node, topic], parameter(w, node, FANOUT_TTL)):
                 forget_fanout(w, node, topic)
             elif not parameter(w, node, FANOUT_AT_PUBLISH):
                 top_up_fanout(w, th, node, topic)
@@ -225,8 +237,8 @@ def gossip(w: World, th: int, node: int, tick: int) -> None:
     ids = scratch(w)[th]
     start = line[SCRATCH_USED]
     end = start
-    beat = np.uint64(tick - 1)
-    windows = np.uint64(parameter(w, node, GOSSIP_WINDOWS))
+    beat = tick - 1
+    windows = parameter(w, node, GOSSIP_WINDOWS)
     row = cells(w)[node]
     oldest = max(header[GOSSIPS_FROM], w[FIRST_MESSAGE])
     header[GOSSIPS_FROM] = NEVER
@@ -237,7 +249,7 @@ def gossip(w: World, th: int, node: int, tick: int) -> None:
         at = column(w, message)
         if not is_cached(w, node, at):
             continue
-        if (beat - (row[at] >> np.uint64(CACHE_BEAT))) & np.uint64(BEATS) < windows:
+        if windows_left(_beats_since(row[at], CACHE_BEAT, beat), windows) > 0:
             header[GOSSIPS_FROM] = min(header[GOSSIPS_FROM], message)
             topic = messages(w)[message, TOPIC] if w[TOPICS] > 1 else 0
             ids[end] = topic << _TOPIC_SHIFT | message
@@ -266,7 +278,7 @@ def _to_gossip_targets(
     size = native_subscribers(w, th, node, topic, excluded)
     size = pick(w, th, draw_topic(w, _DRAW_GOSSIP, node, topic, tick), size, parameter(w, node, LAZY))
     slots = candidates(w)[th]
-    if count > parameter(w, node, MAX_IHAVE):
+    if needs_samples(count, parameter(w, node, MAX_IHAVE)):
         for place in range(size):
             if excluded or not flags(w)[slots[place], topic] & inside:
                 _gossip_sample(w, th, node, tick, topic, slots[place], ids, count)
@@ -318,11 +330,11 @@ def age(w: World, node: int, tick: int) -> None:
         at = column(w, message)
         left = 0
         if is_cached(w, node, at):
-            left = _beats_left(row[at], CACHE_BEAT, tick, cached_for)
+            left = windows_left(_beats_since(row[at], CACHE_BEAT, tick), cached_for)
             if left <= 0:
                 forget_cached(w, node, message)
         if seen_for and is_marked(w, node, at):
-            left_seen = _beats_left(row[at], SEEN_BEAT, tick, seen_for)
+            left_seen = windows_left(_beats_since(row[at], SEEN_BEAT, tick), seen_for)
             if left_seen <= 0:
                 forget_seen(w, node, message)
             elif left <= 0 or left_seen < left:
@@ -335,6 +347,6 @@ def age(w: World, node: int, tick: int) -> None:
 
 
 @inlined
-def _beats_left(cell: Word, place: int, tick: int, windows: int) -> int:
-    """How many heartbeats after this one until a message is forgotten."""
-    return windows - int((np.uint64(tick) - (cell >> np.uint64(place))) & np.uint64(BEATS))
+def _beats_since(cell: Word, place: int, tick: int) -> int:
+    """How many heartbeats ago a message was seen or cached."""
+    return int((np.uint64(tick) - (cell >> np.uint64(place))) & np.uint64(BEATS))

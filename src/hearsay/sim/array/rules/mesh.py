@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hearsay.core.language.actions import Reason
 from hearsay.core.mesh.mesh import EXPIRE_EVERY
+from hearsay.core.rules import backoff_times, graft_answers, mesh_sizes
+from hearsay.core.rules.graft_answers import BARE_PRUNE, EXCHANGE_PRUNE, MEMBER, NO_PRUNE, TAKEN_IN
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.travel.outbox import is_addressed, put_graft, put_prune, told_in_prune, told_seconds
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import draw_topic, pick
@@ -24,17 +25,17 @@ from hearsay.sim.array.world.layout import (
     DEGREE_LOW,
     EXCHANGE,
     FIRST_SLOT,
-    FULL,
     IN_FANOUT,
     IN_MESH,
     KIND,
-    LIMIT,
     MAX_BACKOFF,
     MAX_BACKOFFS,
     MESH_SIZE,
     MESHSUB,
     OWED,
     OWES_MESH,
+    PRUNE_FROM,
+    REFUSE_FROM,
     SUBSCRIBED,
     TOLD_BACKOFFS,
     TOPICS,
@@ -62,12 +63,19 @@ _REJECT = int(TraceEvent.REJECT)
 _DRAW_GRAFT = int(Purpose.GRAFT)
 _DRAW_PRUNE = int(Purpose.PRUNE)
 _DRAW_JOIN = int(Purpose.JOIN)
-_UNSUPPORTED = int(Reason.UNSUPPORTED)
-_NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
-_NOT_A_SUBSCRIBER = int(Reason.NOT_A_SUBSCRIBER)
-_BACKOFF = int(Reason.BACKOFF)
-_OVER_LIMIT = int(Reason.OVER_LIMIT)
-_SECOND = 1_000_000
+
+graft_answer = shared(graft_answers.graft_answer)
+mesh_change = shared(mesh_sizes.mesh_change)
+below_low = shared(mesh_sizes.is_too_small)
+from_high = shared(mesh_sizes.is_too_large)
+has_room_for_one = shared(mesh_sizes.has_room_for_one)
+is_full = shared(mesh_sizes.is_full)
+later_end = shared(backoff_times.later_end)
+is_early = shared(backoff_times.is_early)
+is_early_of_us = shared(backoff_times.is_early_of_us)
+time_left = shared(backoff_times.time_left)
+seconds_to_name = shared(backoff_times.seconds_to_name)
+received_backoff = shared(backoff_times.received_backoff)
 
 
 @inlined
@@ -98,12 +106,12 @@ def mesh_size(w: World, node: int, topic: int) -> int:
 
 @inlined
 def is_too_small(w: World, node: int, size: int) -> bool:
-    return size < parameter(w, node, DEGREE_LOW)
+    return below_low(size, parameter(w, node, DEGREE_LOW))
 
 
 @inlined
 def is_too_large(w: World, node: int, size: int) -> bool:
-    return size >= parameter(w, node, LIMIT)
+    return from_high(size, parameter(w, node, PRUNE_FROM))
 
 
 @inlined
@@ -152,36 +160,35 @@ def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
 def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     peer = peers(w)[slot]
     flag = flags(w)[slot, topic]
-    if not has_mesh(w, node) or not is_native(w, slot):
-        drop(w, th, now, node, peer, GRAFT, 1, _UNSUPPORTED)
-    elif not is_in(w, node, topic):
-        if parameter(w, node, UNKNOWN_GRAFT_PRUNES):
-            put_prune(w, th, slot, topic, 0)
-        drop(w, th, now, node, peer, GRAFT, 1, _NOT_SUBSCRIBED)
-    elif not flag & SUBSCRIBED:
+    reason, prune = graft_answer(
+        has_mesh(w, node) and is_native(w, slot),
+        is_in(w, node, topic),
+        parameter(w, node, UNKNOWN_GRAFT_PRUNES) != 0,
+        flag & SUBSCRIBED != 0,
+        flag & IN_MESH != 0,
+        is_early(now, _until(w, node, topic, peer)),
+        is_full(mesh_size(w, node, topic), parameter(w, node, REFUSE_FROM)),
+    )
+    if reason == TAKEN_IN:
+        _take_in(w, node, slot, topic)
+        row(w, th, now, _GRAFT_ROW, -1, node, peer, topic, -1, -1, -1, -1, -1, -1, -1)
+        return
+    if prune == BARE_PRUNE:
         put_prune(w, th, slot, topic, 0)
-        drop(w, th, now, node, peer, GRAFT, 1, _NOT_A_SUBSCRIBER)
-    elif not flag & IN_MESH:
-        if _in_backoff(w, now, node, topic, peer):
-            _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), False)
-            drop(w, th, now, node, peer, GRAFT, 1, _BACKOFF)
-        elif mesh_size(w, node, topic) >= parameter(w, node, FULL):
-            _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), True)
-            drop(w, th, now, node, peer, GRAFT, 1, _OVER_LIMIT)
-        else:
-            _take_in(w, node, slot, topic)
-            row(w, th, now, _GRAFT_ROW, -1, node, peer, topic, -1, -1, -1, -1, -1, -1, -1)
+    elif prune != NO_PRUNE:
+        _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), prune == EXCHANGE_PRUNE)
+    if reason != MEMBER:
+        drop(w, th, now, node, peer, GRAFT, 1, reason)
 
 
 @kernel
 def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, told: int) -> None:
     """A PRUNE that names no time counts as one's own."""
     leave_peer(w, th, now, node, slot, topic)
-    backoff = parameter(w, node, BACKOFF)
-    if backoff and is_in(w, node, topic):
-        if told:
-            backoff = told_seconds(told) * _SECOND
-        _keep_apart(w, node, topic, peers(w)[slot], now + min(backoff, parameter(w, node, MAX_BACKOFF)))
+    own = parameter(w, node, BACKOFF)
+    if own and is_in(w, node, topic):
+        backoff = received_backoff(told != 0, told_seconds(told), own, parameter(w, node, MAX_BACKOFF))
+        _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
 
 
 @kernel
@@ -195,7 +202,8 @@ def leave_peer(w: World, th: int, now: int, node: int, slot: int, topic: int) ->
 @kernel
 def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     """Take one certain peer into the mesh, if it has room."""
-    if flags(w)[slot, topic] & IN_MESH or mesh_size(w, node, topic) + 1 >= parameter(w, node, LIMIT):
+    has_room = has_room_for_one(mesh_size(w, node, topic), parameter(w, node, PRUNE_FROM))
+    if flags(w)[slot, topic] & IN_MESH or not has_room:
         return
     if not _forbids_graft(w, now, node, topic, peers(w)[slot]):
         _graft(w, th, now, node, slot, topic)
@@ -209,13 +217,16 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
     if nodes32(w)[node, BACKOFFS] >= 0 and tick % EXPIRE_EVERY == 0:
         _expire_backoffs(w, now, node)
     degree = parameter(w, node, DEGREE)
+    low = parameter(w, node, DEGREE_LOW)
+    prune_from = parameter(w, node, PRUNE_FROM)
     for topic in range(w[TOPICS]):
         if is_in(w, node, topic):
             size = mesh_size(w, node, topic)
-            if is_too_small(w, node, size):
-                _graft_random(w, th, now, node, topic, degree - size, _DRAW_GRAFT, tick)
-            elif is_too_large(w, node, size):
-                _prune_random(w, th, now, node, topic, size - degree, tick)
+            grafts, prunes = mesh_change(size, size, low, degree, prune_from)
+            if grafts:
+                _graft_random(w, th, now, node, topic, grafts, _DRAW_GRAFT, tick)
+            if prunes:
+                _prune_random(w, th, now, node, topic, prunes, tick)
 
 
 @kernel
@@ -239,7 +250,7 @@ def send_mesh_again(w: World, th: int, now: int, node: int, to_all: bool) -> Non
                 if table[slot, topic] & IN_MESH:
                     put_graft(w, th, slot, topic)
                 else:
-                    left_us = max(0, _until(w, node, topic, peers(w)[slot]) - now)
+                    left_us = time_left(now, _until(w, node, topic, peers(w)[slot]))
                     _say_prune(w, th, node, slot, topic, left_us, False)
     if not left:
         nodes32(w)[node, OWED] &= ~OWES_MESH
@@ -249,7 +260,7 @@ def send_mesh_again(w: World, th: int, now: int, node: int, to_all: bool) -> Non
 def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
     """Keep apart from a peer, with backoffs on, and tell it."""
     if parameter(w, node, BACKOFF):
-        _keep_apart(w, node, topic, peers(w)[slot], now + backoff)
+        _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
     _say_prune(w, th, node, slot, topic, backoff, exchanges)
 
 
@@ -259,7 +270,7 @@ def _say_prune(w: World, th: int, node: int, slot: int, topic: int, backoff: int
     told = 0
     if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] == TOLD_BACKOFFS:
         others = _others(w, node, slot, topic) if exchanges and parameter(w, node, EXCHANGE) else 0
-        told = told_in_prune(-(-backoff // _SECOND), others)
+        told = told_in_prune(seconds_to_name(backoff), others)
     put_prune(w, th, slot, topic, told)
 
 
@@ -273,10 +284,11 @@ def _others(w: World, node: int, slot: int, topic: int) -> int:
 
 
 @kernel
-def _keep_apart(w: World, node: int, topic: int, peer: int, until: int) -> None:
+def _keep_apart(w: World, now: int, node: int, topic: int, peer: int, backoff: int) -> None:
     place = lists.find(w, node, BACKOFFS, topic, peer)
+    until = later_end(now, now, backoff)
     if place >= 0:
-        until = max(until, pool(w)[lists.owner(w, node), place, lists.VALUE])
+        until = later_end(pool(w)[lists.owner(w, node), place, lists.VALUE], now, backoff)
         lists.remove(w, node, BACKOFFS, topic, peer)
     lists.add(w, node, BACKOFFS, topic, peer, until)
     if lists.length(w, node, BACKOFFS) > parameter(w, node, MAX_BACKOFFS):
@@ -292,14 +304,9 @@ def _until(w: World, node: int, topic: int, peer: int) -> int:
 
 
 @kernel
-def _in_backoff(w: World, now: int, node: int, topic: int, peer: int) -> bool:
-    return now < _until(w, node, topic, peer)
-
-
-@kernel
 def _forbids_graft(w: World, now: int, node: int, topic: int, peer: int) -> bool:
     until = _until(w, node, topic, peer)
-    return until >= 0 and now < until + parameter(w, node, BACKOFF_SLACK)
+    return until >= 0 and is_early_of_us(now, until, parameter(w, node, BACKOFF_SLACK))
 
 
 @kernel
@@ -309,7 +316,7 @@ def _expire_backoffs(w: World, now: int, node: int) -> None:
     place = nodes32(w)[node, BACKOFFS]
     while place >= 0:
         following = entries[place, lists.NEXT]
-        if now >= entries[place, lists.VALUE] + slack:
+        if not is_early_of_us(now, entries[place, lists.VALUE], slack):
             lists.remove(w, node, BACKOFFS, entries[place, lists.FIRST], entries[place, lists.SECOND])
         place = following
 

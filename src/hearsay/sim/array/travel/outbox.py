@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.core.language.sizes import SIMULATED_MESSAGE_ID_BYTES, SIMULATED_PEER_BYTES
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.core.language import lengths
+from hearsay.core.language.lengths import SIMULATED_ID_FIELD, SIMULATED_PEER_INFO
+from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.travel.transport import (
     ask_for_links,
     message_hash,
@@ -45,10 +46,12 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.layout import PART_BYTES as MESSAGE_PART_BYTES
 from hearsay.sim.array.world.payload import (
+    CONTROL,
     GRAFT,
     HEADER,
     IHAVE,
     IWANT,
+    MESH_CONTROL,
     PART,
     PART_BYTES,
     PART_COUNT,
@@ -63,11 +66,9 @@ from hearsay.sim.array.world.payload import (
     SUBSCRIBE,
     UNSUBSCRIBE,
     allocate,
-    field_size,
     hold,
     part_place,
     release,
-    varint_size,
 )
 from hearsay.sim.array.world.queue import (
     GOSSIP_SPAN,
@@ -86,11 +87,19 @@ EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
 _SLOT, _KEY, _VALUE, _IDS = range(4)
 _CLASS, _TOPIC = 58, 29
 _ID = (1 << 29) - 1
-_SUBSCRIPTIONS, _MESSAGES, _IHAVES, _WANTED, _MESH = range(5)
+_SUBSCRIPTIONS, _MESSAGES = range(2)
+_IHAVES, _WANTED, _MESH = (2 + CONTROL.index(kind) for kind in (IHAVE, IWANT, MESH_CONTROL[0]))
 _OTHERS = 10
 """Bits for how many others a PRUNE names."""
-_PEER_FIELD = 1 + 1 + (1 + 1 + SIMULATED_PEER_BYTES)
-_ID_FIELD = 1 + 1 + SIMULATED_MESSAGE_ID_BYTES
+
+field_size = shared(lengths.field_size)
+subscription_size = shared(lengths.subscription_size)
+ihave_size = shared(lengths.ihave_size)
+iwant_size = shared(lengths.iwant_size)
+graft_size = shared(lengths.graft_size)
+prune_size = shared(lengths.prune_size)
+rpc_size_of_parts = shared(lengths.rpc_size_of_parts)
+framed_size = shared(lengths.framed_size)
 
 
 @kernel
@@ -356,11 +365,10 @@ def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None
     topic = (entry[_KEY] >> _TOPIC) & _ID
     if entry[_KEY] >> _CLASS == _MESH:
         kind = entry[_VALUE]
-        size = _alone(_mesh_size(w, topic, 0))
+        size = _alone(_mesh_size(w, topic, kind, 0))
     else:
         kind = SUBSCRIBE if entry[_VALUE] else UNSUBSCRIBE
-        size = _subscription_size(w, topic)
-        size += varint_size(size)
+        size = framed_size(_subscription_size(w, topic))
     send_topic_part(w, th, now, node, entry[_SLOT], topic, kind, size)
 
 
@@ -464,7 +472,7 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
             break
         index += 1
         place += 1
-    for wanted in (GRAFT, PRUNE):
+    for wanted in MESH_CONTROL:
         for mesh in range(place, end):
             if entries[mesh, _VALUE] == wanted:
                 told = entries[mesh, _IDS]
@@ -514,7 +522,7 @@ def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, 
         send_rpc(w, th, now, node, slot, rpc)
         release(w, th, rpc)
         place = following
-    for wanted in (GRAFT, PRUNE):
+    for wanted in MESH_CONTROL:
         for mesh in range(place, end):
             if entries[mesh, _VALUE] == wanted:
                 rpc = allocate(w, th, HEADER + PART + 1)
@@ -553,7 +561,7 @@ def _write_subscription(w: World, rpc: int, index: int, topic: int, subscribe: i
 
 @kernel
 def _subscription_size(w: World, topic: int) -> int:
-    return field_size(2 + _topic_size(w, topic))
+    return subscription_size(_topic_size(w, topic))
 
 
 @kernel
@@ -578,12 +586,12 @@ def _write_ihave(w: World, th: int, rpc: int, index: int, at: int, topic: int, i
 
 @kernel
 def _ihave_size(w: World, topic: int, count: int) -> int:
-    return field_size(_topic_size(w, topic) + count * _ID_FIELD)
+    return ihave_size(_topic_size(w, topic), count * SIMULATED_ID_FIELD)
 
 
 @kernel
 def _write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, count: int) -> None:
-    _write(w, rpc, index, IWANT, -1, field_size(count * _ID_FIELD), count)
+    _write(w, rpc, index, IWANT, -1, iwant_size(count * SIMULATED_ID_FIELD), count)
     words_at(w, part_place(rpc, index))[PART_IDS] = at
     store = arena(w)
     entries = outbox(w)[th]
@@ -594,25 +602,24 @@ def _write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, c
 @kernel
 def _write_mesh(w: World, rpc: int, index: int, at: int, topic: int, kind: int, told: int) -> None:
     """GRAFT or PRUNE; what a PRUNE says beside the topic lies where the ids of other parts do."""
-    _write(w, rpc, index, kind, topic, _mesh_size(w, topic, told), 1)
+    _write(w, rpc, index, kind, topic, _mesh_size(w, topic, kind, told), 1)
     if told:
         words_at(w, part_place(rpc, index))[PART_IDS] = at
         arena(w)[rpc + at] = told
 
 
 @kernel
-def _mesh_size(w: World, topic: int, told: int) -> int:
-    size = _topic_size(w, topic)
-    if told:
-        size += 1 + varint_size(told_seconds(told)) + (told & ((1 << _OTHERS) - 1)) * _PEER_FIELD
-    return field_size(size)
+def _mesh_size(w: World, topic: int, kind: int, told: int) -> int:
+    if kind == GRAFT:
+        return graft_size(_topic_size(w, topic))
+    peers_named = (told & ((1 << _OTHERS) - 1)) * SIMULATED_PEER_INFO
+    return prune_size(_topic_size(w, topic), told != 0, told_seconds(told), peers_named)
 
 
 @kernel
 def _alone(control_part: int) -> int:
     """The bytes of an RPC that is one part of control, as `_frame` counts them."""
-    size = field_size(control_part)
-    return size + varint_size(size)
+    return framed_size(rpc_size_of_parts(0, True, control_part))
 
 
 @kernel
@@ -625,7 +632,5 @@ def _frame(w: World, rpc: int) -> None:
         own += part[PART_BYTES]
         if part[PART_KIND] >= IHAVE:
             inside += part[PART_BYTES]
-    size = own
-    if inside:
-        size = own - inside + field_size(inside)
-    words_at(w, part_place(rpc, 0))[PART_BYTES] += size + varint_size(size) - own
+    size = framed_size(rpc_size_of_parts(own - inside, inside != 0, inside))
+    words_at(w, part_place(rpc, 0))[PART_BYTES] += size - own

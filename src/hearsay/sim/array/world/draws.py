@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.core.shell import randomness
+from hearsay.core.rules import mixing
 from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.world.layout import Word, World, bases, candidates, marks, topic_keys
 
 _U32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
-_GOLDEN = np.uint64(randomness.GOLDEN)
+_GOLDEN = np.uint64(mixing.GOLDEN)
 
-mix: Any = shared(randomness.mix)
-extend: Any = shared(randomness.extend, mix=mix)
+mix: Any = shared(mixing.mix)
+extend: Any = shared(mixing.extend)
 
 
 @inlined

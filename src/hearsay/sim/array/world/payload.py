@@ -9,7 +9,7 @@ order in which they are handled.
 
 from __future__ import annotations
 
-from hearsay.core.language.rpc import PartKind
+from hearsay.core.language.rpc import CONTROL_KINDS, PartKind
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.world.layout import STATUS, THREADS, World, arena, control, pending
 from hearsay.sim.array.world.queue import (
@@ -36,6 +36,9 @@ IWANT = int(PartKind.IWANT)
 GRAFT = int(PartKind.GRAFT)
 PRUNE = int(PartKind.PRUNE)
 CONNECT = int(PartKind.CONNECT)
+CONTROL = tuple(int(kind) for kind in CONTROL_KINDS if kind in (IHAVE, IWANT, GRAFT, PRUNE))
+"""In the order of handling."""
+MESH_CONTROL = tuple(kind for kind in CONTROL if kind in (GRAFT, PRUNE))
 
 
 @kernel
@@ -116,19 +119,3 @@ def release(w: World, th: int, rpc: int) -> None:
 def part_place(rpc: int, index: int) -> int:
     """Where a part lies; `words_at(w, part_place(rpc, index))` are its words."""
     return rpc + HEADER + index * PART
-
-
-@kernel
-def varint_size(value: int) -> int:
-    """`core.language.sizes.varint_size`."""
-    size = 1
-    while value >= 128:
-        value >>= 7
-        size += 1
-    return size
-
-
-@kernel
-def field_size(length: int) -> int:
-    """A length-delimited field with a one-byte tag."""
-    return 1 + varint_size(length) + length

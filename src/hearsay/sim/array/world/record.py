@@ -14,6 +14,7 @@ import numpy as np
 
 from hearsay.core.language.rpc import PartKind
 from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.world.draws import mix
 from hearsay.sim.array.world.layout import (
     MEASURED,
     STATUS,
@@ -44,25 +45,16 @@ COUNTS = SENT + len(PartKind)
 
 _UP = np.array(UPPER_CONSTANTS, dtype=np.uint64)
 _LOW = np.array(LOWER_CONSTANTS, dtype=np.uint64)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
+_S32 = np.uint64(32)
 _HALF = np.uint64(0xFFFFFFFF)
 _SEND = int(TraceEvent.SEND_RPC)
 
 
 @inlined
-def _finalise(word: Word) -> Word:
-    word = (word ^ (word >> _S30)) * _FIRST
-    word = (word ^ (word >> _S27)) * _SECOND
-    return word ^ (word >> _S31)
-
-
-@inlined
 def _add_hash(w: World, th: int, upper: Word, lower: Word) -> None:
     total = sums(w)[th]
-    lower = _finalise(lower)
-    total[UPPER] += _finalise(upper)
+    lower = mix(lower)
+    total[UPPER] += mix(upper)
     total[LOWER_LOW] += lower & _HALF
     total[LOWER_HIGH] += lower >> _S32
 

@@ -1,0 +1,1 @@
+"""What routers decide by numbers alone: run here by the routers, and compiled for the array engine's kernels."""

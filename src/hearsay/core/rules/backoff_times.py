@@ -1,0 +1,41 @@
+"""How long two peers keep apart after a PRUNE (gossipsub v1.1, "Prune backoff").
+
+Rules, in microseconds:
+
+* A backoff never ends earlier than was agreed before.
+* A GRAFT of the peer is refused until the end; one's own waits for the slack too, since clocks and links differ. Only
+  after that is the backoff forgotten.
+* A PRUNE names whole seconds, rounded up: too long harms nobody, too short gets one's own GRAFT refused.
+* A received time counts up to a bound; a PRUNE without a time counts as one's own.
+"""
+
+from __future__ import annotations
+
+_SECOND_US = 1_000_000
+
+
+def later_end(before: int, now: int, backoff: int) -> int:
+    """When a backoff ends that starts now; `before` is the end of one that runs, or of none in the past."""
+    return max(before, now + backoff)
+
+
+def is_early(now: int, until: int) -> bool:
+    """Whether a GRAFT of the peer comes too early."""
+    return now < until
+
+
+def is_early_of_us(now: int, until: int, slack: int) -> bool:
+    """Whether one's own GRAFT would be too early; if not, the backoff can be forgotten."""
+    return now < until + slack
+
+
+def time_left(now: int, until: int) -> int:
+    return max(0, until - now)
+
+
+def seconds_to_name(backoff: int) -> int:
+    return -(-backoff // _SECOND_US)
+
+
+def received_backoff(names_a_time: bool, seconds: int, own: int, most: int) -> int:
+    return min(seconds * _SECOND_US if names_a_time else own, most)

@@ -1,0 +1,51 @@
+"""How much is gossiped, asked for and answered.
+
+Rules (r1, "gossip" and "message cache"; go, for the bounds):
+
+* A message is kept, and gossiped about, for a number of windows, the open one included. A window is a heartbeat.
+* Of the ids of one part so many are acted on. Of one peer so many are asked for between two heartbeats.
+* More ids than an IHAVE may have: each peer gets a sample of its own, or some would be announced to nobody.
+* One message goes to one peer on request so many times. Otherwise asking is a cheap way to make others send.
+* A fan-out ends when nothing was published to it for longer than its time.
+"""
+
+from __future__ import annotations
+
+
+def windows_left(age: int, windows: int) -> int:
+    """For how many heartbeats after this one a thing of that age counts; none when it is 0 or less."""
+    return windows - age
+
+
+def ids_over_limit(count: int, most: int) -> int:
+    """How many ids of a part are not acted on."""
+    return max(0, count - most)
+
+
+def ids_to_ask(missing: int, asked: int, most: int) -> int:
+    """For how many of the missing ids a peer is asked, who was asked for others since the last heartbeat."""
+    return max(0, min(missing, most - asked))
+
+
+def may_be_asked(asked: int, most: int) -> bool:
+    """Whether an IHAVE of a peer is looked at, who was asked for so many since the last heartbeat."""
+    return asked < most
+
+
+def needs_samples(count: int, most: int) -> bool:
+    """Whether there are too many ids for one IHAVE."""
+    return count > most
+
+
+def is_answered(times: int, most: int) -> bool:
+    """`times` a peer asked for a message, this time included."""
+    return times <= most
+
+
+def is_repeated_news(times: int, enough: int) -> bool:
+    """Whether so much news from one peer means that the mesh misses messages."""
+    return times >= enough
+
+
+def fanout_is_over(now: int, last_publish: int, ttl: int) -> bool:
+    return now - last_publish > ttl
