@@ -43,13 +43,9 @@ fuzz: setup
 mutants: setup
 	$(BIN)/python tests/mutants/run_mutants.py $(if $(ONLY),--only $(ONLY))
 
+# Writes what it measures into docs/benchmarks, with machine, date and commit. `make bench QUICK=1` takes small sizes.
 bench: setup
-	$(BIN)/python bench/simsub_tables.py
-	$(BIN)/python bench/compare_routers.py
-	$(BIN)/python bench/engine_speed.py
-	$(BIN)/python bench/pipeline_speed.py
-	$(BIN)/python bench/ingest_speed.py
-	$(BIN)/python bench/sweep_share.py --runs 40 --seconds 3 --short 400
+	$(BIN)/python bench/record.py $(if $(QUICK),--quick)
 
 # For maintainers: refresh the pinned versions (needs `uv`). The extra `libp2p` is left out: it brings 65 packages, and
 # some are compiled. Its versions are pinned in interop/py/requirements.txt. PySpark comes as a source archive only, so it has a lock

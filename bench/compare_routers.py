@@ -1,4 +1,4 @@
-"""The five routers on the same network with the same messages: the tables of the README.
+"""The five routers on the same network with the same messages: the tables of docs/benchmarks/compare-routers.md.
 
 Beside the figures of `hearsay.sim.results.comparison` it measures how stable routes are. For every node and every two
 messages in a row from the same publisher: how often does the first copy come from another peer than the time

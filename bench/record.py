@@ -1,0 +1,139 @@
+"""Runs benches and writes what they print into docs/benchmarks, with machine, date and commit: `make bench`.
+
+    python bench/record.py [--quick] [BENCH…]
+
+Each bench has a page. What is above its heading `Last run` is written by hand and stays; the rest is replaced.
+The index `docs/benchmarks/index.md` lists the runs from those headings. `--quick` takes small sizes, which say that a
+bench works and little about speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "benchmarks"
+LAST_RUN = "## Last run\n"
+LISTED = "## Written by `make bench`\n"
+_RUN = re.compile(r"\| date \| (?P<date>.*) \|\n\| commit \| (?P<commit>.*) \|\n\| command \| (?P<command>.*) \|")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A script of this folder, with the arguments of a full and of a quick run."""
+
+    script: str
+    full: str
+    quick: str
+
+    @property
+    def page(self) -> Path:
+        return PAGES / f"{self.script.replace('_', '-')}.md"
+
+
+BENCHES = (
+    Bench("simsub_tables", "--engine array 400", "--engine array 20 1 4"),
+    Bench("compare_routers", "", "200 10"),
+    Bench("engine_speed", "", "1"),
+    Bench("array_speed", "--nodes 1000 100000 1000000", "--nodes 1000 100000 --reference-up-to 0"),
+    Bench("trace_speed", "", "--pairs 1"),
+    Bench("pipeline_speed", "", "1000000 1"),
+    Bench("ingest_speed", "", "--events 200000"),
+    Bench("sweep_share", "--runs 40 --seconds 3 --short 400", "--runs 2 --seconds 1"),
+    Bench("many_nodes", "", "30"),
+)
+
+
+def machine() -> str:
+    """Processor, cores this process may use, memory, system, Python."""
+    processor = re.search(r"^model name\s*: (.*)$", _text("/proc/cpuinfo"), re.MULTILINE)
+    memory = re.search(r"^MemTotal: +(\d+) kB$", _text("/proc/meminfo"), re.MULTILINE)
+    parts = [
+        processor[1] if processor else platform.processor() or platform.machine(),
+        f"{len(os.sched_getaffinity(0))} cores",
+        f"{int(memory[1]) / 2**20:.0f} GiB" if memory else "",
+        f"{platform.system()} {platform.machine()}",
+        f"Python {platform.python_version()}",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _text(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8") if Path(path).is_file() else ""
+
+
+def commit() -> str:
+    """The commit that is measured; sources that differ from it are said."""
+    changed = _git("status", "--porcelain", "--", "src", "bench")
+    return f"`{_git('rev-parse', '--short=10', 'HEAD')}`" + (", with changes" if changed else "")
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def run(bench: Bench, arguments: str) -> str:
+    """The section of a bench: what was run, where and when, and what it printed."""
+    busy = os.getloadavg()[0]
+    started = perf_counter()
+    command = [sys.executable, str(ROOT / "bench" / f"{bench.script}.py"), *arguments.split()]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip("\n")
+    facts = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "commit": commit(),
+        "command": f"`python bench/{bench.script}.py {arguments}".rstrip() + "`",
+        "took": f"{perf_counter() - started:.0f} s",
+        "machine": machine(),
+        "load average before": f"{busy:.1f}",
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
+    shown = printed if re.search(r"^\| ?--- ", printed, re.MULTILINE) else f"```text\n{printed}\n```"
+    return f"{LAST_RUN}\n| | |\n| --- | --- |\n{table}\n\n{shown}\n"
+
+
+def keep(page: Path, section: str) -> None:
+    by_hand = page.read_text(encoding="utf-8").partition(LAST_RUN)[0]
+    page.write_text(f"{by_hand.rstrip()}\n\n{section}", encoding="utf-8")
+
+
+def list_runs() -> None:
+    """The index says of every bench when its last run was, and with what."""
+    index = PAGES / "index.md"
+    lines = ["| bench | date | commit | command |", "| --- | --- | --- | --- |"]
+    for bench in BENCHES:
+        text = bench.page.read_text(encoding="utf-8")
+        title = text.partition("\n")[0].removeprefix("# ")
+        last = _RUN.search(text.partition(LAST_RUN)[2])
+        facts = [last["date"], last["commit"], last["command"]] if last else ["not yet", "", ""]
+        lines.append(f"| [{title}]({bench.page.name}) | {' | '.join(facts)} |")
+    by_hand = index.read_text(encoding="utf-8").partition(LISTED)[0]
+    table = "\n".join(lines)
+    index.write_text(f"{by_hand.rstrip()}\n\n{LISTED}\n{table}\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [bench.script for bench in BENCHES]
+    parser.add_argument("benches", nargs="*", metavar="BENCH", help=f"of {', '.join(names)}; all if none is named")
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    options = parser.parse_args()
+    if unknown := set(options.benches) - set(names):
+        parser.error(f"no such bench: {', '.join(sorted(unknown))}")
+    for bench in BENCHES:
+        if not options.benches or bench.script in options.benches:
+            print(f"{bench.script} …", file=sys.stderr, flush=True)
+            keep(bench.page, run(bench, bench.quick if options.quick else bench.full))
+            list_runs()
+
+
+if __name__ == "__main__":
+    main()
