@@ -23,8 +23,7 @@ from hearsay.core.language.actions import Deliver
 from hearsay.core.language.events import Join, Leave, Publish
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.rpc import Message
-from hearsay.core.language.state_table import Peering, RouterState
-from hearsay.core.mesh.meshsub import MeshStrategy
+from hearsay.core.language.state_table import RouterState
 from hearsay.core.shell.failures import RouterFailed
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.host.node_host import NodeHost
@@ -240,11 +239,8 @@ class Node:
 
     def mesh(self, topic: str) -> tuple[PeerId, ...]:
         """The peers with whom full messages of a topic are exchanged; empty for routers without a mesh."""
-        return tuple(
-            peer
-            for known, peer, peering in self._running.router.strategy.peerings()
-            if known == topic and peering is Peering.FULL_MESSAGE and isinstance(peer, bytes)
-        )
+        peers = self._running.router.strategy.mesh_peers(topic)
+        return tuple(peer for peer in peers if isinstance(peer, bytes))
 
     def topic_peers(self, topic: str) -> int:
         """How many connected peers are subscribed to a topic."""
@@ -329,8 +325,7 @@ class Node:
     def reaches_somebody(self, topic: str) -> bool:
         """Whether a message would be sent to anybody now: a peer of the mesh, of a topic not joined a subscriber."""
         router = self._running.router
-        has_mesh = isinstance(router.strategy, MeshStrategy) or router.strategy.chooses_connections
-        if has_mesh and topic in self._topics:
+        if router.strategy.has_mesh and topic in self._topics:
             return len(self.mesh(topic)) > 0 or len(router.peers.in_topic(topic).flood) > 0
         return self.topic_peers(topic) > 0
 

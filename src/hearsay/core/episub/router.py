@@ -9,14 +9,14 @@ the connected peers that are in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.connections import Connections
 from hearsay.core.episub.context import Sequence
 from hearsay.core.episub.membership import FixedOverlay, ManagedOverlay, Membership, managed
-from hearsay.core.episub.parameters import EpisubParameters, Overlay
+from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Overlay, ViewSizes
 from hearsay.core.episub.tree import Tree
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.episub_parts import Disconnect, EpisubPart, GetTopics, Graft, IHave, Leave, Prune, Topics
@@ -24,8 +24,9 @@ from hearsay.core.language.events import ContactsFound, DialFailed, RoundTripMea
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import EPISUB, FLOODSUB, Message, Rpc
 from hearsay.core.language.sizes import part_kind
-from hearsay.core.language.state_table import Peering
+from hearsay.core.language.state_table import OverlayState, Peering
 from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.core.shell.promises import OverlayPromise, Promises
 from hearsay.core.shell.shell import Shell
 from hearsay.core.shell.strategy import Strategy
 
@@ -38,7 +39,7 @@ class Episub(Strategy):
     def __init__(self, parameters: EpisubParameters | None = None) -> None:
         self.own = parameters or EpisubParameters()
         super().__init__(self.own)
-        self.chooses_connections = self.own.overlay is not Overlay.CONNECTIONS
+        self.chooses_connections = self.has_mesh = self.own.overlay is not Overlay.CONNECTIONS
         self.trees: dict[TopicId, Tree] = {}
         self.memberships: dict[TopicId, Membership] = {}
 
@@ -191,12 +192,47 @@ class Episub(Strategy):
         in_trees = any(tree.remembers(peer) for tree in self.trees.values())
         return listed or in_trees or self.connections.mentions(peer)
 
+    def overlays(self) -> Mapping[TopicId, OverlayState]:
+        return {topic: self._overlay(membership, self.trees[topic]) for topic, membership in self.memberships.items()}
+
+    def promises(self) -> Promises:
+        own = self.own
+        overlay = OverlayPromise(
+            one_tree=own.broadcast is not Broadcast.FLOOD,
+            only_tried_leave=own.view_sizes is not ViewSizes.ESTIMATED,
+            ping_answer_us=2 * own.reply_timeout_ms * 1000,
+            recovery_us=(own.graft_attempts + 2) * own.missing_tick_ms * 1000,
+        )
+        return Promises(overlay=overlay)
+
     def other_state(self) -> Iterable[PeerId]:
         """Peers on passive and lazy lists, once for each list."""
         for tree in self.trees.values():
             yield from tree.lazy
         for membership in self._managed():
             yield from membership.views.passive
+
+    def _overlay(self, membership: Membership, tree: Tree) -> OverlayState:
+        own = self.own
+        passive: Set[PeerId] = frozenset()
+        active_limit, passive_limit = None, None
+        if isinstance(membership, ManagedOverlay):
+            passive = membership.views.passive.keys()
+            active_limit = own.active_size if own.overlay is Overlay.HYPARVIEW else own.active_limit
+            passive_limit = membership.target_sizes.passive_size
+        return OverlayState(
+            active=set(membership.active()),
+            passive=passive,
+            eager=tree.eager.members,
+            lazy=tree.lazy.members,
+            active_limit=active_limit,
+            passive_limit=passive_limit,
+            bounded=(
+                ("announcements", len(tree.queue), own.max_ids_per_part),
+                ("missing messages", len(tree.missing), own.max_missing),
+                ("kept messages", len(tree.kept), own.max_cached_messages),
+            ),
+        )
 
     def _silent(self, peer: PeerId) -> None:
         for membership in self._managed():

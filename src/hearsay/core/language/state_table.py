@@ -7,6 +7,7 @@ is still held.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,6 +26,23 @@ class PeerState:
     protocol: str
     peerings: tuple[tuple[TopicId, Peering], ...]
     """Per topic the peer subscribes to, topics ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayState:
+    """A router's neighbours in one topic, where it chooses them."""
+
+    active: Set[PeerId]
+    passive: Set[PeerId]
+    """Others that are known."""
+    eager: Set[PeerId]
+    """Neighbours that are sent full messages; the others are `lazy`."""
+    lazy: Set[PeerId]
+    active_limit: int | None
+    passive_limit: int | None
+    """None where neighbours are whoever is connected."""
+    bounded: tuple[tuple[str, int, int], ...]
+    """What else is kept: its name, how much there is, how much there may be."""
 
 
 @dataclass(frozen=True, slots=True)

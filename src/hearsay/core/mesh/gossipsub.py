@@ -22,7 +22,7 @@ Where the sources differ, a parameter says which rule holds; `docs/routers/gossi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from hearsay.core.language.actions import Reason, Via
@@ -43,6 +43,7 @@ from hearsay.core.rules.gossip_counts import (
 )
 from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
+from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.seen import SeenCache, WindowedSeen, missing
 from hearsay.core.shell.shell import Shell
@@ -252,6 +253,15 @@ class Gossipsub(MeshStrategy):
 
     def held_messages(self) -> Iterable[Message]:
         return self.cache.messages()
+
+    def promises(self) -> Promises:
+        own = self.own
+        return replace(
+            super().promises(),
+            gossip_heartbeats=own.history_gossip,
+            kept_heartbeats=own.history_length,
+            seen_heartbeats=own.history_length if own.seen_by is SeenBy.HISTORY else None,
+        )
 
     def remembers(self, peer: PeerId) -> bool:
         """Whether anything is counted for a peer that should be gone with its connection."""

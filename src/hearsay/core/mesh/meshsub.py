@@ -14,6 +14,7 @@ from hearsay.core.language.rpc import FLOODSUB, MESHSUB, MESHSUB_11, Message, Pr
 from hearsay.core.language.state_table import Peering
 from hearsay.core.mesh.mesh import Heartbeat, Mesh, MeshParameters
 from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.core.shell.promises import BackoffPromise, MeshPromise, Promises
 from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.shell import Shell
 from hearsay.core.shell.strategy import Strategy
@@ -30,6 +31,7 @@ class MeshStrategy(Strategy):
     protocols = (MESHSUB, FLOODSUB)
     native_protocols = (MESHSUB,)
     has_heartbeat = True
+    has_mesh = True
 
     mesh: Mesh
     heartbeat: Heartbeat
@@ -82,6 +84,20 @@ class MeshStrategy(Strategy):
 
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
         return self.mesh.peerings()
+
+    def promises(self) -> Promises:
+        parameters = self.mesh_parameters
+        mesh = MeshPromise(lowest=parameters.degree_low, highest=max(parameters.prune_from - 1, parameters.degree))
+        if not parameters.prune_backoff_ms:
+            return Promises(mesh=mesh)
+        backoff = BackoffPromise(
+            unnamed_us=parameters.prune_backoff_ms * 1000,
+            longest_us=parameters.max_backoff_ms * 1000,
+            own_longest_us=max(parameters.prune_backoff_ms, parameters.unsubscribe_backoff_ms) * 1000,
+            slack_us=parameters.backoff_slack_us,
+            remembered=parameters.max_backoffs,
+        )
+        return Promises(mesh=mesh, backoff=backoff)
 
 
 class Meshsub(MeshStrategy):

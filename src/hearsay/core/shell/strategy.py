@@ -9,7 +9,7 @@ outside the package subclasses `Strategy` (or a router of this package) and plug
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.episub_parts import EpisubPart
@@ -17,9 +17,10 @@ from hearsay.core.language.events import ContactsFound, DialFailed, RoundTripMea
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Extension, IHave, IWant, Message, PartKind, Prune, Rpc
 from hearsay.core.language.sizes import part_kind
-from hearsay.core.language.state_table import Peering
+from hearsay.core.language.state_table import OverlayState, Peering
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.seen import SeenCache, TimedSeen
 from hearsay.core.shell.shell import Shell
 
@@ -37,6 +38,9 @@ class Strategy(ABC):
 
     has_heartbeat: bool = False
     """Whether `timer_fired` is called again and again, however quiet it is; what did not leave is said again then."""
+
+    has_mesh: bool = False
+    """Whether messages of a joined topic go to its full-message peers (`peerings`), not to whoever is in it."""
 
     wants_duplicates: bool = False
     """Whether `duplicate` is called. Most of what routers receive is duplicates, and most have nothing to do then."""
@@ -116,6 +120,24 @@ class Strategy(ABC):
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
         """Full-message and fan-out peerings; all others are metadata-only."""
         return ()
+
+    def mesh_peers(self, topic: TopicId) -> list[PeerId]:
+        """The peers with whom full messages of a topic are exchanged; none for routers without a mesh."""
+        return [
+            peer for known, peer, peering in self.peerings() if known == topic and peering is Peering.FULL_MESSAGE
+        ]
+
+    def overlays(self) -> Mapping[TopicId, OverlayState]:
+        """The neighbours of each joined topic, for routers that choose them."""
+        return {}
+
+    def promises(self) -> Promises:
+        """What the router can be held to beside what all are."""
+        return Promises()
+
+    def remembers(self, peer: PeerId) -> bool:
+        """Whether anything is kept of a peer beside what a state table shows; asked after its disconnect."""
+        return False
 
     def fanout_topics(self) -> Iterable[tuple[TopicId, Micros]]:
         """Topics published to without membership, with the time of the last publish, ascending."""

@@ -22,7 +22,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearsay.core.episub.router import Episub
 from hearsay.core.language.actions import Action, Deliver, MessagePublished, Send, Validate, Via
 from hearsay.core.language.events import (
     Event,
@@ -38,9 +37,7 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Prune
-from hearsay.core.mesh.gossipsub import Gossipsub, GossipsubParameters, SeenBy
-from hearsay.core.mesh.mesh import MeshParameters
-from hearsay.core.mesh.meshsub import MeshStrategy
+from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.router import Router
 from hearsay.sim.checks.overlay_checker import OverlayChecker
 from hearsay.sim.plan.plan import Plan
@@ -56,6 +53,7 @@ _SECOND_US = 1_000_000
 class _Book:
     """What the checker knows of one node since its last start."""
 
+    promises: Promises
     joined: set[Any] = field(default_factory=lambda: set())
     subscribed: dict[Any, set[Any]] = field(default_factory=lambda: {})
     delivered_us: dict[Any, Micros] = field(default_factory=lambda: {})
@@ -87,7 +85,8 @@ class Checker:
         self.count = 0
 
     def node_started(self, node: SimNode, now: Micros) -> None:
-        self._books[node.id] = _Book()
+        assert node.router is not None
+        self._books[node.id] = _Book(node.router.strategy.promises())
         self._overlay.node_started(node)
 
     def node_stopped(self, node: SimNode, now: Micros) -> None:
@@ -99,7 +98,7 @@ class Checker:
         assert router is not None
         self._learn(book, event, now)
         if isinstance(event, RpcReceived) and event.rpc.control is not None:
-            self._prunes_received(router, book, event.peer, event.rpc.control.prune, now)
+            self._prunes_received(book, event.peer, event.rpc.control.prune, now)
         self._overlay.handled(node, event, actions, now)
         self._packing(node, router, actions, now)
         for action in actions:
@@ -132,10 +131,10 @@ class Checker:
         self._overlay.finished(run)
         under_way = run.control_under_way()
         for node in run.nodes:
-            if node.router is None or not isinstance(node.router.strategy, MeshStrategy):
+            if node.router is None or self._books[node.id].promises.mesh is None:
                 continue
-            for topic, mesh in node.router.strategy.mesh.topics.items():
-                peers: tuple[Any, ...] = mesh.ordered
+            for topic in sorted(node.router.joined):
+                peers: list[Any] = node.router.strategy.mesh_peers(topic)
                 for peer in peers:
                     self._mutual(run, node, topic, peer, under_way)
 
@@ -187,10 +186,10 @@ class Checker:
         book.came_from[message.id] = action.received_from
 
     def _still_seen(self, router: Router, book: _Book, message_id: Any, age_us: Micros) -> bool:
-        parameters = router.parameters
-        if isinstance(parameters, GossipsubParameters) and parameters.seen_by is SeenBy.HISTORY:
-            return book.beat - book.delivered_beat[message_id] < parameters.history_length
-        return age_us < parameters.seen_ttl_us
+        heartbeats = book.promises.seen_heartbeats
+        if heartbeats is not None:
+            return book.beat - book.delivered_beat[message_id] < heartbeats
+        return age_us < router.parameters.seen_ttl_us
 
     def _send(self, node: SimNode, router: Router, book: _Book, event: Event, action: Send, now: Micros) -> None:
         peer = action.peer
@@ -202,7 +201,7 @@ class Checker:
             if message.id in book.pending:
                 self._problem(now, node, f"message {message.id} sent to {peer} before the application accepted it")
             if via in (Via.IWANT, Via.LAZY):
-                self._kept(node, router, book, message.id, now)
+                self._kept(node, book, message.id, now)
                 continue
             if peer == book.came_from.get(message.id) and not isinstance(event, Publish):
                 self._problem(now, node, f"message {message.id} sent back to {peer}, who sent it")
@@ -218,98 +217,94 @@ class Checker:
         for graft in control.graft:
             if graft.topic not in known:
                 self._problem(now, node, f"GRAFT to {peer}, a non-subscriber of {graft.topic!r}")
-            self._not_too_early(node, router, book, graft.topic, peer, now)
-        self._prunes_sent(router, book, peer, control.prune, now)
+            self._not_too_early(node, book, graft.topic, peer, now)
+        self._prunes_sent(book, peer, control.prune, now)
         for ihave in control.ihave:
             if ihave.topic not in known:
                 self._problem(now, node, f"IHAVE to {peer}, a non-subscriber of {ihave.topic!r}")
-            self._gossiped(node, router, book, ihave.ids, now)
+            self._gossiped(node, book, ihave.ids, now)
 
-    def _prunes_received(
-        self, router: Router, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], now: Micros
-    ) -> None:
-        parameters = router.parameters
-        if not isinstance(parameters, MeshParameters) or not parameters.prune_backoff_ms:
+    def _prunes_received(self, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], now: Micros) -> None:
+        backoff = book.promises.backoff
+        if backoff is None:
             return
         for prune in prunes:
             if prune.topic in book.joined:
-                named_ms = parameters.prune_backoff_ms if prune.backoff_s is None else prune.backoff_s * 1000
-                until = now + min(named_ms, parameters.max_backoff_ms) * 1000
+                named_us = backoff.unnamed_us if prune.backoff_s is None else prune.backoff_s * _SECOND_US
+                until = now + min(named_us, backoff.longest_us)
                 book.keep_apart(prune.topic, peer, until, until)
 
-    def _prunes_sent(self, router: Router, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], now: Micros) -> None:
+    def _prunes_sent(self, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], now: Micros) -> None:
         """A peer that speaks v1.0 is not told the time, and the checker does not know why it was pruned."""
-        parameters = router.parameters
-        if not isinstance(parameters, MeshParameters) or not parameters.prune_backoff_ms:
+        backoff = book.promises.backoff
+        if backoff is None:
             return
         for prune in prunes:
             if prune.backoff_s is not None:
                 until = now + prune.backoff_s * _SECOND_US
                 book.keep_apart(prune.topic, peer, until - _SECOND_US, until)
             else:
-                longest_ms = max(parameters.prune_backoff_ms, parameters.unsubscribe_backoff_ms)
-                book.keep_apart(prune.topic, peer, now, now + longest_ms * 1000)
+                book.keep_apart(prune.topic, peer, now, now + backoff.own_longest_us)
 
-    def _not_too_early(
-        self, node: SimNode, router: Router, book: _Book, topic: TopicId, peer: PeerId, now: Micros
-    ) -> None:
-        parameters = router.parameters
+    def _not_too_early(self, node: SimNode, book: _Book, topic: TopicId, peer: PeerId, now: Micros) -> None:
+        backoff = book.promises.backoff
         until = book.no_graft_before.get((topic, peer), now)
-        if now >= until or not isinstance(parameters, MeshParameters):
+        if now >= until or backoff is None:
             return
-        if len(book.no_graft_before) <= parameters.max_backoffs:  # else it may have forgotten some
+        if len(book.no_graft_before) <= backoff.remembered:  # else it may have forgotten some
             self._problem(now, node, f"GRAFT to {peer}, {until - now} us before the backoff in {topic!r} is over")
 
-    def _gossiped(self, node: SimNode, router: Router, book: _Book, ids: tuple[Any, ...], now: Micros) -> None:
-        parameters = router.parameters
-        if not isinstance(parameters, GossipsubParameters):
+    def _gossiped(self, node: SimNode, book: _Book, ids: tuple[Any, ...], now: Micros) -> None:
+        heartbeats = book.promises.gossip_heartbeats
+        if heartbeats is None:
             return
         for message_id in ids:
             accepted = book.accepted_beat.get(message_id)
             if accepted is None:
                 self._problem(now, node, f"IHAVE of message {message_id}, which it never accepted")
-            elif book.beat - accepted >= parameters.history_gossip:
+            elif book.beat - accepted >= heartbeats:
                 self._problem(now, node, f"IHAVE of message {message_id}, {book.beat - accepted} heartbeats old")
 
-    def _kept(self, node: SimNode, router: Router, book: _Book, message_id: Any, now: Micros) -> None:
-        parameters = router.parameters
+    def _kept(self, node: SimNode, book: _Book, message_id: Any, now: Micros) -> None:
+        heartbeats = book.promises.kept_heartbeats
         accepted = book.accepted_beat.get(message_id)
         if accepted is None:
             self._problem(now, node, f"asked for and sent message {message_id}, which it never accepted")
-        elif isinstance(parameters, GossipsubParameters) and book.beat - accepted >= parameters.history_length:
+        elif heartbeats is not None and book.beat - accepted >= heartbeats:
             age = book.beat - accepted
             self._problem(now, node, f"IWANT answered with message {message_id}, {age} heartbeats old")
 
     def _degrees(self, node: SimNode, router: Router, now: Micros) -> None:
-        strategy = router.strategy
-        parameters = router.parameters
-        if not isinstance(strategy, MeshStrategy) or not isinstance(parameters, MeshParameters):
+        book = self._books[node.id]
+        promise = book.promises.mesh
+        if promise is None:
             return
-        high = parameters.prune_from - 1
-        for topic, mesh in strategy.mesh.topics.items():
-            available = self._not_apart(node, router, topic, parameters, now)
-            if len(mesh) > max(high, parameters.degree):
+        for topic in sorted(router.joined):
+            mesh = router.strategy.mesh_peers(topic)
+            available = self._not_apart(router, book, topic, now)
+            if len(mesh) > promise.highest:
+                high = promise.highest
                 self._problem(now, node, f"mesh of {topic!r} has {len(mesh)} peers after a heartbeat, above {high}")
-            if len(mesh) < min(parameters.degree_low, available):
-                low = parameters.degree_low
+            if len(mesh) < min(promise.lowest, available):
+                low = promise.lowest
                 self._problem(now, node, f"mesh of {topic!r} has {len(mesh)} of {available} peers, below {low}")
-            strangers = [peer for peer in mesh if topic not in self._books[node.id].subscribed.get(peer, ())]
+            strangers = [peer for peer in mesh if topic not in book.subscribed.get(peer, ())]
             if strangers:
                 self._problem(now, node, f"mesh of {topic!r} holds {strangers}, who do not subscribe to it")
 
-    def _not_apart(
-        self, node: SimNode, router: Router, topic: TopicId, parameters: MeshParameters, now: Micros
-    ) -> int:
+    def _not_apart(self, router: Router, book: _Book, topic: TopicId, now: Micros) -> int:
         """How many peers of a topic a mesh can be asked to have."""
-        slack_us = parameters.backoff_slack_us
-        apart_until = self._books[node.id].apart_until
-        peers = router.peers.in_topic(topic).native
-        return sum(now >= apart_until.get((topic, peer), -slack_us) + slack_us for peer in peers)
+        peers = router.peers.in_topic(topic).native.members
+        backoff = book.promises.backoff
+        if backoff is None:
+            return len(peers)
+        slack_us = backoff.slack_us
+        return sum(now >= book.apart_until.get((topic, peer), -slack_us) + slack_us for peer in peers)
 
     def _remnants(self, node: SimNode, router: Router, peer: Any, now: Micros) -> None:
         if any(state.peer == peer for state in router.inspect().peers):
             self._problem(now, node, f"state of {peer} is left after its disconnect")
-        if isinstance(router.strategy, Gossipsub | Episub) and router.strategy.remembers(peer):
+        if router.strategy.remembers(peer):
             self._problem(now, node, f"counts of {peer} are left after its disconnect")
 
     def _mutual(
@@ -321,8 +316,8 @@ class Checker:
             return
         if (node.id, peer) in under_way or (peer, node.id) in under_way:
             return
-        strategy = other.router.strategy
-        if isinstance(strategy, MeshStrategy) and node.id not in strategy.mesh.topics.get(topic, ()):
+        promise = self._books[peer].promises.mesh
+        if promise is not None and node.id not in other.router.strategy.mesh_peers(topic):
             self._problem(run.now, node, f"mesh link of {topic!r} to {peer} is not mutual")
 
     def _problem(self, now: Micros, node: SimNode, what: str) -> None:

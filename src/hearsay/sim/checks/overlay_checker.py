@@ -19,13 +19,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-from hearsay.core.episub.membership import ManagedOverlay
-from hearsay.core.episub.parameters import Broadcast, Overlay, ViewSizes
-from hearsay.core.episub.router import Episub
 from hearsay.core.language.actions import (
     Action,
     Deliver,
@@ -42,16 +39,21 @@ from hearsay.core.language.actions import (
 from hearsay.core.language.episub_parts import Graft, IHave, Leave
 from hearsay.core.language.events import Event, PeerConnected, PeerDisconnected, RoundTripMeasured, RpcReceived
 from hearsay.core.language.events import Leave as LeaveTopic
-from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.identifiers import Micros, TopicId
+from hearsay.core.language.state_table import OverlayState
+from hearsay.core.shell.promises import OverlayPromise
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.nodes import SimNode
 from hearsay.sim.reference.observer import FinishedRun
+
+Overlays: TypeAlias = Mapping[TopicId, OverlayState]
 
 
 @dataclass(slots=True)
 class _Book:
     """What is known of one node since its last start."""
 
+    promise: OverlayPromise
     hops: dict[Any, int] = field(default_factory=lambda: {})
     announced: dict[Any, tuple[Micros, Any, Any]] = field(default_factory=lambda: {})
     """Unknown messages: when they were first announced, by whom, in which topic."""
@@ -79,14 +81,17 @@ class OverlayChecker:
             self._published.setdefault(topic, []).append((publication.time_us, publication.publisher))
 
     def node_started(self, node: SimNode) -> None:
-        self._books[node.id] = _Book()
+        assert node.router is not None
+        promise = node.router.strategy.promises().overlay
+        self._books.pop(node.id, None)
+        if promise is not None:
+            self._books[node.id] = _Book(promise)
 
     def handled(self, node: SimNode, event: Event, actions: list[Action], now: Micros) -> None:
         assert node.router is not None
-        strategy = node.router.strategy
-        if not isinstance(strategy, Episub):
+        book = self._books.get(node.id)
+        if book is None:
             return
-        book = self._books[node.id]
         if isinstance(event, RpcReceived) and event.rpc.control is not None:
             for part in event.rpc.control.episub:
                 if isinstance(part, IHave) and part.topic in node.router.joined:
@@ -95,7 +100,7 @@ class OverlayChecker:
             book.tried.add(event.peer)
         if isinstance(event, PeerDisconnected | RoundTripMeasured):
             book.pinged_us.pop(event.peer, None)
-        self._passive_removals(node, strategy, book, event, actions, now)
+        self._passive_removals(node, book, event, actions, now)
         if isinstance(event, LeaveTopic):
             self._leaving(node, actions, now)
         for action in actions:
@@ -118,16 +123,17 @@ class OverlayChecker:
                     self._sent(node, book, action, now)
                 case _:
                     pass
-        self._views(node, strategy, now)
+        self._views(node, node.router.strategy.overlays(), now)
 
     def finished(self, run: FinishedRun) -> None:
         under_way = run.episub_under_way()
         for node in run.nodes:
-            if node.router is not None and isinstance(node.router.strategy, Episub):
-                self._mutual(run, node, node.router.strategy, under_way)
-                self._nobody_silent(run, node, node.router.strategy)
+            if node.router is not None and node.id in self._books:
+                overlays = node.router.strategy.overlays()
+                self._mutual(run, node, overlays, under_way)
+                self._nobody_silent(run, node, overlays)
                 if self._lossless:
-                    self._nothing_missing(run, node, node.router.strategy)
+                    self._nothing_missing(run, node, overlays)
         if self._lossless and not self._has_faults:
             for topic, published in sorted(self._published.items()):
                 sources = {publisher for _, publisher in published}
@@ -142,10 +148,8 @@ class OverlayChecker:
             if message_id not in book.hops and message_id not in node.router.known:
                 book.announced.setdefault(message_id, (now, peer, part.topic))
 
-    def _passive_removals(
-        self, node: SimNode, strategy: Episub, book: _Book, event: Event, actions: list[Action], now: Micros
-    ) -> None:
-        if isinstance(event, LeaveTopic) or strategy.own.view_sizes is ViewSizes.ESTIMATED:
+    def _passive_removals(self, node: SimNode, book: _Book, event: Event, actions: list[Action], now: Micros) -> None:
+        if isinstance(event, LeaveTopic) or not book.promise.only_tried_leave:
             return  # the whole list goes, or some of it
         gone: set[Any] = {action.peer for action in actions if isinstance(action, PassiveRemoved)}
         gone -= {action.peer for action in actions if isinstance(action, NeighborUp)}
@@ -179,39 +183,31 @@ class OverlayChecker:
                 elif isinstance(part, Graft):
                     self._asks_for_the_missing(node, part, now)
 
-    def _views(self, node: SimNode, strategy: Episub, now: Micros) -> None:
+    def _views(self, node: SimNode, overlays: Overlays, now: Micros) -> None:
         assert node.router is not None
-        own = strategy.own
-        for topic, membership in strategy.memberships.items():
-            tree = strategy.trees[topic]
-            active = set(membership.active())
+        for topic, overlay in overlays.items():
+            active, passive = overlay.active, overlay.passive
             if not active <= node.router.connected.keys():
                 self._problem(now, node, f"active list of {topic!r} holds a peer that is not connected")
-            if tree.eager.members | tree.lazy.members != active or tree.eager.members & tree.lazy.members:
+            if overlay.eager | overlay.lazy != active or overlay.eager & overlay.lazy:
                 self._problem(now, node, f"eager and lazy links of {topic!r} are not the active list in two")
-            if isinstance(membership, ManagedOverlay):
-                passive = membership.views.passive.keys()
-                limit = own.active_size if own.overlay is Overlay.HYPARVIEW else own.active_limit
-                if len(active) > limit:
-                    self._problem(now, node, f"active list of {topic!r} has {len(active)} peers, above {limit}")
-                if len(passive) > membership.target_sizes.passive_size:
-                    size = membership.target_sizes.passive_size
-                    self._problem(now, node, f"passive list of {topic!r} has {len(passive)} peers, above {size}")
-                if active & passive:
-                    self._problem(now, node, f"views of {topic!r} share a peer")
-                if node.id in active or node.id in passive:
-                    self._problem(now, node, f"views of {topic!r} hold the node itself")
-            for what, length, limit in (
-                ("announcements", len(tree.queue), own.max_ids_per_part),
-                ("missing messages", len(tree.missing), own.max_missing),
-                ("kept messages", len(tree.kept), own.max_cached_messages),
-            ):
+            if overlay.active_limit is not None and len(active) > overlay.active_limit:
+                limit = overlay.active_limit
+                self._problem(now, node, f"active list of {topic!r} has {len(active)} peers, above {limit}")
+            if overlay.passive_limit is not None and len(passive) > overlay.passive_limit:
+                limit = overlay.passive_limit
+                self._problem(now, node, f"passive list of {topic!r} has {len(passive)} peers, above {limit}")
+            if active & passive:
+                self._problem(now, node, f"views of {topic!r} share a peer")
+            if node.id in active or node.id in passive:
+                self._problem(now, node, f"views of {topic!r} hold the node itself")
+            for what, length, limit in overlay.bounded:
                 if length > limit:
                     self._problem(now, node, f"{length} {what} of {topic!r}, above {limit}")
 
-    def _mutual(self, run: FinishedRun, node: SimNode, strategy: Episub, under_way: set[tuple[int, int]]) -> None:
-        for topic, membership in strategy.memberships.items():
-            peers: list[Any] = sorted(membership.active())
+    def _mutual(self, run: FinishedRun, node: SimNode, overlays: Overlays, under_way: set[tuple[int, int]]) -> None:
+        for topic, overlay in overlays.items():
+            peers: list[Any] = sorted(overlay.active)
             for number in peers:
                 peer: int = number
                 other = run.nodes[peer]
@@ -220,8 +216,7 @@ class OverlayChecker:
                     continue
                 if (node.id, peer) in under_way or (peer, node.id) in under_way:
                     continue
-                theirs = other.router.strategy
-                if isinstance(theirs, Episub) and node.id not in set(theirs.memberships[topic].active()):
+                if peer in self._books and node.id not in other.router.strategy.overlays()[topic].active:
                     self._problem(run.now, node, f"neighbour {peer} in {topic!r} is not mutual")
 
     def _tree(self, run: FinishedRun, topic: Any) -> None:
@@ -229,12 +224,12 @@ class OverlayChecker:
         edges: set[tuple[Any, Any]] = set()
         members: list[SimNode] = []
         for node in run.nodes:
-            strategy = node.router.strategy if node.router is not None else None
-            if isinstance(strategy, Episub) and topic in strategy.trees:
-                if strategy.own.broadcast is Broadcast.FLOOD:
+            overlay = node.router.strategy.overlays().get(topic) if node.router is not None else None
+            if overlay is not None:
+                if not self._books[node.id].promise.one_tree:
                     return
                 members.append(node)
-                eager: tuple[Any, ...] = strategy.trees[topic].eager.ordered
+                eager: list[Any] = sorted(overlay.eager)
                 edges |= {(min(node.id, peer), max(node.id, peer)) for peer in eager}
         if not members:
             return
@@ -259,18 +254,17 @@ class OverlayChecker:
             if message_id in node.router.known or message_id in node.router.pending:
                 self._problem(now, node, f"GRAFT asks for message {message_id}, which has arrived")
 
-    def _nobody_silent(self, run: FinishedRun, node: SimNode, strategy: Episub) -> None:
-        patience_us = 2 * strategy.own.reply_timeout_ms * 1000
-        for peer, since_us in sorted(self._books[node.id].pinged_us.items()):
-            neighbour = any(peer in membership.active() for membership in strategy.memberships.values())
-            if neighbour and run.now - since_us > patience_us:
+    def _nobody_silent(self, run: FinishedRun, node: SimNode, overlays: Overlays) -> None:
+        book = self._books[node.id]
+        for peer, since_us in sorted(book.pinged_us.items()):
+            neighbour = any(peer in overlay.active for overlay in overlays.values())
+            if neighbour and run.now - since_us > book.promise.ping_answer_us:
                 self._problem(run.now, node, f"neighbour {peer} left a ping unanswered, and stays")
 
-    def _nothing_missing(self, run: FinishedRun, node: SimNode, strategy: Episub) -> None:
-        own = strategy.own
-        patience_us = (own.graft_attempts + 2) * own.missing_tick_ms * 1000
-        for message_id, (since, peer, topic) in sorted(self._books[node.id].announced.items()):
-            membership = strategy.memberships.get(topic)
-            lasting = membership is not None and peer in membership.active()
-            if lasting and run.now - since > patience_us and self._changed_us.get(topic, 0) < since:
+    def _nothing_missing(self, run: FinishedRun, node: SimNode, overlays: Overlays) -> None:
+        book = self._books[node.id]
+        for message_id, (since, peer, topic) in sorted(book.announced.items()):
+            lasting = topic in overlays and peer in overlays[topic].active
+            late = run.now - since > book.promise.recovery_us
+            if lasting and late and self._changed_us.get(topic, 0) < since:
                 self._problem(run.now, node, f"message {message_id} is missing, though {peer} announced it")

@@ -1,0 +1,63 @@
+"""What a router promises of itself, so that whoever watches a run can hold it to that.
+
+A router that promises nothing is held to what all routers owe each other (`hearsay.sim.checks.checker`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hearsay.core.language.identifiers import Micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshPromise:
+    """Of the mesh of every joined topic, when a heartbeat is over: mutual links, and their number."""
+
+    lowest: int
+    """If the topic has so many native peers that no backoff keeps away."""
+    highest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackoffPromise:
+    """No GRAFT to a peer before the time that a PRUNE to it or from it named."""
+
+    unnamed_us: Micros
+    """For a PRUNE of a peer that names no time."""
+    longest_us: Micros
+    """However long a peer asks for."""
+    own_longest_us: Micros
+    """For a PRUNE of one's own that names no time."""
+    slack_us: Micros
+    """So much later a peer is grafted at the latest."""
+    remembered: int
+    """Beyond so many some may be forgotten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlayPromise:
+    """Of neighbours that the router chooses: bounded lists, mutual links, and nothing announced that stays
+    missing."""
+
+    one_tree: bool
+    """The eager links of a topic become a spanning tree that all its nodes share."""
+    only_tried_leave: bool
+    """Nobody leaves the passive list untried."""
+    ping_answer_us: Micros
+    """A neighbour whose answer takes longer is none any more."""
+    recovery_us: Micros
+    """An announced message is here after so long, or was asked for in vain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promises:
+    mesh: MeshPromise | None = None
+    backoff: BackoffPromise | None = None
+    overlay: OverlayPromise | None = None
+    gossip_heartbeats: int | None = None
+    """IHAVE names messages accepted fewer heartbeats ago than this."""
+    kept_heartbeats: int | None = None
+    """IWANT is answered with messages accepted fewer heartbeats ago than this."""
+    seen_heartbeats: int | None = None
+    """A message counts as seen for so many heartbeats; None when a time bounds that (`seen_ttl_s`)."""
