@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hearsay.core.language.actions import Dial, Disconnect, PartDropped, Reason
-from hearsay.core.language.episub_parts import ForwardJoin, IHave, Neighbor, Role
+from hearsay.core.language.episub_parts import EpisubIHave, ForwardJoin, Neighbor, Role
 from hearsay.core.language.events import ContactsFound, Join, PeerConnected, PeerDisconnected, RpcReceived, TimerFired
 from hearsay.core.language.rpc import EPISUB, Control, PartKind, Rpc, Subscription
 from hearsay.core.registry import ROUTERS, create
@@ -45,7 +45,7 @@ def test_an_ihave_whose_ids_and_hops_do_not_match_never_counts_backwards():
     node.feed(Join("news"))
     node.feed(PeerConnected("a", EPISUB, ("news",)))
     for ids, hops, dropped in ((("m1",), (1, 2, 3), 2), (("m1", "m2", "m3"), (), 3)):
-        actions = node.says("a", IHave("news", ids, hops))
+        actions = node.says("a", EpisubIHave("news", ids, hops))
         assert [action for action in actions if isinstance(action, PartDropped)] == [
             PartDropped("a", PartKind.IHAVE, dropped, Reason.OVER_LIMIT)
         ]

@@ -17,17 +17,17 @@ from __future__ import annotations
 
 from hearsay.core.language.episub_parts import (
     Disconnect,
+    EpisubGraft,
+    EpisubIHave,
+    EpisubJoin,
+    EpisubLeave,
     EpisubPart,
+    EpisubPrune,
     ForwardJoin,
     GetNodes,
     GetTopics,
-    Graft,
-    IHave,
-    Join,
-    Leave,
     Neighbor,
     Nodes,
-    Prune,
     Role,
     Shuffle,
     ShuffleReply,
@@ -40,7 +40,7 @@ def shown(part: EpisubPart) -> str:
 
 
 def _words(part: EpisubPart) -> list[object]:
-    name = type(part).__name__.upper()
+    name = type(part).__name__.upper().removeprefix("EPISUB")
     match part:
         case GetNodes():
             return [name, part.topic]
@@ -50,7 +50,7 @@ def _words(part: EpisubPart) -> list[object]:
             return [name, *part.topics]
         case Nodes():
             return [name, part.topic, f"ttl={part.ttl}", *part.peers]
-        case Join() | ForwardJoin():
+        case EpisubJoin() | ForwardJoin():
             return [name, part.topic, part.peer, f"ttl={part.ttl}", f"#{part.sequence}"]
         case Neighbor():
             rtt = [f"rtt={part.rtt_us // 1000}"] if part.rtt_us else []
@@ -59,18 +59,18 @@ def _words(part: EpisubPart) -> list[object]:
             return [name, part.topic, part.role.name.lower(), link, counts, *rtt, *part.peers]
         case Disconnect():
             return [name, part.topic, *(["refused"] if part.refused else [])]
-        case Leave():
+        case EpisubLeave():
             return [name, part.topic, part.source, f"ttl={part.ttl}", f"#{part.sequence}"]
         case Shuffle():
             return [name, part.topic, part.peer, f"ttl={part.ttl}", f"#{part.sequence}", *part.peers]
         case ShuffleReply():
             return [name, part.topic, f"#{part.sequence}", *part.peers]
-        case IHave():
+        case EpisubIHave():
             summaries = [f"{known}@{hops}" for known, hops in zip(part.ids, part.hops, strict=True)]
             return [name, "tree", part.topic, *summaries]
-        case Graft():
+        case EpisubGraft():
             return [name, "tree", part.topic, *part.ids]
-        case Prune():
+        case EpisubPrune():
             return [name, "tree", part.topic]
 
 
@@ -86,7 +86,7 @@ def parsed(words: list[str]) -> EpisubPart | None:
         case ["NODES", topic, ttl, *peers]:
             return Nodes(topic, tuple(peers), _number(ttl))
         case ["JOIN", topic, peer, ttl, sequence]:
-            return Join(topic, peer, _number(ttl), _number(sequence))
+            return EpisubJoin(topic, peer, _number(ttl), _number(sequence))
         case ["FORWARDJOIN", topic, peer, ttl, sequence]:
             return ForwardJoin(topic, peer, _number(ttl), _number(sequence))
         case ["NEIGHBOR", topic, role, link, counts, *rest]:
@@ -97,18 +97,18 @@ def parsed(words: list[str]) -> EpisubPart | None:
         case ["DISCONNECT", topic, *refused]:
             return Disconnect(topic, bool(refused))
         case ["LEAVE", topic, source, ttl, sequence]:
-            return Leave(topic, source, _number(ttl), _number(sequence))
+            return EpisubLeave(topic, source, _number(ttl), _number(sequence))
         case ["SHUFFLE", topic, peer, ttl, sequence, *peers]:
             return Shuffle(topic, peer, tuple(peers), _number(ttl), _number(sequence))
         case ["SHUFFLEREPLY", topic, sequence, *peers]:
             return ShuffleReply(topic, tuple(peers), _number(sequence))
         case ["IHAVE", "tree", topic, *summaries]:
             pairs = [summary.split("@") for summary in summaries]
-            return IHave(topic, tuple(known for known, _ in pairs), tuple(int(hops) for _, hops in pairs))
+            return EpisubIHave(topic, tuple(known for known, _ in pairs), tuple(int(hops) for _, hops in pairs))
         case ["GRAFT", "tree", topic, *ids]:
-            return Graft(topic, tuple(ids))
+            return EpisubGraft(topic, tuple(ids))
         case ["PRUNE", "tree", topic]:
-            return Prune(topic)
+            return EpisubPrune(topic)
         case _:
             return None
 

@@ -22,14 +22,14 @@ def parts_said(
 ) -> SearchStrategy[episub_parts.Part]:
     """Any part; `announced` are the ids and the hops of an IHAVE."""
     return (
-        st.builds(lambda topic, both: episub_parts.IHave(topic, *both), topics, announced)
-        | st.builds(episub_parts.Graft, topics, id_lists)
-        | st.builds(episub_parts.Prune, topics)
+        st.builds(lambda topic, both: episub_parts.EpisubIHave(topic, *both), topics, announced)
+        | st.builds(episub_parts.EpisubGraft, topics, id_lists)
+        | st.builds(episub_parts.EpisubPrune, topics)
         | st.builds(episub_parts.GetNodes, topics)
         | st.builds(episub_parts.Nodes, topics, peer_lists, numbers)
         | st.builds(episub_parts.GetTopics)
         | st.builds(episub_parts.Topics, st.lists(topics, max_size=3).map(tuple))
-        | st.builds(episub_parts.Join, topics, peers, numbers, numbers)
+        | st.builds(episub_parts.EpisubJoin, topics, peers, numbers, numbers)
         | st.builds(episub_parts.ForwardJoin, topics, peers, numbers, numbers)
         | st.builds(
             episub_parts.Neighbor,
@@ -42,7 +42,7 @@ def parts_said(
             peer_lists,
         )
         | st.builds(episub_parts.Disconnect, topics, st.booleans())
-        | st.builds(episub_parts.Leave, topics, peers, numbers, numbers)
+        | st.builds(episub_parts.EpisubLeave, topics, peers, numbers, numbers)
         | st.builds(episub_parts.Shuffle, topics, peers, peer_lists, numbers, numbers, sketches)
         | st.builds(episub_parts.ShuffleReply, topics, peer_lists, numbers, sketches)
     )

@@ -87,7 +87,7 @@ EpisubPart = reference()
 @given(said)
 def test_the_protobuf_library_reads_the_same(part):
     wire = EpisubPart.FromString(encode_part(part))
-    assert wire.kind == PartKind[type(part).__name__.upper()]
+    assert wire.kind == PartKind[type(part).__name__.upper().removeprefix("EPISUB")]
     for field in fields(part):
         value = getattr(part, field.name)
         name = {"topics": "topic", "source": "peer"}.get(field.name, field.name)
@@ -139,7 +139,7 @@ def test_parts_that_say_nothing_are_left_out_and_counted(body):
 
 
 def test_ids_and_peers_are_counted_before_anything_is_built():
-    ids = encode_rpc(alone(episub_parts.Graft("t", (b"x",) * 11)))
+    ids = encode_rpc(alone(episub_parts.EpisubGraft("t", (b"x",) * 11)))
     with pytest.raises(WireError, match="10 message ids"):
         decoded(ids, RpcLimits(max_ids=10))
     peers = encode_rpc(alone(episub_parts.Nodes("t", (b"\x00\x01x",) * 11, 1)))
@@ -155,13 +155,15 @@ def test_a_long_sketch_is_cut():
 def test_long_announcements_and_grafts_are_split():
     ids = tuple(b"%030d" % number for number in range(1000))
     rpc = Rpc(
-        control=Control(episub=(episub_parts.IHave("t", ids, tuple(range(1000))), episub_parts.Graft("t", ids)))
+        control=Control(
+            episub=(episub_parts.EpisubIHave("t", ids, tuple(range(1000))), episub_parts.EpisubGraft("t", ids))
+        )
     )
     pieces, oversized = split_rpc(rpc, 4096)
     assert oversized == []
     assert all(len(encode_rpc(piece)) <= 4096 for piece in pieces)
     again = [part for piece in pieces for part in piece.control.episub]
-    announced = [part for part in again if isinstance(part, episub_parts.IHave)]
+    announced = [part for part in again if isinstance(part, episub_parts.EpisubIHave)]
     assert tuple(known for part in announced for known in part.ids) == ids
     assert tuple(hops for part in announced for hops in part.hops) == tuple(range(1000))
-    assert tuple(known for part in again if isinstance(part, episub_parts.Graft) for known in part.ids) == ids
+    assert tuple(known for part in again if isinstance(part, episub_parts.EpisubGraft) for known in part.ids) == ids

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from hearsay.core.language.episub_parts import IHave
+from hearsay.core.language.episub_parts import EpisubIHave
 from hearsay.core.language.rpc import Control, Rpc
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.node.live_trace import TracedPart
@@ -68,8 +68,8 @@ def by_priority(rpc: Rpc) -> Iterator[tuple[Priority, Rpc]]:
     if control is None:
         urgent, gossip = None, None
     else:
-        announced = tuple(part for part in control.episub if isinstance(part, IHave))
-        others = tuple(part for part in control.episub if not isinstance(part, IHave))
+        announced = tuple(part for part in control.episub if isinstance(part, EpisubIHave))
+        others = tuple(part for part in control.episub if not isinstance(part, EpisubIHave))
         urgent = replace(control, ihave=(), iwant=(), episub=others)
         gossip = Control(ihave=control.ihave, iwant=control.iwant, episub=announced)
     if rpc.subscriptions or (urgent is not None and urgent != _NO_CONTROL):

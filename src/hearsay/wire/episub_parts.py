@@ -39,9 +39,9 @@ def encode_part(part: EpisubPart) -> bytes:
     match part:
         case said.Nodes():
             encoded += _repeated(PEERS, part.peers) + _number(TTL, part.ttl)
-        case said.Join() | said.ForwardJoin():
+        case said.EpisubJoin() | said.ForwardJoin():
             encoded += _walk_of(part.peer, part.ttl, part.sequence)
-        case said.Leave():
+        case said.EpisubLeave():
             encoded += _walk_of(part.source, part.ttl, part.sequence)
         case said.Neighbor():
             encoded += _number(ROLE, part.role) + _number(RANDOM, part.random) + _number(LINKS, part.links)
@@ -54,11 +54,11 @@ def encode_part(part: EpisubPart) -> bytes:
             encoded += _repeated(PEERS, part.peers) + _packed(SKETCH, part.sketch)
         case said.ShuffleReply():
             encoded += _number(SEQUENCE, part.sequence) + _repeated(PEERS, part.peers) + _packed(SKETCH, part.sketch)
-        case said.IHave():
+        case said.EpisubIHave():
             encoded += _repeated(IDS, part.ids) + _packed(HOPS, part.hops)
-        case said.Graft():
+        case said.EpisubGraft():
             encoded += _repeated(IDS, part.ids)
-        case said.GetNodes() | said.Prune():
+        case said.GetNodes() | said.EpisubPrune():
             pass
     return encoded
 
@@ -100,11 +100,11 @@ def _made(numbers: dict[int, int], values: dict[int, list[bytes]]) -> EpisubPart
         case PartKind.NODES:
             return said.Nodes(topic, peers, ttl)
         case PartKind.JOIN:
-            return said.Join(topic, _peer(values), ttl, sequence)
+            return said.EpisubJoin(topic, _peer(values), ttl, sequence)
         case PartKind.FORWARDJOIN:
             return said.ForwardJoin(topic, _peer(values), ttl, sequence)
         case PartKind.LEAVE:
-            return said.Leave(topic, _peer(values), ttl, sequence)
+            return said.EpisubLeave(topic, _peer(values), ttl, sequence)
         case PartKind.NEIGHBOR:
             role, random = Role(numbers[ROLE]), bool(numbers[RANDOM])
             return said.Neighbor(topic, role, random, numbers[LINKS], numbers[RANDOM_LINKS], numbers[RTT], peers)
@@ -117,11 +117,11 @@ def _made(numbers: dict[int, int], values: dict[int, list[bytes]]) -> EpisubPart
         case PartKind.IHAVE:
             ids = tuple(values[IDS])
             hops = _unpacked(values[HOPS], len(ids) + 1)
-            return said.IHave(topic, ids, hops) if len(hops) == len(ids) else None
+            return said.EpisubIHave(topic, ids, hops) if len(hops) == len(ids) else None
         case PartKind.GRAFT:
-            return said.Graft(topic, tuple(values[IDS]))
+            return said.EpisubGraft(topic, tuple(values[IDS]))
         case PartKind.PRUNE:
-            return said.Prune(topic)
+            return said.EpisubPrune(topic)
         case _:
             return None
 

@@ -28,7 +28,7 @@ from hearsay.core.episub.context import Context
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import Overlay
 from hearsay.core.language.actions import FindContacts
-from hearsay.core.language.episub_parts import ForwardJoin, GetNodes, Join, Nodes
+from hearsay.core.language.episub_parts import EpisubJoin, ForwardJoin, GetNodes, Nodes
 from hearsay.core.language.identifiers import Micros, PeerId
 from hearsay.core.shell.randomness import Purpose, key_of
 
@@ -169,8 +169,8 @@ class JoinProtocol:
         if attempt is not None:
             self._join_elsewhere(peer, attempt.ttl)
 
-    def on_join(self, sender: PeerId, part: Join) -> None:
-        part = Join(self._topic, part.peer, max(0, min(part.ttl, self._parameters.join_ttl)), part.sequence)
+    def on_join(self, sender: PeerId, part: EpisubJoin) -> None:
+        part = EpisubJoin(self._topic, part.peer, max(0, min(part.ttl, self._parameters.join_ttl)), part.sequence)
         if part.peer == self._shell.node:
             return
         if self._parameters.overlay is Overlay.HYPARVIEW:
@@ -217,7 +217,7 @@ class JoinProtocol:
 
     def _join_at(self, peer: PeerId, ttl: int) -> None:
         self._attempts[peer] = _Attempt(ttl, self._context.reply_due())
-        part = Join(self._topic, self._shell.node, ttl, self._context.next_sequence())
+        part = EpisubJoin(self._topic, self._shell.node, ttl, self._context.next_sequence())
         self._connections.meet(
             peer, self._topic, lambda: self._shell.outbox.episub(peer, part), lambda: self._start_is_gone(peer)
         )
@@ -232,7 +232,7 @@ class JoinProtocol:
         if short and others and ttl > 0:
             self._join_at(self._views.choose(Purpose.JOIN_AT, others, key_of(failed), ttl), ttl - 1)
 
-    def _take_in(self, part: Join) -> None:
+    def _take_in(self, part: EpisubJoin) -> None:
         joiner = part.peer
         if not self._neighbours.take_in(joiner, random=True):
             return
@@ -246,11 +246,11 @@ class JoinProtocol:
     def _link(self, joiner: PeerId) -> None:
         self._neighbours.take_in(joiner, random=True)
 
-    def _pass_on(self, sender: PeerId, part: Join) -> None:
+    def _pass_on(self, sender: PeerId, part: EpisubJoin) -> None:
         onward = self._views.neighbours(part.peer, sender)
         if part.ttl > 0 and onward:
             target = self._views.choose(Purpose.JOIN_WALK, onward, key_of(part.peer), part.sequence)
-            self._shell.outbox.episub(target, Join(self._topic, part.peer, part.ttl - 1, part.sequence))
+            self._shell.outbox.episub(target, EpisubJoin(self._topic, part.peer, part.ttl - 1, part.sequence))
 
     def _release(self, peer: PeerId) -> None:
         if peer in self._asked:

@@ -26,11 +26,11 @@ from hearsay.core.episub.views import NeighborListener, Views
 from hearsay.core.language.actions import NeighborDown, NeighborUp
 from hearsay.core.language.episub_parts import (
     Disconnect,
+    EpisubJoin,
+    EpisubLeave,
     EpisubPart,
     ForwardJoin,
     GetNodes,
-    Join,
-    Leave,
     Neighbor,
     Nodes,
     Role,
@@ -154,7 +154,7 @@ class ManagedOverlay:
         goodbye: EpisubPart = Disconnect(self.topic, refused=False)
         if self._parameters.leave_by is LeaveBy.LEAVE:
             sequence = self._context.next_sequence()
-            goodbye = Leave(self.topic, self._shell.node, self._parameters.leave_ttl, sequence)
+            goodbye = EpisubLeave(self.topic, self._shell.node, self._parameters.leave_ttl, sequence)
         for peer in self.views.neighbours():
             self.neighbours.drop(peer, remember=False)
             self._shell.outbox.episub(peer, goodbye)
@@ -198,7 +198,7 @@ class ManagedOverlay:
             case Nodes():
                 self.join_protocol.on_nodes(sender, part)
                 self._measure_the_nearest()
-            case Join():
+            case EpisubJoin():
                 self.join_protocol.on_join(sender, part)
             case ForwardJoin():
                 self.join_protocol.on_forward_join(sender, part)
@@ -214,7 +214,7 @@ class ManagedOverlay:
                 self.neighbours.on_disconnect(sender, part)
                 if was_neighbour and not part.refused:
                     self._after_a_loss()
-            case Leave():
+            case EpisubLeave():
                 self._on_leave(sender, part)
             case Shuffle():
                 self.shuffles.on_shuffle(sender, part)
@@ -259,7 +259,7 @@ class ManagedOverlay:
                 if peer in self.views.active:
                     self.neighbours.drop(peer, remember=True)
                     self._unsaid.add(peer)
-            elif isinstance(part, Disconnect | Leave) and part.topic == self.topic:
+            elif isinstance(part, Disconnect | EpisubLeave) and part.topic == self.topic:
                 self._unsaid.add(peer)
 
     def _say_again(self) -> None:
@@ -268,7 +268,7 @@ class ManagedOverlay:
                 self._shell.outbox.episub(peer, Disconnect(self.topic, refused=False))
         self._unsaid.clear()
 
-    def _on_leave(self, sender: PeerId, part: Leave) -> None:
+    def _on_leave(self, sender: PeerId, part: EpisubLeave) -> None:
         """Only the leaver itself ends a link; others' word cleans the passive list."""
         known = (part.source, part.sequence)
         if part.source == self._shell.node or known in self._leaves:
@@ -284,7 +284,7 @@ class ManagedOverlay:
                 self._after_a_loss()
         ttl = max(0, min(part.ttl, self._parameters.leave_ttl))
         if removed or ttl > 0:
-            onward = Leave(self.topic, part.source, max(0, ttl - 1), part.sequence)
+            onward = EpisubLeave(self.topic, part.source, max(0, ttl - 1), part.sequence)
             for peer in self.views.neighbours(part.source, sender):
                 self._shell.outbox.episub(peer, onward)
 

@@ -19,7 +19,16 @@ from hearsay.core.episub.membership import FixedOverlay, ManagedOverlay, Members
 from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Overlay, ViewSizes
 from hearsay.core.episub.tree import Tree
 from hearsay.core.language.actions import Reason, Via
-from hearsay.core.language.episub_parts import Disconnect, EpisubPart, GetTopics, Graft, IHave, Leave, Prune, Topics
+from hearsay.core.language.episub_parts import (
+    Disconnect,
+    EpisubGraft,
+    EpisubIHave,
+    EpisubLeave,
+    EpisubPart,
+    EpisubPrune,
+    GetTopics,
+    Topics,
+)
 from hearsay.core.language.events import ContactsFound, DialFailed, RoundTripMeasured
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import EPISUB, FLOODSUB, Message, Rpc
@@ -129,7 +138,7 @@ class Episub(Strategy):
             case Topics():
                 for membership in self._managed():
                     membership.on_topics(sender.id, part)
-            case IHave() | Graft() | Prune():
+            case EpisubIHave() | EpisubGraft() | EpisubPrune():
                 self._on_tree_part(sender, part)
             case _:
                 membership = self.memberships.get(part.topic)
@@ -137,7 +146,7 @@ class Episub(Strategy):
                     self.shell.drop(sender.id, part_kind(part), 1, Reason.UNSUPPORTED)
                 elif not isinstance(membership, ManagedOverlay):
                     self.shell.drop(sender.id, part_kind(part), 1, Reason.NOT_SUBSCRIBED)
-                elif part.topic not in sender.topics and not isinstance(part, Leave | Disconnect):
+                elif part.topic not in sender.topics and not isinstance(part, EpisubLeave | Disconnect):
                     self.shell.drop(sender.id, part_kind(part), 1, Reason.NOT_A_SUBSCRIBER)
                 else:
                     membership.handle(sender.id, part)
@@ -246,16 +255,16 @@ class Episub(Strategy):
             return FixedOverlay(self.shell, topic, self)
         return ManagedOverlay(self.shell, self.own, topic, self.connections, self._agenda, self._sequence, self)
 
-    def _on_tree_part(self, sender: ConnectedPeer, part: IHave | Graft | Prune) -> None:
+    def _on_tree_part(self, sender: ConnectedPeer, part: EpisubIHave | EpisubGraft | EpisubPrune) -> None:
         tree = self.trees.get(part.topic)
         if tree is None or not sender.native:
             reason = Reason.NOT_SUBSCRIBED if tree is None else Reason.UNSUPPORTED
             self.shell.drop(sender.id, part_kind(part), 1, reason)
             return
         match part:
-            case IHave():
+            case EpisubIHave():
                 tree.on_ihave(sender.id, part)
-            case Graft():
+            case EpisubGraft():
                 tree.on_graft(sender.id, part)
-            case Prune():
+            case EpisubPrune():
                 tree.on_prune(sender.id)

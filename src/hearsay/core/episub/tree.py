@@ -36,7 +36,7 @@ from hearsay.core.episub.detours import Detours
 from hearsay.core.episub.membership import Membership
 from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Repair
 from hearsay.core.language.actions import LinkEager, LinkLazy, Reason, Via
-from hearsay.core.language.episub_parts import Graft, IHave, Prune
+from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubPrune
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Message, PartKind
 from hearsay.core.shell.peers import PeerGroup
@@ -91,7 +91,7 @@ class Tree:
         if was_eager and self._parameters.repair is Repair.EAGER:
             for other in self._stand_ins(peer, in_good_order):
                 self._make_eager(other)
-                self._shell.outbox.episub(other, Graft(self.topic))
+                self._shell.outbox.episub(other, EpisubGraft(self.topic))
         self._detours.forget(peer)
 
     def publish(self, message: Message) -> None:
@@ -116,9 +116,9 @@ class Tree:
             return
         if sender in self.eager.members:
             self._make_lazy(sender)
-        self._shell.outbox.episub(sender, Prune(self.topic))
+        self._shell.outbox.episub(sender, EpisubPrune(self.topic))
 
-    def on_ihave(self, sender: PeerId, part: IHave) -> None:
+    def on_ihave(self, sender: PeerId, part: EpisubIHave) -> None:
         if not self._is_neighbour(sender, PartKind.IHAVE):
             return
         shell = self._shell
@@ -143,7 +143,7 @@ class Tree:
         if len(self.missing) and not self._agenda.is_set(Task.MISSING, None):
             self._arm_missing()
 
-    def on_graft(self, sender: PeerId, part: Graft) -> None:
+    def on_graft(self, sender: PeerId, part: EpisubGraft) -> None:
         if not self._is_neighbour(sender, PartKind.GRAFT):
             return
         self._make_eager(sender)
@@ -180,7 +180,7 @@ class Tree:
     def _announce(self, hops: dict[MessageId, int], peers: set[PeerId]) -> None:
         ids = sorted(hops)[-self._parameters.max_ids_per_part :]
         if ids:
-            part = IHave(self.topic, tuple(ids), tuple(hops[message_id] for message_id in ids))
+            part = EpisubIHave(self.topic, tuple(ids), tuple(hops[message_id] for message_id in ids))
             for peer in sorted(peers):
                 self._shell.outbox.episub(peer, part)
 
@@ -193,7 +193,7 @@ class Tree:
             shell.drop(peer, PartKind.IHAVE, given_up[peer], Reason.GIVEN_UP)
         for peer in sorted(asks):
             self._make_eager(peer)
-            self._shell.outbox.episub(peer, Graft(self.topic, tuple(sorted(asks[peer]))))
+            self._shell.outbox.episub(peer, EpisubGraft(self.topic, tuple(sorted(asks[peer]))))
 
     def remembers(self, peer: PeerId) -> bool:
         listed = peer in self.eager or peer in self.lazy or self.kept.counts_for(peer)
@@ -220,8 +220,8 @@ class Tree:
             return
         self._make_eager(announcer)
         self._make_lazy(parent)
-        self._shell.outbox.episub(announcer, Graft(self.topic))
-        self._shell.outbox.episub(parent, Prune(self.topic))
+        self._shell.outbox.episub(announcer, EpisubGraft(self.topic))
+        self._shell.outbox.episub(parent, EpisubPrune(self.topic))
 
     def _compare(self, parent: PeerId | None, own_hops: int, announcer: PeerId, hops: int) -> None:
         self._detours.compare(parent if parent in self.eager.members else None, own_hops, announcer, hops)

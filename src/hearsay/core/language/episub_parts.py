@@ -53,7 +53,7 @@ class Topics:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class EpisubJoin:
     """`peer` wants to join; walks at random until somebody takes it in."""
 
     topic: TopicId
@@ -94,7 +94,7 @@ class Disconnect:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class EpisubLeave:
     """`source` has left the overlay."""
 
     topic: TopicId
@@ -122,7 +122,7 @@ class ShuffleReply:
 
 
 @dataclass(frozen=True, slots=True)
-class IHave:
+class EpisubIHave:
     """Message summaries: ids and, in the same places, how many hops the announcer is from the publisher."""
 
     topic: TopicId
@@ -131,7 +131,7 @@ class IHave:
 
 
 @dataclass(frozen=True, slots=True)
-class Graft:
+class EpisubGraft:
     """Makes the link a tree edge, and asks for messages."""
 
     topic: TopicId
@@ -139,7 +139,7 @@ class Graft:
 
 
 @dataclass(frozen=True, slots=True)
-class Prune:
+class EpisubPrune:
     """Makes the link a lazy one."""
 
     topic: TopicId
@@ -150,14 +150,14 @@ EpisubPart: TypeAlias = (
     | Nodes
     | GetTopics
     | Topics
-    | Join
+    | EpisubJoin
     | ForwardJoin
     | Neighbor
     | Disconnect
-    | Leave
+    | EpisubLeave
     | Shuffle
     | ShuffleReply
-    | IHave
-    | Graft
-    | Prune
+    | EpisubIHave
+    | EpisubGraft
+    | EpisubPrune
 )

@@ -125,16 +125,16 @@ _EPISUB_KINDS: dict[type[EpisubPart], PartKind] = {
     said.Nodes: PartKind.NODES,
     said.GetTopics: PartKind.GETTOPICS,
     said.Topics: PartKind.TOPICS,
-    said.Join: PartKind.JOIN,
+    said.EpisubJoin: PartKind.JOIN,
     said.ForwardJoin: PartKind.FORWARDJOIN,
     said.Neighbor: PartKind.NEIGHBOR,
     said.Disconnect: PartKind.DISCONNECT,
-    said.Leave: PartKind.LEAVE,
+    said.EpisubLeave: PartKind.LEAVE,
     said.Shuffle: PartKind.SHUFFLE,
     said.ShuffleReply: PartKind.SHUFFLEREPLY,
-    said.IHave: PartKind.IHAVE,
-    said.Graft: PartKind.GRAFT,
-    said.Prune: PartKind.PRUNE,
+    said.EpisubIHave: PartKind.IHAVE,
+    said.EpisubGraft: PartKind.GRAFT,
+    said.EpisubPrune: PartKind.PRUNE,
 }
 
 
@@ -167,27 +167,27 @@ def episub_part_size(part: EpisubPart) -> PartSize:
     match part:
         case said.Nodes():
             size += _peers(part.peers) + _number(part.ttl)
-        case said.Join() | said.ForwardJoin():
+        case said.EpisubJoin() | said.ForwardJoin():
             size += _text(part.peer) + _number(part.ttl) + _number(part.sequence)
         case said.Neighbor():
             size += _number(part.role) + _number(part.random) + _number(part.links) + _number(part.random_links)
             size += _number(part.rtt_us) + _peers(part.peers)
         case said.Disconnect():
             size += _number(part.refused)
-        case said.Leave():
+        case said.EpisubLeave():
             size += _text(part.source) + _number(part.ttl) + _number(part.sequence)
         case said.Shuffle():
             size += _text(part.peer) + _peers(part.peers) + _number(part.ttl) + _number(part.sequence)
             size += _packed(part.sketch)
         case said.ShuffleReply():
             size += _peers(part.peers) + _number(part.sequence) + _packed(part.sketch)
-        case said.IHave():
+        case said.EpisubIHave():
             size += _ids(part.ids) + _packed(part.hops)
             count = len(part.ids)
-        case said.Graft():
+        case said.EpisubGraft():
             size += _ids(part.ids)
             count = len(part.ids)
-        case said.GetNodes() | said.GetTopics() | said.Topics() | said.Prune():
+        case said.GetNodes() | said.GetTopics() | said.Topics() | said.EpisubPrune():
             pass
     return part_kind(part), topic, field_size(size), count
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from hearsay.core.language.episub_parts import EpisubPart, ForwardJoin, Join, Nodes, Shuffle, ShuffleReply
+from hearsay.core.language.episub_parts import EpisubJoin, EpisubPart, ForwardJoin, Nodes, Shuffle, ShuffleReply
 from hearsay.core.language.identifiers import PeerId
 from hearsay.core.language.rpc import Control, Extension, Rpc
 
@@ -40,7 +40,7 @@ def _named(part: EpisubPart) -> Iterator[PeerId]:
     match part:
         case Nodes() | ShuffleReply():
             yield from part.peers
-        case Join() | ForwardJoin():
+        case EpisubJoin() | ForwardJoin():
             yield part.peer
         case Shuffle():
             yield part.peer

@@ -36,9 +36,8 @@ from hearsay.core.language.actions import (
     Send,
     Via,
 )
-from hearsay.core.language.episub_parts import Graft, IHave, Leave
-from hearsay.core.language.events import Event, PeerConnected, PeerDisconnected, RoundTripMeasured, RpcReceived
-from hearsay.core.language.events import Leave as LeaveTopic
+from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubLeave
+from hearsay.core.language.events import Event, Leave, PeerConnected, PeerDisconnected, RoundTripMeasured, RpcReceived
 from hearsay.core.language.identifiers import Micros, TopicId
 from hearsay.core.language.state_table import OverlayState
 from hearsay.core.shell.promises import OverlayPromise
@@ -94,14 +93,14 @@ class OverlayChecker:
             return
         if isinstance(event, RpcReceived) and event.rpc.control is not None:
             for part in event.rpc.control.episub:
-                if isinstance(part, IHave) and part.topic in node.router.joined:
+                if isinstance(part, EpisubIHave) and part.topic in node.router.joined:
                     self._note_announced(node, book, event.peer, part, now)
         if isinstance(event, PeerConnected):
             book.tried.add(event.peer)
         if isinstance(event, PeerDisconnected | RoundTripMeasured):
             book.pinged_us.pop(event.peer, None)
         self._passive_removals(node, book, event, actions, now)
-        if isinstance(event, LeaveTopic):
+        if isinstance(event, Leave):
             self._leaving(node, actions, now)
         for action in actions:
             match action:
@@ -142,20 +141,20 @@ class OverlayChecker:
                 if len(published) > 1 and len(sources) == 1 and published[-2][0] > self._changed_us.get(topic, 0):
                     self._tree(run, topic)
 
-    def _note_announced(self, node: SimNode, book: _Book, peer: Any, part: IHave, now: Micros) -> None:
+    def _note_announced(self, node: SimNode, book: _Book, peer: Any, part: EpisubIHave, now: Micros) -> None:
         assert node.router is not None
         for message_id in part.ids:
             if message_id not in book.hops and message_id not in node.router.known:
                 book.announced.setdefault(message_id, (now, peer, part.topic))
 
     def _passive_removals(self, node: SimNode, book: _Book, event: Event, actions: list[Action], now: Micros) -> None:
-        if isinstance(event, LeaveTopic) or not book.promise.only_tried_leave:
+        if isinstance(event, Leave) or not book.promise.only_tried_leave:
             return  # the whole list goes, or some of it
         gone: set[Any] = {action.peer for action in actions if isinstance(action, PassiveRemoved)}
         gone -= {action.peer for action in actions if isinstance(action, NeighborUp)}
         room_for = sum(isinstance(action, PassiveAdded) for action in actions)
         if isinstance(event, RpcReceived) and event.rpc.control is not None:
-            gone -= {part.source for part in event.rpc.control.episub if isinstance(part, Leave)}
+            gone -= {part.source for part in event.rpc.control.episub if isinstance(part, EpisubLeave)}
         untried = sorted(gone - book.tried)
         if len(untried) > room_for:
             self._problem(now, node, f"{untried} left the passive list untried")
@@ -164,7 +163,7 @@ class OverlayChecker:
         said: set[int] = set()
         for action in actions:
             if isinstance(action, Send) and action.rpc.control is not None:
-                said |= {part.sequence for part in action.rpc.control.episub if isinstance(part, Leave)}
+                said |= {part.sequence for part in action.rpc.control.episub if isinstance(part, EpisubLeave)}
         if said and min(said) <= self._left.get(node.id, -1):
             self._problem(now, node, f"LEAVE has number {min(said)}, an earlier one had {self._left[node.id]}")
         self._left[node.id] = max(said, default=self._left.get(node.id, -1))
@@ -176,11 +175,11 @@ class OverlayChecker:
                 self._problem(now, node, f"message {message.id} sent with {message.hops} hops, it came with {here}")
         if action.rpc.control is not None:
             for part in action.rpc.control.episub:
-                if isinstance(part, IHave):
+                if isinstance(part, EpisubIHave):
                     for message_id in part.ids:
                         if message_id not in book.hops:
                             self._problem(now, node, f"IHAVE of message {message_id}, which it never accepted")
-                elif isinstance(part, Graft):
+                elif isinstance(part, EpisubGraft):
                     self._asks_for_the_missing(node, part, now)
 
     def _views(self, node: SimNode, overlays: Overlays, now: Micros) -> None:
@@ -248,7 +247,7 @@ class OverlayChecker:
             what = f"eager links of {topic!r} are no tree: {len(edges)} edges, {parts} parts, {len(members)} nodes"
             self._problem(run.now, members[0], what)
 
-    def _asks_for_the_missing(self, node: SimNode, part: Graft, now: Micros) -> None:
+    def _asks_for_the_missing(self, node: SimNode, part: EpisubGraft, now: Micros) -> None:
         assert node.router is not None
         for message_id in part.ids:
             if message_id in node.router.known or message_id in node.router.pending:
