@@ -1,24 +1,61 @@
-"""What all tests share: Spark, a session of this process and daemons on loopback, each started once; and SIGINT."""
+"""What all tests share: their order, what they may not leave behind, and Spark with its daemons, started once."""
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 
+import profiles
 import pytest
 from standalone import Cluster, free_port
+from xdist.remote import Producer
 
+import leftovers
 from hearsay.pipeline.spark.session import Where, spark_session
+from schedule import WholeFiles, rank
+
+profiles.register()
 
 
 def pytest_configure() -> None:
     """Who starts the tests in the background has them ignore SIGINT, and every process they start inherits that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ[leftovers.MARK] = leftovers.own_mark()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: rank(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles:
+    config.option.loadscopereorder = False
+    return WholeFiles(config, log)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """A module that leaves a process or a port behind fails."""
+    if sys.platform != "linux":
+        yield
+        return
+    before = leftovers.ports()
+    yield
+    gc.collect()
+    left = [*leftovers.processes(), *(f"port {port}" for port in sorted(leftovers.ports() - before))]
+    assert not left, "left behind:\n" + "\n".join(left)
 
 
 @pytest.fixture(scope="session")
 def spark():
-    with spark_session(Where(), 0, lambda _: None) as session:
+    with ExitStack() as stack:
+        with leftovers.for_the_whole_session():
+            session = stack.enter_context(spark_session(Where(), 0, lambda _: None))
         yield session
 
 
@@ -34,9 +71,10 @@ def cluster(tmp_path_factory):
 @pytest.fixture(scope="session")
 def master(cluster) -> str:
     """A standalone master with two workers of one core each."""
-    url = cluster.start_master()
-    for number in (1, 2):
-        cluster.start_worker(f"worker{number}", url)
+    with leftovers.for_the_whole_session():
+        url = cluster.start_master()
+        for number in (1, 2):
+            cluster.start_worker(f"worker{number}", url)
     return url
 
 
@@ -44,12 +82,14 @@ def master(cluster) -> str:
 def connect(cluster) -> str:
     """A Spark Connect server."""
     port = free_port()
-    daemon = cluster.start(
-        "connect", "org.apache.spark.deploy.SparkSubmit", "--class",
-        "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]",
-        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
-        "--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2",
-        "--conf", f"spark.sql.warehouse.dir={cluster.folder}/warehouse", "spark-internal", heap="1g",
-    )  # fmt: skip
-    daemon.wait_until_it_says(f"server started at: 127.0.0.1:{port}")
+    with leftovers.for_the_whole_session():
+        daemon = cluster.start(
+            "connect", "org.apache.spark.deploy.SparkSubmit", "--class",
+            "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]",
+            "--conf", f"spark.connect.grpc.binding.port={port}",
+            "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
+            "--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2",
+            "--conf", f"spark.sql.warehouse.dir={cluster.folder}/warehouse", "spark-internal", heap="1g",
+        )  # fmt: skip
+        daemon.wait_until_it_says(f"server started at: 127.0.0.1:{port}")
     return f"sc://127.0.0.1:{port}"

@@ -222,7 +222,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["letter.txt"]
 
 
-@pytest.mark.parametrize("engine", ["reference", pytest.param("array", marks=pytest.mark.xdist_group("array"))])
+@pytest.mark.parametrize("engine", ["reference", "array"])
 def test_a_full_disk_says_what_is_safe(tmp_path, engine):
     def small_files_only() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -83,7 +83,7 @@ AT_WORK = pytest.param(has_said("who was in which topic"), id="at work")
 JVM_STARTS = pytest.param(has_said("starting Spark"), id="as the JVM starts")
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.thorough
 @pytest.mark.parametrize("moment", [JVM_STARTS, SESSION_IS_MADE, AT_WORK])
 def test_an_analysis_is_interrupted_in_one_line(run, tmp_path, moment):
     done = signalled(["analyze", run, "--out", tmp_path / "out"], signal.SIGINT, moment, tmp_path)
@@ -91,7 +91,7 @@ def test_an_analysis_is_interrupted_in_one_line(run, tmp_path, moment):
     assert (done.returncode, own, done.stdout) == (130, ["hearsay: interrupted"], "")
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.thorough
 @pytest.mark.parametrize("moment", [SESSION_IS_MADE, pytest.param(has_said(" runs done"), id="at work")])
 def test_a_comparison_that_is_terminated_says_what_is_kept(tmp_path, moment):
     out = tmp_path / "out"

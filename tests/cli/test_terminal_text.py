@@ -89,7 +89,7 @@ def shown_on_a_terminal(term: str, *arguments: str, cwd: Path) -> str:
     return told.decode("utf-8", "replace")
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.thorough
 def test_progress_of_a_sweep_counts_from_the_start_and_is_plain_on_a_dumb_terminal(tmp_path):
     study = '[base]\npreset = "r1"\nnetwork.nodes = 9\nworkload.messages = 1\n'
     (tmp_path / "small.toml").write_text(f"seeds = 2\n{study}")

@@ -30,7 +30,7 @@ def test_import_then_tracestat(tmp_path):
     assert allowed.returncode == 0
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.thorough
 def test_an_import_on_spark_is_the_import_of_one_process(tmp_path):
     given = [DATA / "go-0.16.pb.gz", DATA / "go-0.15.pb.gz"]
     here = hearsay("trace", "import", *given, "--out", tmp_path / "here")
@@ -41,7 +41,6 @@ def test_an_import_on_spark_is_the_import_of_one_process(tmp_path):
     assert compared.stdout == "the traces are equal\n"
 
 
-@pytest.mark.xdist_group("spark")
 def test_an_import_on_a_cluster_that_is_not_there_leaves_no_run(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -143,5 +142,3 @@ def test_counts_of_requests_are_bounded(monkeypatch):
 TestTimedSeen = TimedSeenMachine.TestCase
 TestWindowedSeen = WindowedSeenMachine.TestCase
 TestMessageCache = MessageCacheMachine.TestCase
-for machine in (TestTimedSeen, TestWindowedSeen, TestMessageCache):
-    machine.settings = settings(max_examples=60, deadline=None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from test_router_machines import MALLORY, hostile
@@ -237,7 +236,7 @@ def test_a_pair_and_a_full_triangle_come_to_rest_and_find_together():
 @pytest.mark.parametrize("preset", EPISUB_KIND.presets)
 def test_whatever_happens_to_the_overlay(preset):
     machine = type(f"Overlay of {preset}", (Overlay,), {"preset": preset})
-    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=70, deadline=None))
+    run_state_machine_as_test(machine)
 
 
 @pytest.mark.parametrize("preset", EPISUB_KIND.presets)
@@ -258,4 +257,4 @@ def test_links_are_mutual_once_all_is_said(preset):
                         assert name in self.routers[peer].strategy.memberships[topic].views.active
 
     machine.settled_is_mutual = rule()(settled_is_mutual)
-    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(machine)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from profiles import examples
 from pubsub_trace import Batch, Event, delimited, events, json_line, parse_delimited, plain_rows, varint
 
 from hearsay.ingest.decoding.errors import BadSource
@@ -20,8 +21,6 @@ from hearsay.ingest.decoding.identifiers import Identifiers
 from hearsay.ingest.formats.json_events import protobuf_of_lines
 from hearsay.ingest.formats.protobuf import decode_pieces, is_batched, looks_like_events
 from hearsay.trace.language.schema import NONE, Column
-
-compiling = settings(deadline=None)  # the first call takes seconds
 
 streams = st.lists(events(), min_size=1, max_size=6)
 
@@ -58,20 +57,17 @@ def expected(messages: list) -> list[tuple]:
     return [row for event in messages for row in plain_rows(event)]
 
 
-@compiling
 @given(streams)
 def test_rows_are_what_protobufs_library_reads(stream):
     assert decoded([delimited(stream)]) == expected(stream)
 
 
-@compiling
 @given(streams, st.booleans(), st.booleans())
 def test_json_is_the_same_by_old_and_new_names_and_by_protojson(stream, new_names, protojson):
     lines = [json_line(event, new_names=new_names, protojson=protojson) for event in stream]
     assert decoded(list(protobuf_of_lines(lines))) == expected(stream)
 
 
-@compiling
 @given(st.lists(streams, min_size=1, max_size=3))
 def test_batches_of_a_remote_tracer(batches):
     data = delimited([Batch(batch=batch) for batch in batches])
@@ -80,14 +76,12 @@ def test_batches_of_a_remote_tracer(batches):
     assert decoded([data], batched=True) == [row for batch in batches for row in expected(batch)]
 
 
-@compiling
 @given(streams, st.integers(1, 50))
 def test_pieces_may_be_cut_anywhere(stream, size):
     data = delimited(stream)
     assert decoded([data[at : at + size] for at in range(0, len(data), size)]) == expected(stream)
 
 
-@compiling
 @given(streams, st.sampled_from([0, 1, 3]))
 def test_names_with_equal_hashes_stay_apart(stream, hash_mask):
     assert decoded([delimited(stream)], hash_mask=hash_mask) == expected(stream)
@@ -114,7 +108,6 @@ def test_an_event_as_large_as_the_limit_and_one_larger():
         decoded([delimited([event])])
 
 
-@compiling
 @given(st.lists(events(), min_size=1, max_size=3), st.data())
 def test_a_cut_stream_is_refused_unless_cut_between_events(stream, data):
     whole = delimited(stream)
@@ -136,7 +129,6 @@ def check_against_protobuf(data: bytes, batched: bool) -> None:
     assert rows == expected(parse_delimited(data, batched))
 
 
-@compiling
 @given(st.binary(max_size=300), st.booleans())
 def test_random_bytes_are_refused_or_read_right(data, batched):
     check_against_protobuf(data, batched)
@@ -159,14 +151,13 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(streams, st.booleans(), st.integers(0, 2**32))
 def test_mutations_are_refused_or_read_right(stream, batched, seed):
     data = delimited([Batch(batch=stream)] if batched else stream)
     check_against_protobuf(mutated(data, random.Random(seed)), batched)
 
 
-@compiling
 @given(st.lists(events(), min_size=1, max_size=2), st.integers(0, 2**32))
 def test_a_length_that_lies_inside_an_event_is_refused_or_read_right(stream, seed):
     body = mutated(stream[0].SerializeToString(), random.Random(seed))
@@ -194,6 +185,7 @@ for cut in range(len(data)):
 """
 
 
+@pytest.mark.thorough
 def test_nothing_is_read_outside_with_numbas_own_bounds_checks(tmp_path):
     here = Path(__file__).parent
     run = subprocess.run(

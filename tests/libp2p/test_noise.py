@@ -6,8 +6,9 @@ import itertools
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from profiles import examples
 
 from hearsay.libp2p.names import peer_id
 from hearsay.libp2p.names.errors import NoiseError
@@ -163,7 +164,6 @@ def test_frames_that_were_replayed_reordered_or_touched_are_refused():
         bob.open(b"\x00\x03abc")
 
 
-@settings(max_examples=60)
 @given(st.lists(st.binary(max_size=500), max_size=5), st.lists(st.integers(0, 3000), max_size=12))
 def test_what_is_opened_does_not_depend_on_how_the_stream_is_cut(payloads, cuts):
     alice, bob = shaken(Handshake(ALICE, True), Handshake(BOB, False))
@@ -173,7 +173,7 @@ def test_what_is_opened_does_not_depend_on_how_the_stream_is_cut(payloads, cuts)
     assert opened == b"".join(payloads)
 
 
-@settings(max_examples=150)
+@examples(1.5)
 @given(st.data())
 def test_a_mutated_handshake_ends_in_a_noise_error_or_waits(data):
     alice, bob = Handshake(ALICE, True), Handshake(BOB, False)

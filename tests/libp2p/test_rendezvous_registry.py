@@ -6,7 +6,7 @@ import gc
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.libp2p.limits.frames import frame
@@ -271,7 +271,6 @@ QUESTIONS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(QUESTIONS)
 def test_whatever_is_asked_what_is_kept_is_counted_and_bounded(questions):
     point = Point(peer_bytes=3 * ENTRY, address_bytes=4 * ENTRY, bytes=6 * ENTRY, per_namespace=4)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from profiles import examples
 
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.mux.yamux import (
@@ -266,7 +267,7 @@ def run(chunks):
     return listener, events, None
 
 
-@settings(max_examples=300)
+@examples(3)
 @given(st.lists(frames, max_size=12), st.lists(st.integers(0, 800), max_size=10))
 def test_events_do_not_depend_on_how_the_stream_is_cut(parts, cuts):
     data = b"".join(parts)
@@ -345,5 +346,4 @@ class TwoEnds(RuleBasedStateMachine):
             assert end.unread_bytes == sum(state.unread for state in end._streams.values())
 
 
-TwoEnds.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 TestTwoEnds = TwoEnds.TestCase

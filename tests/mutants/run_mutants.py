@@ -140,7 +140,7 @@ def pytest(
     package: Path, tests: Sequence[str], seconds: float, *more: str
 ) -> subprocess.CompletedProcess[str] | None:
     """The tests against a copy of the package; None if they, or programs that they start, do not end in time."""
-    options = ["-q", "-rfE", "--tb=line", "-p", "no:cacheprovider", "-p", "same_examples", *more]
+    options = ["-q", "-rfE", "--tb=line", "-p", "no:cacheprovider", "--hypothesis-profile=mutants", *more]
     with subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, *map(node_id, tests)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(package),

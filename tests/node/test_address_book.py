@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.libp2p.names.keys import PrivateKey
@@ -117,7 +117,6 @@ def test_a_peer_that_speaks_of_itself_answers_for_its_place():
     assert PEERS[0] in known.peers
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 39), st.sampled_from("abcd"), st.booleans(), st.booleans()), max_size=80))
 def test_places_are_bounded_and_each_belongs_to_one_source(told):
     known = book(peers=12, source_peers=5)

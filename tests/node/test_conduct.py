@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -167,7 +167,6 @@ class BoundedAccounts(RuleBasedStateMachine):
 
 
 TestBoundedAccounts = BoundedAccounts.TestCase
-TestBoundedAccounts.settings = settings(max_examples=60, stateful_step_count=60)
 
 
 def test_a_graft_that_crossed_a_prune_is_forgiven_and_one_that_comes_again_and_again_is_not():

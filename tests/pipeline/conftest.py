@@ -1,4 +1,4 @@
-"""Simulated runs of every kind, analysed once in one Spark session."""
+"""Runs that are analysed once in the Spark session of the worker."""
 
 from __future__ import annotations
 
@@ -14,26 +14,40 @@ from hearsay.trace.write.run_folder import RunFolder
 
 
 @pytest.fixture(scope="session")
-def run_folders(tmp_path_factory) -> dict[str, Path]:
+def analysed(spark, tmp_path_factory) -> dict[str, Path]:
+    """A run of every kind, with metrics."""
     base = tmp_path_factory.mktemp("runs")
-    folders = {}
-    for name, (preset, router, overrides) in RUNS.items():
-        folders[name] = simulate_into(base / name, preset, router, overrides)
+    folders = {name: simulated(base, name) for name in RUNS}
     for version in GO_TRACES:
         folders[version] = base / version
         import_traces([GO_DATA / f"{version}.pb.gz"], RunFolder.create(folders[version]))
-    folders["spanning"] = rewritten(folders["churning"], base / "spanning", max_rows_per_file=300)
-    return folders
+    folders["spanning"] = spanning(base, folders["churning"])
+    return with_metrics(spark, folders)
 
 
 @pytest.fixture(scope="session")
-def analysed(spark, run_folders) -> dict[str, Path]:
-    """The run folders, with metrics."""
-    runs = load_runs(list(run_folders.values()))
+def two_runs(spark, tmp_path_factory) -> dict[str, Path]:
+    """Two of them, for tests that analyse them once more, elsewhere or under attack."""
+    base = tmp_path_factory.mktemp("two")
+    churning = simulated(base, "churning")
+    return with_metrics(spark, {"topics": simulated(base, "topics"), "spanning": spanning(base, churning)})
+
+
+@pytest.fixture(scope="session")
+def facts(analysed):
+    return {run.name: run for run in load_runs(list(analysed.values()))}
+
+
+def simulated(base: Path, name: str) -> Path:
+    preset, router, overrides = RUNS[name]
+    return simulate_into(base / name, preset, router, overrides)
+
+
+def spanning(base: Path, churning: Path) -> Path:
+    return rewritten(churning, base / "spanning", max_rows_per_file=300)
+
+
+def with_metrics(spark, folders: dict[str, Path]) -> dict[str, Path]:
+    runs = load_runs(list(folders.values()))
     analyze(spark, runs, {run.name: run.path for run in runs}, lambda _: None)
-    return run_folders
-
-
-@pytest.fixture(scope="session")
-def facts(run_folders):
-    return {run.name: run for run in load_runs(list(run_folders.values()))}
+    return folders

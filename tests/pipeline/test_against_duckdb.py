@@ -16,8 +16,6 @@ from hearsay.pipeline.output.table_store import read_table
 from hearsay.trace.language.schema import Column, PartKind, TraceEvent
 from hearsay.trace.read.reader import read_rows
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 NAMES = [*RUNS, "spanning"]
 ALL = [*NAMES, *GO_TRACES]
 

@@ -13,28 +13,28 @@ from standalone import free_port
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.table_store import read_table
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 CHOSEN = ("topics", "spanning")
 
 
-def test_standalone_cluster(master, analysed, tmp_path):
-    assert_equal_tables(analysed, tmp_path, "--master", master)
+@pytest.mark.thorough
+def test_standalone_cluster(master, two_runs, tmp_path):
+    assert_equal_tables(two_runs, tmp_path, "--master", master)
 
 
-def test_spark_connect(connect, analysed, tmp_path):
-    assert_equal_tables(analysed, tmp_path, "--remote", connect)
+@pytest.mark.thorough
+def test_spark_connect(connect, two_runs, tmp_path):
+    assert_equal_tables(two_runs, tmp_path, "--remote", connect)
 
 
-def test_a_cluster_that_is_not_there_is_one_line(analysed, tmp_path):
-    done = run_analyze(analysed, tmp_path, "--remote", f"sc://127.0.0.1:{free_port()}")
+def test_a_cluster_that_is_not_there_is_one_line(two_runs, tmp_path):
+    done = run_analyze(two_runs, tmp_path, "--remote", f"sc://127.0.0.1:{free_port()}")
     assert done.returncode == 1
     assert "no session at sc://" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def run_analyze(analysed, out: Path, *where: str) -> subprocess.CompletedProcess:
-    runs = [str(analysed[name]) for name in CHOSEN]
+def run_analyze(two_runs, out: Path, *where: str) -> subprocess.CompletedProcess:
+    runs = [str(two_runs[name]) for name in CHOSEN]
     command = [sys.executable, "-m", "hearsay", "analyze", *runs, "--out", str(out), *where]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "SPARK_"))
@@ -42,12 +42,12 @@ def run_analyze(analysed, out: Path, *where: str) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=400)
 
 
-def assert_equal_tables(analysed, out: Path, *where: str) -> None:
-    done = run_analyze(analysed, out, *where)
+def assert_equal_tables(two_runs, out: Path, *where: str) -> None:
+    done = run_analyze(two_runs, out, *where)
     assert done.returncode == 0, done.stderr[-3000:]
     for name in CHOSEN:
         for table in tables.TABLES.values():
-            embedded, elsewhere = (read_table(path, table) for path in (analysed[name], out / name))
+            embedded, elsewhere = (read_table(path, table) for path in (two_runs[name], out / name))
             assert sorted_rows(elsewhere) == sorted_rows(embedded), table.name
 
 

@@ -16,23 +16,23 @@ from hearsay.pipeline.output.tables import METRICS_FOLDER
 from hearsay.pipeline.stream.follow import Follower
 from hearsay.trace.language.errors import RunFolderError
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 NAME = "topics"
 
 
-def test_a_batch_whose_driver_is_killed_completes_when_run_again(analysed, tmp_path):
+@pytest.mark.thorough
+def test_a_batch_whose_driver_is_killed_completes_when_run_again(two_runs, tmp_path):
     (kill,) = [kill for kill in seeded_kills(seed=3, count=3, mode="batch") if kill.victim == DRIVER]
-    outcome = analyze_and_kill(kill, analysed[NAME], tmp_path)
+    outcome = analyze_and_kill(kill, two_runs[NAME], tmp_path)
     assert outcome.hit
     assert not (tmp_path / NAME / METRICS_FOLDER).exists()
-    assert analyze("batch", analysed[NAME], tmp_path).returncode == 0
-    assert_same_tables(analysed[NAME], tmp_path / NAME)
+    assert analyze("batch", two_runs[NAME], tmp_path).returncode == 0
+    assert_same_tables(two_runs[NAME], tmp_path / NAME)
     assert not list((tmp_path / NAME).glob(".metrics-*"))
 
 
-def test_a_follower_whose_jvm_and_then_a_worker_is_killed_takes_every_row_once(analysed, tmp_path):
-    run = GrowingRun(analysed[NAME], tmp_path / NAME)
+@pytest.mark.thorough
+def test_a_follower_whose_jvm_and_then_a_worker_is_killed_takes_every_row_once(two_runs, tmp_path):
+    run = GrowingRun(two_runs[NAME], tmp_path / NAME)
     run.plan()
     out = tmp_path / "out"
     for kill in (Kill("stream", JVM, 3, 0.5), Kill("stream", WORKER, 2, 2.0)):
@@ -44,7 +44,7 @@ def test_a_follower_whose_jvm_and_then_a_worker_is_killed_takes_every_row_once(a
     run.finish()
     done = analyze("stream", run.path, out, "--until-complete")
     assert done.returncode == 0, done.stderr
-    assert_same_tables(analysed[NAME], out / NAME)
+    assert_same_tables(two_runs[NAME], out / NAME)
     assert_every_row_once(run.path, out / NAME)
 
 
@@ -60,6 +60,7 @@ except session.SparkUnavailable as error:
 """
 
 
+@pytest.mark.thorough
 def test_a_jvm_that_is_gone_is_told_with_what_may_help():
     """Not to do the same again."""
     done = subprocess.run([sys.executable, "-c", KILL_THE_JVM], capture_output=True, text=True, timeout=300)
@@ -107,12 +108,12 @@ exit $code
 """
 
 
-def on_a_small_disk(analysed, tmp_path, mode: str, left: str, state: str) -> subprocess.CompletedProcess[str]:
+def on_a_small_disk(two_runs, tmp_path, mode: str, left: str, state: str) -> subprocess.CompletedProcess[str]:
     """Analyse again with the output on a disk that holds the tables and has so much left; says what is there then."""
     run, disk = tmp_path / "run", tmp_path / "disk"
-    shutil.copytree(analysed[NAME], run, ignore=shutil.ignore_patterns(METRICS_FOLDER))
+    shutil.copytree(two_runs[NAME], run, ignore=shutil.ignore_patterns(METRICS_FOLDER))
     disk.mkdir()
-    script = [*own_mounts(), "sh", "-c", SMALL_DISK, "sh", str(disk), str(analysed[NAME] / METRICS_FOLDER)]
+    script = [*own_mounts(), "sh", "-c", SMALL_DISK, "sh", str(disk), str(two_runs[NAME] / METRICS_FOLDER)]
     more = ["--until-complete"] if mode == "stream" else []
     return subprocess.run(
         [*script, left, state, *command(mode, run, disk, *more)],
@@ -123,10 +124,11 @@ def on_a_small_disk(analysed, tmp_path, mode: str, left: str, state: str) -> sub
 mounting = pytest.mark.skipif(not own_mounts(), reason="nobody may mount here")
 
 
+@pytest.mark.thorough
 @mounting
 @pytest.mark.parametrize("mode", ["batch", "stream"])
-def test_a_full_disk_is_one_line_and_finished_tables_stay(analysed, tmp_path, mode):
-    done = on_a_small_disk(analysed, tmp_path, mode, "150000", "rw")
+def test_a_full_disk_is_one_line_and_finished_tables_stay(two_runs, tmp_path, mode):
+    done = on_a_small_disk(two_runs, tmp_path, mode, "150000", "rw")
     assert done.returncode == 1, done.stderr
     said = [line for line in done.stderr.splitlines() if not line.startswith("spark: ")]
     assert len(said) == 1, done.stderr
@@ -136,28 +138,28 @@ def test_a_full_disk_is_one_line_and_finished_tables_stay(analysed, tmp_path, mo
 
 
 @mounting
-def test_a_read_only_output_is_refused_before_spark_starts(analysed, tmp_path):
-    done = on_a_small_disk(analysed, tmp_path, "batch", "4000000", "ro")
+def test_a_read_only_output_is_refused_before_spark_starts(two_runs, tmp_path):
+    done = on_a_small_disk(two_runs, tmp_path, "batch", "4000000", "ro")
     assert done.returncode == 1, done.stderr
     assert "cannot be written (Read-only file system)" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_an_output_that_may_not_be_written_is_refused_before_spark_starts(analysed, tmp_path):
+def test_an_output_that_may_not_be_written_is_refused_before_spark_starts(two_runs, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root may write everywhere")
     tmp_path.chmod(0o500)
-    done = analyze("batch", analysed[NAME], tmp_path / "out")
+    done = analyze("batch", two_runs[NAME], tmp_path / "out")
     assert done.returncode == 1
     assert "cannot be written (Permission denied)" in done.stderr
 
 
-def test_cut_and_flipped_files_are_named_in_one_line(analysed, tmp_path):
+def test_cut_and_flipped_files_are_named_in_one_line(two_runs, tmp_path):
     """Three runs, damaged in three ways: the batch leaves them out by name and does not even start Spark."""
     paths = []
     for name, damage in (("cut", cut), ("flipped", flip), ("zero", lambda data: b"\0" * len(data))):
         path = tmp_path / name
-        shutil.copytree(analysed[NAME], path, ignore=shutil.ignore_patterns(METRICS_FOLDER))
+        shutil.copytree(two_runs[NAME], path, ignore=shutil.ignore_patterns(METRICS_FOLDER))
         file = path / "trace/class=message/part-00000.parquet"
         file.write_bytes(damage(file.read_bytes()))
         paths.append(str(path))
@@ -181,13 +183,13 @@ def flip(data: bytes) -> bytes:
     return data[:200] + bytes([data[200] ^ 4]) + data[201:]
 
 
-def test_a_follower_names_a_damaged_file_and_leaves_the_tables(spark, analysed, tmp_path):
-    run = GrowingRun(analysed[NAME], tmp_path / NAME)
+def test_a_follower_names_a_damaged_file_and_leaves_the_tables(spark, two_runs, tmp_path):
+    run = GrowingRun(two_runs[NAME], tmp_path / NAME)
     run.plan()
     run.grow(len(run.files))
-    shutil.copytree(analysed[NAME] / METRICS_FOLDER, run.path / METRICS_FOLDER)
+    shutil.copytree(two_runs[NAME] / METRICS_FOLDER, run.path / METRICS_FOLDER)
     file = run.path / "trace/class=message/part-00000.parquet"
     file.write_bytes(cut(file.read_bytes()))
     with pytest.raises(RunFolderError, match=r"part-00000\.parquet"):
         Follower(spark, run.path, run.path, None, lambda _: None).tick()
-    assert_same_tables(analysed[NAME], run.path)
+    assert_same_tables(two_runs[NAME], run.path)

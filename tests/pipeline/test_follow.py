@@ -26,18 +26,16 @@ from hearsay.trace.read.verify import verify
 from hearsay.trace.series.run_series import RunSeries
 from hearsay.trace.write.writer import TraceWriter
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def quality(output: Path) -> dict[str, int]:
     lines = read_table(output, tables.QUALITY).to_pylist()
     return {line["check"]: line["rows"] for line in lines}
 
 
-def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, analysed, tmp_path):
+def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, two_runs, tmp_path):
     """The run's files come in three lots; messages straddle files, so early figures change. Rows that come after the
     window of their message are counted as late. A follower of its own takes over each time."""
-    run = GrowingRun(analysed["spanning"], tmp_path / "run")
+    run = GrowingRun(two_runs["spanning"], tmp_path / "run")
     said: list[str] = []
     follower = Follower(spark, run.path, run.path, None, said.append)
     assert follower.tick() is None
@@ -56,9 +54,10 @@ def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, anal
     assert_every_row_once(run.path, run.path)
 
 
-def test_a_live_nodes_series_is_followed_as_one_run(spark, run_folders, tmp_path):
+@pytest.mark.thorough
+def test_a_live_nodes_series_is_followed_as_one_run(spark, two_runs, tmp_path):
     """A node writes a run folder every few seconds, messages straddle them, and seals the whole when it closes."""
-    rows = read_rows(run_folders["topics"])
+    rows = read_rows(two_runs["topics"])
     rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
     rows[:, Column.TIME_US] += 1_700_000_000_000_000  # a live node's clock is the world's
     said: list[str] = []

@@ -14,7 +14,6 @@ from hearsay.pipeline.spark.failures import in_one_line
 from hearsay.pipeline.spark.session import Where
 
 
-@pytest.mark.xdist_group("spark")
 def test_the_embedded_session_keeps_its_files_and_ports_to_itself(spark):
     settings = dict(spark.sparkContext.getConf().getAll())
     assert settings["spark.authenticate"] == "true"

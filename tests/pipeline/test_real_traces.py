@@ -17,7 +17,7 @@ from hearsay.pipeline.output.table_store import read_table
 from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.trace.read.reader import read_rows
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.thorough
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from simulated_runs import GO_TRACES, RUNS
 
 from hearsay.pipeline.input.rows import run_table, trace_rows
@@ -10,8 +9,6 @@ from hearsay.pipeline.metrics.messages import messages_table
 from hearsay.pipeline.metrics.traffic import traffic_of_rows
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.table_store import read_table
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 NAMES = [*RUNS, "spanning"]
 

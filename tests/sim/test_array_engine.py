@@ -13,7 +13,8 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
+from profiles import examples
 
 from engines_agree import check, difference_text, plan_of, run_array, run_reference
 from hearsay.cli.commands import hearsay
@@ -46,8 +47,6 @@ from hearsay.trace.write.run_folder import RunFolder
 from random_scenarios import scenario_texts
 from simsub_tables import LAG_MS, TABLES, run
 
-pytestmark = pytest.mark.xdist_group("array")
-
 LIVELY = """
 linger_s = 2
 [network]
@@ -65,13 +64,13 @@ rate = 0.1
 """
 
 
-@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(0.6)
 @given(scenario_texts())
 def test_engines_agree_on_random_scenarios(text):
     check(text)
 
 
-@settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(0.25)
 @given(scenario_texts())
 def test_two_threads_give_the_same_trace(text):
     with pytest.MonkeyPatch.context() as patched:
@@ -80,14 +79,21 @@ def test_two_threads_give_the_same_trace(text):
         check(text, threads=2)
 
 
+@pytest.fixture(scope="module")
+def lively():
+    """A plan, and what the reference engine makes of it."""
+    plan = plan_of(LIVELY)
+    return plan, *run_reference(plan)
+
+
 @pytest.mark.parametrize("columns", [8, 64])
-def test_columns_of_dead_messages_are_used_again(monkeypatch, columns):
+def test_columns_of_dead_messages_are_used_again(monkeypatch, lively, columns):
     monkeypatch.setattr(building, "_LEAST_COLUMNS", columns)
     monkeypatch.setattr(building, "_CELLS_AT_FIRST", columns)
-    plan = plan_of(LIVELY)
+    plan, expected_rows, expected_summary = lively
     rows, summary = run_array(plan)
-    assert np.array_equal(rows, run_reference(plan)[0])
-    assert summary == run_reference(plan)[1]
+    assert np.array_equal(rows, expected_rows)
+    assert summary == expected_summary
     engine = ArrayEngine(plan, None)
     engine.run()
     world = engine.arrays.world
@@ -419,7 +425,7 @@ def test_a_plan_of_regions_with_jitter(tmp_path):
 
 def test_links_that_are_gone_are_used_again():
     plan = plan_of(
-        "[network]\nnodes = 60\ndegree = 3\n[workload]\nmessages = 400\n"
+        "[network]\nnodes = 60\ndegree = 3\n[workload]\nmessages = 40\n"
         "[faults]\ndetection_s = 0.3\n[faults.churn]\naway_share = 0.4\nmean_session_s = 3"
     )
     engine = ArrayEngine(plan, None)

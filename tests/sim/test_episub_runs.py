@@ -166,6 +166,7 @@ def test_messages_reach_all_survivors_even_before_the_crash_is_noticed(seed):
     assert all(survivors <= receivers(made, message) for message in range(2, 5))
 
 
+@pytest.mark.thorough
 def test_two_halves_find_together_again():
     made = sound(
         network__nodes=60,
@@ -179,6 +180,7 @@ def test_two_halves_find_together_again():
     assert components(graph_of(made)) == 1
 
 
+@pytest.mark.thorough
 def test_who_leaves_is_forgotten_and_may_come_back(tmp_path):
     lines = [
         f'[[timed]]\nat_s = {at}\nnode = {node}\naction = "{action}"'
@@ -201,6 +203,7 @@ def test_who_leaves_is_forgotten_and_may_come_back(tmp_path):
     assert on_passive < sum(peer < 20 for one in slower for peer in one.memberships["topic"].views.passive)
 
 
+@pytest.mark.thorough
 def test_views_follow_the_estimated_size():
     sizes = {}
     random_links = {}
@@ -223,6 +226,7 @@ def test_views_follow_the_estimated_size():
     assert random_links == {20: {1}, 200: {2}}
 
 
+@pytest.mark.thorough
 def test_many_topics_share_connections():
     made = sound(
         network__nodes=60,
@@ -241,6 +245,7 @@ def test_many_topics_share_connections():
     assert links < neighbours + 4
 
 
+@pytest.mark.thorough
 def test_a_steady_tree_costs_one_copy_per_node_and_is_as_deep_as_flooding():
     last: dict[str, list[int]] = {}
     for broadcast in ("tree", "flood"):
@@ -285,6 +290,7 @@ IROH = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("preset", ["hyparview-plumtree-10k", "episub"])
 @pytest.mark.parametrize("case", IROH)
 def test_iroh_bounds(case, preset):
@@ -354,6 +360,7 @@ def test_optimisation_shortens_the_tree_when_the_source_moves(tmp_path):
     assert hops[2] < hops[7] <= hops[0] + 0.5
 
 
+@pytest.mark.thorough
 def test_near_links_make_messages_faster_and_one_random_link_keeps_them_together(tmp_path):
     regions = tmp_path / "clusters.csv"
     lines = [f"c{a},c{b},{5 if a == b else 60 + 10 * (b - a)},0" for a in range(4) for b in range(a, 4)]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import fmean
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.sim.plan.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan, Publication, TimedAction, make_plan
@@ -253,7 +253,6 @@ FAULTS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(FAULTS, st.integers(0, 99))
 def test_no_node_goes_down_twice_in_a_row_and_publishers_are_up(faults: dict[str, object], seed: int):
     made = plan(seed=seed, network={"nodes": 12}, faults=faults, workload={"publishers": "any", "messages": 15})

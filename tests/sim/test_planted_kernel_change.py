@@ -14,11 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import hearsay
-
-pytestmark = pytest.mark.xdist_group("array")
 
 KERNEL = "sim/array/rules/mesh.py"
 LINE = "    low = parameter(w, node, DEGREE_LOW)\n"

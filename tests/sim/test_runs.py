@@ -9,8 +9,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from profiles import examples
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import Control, PeerInfo, Prune, Rpc
@@ -263,7 +264,7 @@ def _leave_or_join(number: int) -> dict[str, object]:
     return {"at_s": 6 + number * 0.7, "node": number // 2, "action": action, "topic": "topic"}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(0.25)
 @given(
     router=st.sampled_from(ROUTERS),
     nodes=st.integers(1, 25),

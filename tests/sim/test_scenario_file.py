@@ -5,7 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.core.mesh.gossipsub import GossipsubParameters
@@ -334,7 +334,6 @@ DOCUMENTS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(document=DOCUMENTS)
 def test_a_dump_loads_as_an_equal_scenario(tmp_path_factory: pytest.TempPathFactory, document: dict[str, object]):
     made = Scenario.model_validate(document)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomli_w
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.studies.budgets import load_budgets
@@ -11,7 +11,6 @@ from hearsay.studies.errors import StudyError
 from hearsay.studies.points import points_of
 from hearsay.studies.study_file import load_study
 
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SCALARS = (
     st.booleans()
     | st.integers(-3, 10**6)
@@ -60,7 +59,6 @@ def assert_lines(said: list[str]) -> None:
     assert all(line and "\n" not in line for line in said)
 
 
-@QUICK
 @given(STUDIES)
 def test_studies(tmp_path, document):
     path = tmp_path / "any.toml"
@@ -74,7 +72,6 @@ def test_studies(tmp_path, document):
     assert_lines(problems(load))
 
 
-@QUICK
 @given(BUDGETS)
 def test_budgets(tmp_path, document):
     path = tmp_path / "any.toml"
@@ -82,7 +79,6 @@ def test_budgets(tmp_path, document):
     assert_lines(problems(lambda: load_budgets(path)))
 
 
-@QUICK
 @given(st.integers(0, 1000), st.integers(1, 10**6), st.integers(2, 20))
 def test_ranges_go_from_one_end_to_the_other(tmp_path, start, width, count):
     path = tmp_path / "any.toml"

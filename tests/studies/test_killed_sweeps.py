@@ -7,7 +7,7 @@ from kills import DRIVER, JVM, WORKER
 from small_study import assert_equal_tables, swept, table, write_study
 from sweep_kills import Kill, study, sweep_and_kill
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.thorough
 
 
 def test_a_sweep_goes_on_where_it_was_killed(spark, tmp_path):

@@ -11,8 +11,6 @@ import pytest
 from small_study import assert_equal_tables, hearsay, swept, table, write_study
 from standalone import free_port
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.fixture(scope="module")
 def embedded(spark, tmp_path_factory):

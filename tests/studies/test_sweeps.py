@@ -11,8 +11,6 @@ from hearsay.studies.one_run import Task, perform
 from hearsay.studies.run_queue import LEAST_S, RunQueue
 from hearsay.trace.read.verify import verify
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.fixture(scope="module")
 def once(spark, tmp_path_factory):

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows, row_codes
 from written_runs import SMALL, write_run
@@ -65,7 +65,6 @@ def test_no_more_rows_are_kept_than_asked(tmp_path):
     assert "… and 95 more" in render(difference)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(row_codes, max_size=12), st.lists(row_codes, max_size=4), st.lists(row_codes, max_size=4))
 def test_agrees_with_counters(common, more_a, more_b):
     a, b = Counter(common + more_a), Counter(common + more_b)

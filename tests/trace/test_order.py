@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from profiles import examples
 
 from hearsay.trace.language.order import group_ids, order_of
 
@@ -20,13 +21,12 @@ def columns(draw):
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(columns())
 def test_rows_are_sorted_and_equal_ones_keep_their_order(found):
     assert order_of(found).tolist() == np.lexsort(found[::-1]).tolist()
 
 
-@settings(max_examples=100, deadline=None)
 @given(columns())
 def test_groups_are_the_equal_rows(found):
     order, ids = group_ids(found)

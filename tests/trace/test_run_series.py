@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hearsay.trace.folder.arrow import message_column, open_trace_file, parquet
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
@@ -124,6 +125,7 @@ while code:
 """
 
 
+@pytest.mark.thorough
 def test_killed_at_any_step_of_the_sealing_nothing_is_lost_and_nothing_twice(tmp_path):
     """Processes end before the first, second, … change of a name, while they seal or open the folder again.
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows, row_codes
 from written_runs import SMALL, story, write_run
@@ -38,7 +38,6 @@ def message_files(path: Path) -> dict[str, np.ndarray]:
     }
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(row_codes, max_size=120),
     st.integers(1, 50),
@@ -262,7 +261,6 @@ def test_a_full_disk_keeps_the_finished_files(tmp_path, limit, spill_rows, max_r
     assert len(read_rows(tmp_path / "run")) >= 1000
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(row_codes, max_size=120), st.integers(1, 50), st.integers(1, 20), st.integers(1, 60), st.integers(1, 9)
 )

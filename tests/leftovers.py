@@ -1,0 +1,89 @@
+"""What a test module leaves behind: processes that go on, and ports on which this process still listens.
+
+Every process that a test starts inherits a mark in its environment, and keeps it when its parent has gone. The JVM
+and the daemons of Spark that a whole session of tests shares are started under another mark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kills import descendants, ends_within
+
+from hearsay.pipeline.spark import session
+
+MARK = "HEARSAY_STARTED_BY"
+PATIENCE_S = 10
+"""A process that was told to end may take so long."""
+LISTENS = "0A"
+_kept_ports: set[int] = set()
+
+
+def own_mark() -> str:
+    return f"tests of {os.getpid()}"
+
+
+@contextmanager
+def for_the_whole_session() -> Iterator[None]:
+    """What is started in here is nobody's leftover: it ends with the session."""
+    mark, before = os.environ[MARK], ports()
+    os.environ[MARK] = f"session of {os.getpid()}"
+    try:
+        yield
+    finally:
+        os.environ[MARK] = mark
+        _kept_ports.update(ports() - before)
+
+
+def processes() -> list[str]:
+    """Those that a test started and that do not end, each as a line."""
+    mark = f"{MARK}={own_mark()}".encode()
+    found = {pid for pid in all_processes() if mark in read(pid, "environ").split(b"\0")}
+    found -= {os.getpid(), *jvm_of_this_process()}
+    return [line_of(pid) for pid in sorted(found) if not ends_within(pid, PATIENCE_S)]
+
+
+def all_processes() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal()]
+
+
+def jvm_of_this_process() -> list[int]:
+    """PySpark keeps its JVM for life, whoever starts it, and the JVM its workers."""
+    jvm = session._jvm
+    return [] if jvm is None else [jvm.pid, *descendants(jvm.pid)]
+
+
+def line_of(pid: int) -> str:
+    command = read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
+    test = next(
+        (value for value in read(pid, "environ").split(b"\0") if value.startswith(b"PYTEST_CURRENT_TEST")), b""
+    )
+    return f"process {pid}: {command[:120]} ({test.decode(errors='replace').partition('=')[2]})"
+
+
+def read(pid: int, name: str) -> bytes:
+    """Nothing when the process has ended or is somebody else's."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def ports() -> set[int]:
+    """Those on which this process listens, by TCP, except for those of the session."""
+    inodes = set()
+    for file in Path("/proc/self/fd").iterdir():
+        try:
+            inodes.add(os.readlink(file))
+        except OSError:  # the one that lists this folder
+            continue
+    found = set()
+    for table in (Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6")):
+        for line in table.read_text().splitlines()[1:] if table.exists() else ():
+            fields = line.split()
+            if fields[3] == LISTENS and f"socket:[{fields[9]}]" in inodes:
+                found.add(int(fields[1].rpartition(":")[2], 16))
+    return found - _kept_ports

@@ -1,0 +1,32 @@
+"""How much hypothesis tries: a profile says it, and no test does.
+
+`quick` is `make test`, `thorough` is `make test-all`, and both try the same examples each time. `soak` looks for what
+nobody has seen yet, and prints what brings it back. `mutants` asks only whether a test fails, and makes nothing
+smaller. Choose with `--hypothesis-profile=NAME`.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, Phase, settings
+
+EXAMPLES = {"quick": 25, "thorough": 100, "soak": 1000}
+
+
+def register() -> None:
+    for name, examples in EXAMPLES.items():
+        settings.register_profile(
+            name,
+            max_examples=examples,
+            deadline=None,
+            derandomize=name != "soak",
+            print_blob=True,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+        )
+    phases = (Phase.explicit, Phase.generate)
+    settings.register_profile("mutants", settings.get_profile("thorough"), phases=phases)
+    settings.load_profile("quick")
+
+
+def examples(times: float) -> settings:
+    """So many times the examples of the profile."""
+    return settings(max_examples=round(times * settings.default.max_examples))
