@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.from-lock
 
-.PHONY: setup demo test test-all lint interop fuzz mutants bench lock clean
+.PHONY: setup demo test test-all soak lint interop fuzz mutants bench lock clean
 
 setup: $(STAMP)
 
@@ -39,12 +39,16 @@ lint: setup
 interop: setup
 	$(BIN)/python -m pytest interop -n 2 -rs
 
+# Looks for what no test has met yet, as long as one likes: `make soak SECONDS=3600`, and `SEED=n` to begin there. Random
+# scenarios under the checker, engines against each other, parsers, mutants of the node, kills.
+soak: setup
+	$(BIN)/python tests/soak/run_soak.py --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
+
 # Looks for inputs on which a parser breaks its word, some seconds for each; `make fuzz SECONDS=600` looks longer.
-SECONDS ?= 10
 fuzz: setup
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --require-hashes --only-binary :all: -r tests/fuzz/requirements.lock
-	$(BIN)/python tests/fuzz/run_fuzzers.py --seconds $(SECONDS)
+	$(BIN)/python tests/fuzz/run_fuzzers.py --seconds $(or $(SECONDS),10)
 
 # Takes each defence of the node away, one at a time, and shows that its tests fail; `make mutants ONLY="window rsa"` some of them.
 mutants: setup

@@ -1,0 +1,20 @@
+"""A mutant of the node: a defence is taken away, and its tests must fail. `make mutants` tries all of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from planted import mutants
+
+RUNNER = Path(__file__).parents[1] / "mutants" / "run_mutants.py"
+
+
+def soak(number: int) -> Counter[str]:
+    known = mutants()
+    name = known[number % len(known)].name
+    done = subprocess.run([sys.executable, str(RUNNER), "--only", name], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Counter({f"killed: {name}": 1})
