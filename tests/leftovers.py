@@ -7,6 +7,7 @@ and the daemons of Spark that a whole session of tests shares are started under 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,4 +87,12 @@ def ports() -> set[int]:
             fields = line.split()
             if fields[3] == LISTENS and f"socket:[{fields[9]}]" in inodes:
                 found.add(int(fields[1].rpartition(":")[2], 16))
-    return found - _kept_ports
+    return found - _kept_ports - ports_of_spark()
+
+
+def ports_of_spark() -> set[int]:
+    """Once a stream has run, PySpark listens for its JVM for life."""
+    pyspark = sys.modules.get("pyspark")
+    gateway = None if pyspark is None else pyspark.SparkContext._gateway
+    server = None if gateway is None else vars(gateway).get("_callback_server")
+    return set() if server is None else {server.port}

@@ -1,7 +1,7 @@
 """Plays the scripts of this folder: real routers, joined by links that deliver when told to.
 
 A script is prose (lines that start with `#`), commands (lines that start with `> `) and, after each command, what it
-made the routers do. Time is milliseconds and moves only by command.
+made the routers do, or `(nothing)`. Time is milliseconds and moves only by command.
 
     node NAME ROUTER [key=value …]     a router, with parameters
     hand NAME [PROTOCOL]               a peer that is played by hand with `say`
@@ -20,6 +20,8 @@ made the routers do. Time is milliseconds and moves only by command.
     beat NAME                          time passes until NAME's timer fires
     accept|reject|ignore NAME ID       the application's verdict
     state NAME                         the table of what NAME remembers
+    quiet                              what commands cause is not shown from here on, as for set-up,
+    loud                               and from here on it is
 """
 
 from __future__ import annotations
@@ -101,6 +103,10 @@ PROTOCOLS = {
 }
 
 
+SILENT = ("node", "hand", "wait", "quiet", "loud")
+"""Commands that no router hears of."""
+
+
 class Conversation:
     def __init__(self) -> None:
         self._routers: dict[str, Router] = {}
@@ -108,11 +114,24 @@ class Conversation:
         self._under_way: defaultdict[tuple[str, str], deque[Rpc]] = defaultdict(deque)
         self._now = 0
         self._messages: dict[str, Message] = {}
+        self._is_quiet = False
 
-    def play(self, command: str) -> Iterator[str]:
+    def play(self, command: str) -> list[str]:
+        """What the command made the routers do."""
         verb, *words = command.split()
         play: Callable[..., Iterator[str]] = getattr(self, f"_{verb}")
-        yield from play(*words)
+        lines = list(play(*words))
+        if self._is_quiet or verb in SILENT:
+            return []
+        return lines or ["(nothing)"]
+
+    def _quiet(self) -> Iterator[str]:
+        self._is_quiet = True
+        yield from ()
+
+    def _loud(self) -> Iterator[str]:
+        self._is_quiet = False
+        yield from ()
 
     def _node(self, name: str, router: str, *settings: str) -> Iterator[str]:
         kind = find_router(router)

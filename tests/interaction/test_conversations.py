@@ -34,3 +34,10 @@ def test_conversation(path: Path):
     if os.environ.get("REWRITE"):
         path.write_text(told, encoding="utf-8")
     assert script == told
+
+
+def test_what_is_quiet_happens_and_is_not_shown():
+    loud = "> node A floodsub\n> hand B floodsub\n> connect A B\n"
+    join = "> join A news\nA -> B: SUBSCRIBE news\n"
+    assert played(loud + join) == f"{loud}(nothing)\n{join}"
+    assert played(f"> quiet\n{loud}> loud\n{join}") == f"> quiet\n{loud}> loud\n{join}"
