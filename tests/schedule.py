@@ -16,12 +16,12 @@ TOGETHER = {
         "tests/pipeline/test_faults.py",
         "tests/pipeline/test_cluster.py",
         "tests/studies/test_studies_on_clusters.py",
-        "tests/pipeline/test_follow.py",
         "tests/studies/test_killed_sweeps.py",
     ),
     "here": (
         "tests/pipeline/test_against_duckdb.py",
         "tests/pipeline/test_two_forms.py",
+        "tests/pipeline/test_follow.py",
         "tests/pipeline/test_long_traces.py",
         "tests/pipeline/test_private_sessions.py",
         "tests/pipeline/test_both_worlds.py",

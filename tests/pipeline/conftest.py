@@ -34,6 +34,12 @@ def two_runs(spark, tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
+def small_run(tmp_path_factory) -> Path:
+    """One of them, without metrics."""
+    return simulated(tmp_path_factory.mktemp("small"), "topics")
+
+
+@pytest.fixture(scope="session")
 def facts(analysed):
     return {run.name: run for run in load_runs(list(analysed.values()))}
 

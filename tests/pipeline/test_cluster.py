@@ -26,24 +26,23 @@ def test_spark_connect(connect, two_runs, tmp_path):
     assert_equal_tables(two_runs, tmp_path, "--remote", connect)
 
 
-def test_a_cluster_that_is_not_there_is_one_line(two_runs, tmp_path):
-    done = run_analyze(two_runs, tmp_path, "--remote", f"sc://127.0.0.1:{free_port()}")
+def test_a_cluster_that_is_not_there_is_one_line(small_run, tmp_path):
+    done = run_analyze([small_run], tmp_path, "--remote", f"sc://127.0.0.1:{free_port()}")
     assert done.returncode == 1
     assert "no session at sc://" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def run_analyze(two_runs, out: Path, *where: str) -> subprocess.CompletedProcess:
-    runs = [str(two_runs[name]) for name in CHOSEN]
-    command = [sys.executable, "-m", "hearsay", "analyze", *runs, "--out", str(out), *where]
+def run_analyze(runs: list[Path], out: Path, *where: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "hearsay", "analyze", *map(str, runs), "--out", str(out), *where]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "SPARK_"))
     }
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=400)
 
 
-def assert_equal_tables(two_runs, out: Path, *where: str) -> None:
-    done = run_analyze(two_runs, out, *where)
+def assert_equal_tables(two_runs: dict[str, Path], out: Path, *where: str) -> None:
+    done = run_analyze([two_runs[name] for name in CHOSEN], out, *where)
     assert done.returncode == 0, done.stderr[-3000:]
     for name in CHOSEN:
         for table in tables.TABLES.values():

@@ -137,6 +137,7 @@ def test_a_full_disk_is_one_line_and_finished_tables_stay(two_runs, tmp_path, mo
     assert not [name for name in done.stdout.splitlines() if name.startswith(".metrics-")]
 
 
+@pytest.mark.thorough
 @mounting
 def test_a_read_only_output_is_refused_before_spark_starts(two_runs, tmp_path):
     done = on_a_small_disk(two_runs, tmp_path, "batch", "4000000", "ro")
@@ -145,21 +146,21 @@ def test_a_read_only_output_is_refused_before_spark_starts(two_runs, tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_an_output_that_may_not_be_written_is_refused_before_spark_starts(two_runs, tmp_path):
+def test_an_output_that_may_not_be_written_is_refused_before_spark_starts(small_run, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root may write everywhere")
     tmp_path.chmod(0o500)
-    done = analyze("batch", two_runs[NAME], tmp_path / "out")
+    done = analyze("batch", small_run, tmp_path / "out")
     assert done.returncode == 1
     assert "cannot be written (Permission denied)" in done.stderr
 
 
-def test_cut_and_flipped_files_are_named_in_one_line(two_runs, tmp_path):
+def test_cut_and_flipped_files_are_named_in_one_line(small_run, tmp_path):
     """Three runs, damaged in three ways: the batch leaves them out by name and does not even start Spark."""
     paths = []
     for name, damage in (("cut", cut), ("flipped", flip), ("zero", lambda data: b"\0" * len(data))):
         path = tmp_path / name
-        shutil.copytree(two_runs[NAME], path, ignore=shutil.ignore_patterns(METRICS_FOLDER))
+        shutil.copytree(small_run, path, ignore=shutil.ignore_patterns(METRICS_FOLDER))
         file = path / "trace/class=message/part-00000.parquet"
         file.write_bytes(damage(file.read_bytes()))
         paths.append(str(path))
@@ -183,6 +184,7 @@ def flip(data: bytes) -> bytes:
     return data[:200] + bytes([data[200] ^ 4]) + data[201:]
 
 
+@pytest.mark.thorough
 def test_a_follower_names_a_damaged_file_and_leaves_the_tables(spark, two_runs, tmp_path):
     run = GrowingRun(two_runs[NAME], tmp_path / NAME)
     run.plan()

@@ -32,10 +32,10 @@ def quality(output: Path) -> dict[str, int]:
     return {line["check"]: line["rows"] for line in lines}
 
 
-def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, two_runs, tmp_path):
+def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, analysed, tmp_path):
     """The run's files come in three lots; messages straddle files, so early figures change. Rows that come after the
     window of their message are counted as late. A follower of its own takes over each time."""
-    run = GrowingRun(two_runs["spanning"], tmp_path / "run")
+    run = GrowingRun(analysed["spanning"], tmp_path / "run")
     said: list[str] = []
     follower = Follower(spark, run.path, run.path, None, said.append)
     assert follower.tick() is None
@@ -55,9 +55,9 @@ def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, two_
 
 
 @pytest.mark.thorough
-def test_a_live_nodes_series_is_followed_as_one_run(spark, two_runs, tmp_path):
+def test_a_live_nodes_series_is_followed_as_one_run(spark, analysed, tmp_path):
     """A node writes a run folder every few seconds, messages straddle them, and seals the whole when it closes."""
-    rows = read_rows(two_runs["topics"])
+    rows = read_rows(analysed["topics"])
     rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
     rows[:, Column.TIME_US] += 1_700_000_000_000_000  # a live node's clock is the world's
     said: list[str] = []
