@@ -34,7 +34,7 @@ from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
-from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.tables import CONTROL, LATENCY, MESSAGES
 from hearsay.pipeline.spark.session import Where, spark_session
 from hearsay.sim.plan.latency import make_latency

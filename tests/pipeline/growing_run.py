@@ -10,7 +10,7 @@ from typing import Any
 
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.outputs import STREAM_FOLDER
-from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.tables import METRICS_FOLDER
 from hearsay.pipeline.stream.ledger import Ledger
 

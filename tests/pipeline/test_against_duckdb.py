@@ -12,7 +12,7 @@ from simulated_runs import GO_TRACES, RUNS
 
 from hearsay.pipeline.analyze import headlines
 from hearsay.pipeline.output import tables
-from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.trace.language.schema import Column, PartKind, TraceEvent
 from hearsay.trace.read.reader import read_rows
 

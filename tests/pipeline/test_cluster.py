@@ -11,7 +11,7 @@ import pytest
 from standalone import free_port
 
 from hearsay.pipeline.output import tables
-from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.stored_tables import read_table
 
 CHOSEN = ("topics", "spanning")
 

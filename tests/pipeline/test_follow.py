@@ -15,7 +15,7 @@ from growing_run import GrowingRun, assert_every_row_once, assert_same_tables
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output import tables
-from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.tables import QUALITY
 from hearsay.pipeline.stream.follow import Follower
 from hearsay.report.answers import caveats

@@ -10,7 +10,7 @@ from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.pipeline.kernels.mesh_snapshots import GRAFT, links_of, snapshot
 from hearsay.pipeline.metrics.churn import MOST_LINES
 from hearsay.pipeline.output import tables
-from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.trace.write.writer import TraceWriter

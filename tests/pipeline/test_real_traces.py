@@ -13,7 +13,7 @@ from real_nodes import HEARSAY, as_one_run, three_nodes
 from simulated_runs import GO_DATA
 
 from hearsay.pipeline.output import tables
-from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.trace.read.reader import read_rows
 

@@ -8,7 +8,7 @@ from hearsay.pipeline.input.rows import run_table, trace_rows
 from hearsay.pipeline.metrics.messages import messages_table
 from hearsay.pipeline.metrics.traffic import traffic_of_rows
 from hearsay.pipeline.output import tables
-from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.stored_tables import read_table
 
 NAMES = [*RUNS, "spanning"]
 

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
-from hearsay.pipeline.output.table_store import read_table
+from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.tables import (
     CHURN,
     CONTROL,

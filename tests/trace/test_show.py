@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows_strategy import row_codes
 
+from hearsay.text.escape import escape
 from hearsay.trace.language.schema import PartKind, Reason, TraceEvent, TraceRow, Via
 from hearsay.trace.read.names import Names
-from hearsay.trace.read.show import escape, show
+from hearsay.trace.read.show import show
 
 SENT = TraceRow(
     5_063_211,

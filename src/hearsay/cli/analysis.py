@@ -90,7 +90,7 @@ def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: 
         sys.stdout.write("\n")
         return
     from hearsay.cli.answers_text import answers_text
-    from hearsay.pipeline.output.table_store import read_table
+    from hearsay.pipeline.output.stored_tables import read_table
     from hearsay.pipeline.output.tables import QUALITY
 
     if lines:

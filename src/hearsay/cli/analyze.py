@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.analysis import analyzed, load_readable, own_outputs, show_answers
-from hearsay.cli.extras import require_extra
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Real
+from hearsay.extras import require_extra
 
 if TYPE_CHECKING:
     from hearsay.pipeline.input.run_facts import RunFacts

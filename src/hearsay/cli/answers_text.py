@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
-from hearsay.cli.tables_text import prose, table_text
 from hearsay.text.numbers import figure, milliseconds, percent, size
+from hearsay.text.text_table import prose, table_text
 
 _Figure: TypeAlias = Callable[[dict[str, Any]], float | None]
 

@@ -25,13 +25,13 @@ FOLDER = "sweeps"
 @click.option("--json", "as_json", is_flag=True, help="What was measured as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Run the cases of a file of budgets; exit 1 if one of them is broken."""
-    from hearsay.cli.tables_text import prose
     from hearsay.studies.budget_text import judged_words
     from hearsay.studies.budgets import judge, load_budgets
     from hearsay.studies.errors import StudyError, StudyFolderError
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.sweep import Sweep
     from hearsay.text.numbers import plain
+    from hearsay.text.text_table import prose
 
     where = chosen_place(options["master"], options["remote"])
     path: Path = options["budget"]

@@ -6,13 +6,13 @@ Nothing a user does ends in a traceback: `ending.py` says how commands end.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
 import click
 
 from hearsay.cli.ending import close_output, ending, open_streams
 from hearsay.cli.signals import Signalled, Unwound, ignore_signals, raise_on_signals
+from hearsay.version import __version__
 
 COMMANDS = {
     "analyze": "turn traces into metric tables on Spark",
@@ -66,7 +66,7 @@ class LazyCommands(click.Group):
 
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version("hearsay"), prog_name="hearsay")
+@click.version_option(__version__, prog_name="hearsay")
 def hearsay() -> None:
     """Gossip publish/subscribe: simulate it, look at it."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import make_runs, settings_of, spark_options, tell_failures
 
 if TYPE_CHECKING:
-    from hearsay.studies.comparison import FigureComparison
+    from hearsay.api.comparisons import Comparison
     from hearsay.studies.comparison_request import ComparisonRequest
     from hearsay.studies.points import Point
     from hearsay.studies.study_file import Study
@@ -39,6 +38,7 @@ FOLDER = "sweeps"
 @click.option("--json", "as_json", is_flag=True, help="The comparison as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Compare scenario A with B, each a file or a preset; without B, A with A changed by --set."""
+    from hearsay.api.comparisons import Comparison
     from hearsay.report.errors import ReportError
     from hearsay.report.study.comparison_page import write_comparison_report
     from hearsay.studies.comparison import compare
@@ -64,7 +64,7 @@ def command(**options: Any) -> None:
         write_comparison_report(lines, asked, points, swept.results, report)
     except ReportError as error:
         raise CommandFailed(str(error)) from None
-    _tell(lines, asked, report, options["as_json"])
+    _tell(Comparison(asked, lines, swept.failures, folder.path), report, options["as_json"])
     tell_failures(swept)
     if swept.failures:
         raise CommandFailed(f"{len(swept.failures)} of {sweep.runs} runs failed and count on neither side")
@@ -96,38 +96,17 @@ def _sides(options: dict[str, Any], names: tuple[str, str]) -> tuple[Study, list
     return sides(a, b, names, options["seeds"], same_seeds=same_seeds, engine=options["engine"])
 
 
-def _tell(lines: list[FigureComparison], asked: ComparisonRequest, report: Path, as_json: bool) -> None:
-    from hearsay.studies.comparison_text import by_itself_words, overall_words, unasked_words, verdict_words
-    from hearsay.text.numbers import plain
-
-    names = asked.names
+def _tell(comparison: Comparison, report: Path, as_json: bool) -> None:
     if as_json:
-        answer = {
-            "a": names[0],
-            "b": names[1],
-            "both": list(asked.both),
-            "seeds": asked.seeds,
-            "paired": not asked.unpaired,
-            "command": asked.command,
-            "words": plain(overall_words(lines, names)),
-            "report": str(report),
-            "figures": [
-                {
-                    "figure": line.figure.name,
-                    "verdict": str(line.verdict),
-                    "words": plain(verdict_words(line)),
-                    "detectable": line.detectable,
-                    **({} if line.difference is None else asdict(line.difference)),
-                }
-                for line in lines
-            ],
-        }
-        json.dump(answer, sys.stdout, indent=2)
+        json.dump({**comparison.to_json(), "report": str(report)}, sys.stdout, indent=2)
         sys.stdout.write("\n")
         return
-    from hearsay.cli.study_text import compared_text
-    from hearsay.cli.tables_text import prose
+    from hearsay.studies.comparison_text import by_itself_words, overall_words, unasked_words
+    from hearsay.studies.study_text import compared_text
+    from hearsay.text.text_table import prose
 
+    lines, asked = comparison.figures, comparison.asked
+    names = asked.names
     for line in (overall_words(lines, names), "", f"A: {names[0]}", f"B: {names[1]}", *asked.conditions):
         click.echo(prose(line))
     notes = [prose(words) for words in (by_itself_words(lines), unasked_words(lines)) if words]

@@ -21,9 +21,9 @@ from typing import TextIO
 
 import click
 
-from hearsay.cli.extras import how_to_install
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.signals import Signalled, Unwound
+from hearsay.extras import MissingExtra, how_to_install
 
 DEBUG = "HEARSAY_DEBUG"
 
@@ -107,6 +107,8 @@ def _failed(error: BaseException) -> int:
     match error:
         case OSError() if _output_is_at_fault():
             return 1
+        case MissingExtra():
+            return _said(1, str(error))
         case ModuleNotFoundError() if (how := how_to_install(error.name or "")) is not None:
             return _said(1, how)
         case MemoryError():

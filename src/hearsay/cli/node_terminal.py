@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.published_lines import PublishedLines, shown_topic
 from hearsay.cli.signals import WORDS, raise_on_signals
-from hearsay.libp2p.names.errors import MissingExtra
+from hearsay.extras import MissingExtra
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import to_text
 from hearsay.node.config import NodeConfig
@@ -25,8 +25,8 @@ from hearsay.node.fairness.conduct import KeptOut
 from hearsay.node.incoming.sequence_file import SequenceFileError
 from hearsay.node.meeting.address_news import AddressNews
 from hearsay.node.node import Node
+from hearsay.text.escape import escape
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.read.show import escape
 
 if TYPE_CHECKING:
     from hearsay.node.topic import Received, Topic

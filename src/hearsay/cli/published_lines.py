@@ -22,7 +22,7 @@ from hearsay.cli.input_lines import InputLines, LongLine
 from hearsay.cli.numbers import counted
 from hearsay.node.meeting.address_news import AddressState
 from hearsay.node.node import Node
-from hearsay.trace.read.show import escape
+from hearsay.text.escape import escape
 from hearsay.wire.limits import TooLarge
 
 WAIT_S = 30.0

@@ -269,8 +269,6 @@ def _report(result: Result, options: dict[str, Any], folder: RunFolder | None) -
         json.dump(result.summary.to_json(), sys.stdout, indent=2)
         sys.stdout.write("\n")
         return
-    from hearsay.cli.summary_text import summary_text
-
-    click.echo(summary_text(result.summary))
+    click.echo(str(result.summary))
     if folder is not None:
         click.echo(f"run folder: {folder.path}")

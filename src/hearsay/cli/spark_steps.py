@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from hearsay.cli.extras import require_extra
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.progress import bars_can_be_drawn
+from hearsay.extras import require_extra
 
 if TYPE_CHECKING:
     from rich.progress import Progress

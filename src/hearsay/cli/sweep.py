@@ -132,7 +132,7 @@ def _tell(swept: Swept, folder: Path, report: Path, as_json: bool) -> None:
         json.dump(answer, sys.stdout, indent=2)
         sys.stdout.write("\n")
         return
-    from hearsay.cli.study_text import points_text
+    from hearsay.studies.study_text import points_text
 
     click.echo(points_text(swept))
     click.echo(f"tables: {folder / 'tables'}")

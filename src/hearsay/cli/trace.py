@@ -221,7 +221,7 @@ def _large(files: tuple[Path, ...]) -> bool:
 
 
 def _name_quarantined(record: SourceRecord, what: str = "quarantined") -> None:
-    from hearsay.trace.read.show import escape
+    from hearsay.text.escape import escape
 
     for file in record.quarantined:
         click.echo(f"hearsay: {escape(file.name)}: {what}: {escape(file.reason or '')}", err=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from hearsay.core.episub.parameters import EpisubParameters
@@ -125,6 +124,8 @@ def find_router(name: str) -> RouterKind:
         except Exception as error:
             raise _not_loaded(name, error) from error
     else:
+        from importlib.metadata import entry_points
+
         points = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
         if name not in points:
             known = ", ".join(sorted({*ROUTERS, *points}))

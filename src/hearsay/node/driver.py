@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from os import urandom
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from hearsay.core.language.actions import (
     Action,
@@ -62,7 +63,6 @@ from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation, ValidationLimits
 from hearsay.node.incoming.verification import Verdicts, Verification
-from hearsay.node.live_trace import LiveTrace
 from hearsay.node.meeting.address_records import take_records, with_records
 from hearsay.node.outgoing_queue import OutgoingMemory, OutgoingRpc, Priority, by_priority
 from hearsay.node.peer_link import PeerLink
@@ -72,6 +72,9 @@ from hearsay.wire.limits import WireError
 from hearsay.wire.message_ids import MessageIds
 from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_fault
 from hearsay.wire.splitting import split_rpc
+
+if TYPE_CHECKING:
+    from hearsay.node.live_trace import LiveTrace
 
 _BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
 """Parts that no honest peer sends too many of; GRAFTs and ids beyond a limit come from honest ones, too."""

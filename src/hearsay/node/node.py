@@ -25,6 +25,7 @@ from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.rpc import Message
 from hearsay.core.language.state_table import RouterState
 from hearsay.core.shell.failures import RouterFailed
+from hearsay.extras import require_extra
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.limits.resources import Budget, address_group
@@ -46,7 +47,6 @@ from hearsay.node.incoming.sequence_file import SequenceFile
 from hearsay.node.incoming.sequence_numbers import SequenceNumbers
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validator
-from hearsay.node.live_trace import LiveTrace
 from hearsay.node.meeting.address_news import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.local_network import LocalNetwork
@@ -81,6 +81,8 @@ class Node:
         self, config: NodeConfig | None = None, *, identity: PrivateKey | None = None, trace: Path | None = None
     ) -> None:
         self.config = config or NodeConfig()
+        if trace is not None:
+            require_extra("sim")
         self._trace_directory = trace
         self._host: NodeHost = (
             PyLibp2pHost(identity, self.config.limits.host)
@@ -154,6 +156,8 @@ class Node:
             elif refuse:
                 driver.validation.numbers = SequenceNumbers(authors)
             if self._trace_directory is not None:
+                from hearsay.node.live_trace import LiveTrace
+
                 router, _ = self.config.router_parameters()
                 driver.trace = LiveTrace(self._trace_directory, self.peer, clock, self.config.agent, router.name)
             for protocol in driver.protocols:

@@ -16,11 +16,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from hearsay.core.language.episub_parts import EpisubIHave
 from hearsay.core.language.rpc import Control, Rpc
 from hearsay.libp2p.limits.resources import Budget
-from hearsay.node.live_trace import TracedPart
+
+if TYPE_CHECKING:
+    from hearsay.node.live_trace import TracedPart
 
 
 class Priority(IntEnum):

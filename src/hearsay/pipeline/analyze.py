@@ -22,7 +22,8 @@ from hearsay.pipeline.metrics.quality import few_due, nodes_without_goodbye, qua
 from hearsay.pipeline.metrics.speed import latency_table, speed_table
 from hearsay.pipeline.metrics.spread import spread_table, typical_messages
 from hearsay.pipeline.output import tables
-from hearsay.pipeline.output.table_store import TableStore, read_table
+from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.table_store import TableStore
 from hearsay.pipeline.scan import Scan, scan_files
 from hearsay.pipeline.spark.local_tables import local_lines
 

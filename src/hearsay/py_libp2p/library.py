@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from hearsay.libp2p.names.errors import MissingExtra
+from hearsay.extras import MissingExtra, pip_install
 
 
 def library(name: str) -> Any:
@@ -21,7 +21,7 @@ def library(name: str) -> Any:
     try:
         module = import_module(name)
     except ImportError:
-        raise MissingExtra("a py-libp2p host needs py-libp2p 0.8: pip install hearsay[libp2p]") from None
+        raise MissingExtra(f"a py-libp2p host needs py-libp2p 0.8: {pip_install('libp2p')}") from None
     if not loaded and "LIBP2P_DEBUG" not in os.environ:
         # It logs every failed dial and negotiation as an error; who uses it here hears of them as exceptions.
         logging.getLogger("libp2p").setLevel(logging.CRITICAL)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
-from importlib.metadata import version
 from importlib.resources import files
 
 from hearsay.report.markup import Html, join, tag
 from hearsay.report.report_file import GENERATOR
+from hearsay.version import __version__
 
 
 def document(title: str, body: Iterable[object], *, style: str, script: str = "") -> str:
@@ -35,7 +35,7 @@ def document(title: str, body: Iterable[object], *, style: str, script: str = ""
 
 
 def footer() -> Html:
-    return tag("footer", f"Written by hearsay {version('hearsay')}. This file is whole: it loads nothing.")
+    return tag("footer", f"Written by hearsay {__version__}. This file is whole: it loads nothing.")
 
 
 def scrolling(table: Html, label: str) -> Html:

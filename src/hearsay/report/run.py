@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow.dataset
 
 from hearsay.pipeline.input.run_facts import scenario_of, summary_of
+from hearsay.pipeline.output.stored_tables import arrow_schema
 from hearsay.pipeline.output.tables import BALANCE, HEADLINE, MEASURED, METRICS_FOLDER, MetricTable
 from hearsay.report.all_topics import ALL_TOPICS, all_topics
 from hearsay.report.errors import ReportError
@@ -40,20 +41,7 @@ SCENARIO = "scenario.toml"
 SCRIPT_ROLE = "script"
 US_PER_S = 1_000_000
 
-_ARROW_TYPES = {
-    "string": pa.string(),
-    "bigint": pa.int64(),
-    "int": pa.int32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-}
-
 Row = Mapping[str, Any]
-
-
-def arrow_schema(table: MetricTable) -> Any:
-    """The Arrow schema of a result table."""
-    return pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in table.columns])
 
 
 @dataclass(frozen=True)

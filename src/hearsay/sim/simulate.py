@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.sim.checks.checker import Checker
-from hearsay.sim.plan.engines import EngineName
+from hearsay.sim.plan.engines import CapacityExceeded, EngineName, engine_for
+from hearsay.sim.plan.estimate import require_memory
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.reference.failures import router_failure
 from hearsay.sim.results.recorder import Recorder
-from hearsay.sim.results.summary import Summary, summarise
+from hearsay.sim.results.summarise import summarise
+from hearsay.sim.results.summary import Summary
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
 from hearsay.trace.folder.manifest import nothing_written
@@ -156,6 +158,36 @@ class Simulation:
         folder.write_text_atomic("summary.json", dumps(summary.to_json(), indent=2) + "\n")
         written = self._writer.close() if self._writer is not None else nothing_written(summary.trace_hash)
         folder.write_manifest(written, seed=summary.seed, complete=summary.complete)
+
+
+def run_on_fitting_engine(
+    scenario: Scenario,
+    wanted: str = "auto",
+    *,
+    out: Path | None = None,
+    threads: int = 1,
+    check: bool = False,
+    listener: Callable[[TraceRow], None] | None = None,
+) -> Result:
+    """By the engine that suits, and by the reference engine if `auto` chose the other and it has no room.
+
+    Raises `ScenarioError` for what would not fit into memory, or what the engine asked for cannot run.
+    """
+    only_reference = wanted == "auto" and (check or listener is not None)
+    engine: EngineName = "reference" if only_reference else engine_for(scenario, wanted)
+    require_memory(scenario, engine)
+    folder = RunFolder.create(out) if out is not None else None
+    try:
+        return Simulation(
+            scenario, check=check, folder=folder, listener=listener, engine=engine, threads=threads
+        ).run()
+    except CapacityExceeded:
+        if wanted != "auto":
+            raise
+    require_memory(scenario, "reference")
+    if folder is not None:
+        folder.begin_anew()
+    return Simulation(scenario, folder=folder).run()
 
 
 def simulate(

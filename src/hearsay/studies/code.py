@@ -11,12 +11,13 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from hashlib import sha256
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from hearsay.core.registry import ENTRY_POINT_GROUP, ROUTERS
+from hearsay.version import __version__
 
 _PACKAGE = Path(__file__).parents[1]
 _ROOMS = ("core", "trace", "sim")
@@ -56,7 +57,7 @@ def carried_modules(scenarios: Iterable[str], work: Path) -> list[Path]:
 
 @lru_cache(maxsize=1)
 def _own_digest() -> str:
-    digest = sha256(version("hearsay").encode())
+    digest = sha256(__version__.encode())
     files = [file for room in _ROOMS for file in sorted((_PACKAGE / room).rglob("*.py"))]
     for file in (*files, _PACKAGE / _FIGURES):
         digest.update(f"\0{file.relative_to(_PACKAGE).as_posix()}\0".encode() + file.read_bytes())

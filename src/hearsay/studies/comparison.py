@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-from hearsay.sim.scenario.scenario_file import preset_names
+from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_file import find_scenario
 from hearsay.studies.axes import axis_of_values
 from hearsay.studies.base import Base
 from hearsay.studies.errors import StudyError
@@ -54,12 +54,10 @@ class FigureComparison:
 
 def side(name: str) -> Base:
     """A scenario by the path of its file, or by the name of a preset."""
-    path = Path(name)
-    if name in preset_names() and not path.is_file():
-        return Base(preset=name)
-    if not path.is_file():
-        raise StudyError([f"{name}: no such file, and no such preset; there are {', '.join(preset_names())}"])
-    return Base(file=path)
+    try:
+        return Base(*find_scenario(name))
+    except ScenarioError as error:
+        raise StudyError(error.problems) from None
 
 
 def sides(

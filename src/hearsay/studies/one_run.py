@@ -22,16 +22,13 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, time
 from typing import Any, TypeAlias
 
-from hearsay.sim.plan.engines import CapacityExceeded, EngineName, choose_engine, unsupported
-from hearsay.sim.plan.estimate import MEMORY_SHARE, estimate
 from hearsay.sim.reference import failures
 from hearsay.sim.reference.failures import RouterFailed
 from hearsay.sim.results.summary import Summary
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.simulate import Simulation
+from hearsay.sim.simulate import run_on_fitting_engine
 from hearsay.studies.figures import headline
-from hearsay.trace.write.run_folder import RunFolder
 
 Row: TypeAlias = dict[str, Any]
 """A run as a row of `tables.RESULTS`."""
@@ -76,19 +73,8 @@ def perform(task: Task, traces: Path | None = None) -> Row:
 
 
 def _summary(scenario: Scenario, task: Task, traces: Path | None) -> Summary:
-    """By the engine that suits, and by the reference engine if `auto` chose the other and it has no room."""
-    engine = engine_for(scenario, task.engine)
-    require_memory(scenario, engine)
-    folder = RunFolder.create(traces / task.run) if traces is not None else None
-    try:
-        return Simulation(scenario, folder=folder, engine=engine, threads=task.threads).run().summary
-    except CapacityExceeded:
-        if task.engine != "auto":
-            raise
-    require_memory(scenario, "reference")
-    if folder is not None:
-        folder.begin_anew()
-    return Simulation(scenario, folder=folder).run().summary
+    out = None if traces is None else traces / task.run
+    return run_on_fitting_engine(scenario, task.engine, out=out, threads=task.threads).summary
 
 
 def failed(task: Task, error: str) -> Row:
@@ -103,26 +89,6 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "out of memory"
     return (str(error) if isinstance(error, RouterFailed) else failures.describe_error(error))[:_LONGEST_ERROR]
-
-
-def engine_for(scenario: Scenario, wanted: str) -> EngineName:
-    """The engine that was asked for, if it can run this; `auto` takes what suits the run."""
-    if wanted == "array":
-        problems = unsupported(scenario)
-        if problems:
-            raise ScenarioError([f"engine array: {problem}" for problem in problems])
-        return "array"
-    return choose_engine(scenario)[0] if wanted == "auto" else "reference"
-
-
-def require_memory(scenario: Scenario, engine: EngineName) -> None:
-    """Raise before a run takes the memory of all others with it."""
-    needs = estimate(scenario, engine)
-    if needs.memory_bytes > MEMORY_SHARE * needs.available_bytes:
-        wanted, free = needs.memory_bytes / 2**30, needs.available_bytes / 2**30
-        raise ScenarioError(
-            [f"too large here: needs about {wanted:.1f} GiB on the {engine} engine, {free:.1f} are free"]
-        )
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -23,10 +23,6 @@ class OwnAddress(DialError):
     """The address is that of the host which dialled it."""
 
 
-class MissingExtra(Exception):
-    """An optional library is not installed."""
-
-
 class EncodingError(ProtocolError):
     """Bytes or text that are not what they should encode: a varint, protobuf, key, peer id or multiaddr."""
 

@@ -13,7 +13,8 @@ from importlib import import_module
 from secrets import token_hex
 from typing import Any
 
-from hearsay.libp2p.names.errors import EncodingError, MissingExtra
+from hearsay.extras import MissingExtra, pip_install
+from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
 
@@ -36,7 +37,7 @@ class LocalNetwork:
             self._library: Any = import_module("zeroconf")
             self._for_asyncio: Any = import_module("zeroconf.asyncio")
         except ImportError:
-            raise MissingExtra("finding peers by mDNS needs zeroconf: pip install 'hearsay[mdns]'") from None
+            raise MissingExtra(f"finding peers by mDNS needs zeroconf: {pip_install('mdns')}") from None
         self._found = found
         self._interfaces = list(interfaces)
         self._name = f"{token_hex(16)}.{SERVICE}"

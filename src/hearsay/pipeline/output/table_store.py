@@ -19,34 +19,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow
 import pyarrow.parquet
 from pyspark.sql import functions as F
 
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.output.exchange import exchange
 from hearsay.pipeline.output.outputs import SUCCESS, are_old_tables, remove_tables, require_tables
+from hearsay.pipeline.output.stored_tables import arrow_schema
 from hearsay.pipeline.output.tables import METRICS_FOLDER, MetricTable
 from hearsay.pipeline.spark.parquet_paths import read_parquet
 from hearsay.trace.folder.own_folders import Holds, held_by, is_real_folder, mark
-from hearsay.trace.language.errors import RunFolderError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
 
 WORK_PREFIX = ".metrics-"
 _OLD_PREFIX = f"{WORK_PREFIX}old-"
 _WORK_NAME = re.compile(rf"{re.escape(WORK_PREFIX)}(old-|new-)?[0-9]+")
-_TYPES = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-}
 
 
 class TableStore:
@@ -108,8 +99,7 @@ class TableStore:
             shutil.move(source, target)
         else:
             target.mkdir()
-            schema = pa.schema([(name, _TYPES[kind]) for name, kind in table.columns])
-            parquet.write_table(schema.empty_table(), target / "part-00000.parquet")
+            parquet.write_table(arrow_schema(table).empty_table(), target / "part-00000.parquet")
         (target / SUCCESS).touch()
 
 
@@ -127,12 +117,3 @@ def _clear(output: Path) -> None:
             shutil.rmtree(left, ignore_errors=True)
         elif not any(left.iterdir()):
             left.rmdir()
-
-
-def read_table(output: Path, table: MetricTable) -> Any:
-    """A stored table as an Arrow table with the declared columns."""
-    folder = output / METRICS_FOLDER / table.name
-    if not (folder / SUCCESS).exists():
-        raise RunFolderError(f"{output}: has no table {table.name}; run hearsay analyze {output} first")
-    files = sorted(folder.glob("*.parquet"))
-    return pa.concat_tables([parquet.read_table(file, partitioning=None) for file in files]).select(list(table.names))

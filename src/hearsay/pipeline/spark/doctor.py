@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from time import monotonic
 
+from hearsay.extras import pip_install
 from hearsay.pipeline.spark.java import NoJava, find_java
 from hearsay.pipeline.spark.session import (
     HEAP,
@@ -41,7 +42,7 @@ class Finding:
 def findings() -> Iterator[Finding]:
     """Everything that can be said without starting Spark."""
     yield Finding("Python", sys.version_info >= (3, 11), platform.python_version(), "use Python 3.11 or newer")
-    install = f"{sys.executable} -m pip install 'hearsay[spark]'"
+    install = pip_install("spark")
     for package in (*NEEDED, *CONNECT):
         try:
             yield Finding(package, True, version(package))

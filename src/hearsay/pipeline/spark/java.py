@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from hearsay.extras import DISTRIBUTION
+
 FITTING = (17, 21, 25)
 UNKNOWN_TO_SMALL_RUNTIMES = "--add-modules=jdk.incubator.vector"
 
@@ -50,7 +52,9 @@ def find_java() -> Java:
         if java is not None and java.version in FITTING:
             return java
     versions = ", ".join(map(str, FITTING))
-    raise NoJava(f"no Java for Spark: install hearsay[spark] (it brings one), or set JAVA_HOME to a Java {versions}")
+    raise NoJava(
+        f"no Java for Spark: install {DISTRIBUTION}[spark] (it brings one), or set JAVA_HOME to a Java {versions}"
+    )
 
 
 def packaged_java() -> Java | None:

@@ -19,7 +19,6 @@ import os
 import re
 import shutil
 import socket
-import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Generator, Sequence
@@ -31,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from hearsay.extras import pip_install
 from hearsay.pipeline.spark.failures import without_secrets
 from hearsay.pipeline.spark.java import NoJava, find_java
 from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, start_jvm
@@ -282,7 +282,7 @@ def _require_listener(address: str) -> None:
 
 def _require_pyspark() -> None:
     if find_spec("pyspark") is None:
-        raise SparkUnavailable(f"PySpark is not installed; run {sys.executable} -m pip install 'hearsay[spark]'")
+        raise SparkUnavailable(f"PySpark is not installed; run {pip_install('spark')}")
 
 
 def _is_local(master: str | None) -> bool:

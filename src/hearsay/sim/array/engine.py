@@ -19,7 +19,7 @@ from hearsay.sim.array.world import queue, record
 from hearsay.sim.plan.engines import CapacityExceeded
 from hearsay.sim.plan.latency import make_latency
 from hearsay.sim.plan.plan import Plan
-from hearsay.sim.results.summary import Figures, Latencies
+from hearsay.sim.results.summarise import Figures, Latencies
 from hearsay.trace.language.rows import Rows
 
 _STEPS = 200

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from hearsay.core.mesh.mesh import MeshParameters
-from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.sections.network import TopologyKind
 from hearsay.sim.scenario.sections.routers import RouterChoice
 from hearsay.sim.scenario.sections.workload import TimedKind
@@ -67,6 +67,16 @@ def choose_engine(scenario: Scenario, *, checked: bool = False) -> tuple[EngineN
     if events < WORTH_COMPILING:
         return "reference", f"about {events:,} events, a small run"
     return "array", f"about {events:,} events"
+
+
+def engine_for(scenario: Scenario, wanted: str) -> EngineName:
+    """The engine that was asked for, if it can run this; `auto` takes what suits the run."""
+    if wanted == "array":
+        problems = unsupported(scenario)
+        if problems:
+            raise ScenarioError([f"engine array: {problem}" for problem in problems])
+        return "array"
+    return choose_engine(scenario)[0] if wanted == "auto" else "reference"
 
 
 def estimated_events(scenario: Scenario) -> int:

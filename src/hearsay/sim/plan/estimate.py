@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 
 from hearsay.sim.plan.engines import EngineName, estimated_events, mean_degree, publications
-from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.sections.network import LatencyKind
 
 BYTES_PER_NODE = 12_000
@@ -56,6 +56,16 @@ class Estimate:
         if self.seconds > MAX_SECONDS:
             return f"this run is long: {needs}"
         return None
+
+
+def require_memory(scenario: Scenario, engine: EngineName) -> None:
+    """Raise before a run takes the memory of all others with it."""
+    needs = estimate(scenario, engine)
+    if needs.memory_bytes > MEMORY_SHARE * needs.available_bytes:
+        wanted, free = needs.memory_bytes / 2**30, needs.available_bytes / 2**30
+        raise ScenarioError(
+            [f"too large here: needs about {wanted:.1f} GiB on the {engine} engine, {free:.1f} are free"]
+        )
 
 
 def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:

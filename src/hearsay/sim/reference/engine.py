@@ -72,7 +72,7 @@ from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
 from hearsay.sim.reference.observer import Observer
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
-from hearsay.sim.results.summary import Figures, recorded_figures
+from hearsay.sim.results.summarise import Figures, recorded_figures
 from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
 
 GC_THRESHOLD = 200_000

@@ -1,42 +1,15 @@
-"""The summary of a run: the JSON contract of `hearsay simulate --json`, from what an engine counted.
-
-* Eligible for a message is who was up and in its topic from its publication to the end of its window (the scenario's
-  linger, or the end of the run); of a message that the application rejects nobody is. `delivery_ratio` is deliveries
-  to the eligible over the eligible.
-* Latency and hops are over deliveries at nodes other than the publisher; percentiles interpolate linearly.
-* `bytes_out` is what a node sent, over all nodes, encoded as in the trace's send rows; `uplink_share` is that over
-  what its uplink could have taken in the simulated time (above 1 when a queue was left at the end).
-* Where there is nothing to count, a figure is null, never NaN.
-"""
+"""The summary of a run: the JSON of `hearsay simulate --json`, a text for terminals, a table for notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from hearsay.text.html_table import html_table
+from hearsay.text.numbers import figure, milliseconds, percent, plain, seconds, size
 
-from hearsay.core.language.identifiers import Micros
-from hearsay.core.language.rpc import PartKind
-from hearsay.sim.plan.plan import Plan
-from hearsay.sim.results.recorder import Recorder
-from hearsay.trace.language.schema import Column
-
-ALWAYS_SHOWN = (
-    PartKind.CONNECT,
-    PartKind.GRAFT,
-    PartKind.PRUNE,
-    PartKind.PUBLISH,
-    PartKind.IHAVE,
-    PartKind.IWANT,
-    PartKind.SUBSCRIBE,
-)
-
-
-HISTOGRAM_BINS = 10
-_ROUND_WIDTHS_MS = tuple(digit * 10**power for power in range(8) for digit in (1, 2, 5))
+BAR_WIDTH = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,166 +41,73 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__ if name != "histogram"}
 
+    def __str__(self) -> str:
+        """simsub's counters and a small latency histogram."""
+        return plain("\n".join(_lines(self)))
 
-@dataclass(frozen=True, slots=True)
-class Latencies:
-    """How often each latency occurred, over deliveries at nodes other than the publisher; ascending."""
-
-    microseconds: NDArray[np.int64]
-    counts: NDArray[np.int64]
-
-    @property
-    def total(self) -> int:
-        return int(self.counts.sum())
+    def _repr_html_(self) -> str:
+        caption = f"{self.router} on {self.nodes:,} nodes, {self.messages:,} messages, seed {self.seed}"
+        return html_table(("", ""), list(_headline(self)), caption if self.complete else f"{caption} (interrupted)")
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What an engine counted; everything that is in a summary and not in the plan."""
-
-    publishes: int
-    delivered: int
-    duplicates: int
-    events: int
-    sent: Sequence[int]
-    latencies: Latencies
-    hops_sum: int
-    hops_max: int
-    bytes_sum: int
-    bytes_max: int
-    eligible: int
-    reached: int
-    trace_hash: str
+def _headline(summary: Summary) -> Iterator[tuple[str, str]]:
+    """The figures one asks for first, those that there are."""
+    if summary.delivery_ratio is not None:
+        yield "delivered", percent(summary.delivery_ratio)
+    for name, value in summary.latency_ms.items():
+        if value is not None:
+            yield f"latency {name}", milliseconds(value)
+    if summary.hops["mean"] is not None:
+        yield "hops", f"{figure(summary.hops['mean'])}, at most {summary.hops['max']}"
+    yield "deliveries", f"{summary.deliver:,}"
+    yield "duplicates", f"{summary.duplicates:,}"
+    yield "sent per node", size(summary.bytes_out["mean"])
+    yield "trace hash", summary.trace_hash
 
 
-def summarise(plan: Plan, figures: Figures, engine: str, end_us: Micros, complete: bool) -> Summary:
-    scenario = plan.scenario
-    sent = {kind.name.lower(): figures.sent[kind] for kind in PartKind if figures.sent[kind] or kind in ALWAYS_SHOWN}
-    away = figures.latencies.total
-    injected = [len(publication.inject) for publication in plan.publications if publication.inject]
-    return Summary(
-        router=scenario.router.kind,
-        engine=engine,
-        seed=scenario.seed,
-        nodes=scenario.network.nodes,
-        messages=len(plan.publications),
-        fanout=max(injected, default=1),
-        publish=figures.publishes,
-        deliver=figures.delivered,
-        delivery_ratio=figures.reached / figures.eligible if figures.eligible else None,
-        duplicates=figures.duplicates,
-        sent=sent,
-        latency_ms=_latency_ms(figures.latencies),
-        hops={
-            "mean": round(figures.hops_sum / away, 4) if away else None,
-            "max": figures.hops_max if away else None,
-        },
-        bytes_out={"mean": round(figures.bytes_sum / scenario.network.nodes, 1), "max": figures.bytes_max},
-        uplink_share=_uplink_share(plan, figures, end_us),
-        simulated_seconds=end_us / 1_000_000,
-        events=figures.events,
-        trace_hash=figures.trace_hash,
-        complete=complete,
-        histogram=_histogram(figures.latencies),
-    )
+def _lines(summary: Summary) -> Iterator[str]:
+    yield "=== simulation summary ==="
+    if not summary.complete:
+        yield "(interrupted: figures up to there)"
+    yield f"router: {summary.router}  engine: {summary.engine}  seed: {summary.seed}"
+    yield f"nodes: {summary.nodes:,}"
+    yield f"messages: {summary.messages:,}"
+    if summary.messages:
+        yield f"fanout: {summary.fanout}"
+    yield f"publish: {summary.publish:,}"
+    yield f"deliver: {summary.deliver:,}"
+    yield f"duplicates: {summary.duplicates:,}"
+    for kind, count in summary.sent.items():
+        yield f"sent {kind}: {count:,}"
+    if not summary.messages:
+        yield "no messages: nothing to deliver, no latency"
+    else:
+        yield from _delivery(summary)
+    yield from _bytes(summary)
+    yield f"simulated: {seconds(summary.simulated_seconds)}, {summary.events:,} events"
+    yield f"trace hash: {summary.trace_hash}"
 
 
-def recorded_figures(plan: Plan, recorder: Recorder, end_us: Micros) -> Figures:
-    """The figures of a run that kept all of its deliveries."""
-    deliveries = recorder.deliveries
-    messages = deliveries[:, Column.MESSAGE]
-    nodes = deliveries[:, Column.PEER]
-    publishers = np.zeros(len(recorder.messages), dtype=np.int64)
-    published = np.zeros(len(recorder.messages), dtype=np.int64)
-    for number, info in recorder.messages.items():
-        publishers[number] = info.publisher
-        published[number] = info.published_us
-    away = nodes != publishers[messages]
-    latencies = (deliveries[:, Column.TIME_US] - published[messages])[away]
-    hops = deliveries[:, Column.HOPS][away]
-    bytes_out = recorder.bytes_out(plan.scenario.network.nodes)
-    eligible, reached = _eligible_and_reached(plan, recorder, messages, nodes, end_us)
-    return Figures(
-        publishes=recorder.publishes,
-        delivered=recorder.delivered,
-        duplicates=recorder.duplicates,
-        events=recorder.events,
-        sent=recorder.sent,
-        latencies=Latencies(*np.unique(latencies, return_counts=True)),
-        hops_sum=int(hops.sum()),
-        hops_max=int(hops.max(initial=0)),
-        bytes_sum=int(bytes_out.sum()),
-        bytes_max=int(bytes_out.max()),
-        eligible=eligible,
-        reached=reached,
-        trace_hash=recorder.trace_hash,
-    )
+def _bytes(summary: Summary) -> Iterator[str]:
+    sent, share = summary.bytes_out, summary.uplink_share["mean"]
+    uplink = "" if share is None else f"  {percent(share)} of its uplink"
+    yield f"sent per node: mean {size(sent['mean'])}  max {size(sent['max'])}{uplink}"
 
 
-def _uplink_share(plan: Plan, figures: Figures, end_us: Micros) -> dict[str, float | None]:
-    room_bits = plan.scenario.links.uplink_bits_per_s * end_us / 1_000_000
-    if not room_bits:
-        return {"mean": None, "max": None}
-    mean_bytes = figures.bytes_sum / plan.scenario.network.nodes
-    return {
-        name: round(sent_bytes * 8 / room_bits, 6)
-        for name, sent_bytes in (("mean", mean_bytes), ("max", figures.bytes_max))
-    }
-
-
-def _histogram(latencies: Latencies) -> tuple[tuple[int, int], ...]:
-    """Up to ten bins of a round width."""
-    if not len(latencies.counts):
-        return ()
-    longest_ms = int(latencies.microseconds[-1]) // 1000 + 1
-    width = next(
-        step for step in _ROUND_WIDTHS_MS if step * HISTOGRAM_BINS >= longest_ms or step == _ROUND_WIDTHS_MS[-1]
-    )
-    bins = np.zeros(longest_ms // width + 1, dtype=np.int64)
-    np.add.at(bins, latencies.microseconds // 1000 // width, latencies.counts)
-    last = int(np.flatnonzero(bins)[-1])
-    return tuple(((number + 1) * width, int(count)) for number, count in enumerate(bins[: last + 1]))
-
-
-def _latency_ms(latencies: Latencies) -> dict[str, float | None]:
-    wanted = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
-    if not len(latencies.counts):
-        return dict.fromkeys(wanted)
-    upto = np.cumsum(latencies.counts)
-    return {name: round(_percentile(latencies, upto, percent) / 1000, 3) for name, percent in wanted.items()}
-
-
-def _percentile(latencies: Latencies, upto: NDArray[np.int64], percent: int) -> float:
-    """As `numpy.percentile` interpolates, to the last bit, without the values spelled out."""
-    position = (int(upto[-1]) - 1) * (percent / 100)
-    below = int(position)
-    share = position - below
-    low, high = (
-        int(latencies.microseconds[np.searchsorted(upto, min(place, int(upto[-1]) - 1), side="right")])
-        for place in (below, below + 1)
-    )
-    return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
-
-
-def _eligible_and_reached(
-    plan: Plan, recorder: Recorder, messages: Any, nodes: Any, end_us: Micros
-) -> tuple[int, int]:
-    """The eligible of all messages, and those of them that got theirs."""
-    recorder.close_memberships(end_us)
-    by_topic: dict[int, Any] = {}
-    for topic in range(len(plan.topics)):
-        rows = [(m.node, m.since_us, m.until_us) for m in recorder.memberships if m.topic == topic]
-        by_topic[topic] = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    order = np.argsort(messages, kind="stable")
-    starts = np.searchsorted(messages[order], np.arange(len(recorder.messages) + 1))
-    eligible_total = delivered_total = 0
-    for number, info in recorder.messages.items():
-        if info.published_us > end_us or number in recorder.refused:
-            continue
-        until = min(info.published_us + plan.scenario.linger_us, end_us)
-        members = by_topic[info.topic]
-        eligible = members[(members[:, 1] <= info.published_us) & (members[:, 2] >= until), 0]
-        receivers = nodes[order[starts[number] : starts[number + 1]]]
-        eligible_total += len(eligible)
-        delivered_total += int(np.isin(eligible, receivers).sum())
-    return eligible_total, delivered_total
+def _delivery(summary: Summary) -> Iterator[str]:
+    if summary.delivery_ratio is None:
+        yield "delivery ratio: nobody was eligible"
+    else:
+        yield f"delivery ratio: {percent(summary.delivery_ratio)}"
+    latency = summary.latency_ms
+    if latency["max"] is None:
+        yield "latency: no deliveries away from the publisher"
+        return
+    known = {name: value for name, value in latency.items() if value is not None}
+    yield "latency: " + "  ".join(f"{name} {milliseconds(value)}" for name, value in known.items())
+    if summary.hops["mean"] is not None:
+        yield f"hops: mean {figure(summary.hops['mean'])}  max {summary.hops['max']}"
+    highest = max(count for _, count in summary.histogram)
+    for edge, count in summary.histogram:
+        bar = "█" * round(BAR_WIDTH * count / highest)
+        yield f"  < {edge:>6} ms {bar:<{BAR_WIDTH}} {count:,}"

@@ -55,6 +55,16 @@ def preset_text(name: str) -> str:
     return files("hearsay").joinpath("sim", "scenario", "presets", f"{name}.toml").read_text("utf-8")
 
 
+def find_scenario(name: str | Path) -> tuple[Path | None, str | None]:
+    """A scenario by the path of its file, or by the name of a preset: the file, or the preset."""
+    path = Path(name)
+    if path.is_file():
+        return path, None
+    if name in preset_names():
+        return None, str(name)
+    raise ScenarioError([f"{name}: no such file, and no such preset; there are {', '.join(preset_names())}"])
+
+
 def load_scenario(
     path: Path | None = None,
     preset: str | None = None,
@@ -83,6 +93,22 @@ def load_scenario(
             layers.document = replace_router(layers.document, router)
         except ScenarioError as error:
             problems += error.problems
+    return _checked(layers, overrides, problems)
+
+
+def change_scenario(
+    scenario: Scenario, overrides: Sequence[tuple[str, object]], *, router: str | None = None
+) -> Scenario:
+    """The same scenario with keys changed, and perhaps with another router."""
+    layers = _Layers()
+    layers.add(parse(dump_scenario(scenario), "scenario"), _Origin("scenario"), {})
+    if router is not None:
+        layers.document = replace_router(layers.document, router)
+    return _checked(layers, overrides, [])
+
+
+def _checked(layers: _Layers, overrides: Sequence[tuple[str, object]], problems: list[str]) -> Scenario:
+    """The scenario of these layers and overrides; `problems` are those known already."""
     chosen = {key: value for key, value in overrides if key in ("router.kind", "router.preset")}
     layers.change_router({key.removeprefix("router."): parse_value(value) for key, value in chosen.items()})
     for key, value in overrides:

@@ -13,7 +13,6 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import version as version_of
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -21,6 +20,7 @@ from hearsay.trace.folder.folder_marker import UNFINISHED, is_of_a_run
 from hearsay.trace.folder.json_files import read_object
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import CLASSES, NONE
+from hearsay.version import __version__
 
 MANIFEST = "manifest.json"
 FORMAT = "hearsay-run"
@@ -95,7 +95,7 @@ class Manifest:
 
 def this_program() -> dict[str, str]:
     """The versions to name in `created_by`."""
-    return {"hearsay": version_of("hearsay"), "python": platform.python_version()}
+    return {"hearsay": __version__, "python": platform.python_version()}
 
 
 def load_manifest(path: Path) -> Manifest:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -92,40 +93,49 @@ def read_rows(run: Path, classes: Collection[str] | None = None, derive: bool = 
     return with_derived(rows) if derive else rows
 
 
-def iter_rows(
-    run: Path,
-    *,
-    classes: Collection[str] | None = None,
-    events: Collection[TraceEvent] | None = None,
-    kinds: Collection[PartKind] | None = None,
-    peers: Collection[int | str] | None = None,
-    remotes: Collection[int | str] | None = None,
-    topics: Collection[int | str] | None = None,
-    messages: Collection[int] | None = None,
-    from_us: int | None = None,
-    before_us: int | None = None,
-    derive: bool = False,
-) -> Iterator[TraceRow]:
-    """The chosen rows in canonical order. Peers and topics may be given by name."""
+class Conditions(TypedDict, total=False):
+    """Which rows are wanted: those that meet all conditions. Peers and topics by number or by name."""
+
+    classes: Collection[str] | None
+    events: Collection[TraceEvent] | None
+    kinds: Collection[PartKind] | None
+    peers: Collection[int | str] | None
+    remotes: Collection[int | str] | None
+    topics: Collection[int | str] | None
+    messages: Collection[int] | None
+    from_us: int | None
+    before_us: int | None
+    derive: bool
+    """Also those that follow from the others."""
+
+
+def chosen_rows(run: Path, **wanted: Unpack[Conditions]) -> Rows:
+    """The chosen rows in canonical order."""
     names = load_names(run)
+    peers, remotes, topics = wanted.get("peers"), wanted.get("remotes"), wanted.get("topics")
+    messages, classes = wanted.get("messages"), wanted.get("classes")
     chosen = RowFilter(
-        events,
-        kinds,
+        wanted.get("events"),
+        wanted.get("kinds"),
         None if peers is None else {names.find_peer(peer) for peer in peers},
         None if remotes is None else {names.find_peer(peer) for peer in remotes},
         None if topics is None else {names.find_topic(topic) for topic in topics},
         messages,
-        from_us,
-        before_us,
+        wanted.get("from_us"),
+        wanted.get("before_us"),
     )
-    if derive:
-        rows = no_rows()
-        for trace_class in classes or CLASSES:
-            whole = _joined(read_groups(run, {trace_class}, RowFilter(messages=messages)))
-            rows = np.concatenate((rows, chosen.select(with_derived(whole))))
-    else:
-        rows = _joined(read_groups(run, classes, chosen))
-    rows = canonical(rows)
+    if not wanted.get("derive"):
+        return canonical(_joined(read_groups(run, classes, chosen)))
+    rows = no_rows()
+    for trace_class in classes or CLASSES:
+        whole = _joined(read_groups(run, {trace_class}, RowFilter(messages=messages)))
+        rows = np.concatenate((rows, chosen.select(with_derived(whole))))
+    return canonical(rows)
+
+
+def iter_rows(run: Path, **wanted: Unpack[Conditions]) -> Iterator[TraceRow]:
+    """The rows that `chosen_rows` chooses, for people."""
+    rows = chosen_rows(run, **wanted)
     for start in range(0, len(rows), _BLOCK):
         for codes in rows[start : start + _BLOCK].tolist():
             yield TraceRow.from_codes(codes)

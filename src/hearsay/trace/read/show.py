@@ -1,11 +1,8 @@
-"""Rows as lines for people, one line each whatever the names hold.
-
-Names come from configurations and from the network: characters that do not print (line breaks, escape sequences,
-direction marks) are shown as their escapes, so that no name can forge a line or command a terminal.
-"""
+"""Rows as lines for people, one line each whatever the names hold."""
 
 from __future__ import annotations
 
+from hearsay.text.escape import escape
 from hearsay.trace.language.schema import PartKind, TraceEvent, TraceRow, Via, wire_name
 from hearsay.trace.read.names import Names
 
@@ -48,19 +45,6 @@ def show(row: TraceRow, names: Names | None = None) -> str:
 def show_time(time_us: int) -> str:
     """Seconds with all six decimals, aligned up to a day or so."""
     return f"{time_us // 1_000_000:>5}.{time_us % 1_000_000:06d}s"
-
-
-def escape(name: str) -> str:
-    """The name with everything that does not print escaped; bytes that were no UTF-8 come as `surrogateescape`."""
-    return "".join(
-        character if character.isprintable() and character != "\\" else _escape_of(character) for character in name
-    )
-
-
-def _escape_of(character: str) -> str:
-    if "\udc80" <= character <= "\udcff":
-        return f"\\x{ord(character) - 0xDC00:02x}"
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def _node(peer: int | None, names: Names) -> str:

@@ -1,10 +1,10 @@
-"""A study's points, and a comparison's figures, as tables for the terminal."""
+"""A study's points, and a comparison's figures, as tables for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
-from hearsay.cli.tables_text import table_text
 from hearsay.studies.comparison import FigureComparison
 from hearsay.studies.comparison_text import interval_words, short_verdict, side_words
 from hearsay.studies.figures import BY_NAME, COMPARED
@@ -12,12 +12,17 @@ from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
 from hearsay.text.numbers import shown
+from hearsay.text.text_table import table_text
 
 MOST_LINES = 60
 
 
-def points_text(swept: Swept) -> str:
-    """The mean over seeds of the figures that one asks for first."""
+Cells: TypeAlias = tuple[list[str], list[list[str]]]
+"""A head, and the rows below it."""
+
+
+def points_cells(swept: Swept) -> Cells:
+    """The mean over seeds of the figures that one asks for first; the first points of many."""
     study = swept.study
     figures = [name for name in COMPARED if any(values_at(point, swept.results, name) for point in swept.points)]
     head = [*(axis.name for axis in study.axes), "runs", *(BY_NAME[name].title for name in figures)]
@@ -29,13 +34,22 @@ def points_text(swept: Swept) -> str:
             mean = mean_of(values_at(point, swept.results, name))
             cells.append("n/m" if mean is None else shown(mean.mean, BY_NAME[name].form))
         lines.append([*cells[: len(study.axes)], str(runs), *cells[len(study.axes) :]])
-    text = table_text(head, lines, left=len(study.axes))
+    return head, lines
+
+
+def points_text(swept: Swept) -> str:
+    head, lines = points_cells(swept)
+    text = table_text(head, lines, left=len(swept.study.axes))
     left_out = len(swept.points) - len(lines)
     return f"{text}\n… and {left_out} points more" if left_out else text
 
 
-def compared_text(lines: Sequence[FigureComparison]) -> str:
+def compared_cells(lines: Sequence[FigureComparison]) -> Cells:
     """Both sides figure by figure, how far they differ, and the verdict."""
     head = ["", "A", "B", "B − A (95 % interval)", "verdict"]
     rows = [[line.figure.title, *side_words(line), interval_words(line), short_verdict(line)] for line in lines]
-    return table_text(head, rows)
+    return head, rows
+
+
+def compared_text(lines: Sequence[FigureComparison]) -> str:
+    return table_text(*compared_cells(lines))

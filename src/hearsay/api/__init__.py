@@ -1,0 +1,1 @@
+"""The front door: what programs use, behind the names that `import hearsay` gives."""

@@ -1,0 +1,132 @@
+"""Two scenarios on the same seeds as a call: better, worse, or no difference that one could see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hearsay.api.simulations import Engine
+from hearsay.api.spark_runs import FOLDER, Progresses, make_runs, texts_of
+from hearsay.api.table import Table
+from hearsay.pipeline.spark.session import Where
+from hearsay.studies import comparison
+from hearsay.studies.comparison import FigureComparison
+from hearsay.studies.comparison_request import ComparisonRequest
+from hearsay.studies.comparison_text import by_itself_words, overall_words, verdict_words
+from hearsay.studies.errors import StudyError
+from hearsay.studies.folder import StudyFolder, read_table
+from hearsay.studies.one_run import Row
+from hearsay.studies.study_text import compared_cells, compared_text
+from hearsay.studies.tables import TABLES
+from hearsay.text.html_table import html_table
+from hearsay.text.numbers import plain
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a comparison found, figure by figure; runs and tables lie in `folder`."""
+
+    asked: ComparisonRequest
+    figures: Sequence[FigureComparison]
+    failed_runs: Sequence[Row]
+    folder: Path
+
+    @property
+    def words(self) -> str:
+        """All figures in a few sentences."""
+        return plain(overall_words(self.figures, self.asked.names))
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Runs that failed, which count on neither side, and why."""
+        return {row["run"]: row["error"] for row in self.failed_runs}
+
+    def __getitem__(self, figure: str) -> FigureComparison:
+        """The difference in a figure, by its name: `delivery_ratio`, `latency_p99_ms`, …"""
+        return next(line for line in self.figures if line.figure.name == figure)
+
+    def table(self, name: str) -> Table:
+        """`runs`, `points`, `sent`, `latency` or `resources` of both sides."""
+        if name not in TABLES:
+            raise KeyError(f"no table {name!r}; there are {', '.join(TABLES)}")
+        return Table(read_table(self.folder, name))
+
+    def to_json(self) -> dict[str, Any]:
+        """What `hearsay compare --json` says, but for its report."""
+        a, b = self.asked.names
+        return {
+            "a": a,
+            "b": b,
+            "both": list(self.asked.both),
+            "seeds": self.asked.seeds,
+            "paired": not self.asked.unpaired,
+            "command": self.asked.command,
+            "words": self.words,
+            "figures": [
+                {
+                    "figure": line.figure.name,
+                    "verdict": str(line.verdict),
+                    "words": plain(verdict_words(line)),
+                    "detectable": line.detectable,
+                    **({} if line.difference is None else asdict(line.difference)),
+                }
+                for line in self.figures
+            ],
+        }
+
+    def __str__(self) -> str:
+        a, b = self.asked.names
+        notes = by_itself_words(self.figures)
+        lines = [self.words, "", f"A: {a}", f"B: {b}", *self.asked.conditions, "", compared_text(self.figures)]
+        return plain("\n".join([*lines, *([notes] if notes else [])]))
+
+    def _repr_html_(self) -> str:
+        a, b = self.asked.names
+        head, rows = compared_cells(self.figures)
+        return html_table(head, rows, f"A: {a} · B: {b} · {', '.join(self.asked.conditions)}")
+
+
+def compare(
+    a: str | Path,
+    b: str | Path | None = None,
+    *,
+    changes: Mapping[str, object] | None = None,
+    both: Mapping[str, object] | None = None,
+    seeds: int = 20,
+    paired: bool = True,
+    engine: Engine = "auto",
+    out: str | Path | None = None,
+    master: str | None = None,
+    remote: str | None = None,
+    progress: Progresses | None = None,
+) -> Comparison:
+    """Compare two scenarios, each a file or a preset, on Spark; without `b`, `a` with `a` changed by `changes`.
+
+    `changes` are keys of B, `both` those of both sides. Unpaired sides have seeds of their own. Runs and tables are
+    in `out`, without in `sweeps/compare-A-B`.
+    """
+    if b is None and not changes and paired:
+        raise StudyError(["nothing to compare: name a second scenario, or say in changes what is different"])
+    if not 2 <= seeds <= comparison.MOST_SEEDS:
+        raise StudyError([f"seeds = {seeds}: must be in 2…{comparison.MOST_SEEDS}"])
+    of_b, of_both = texts_of(changes), texts_of(both)
+    asked = ComparisonRequest(
+        str(a),
+        None if b is None else str(b),
+        tuple(f"{key}={value}" for key, value in of_b),
+        tuple(f"{key}={value}" for key, value in of_both),
+        seeds,
+        not paired,
+        engine,
+    )
+    base_a = comparison.side(str(a)).with_settings(of_both)
+    base_b = comparison.side(str(a if b is None else b)).with_settings([*of_both, *of_b])
+    study, points = comparison.sides(base_a, base_b, asked.names, seeds, same_seeds=paired, engine=engine)
+    folder = StudyFolder.open(FOLDER / asked.folder_name if out is None else Path(out))
+    try:
+        swept = make_runs(study, points, folder, Where(master, remote), progress)
+    finally:
+        folder.release()
+    return Comparison(asked, comparison.compare(points, swept.results), swept.failures, folder.path)

@@ -1,0 +1,148 @@
+"""A run folder for programs: its summary, the rows of its trace and the tables of its analysis, names joined in.
+
+    run = hearsay.open_run("runs/first")
+    run.rows(events=["deliver"], topics=["blocks"]).pandas()
+    run.table("headline").polars()
+    run.sql("SELECT node_name, sum(bytes_out) AS sent FROM traffic GROUP BY ALL ORDER BY sent DESC")
+
+Rows that one asks for are held in memory; SQL reads files of any size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from enum import IntEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hearsay.api.names import dictionary_file, read_dictionary, with_names
+from hearsay.api.sql import ask
+from hearsay.api.table import Table
+from hearsay.core.language.rpc import PartKind
+from hearsay.pipeline.output.stored_tables import read_table, stored_files
+from hearsay.pipeline.output.tables import TABLES
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.trace.folder.arrow import table_of
+from hearsay.trace.folder.manifest import Manifest, load_manifest
+from hearsay.trace.language.columns import ColumnBuilder
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import TraceEvent, wire_name
+from hearsay.trace.read.reader import chosen_rows
+
+ROWS = "rows"
+_DICTIONARIES = ("peers", "topics")
+_Code = TypeVar("_Code", bound=IntEnum)
+
+
+def open_run(folder: str | Path) -> Run:
+    """The run in a folder; `RunFolderError` says why it is none."""
+    return Run(Path(folder))
+
+
+class Run:
+    """What a simulation, a node's trace or an import left in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._manifest: Manifest = load_manifest(folder)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run went to its end."""
+        return self._manifest.complete
+
+    @property
+    def trace_hash(self) -> str:
+        return self._manifest.trace.hash
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of a simulation."""
+        return self._manifest.seed
+
+    @cached_property
+    def summary(self) -> dict[str, Any] | None:
+        """The summary of a simulation, as `hearsay simulate --json` says it."""
+        file = self.folder / "summary.json"
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+    @cached_property
+    def scenario(self) -> Scenario | None:
+        """The scenario of a simulation, every key resolved."""
+        file = self.folder / "scenario.toml"
+        return load_scenario(file) if file.is_file() else None
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that are there: of the analysis, and of peers and topics."""
+        metrics = [name for name, table in TABLES.items() if stored_files(self.folder, table)]
+        return (*metrics, *(name for name in _DICTIONARIES if dictionary_file(self.folder, name).is_file()))
+
+    def table(self, name: str) -> Table:
+        """A table of the analysis, which `hearsay analyze` has written, or the run's `peers` and `topics`."""
+        if name in _DICTIONARIES:
+            found = read_dictionary(self.folder, name)
+            if found is None:
+                raise RunFolderError(f"{self.folder}: has no table {name}")
+            return Table(found)
+        if name not in TABLES:
+            raise KeyError(f"no table {name!r}; there are {', '.join((*TABLES, *_DICTIONARIES))}")
+        return Table(with_names(self.folder, read_table(self.folder, TABLES[name])))
+
+    def rows(
+        self,
+        *,
+        events: Collection[str | TraceEvent] | None = None,
+        kinds: Collection[str | PartKind] | None = None,
+        peers: Collection[int | str] | None = None,
+        remotes: Collection[int | str] | None = None,
+        topics: Collection[int | str] | None = None,
+        messages: Collection[int] | None = None,
+        from_us: int | None = None,
+        before_us: int | None = None,
+        derive: bool = False,
+    ) -> Table:
+        """The rows of the trace that meet every condition given, in canonical order.
+
+        `derive` adds those that follow from the others: receives, duplicates.
+        """
+        rows = chosen_rows(
+            self.folder,
+            events=None if events is None else [_code(TraceEvent, event) for event in events],
+            kinds=None if kinds is None else [_code(PartKind, kind) for kind in kinds],
+            peers=peers,
+            remotes=remotes,
+            topics=topics,
+            messages=messages,
+            from_us=from_us,
+            before_us=before_us,
+            derive=derive,
+        )
+        columns = ColumnBuilder(len(rows)).build(rows, np.arange(len(rows)))
+        return Table(with_names(self.folder, table_of(columns)))
+
+    def sql(self, question: str, values: Sequence[object] = ()) -> Table:
+        """The answer to a question in DuckDB's SQL. Tables have their names; the trace is called `rows`."""
+        files = {name: stored_files(self.folder, TABLES[name]) for name in self.tables if name in TABLES}
+        files |= {name: [dictionary_file(self.folder, name)] for name in self.tables if name in _DICTIONARIES}
+        trace = [self.folder / file.name for file in self._manifest.trace.files]
+        return ask(self.folder, {**files, **({ROWS: trace} if trace else {})}, question, values)
+
+    def __repr__(self) -> str:
+        state = "" if self.complete else ", interrupted"
+        return f"<Run {self.folder}: {self._manifest.trace.rows:,} rows{state}, tables {', '.join(self.tables)}>"
+
+
+def _code(codes: type[_Code], given: str | _Code) -> _Code:
+    """An event or a kind by its name in files."""
+    if not isinstance(given, str):
+        return given
+    known = {wire_name(code): code for code in codes}
+    if given not in known:
+        raise ValueError(f"{given!r} is not one of {', '.join(known)}")
+    return known[given]

@@ -1,0 +1,103 @@
+"""A study as a call: every combination of its axes with every seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hearsay.api.simulations import Engine
+from hearsay.api.spark_runs import FOLDER, Progresses, make_runs, texts_of
+from hearsay.api.table import Table
+from hearsay.pipeline.spark.session import Where
+from hearsay.sim.scenario.toml_text import shown_value
+from hearsay.studies.folder import StudyFolder, read_table
+from hearsay.studies.points import points_of
+from hearsay.studies.study_file import load_study
+from hearsay.studies.study_text import points_cells, points_text
+from hearsay.studies.sweep import Swept
+from hearsay.studies.tables import TABLES
+from hearsay.text.html_table import html_table
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """What a study came to; its tables lie in `folder`."""
+
+    folder: Path
+    swept: Swept
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are results of."""
+        return len(self.swept.results)
+
+    @property
+    def made(self) -> int:
+        """How many of them were made by this call."""
+        return self.swept.made
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Runs that failed, and why."""
+        return {row["run"]: row["error"] for row in self.swept.failures}
+
+    def table(self, name: str) -> Table:
+        """`runs`, `points`, `sent`, `latency` or `resources`."""
+        if name not in TABLES:
+            raise KeyError(f"no table {name!r}; there are {', '.join(TABLES)}")
+        return Table(read_table(self.folder, name))
+
+    def to_json(self) -> dict[str, Any]:
+        """What `hearsay sweep --json` says, but for its report."""
+        return {
+            "study": self.swept.study.name,
+            "folder": str(self.folder),
+            "runs": self.runs,
+            "made": self.made,
+            "failed": len(self.failures),
+        }
+
+    def __str__(self) -> str:
+        return points_text(self.swept)
+
+    def _repr_html_(self) -> str:
+        return html_table(*points_cells(self.swept), self.swept.study.title, left=len(self.swept.study.axes))
+
+
+def sweep(
+    study: str | Path,
+    overrides: Mapping[str, object] | None = None,
+    *,
+    axes: Mapping[str, Sequence[object]] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    engine: Engine | None = None,
+    out: str | Path | None = None,
+    retry: bool = False,
+    master: str | None = None,
+    remote: str | None = None,
+    progress: Progresses | None = None,
+) -> SweepResult:
+    """Make all runs of a study file that are not there yet, on Spark.
+
+    Spark is embedded, or that of a cluster's `master` or a `remote` server. `overrides` changes keys of the base
+    scenario, `axes` the values on an axis; `seeds` is a count, or the seeds themselves. `retry` makes failed runs
+    again. Runs and tables are in `out`, without in `sweeps/STUDY`.
+    """
+    wanted = load_study(Path(study))
+    for key, values in (axes or {}).items():
+        wanted = wanted.with_values(key, shown_value(list(values)))
+    wanted = wanted.with_settings(texts_of(overrides))
+    if seeds is not None:
+        wanted = replace(wanted, seeds=tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds))
+    if engine is not None:
+        wanted = replace(wanted, engine=engine)
+    points = points_of(wanted)
+    folder = StudyFolder.open(FOLDER / wanted.name if out is None else Path(out))
+    try:
+        folder.write_text("study.toml", Path(study).read_text(encoding="utf-8"))
+        swept = make_runs(wanted, points, folder, Where(master, remote), progress, again=retry)
+    finally:
+        folder.release()
+    return SweepResult(folder.path, swept)

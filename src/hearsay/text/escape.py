@@ -1,0 +1,20 @@
+"""Names that others chose, for people to read.
+
+They come from configurations and from the network: characters that do not print (line breaks, escape sequences,
+direction marks) are shown as their escapes, so that no name can forge a line or command a terminal.
+"""
+
+from __future__ import annotations
+
+
+def escape(name: str) -> str:
+    """The name with everything that does not print escaped; bytes that were no UTF-8 come as `surrogateescape`."""
+    return "".join(
+        character if character.isprintable() and character != "\\" else _escape_of(character) for character in name
+    )
+
+
+def _escape_of(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")
