@@ -93,7 +93,7 @@ def _pieces(rpc: Rpc, most: int) -> Iterator[tuple[_Part, int]]:
     for part, (_, _, size, _) in zip(parts, part_sizes(rpc), strict=True):
         if size > most and isinstance(part, IHave | IWant | IDontWant):
             yield from _cut(part, most)
-        elif size > most and isinstance(part, episub.IHave | episub.Graft):
+        elif size > most and isinstance(part, episub.EpisubIHave | episub.EpisubGraft):
             yield from _halved(part, most)
         else:
             yield part, size
@@ -114,7 +114,7 @@ def _cut(part: IHave | IWant | IDontWant, most: int) -> Iterator[tuple[_Part, in
         yield replace(part, ids=tuple(ids)), size
 
 
-def _halved(part: episub.IHave | episub.Graft, most: int) -> Iterator[tuple[_Part, int]]:
+def _halved(part: episub.EpisubIHave | episub.EpisubGraft, most: int) -> Iterator[tuple[_Part, int]]:
     size = episub_part_size(part)[2]
     middle = len(part.ids) // 2
     if size <= most or not middle:
@@ -122,7 +122,7 @@ def _halved(part: episub.IHave | episub.Graft, most: int) -> Iterator[tuple[_Par
         return
     for piece in (slice(middle), slice(middle, None)):
         half = replace(part, ids=part.ids[piece])
-        if isinstance(half, episub.IHave) and isinstance(part, episub.IHave):
+        if isinstance(half, episub.EpisubIHave) and isinstance(part, episub.EpisubIHave):
             half = replace(half, hops=part.hops[piece])
         yield from _halved(half, most)
 
