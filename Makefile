@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.from-lock
 
-.PHONY: setup demo test test-all soak lint interop fuzz mutants bench lock clean
+.PHONY: setup demo test test-all soak lint interop fuzz mutants bench site lock clean
 
 setup: $(STAMP)
 
@@ -58,6 +58,18 @@ mutants: setup
 bench: setup
 	$(BIN)/python bench/record.py $(if $(QUICK),--quick)
 
+# The pages as a site, to be opened at build/site/index.html; its generator has an environment and a lock of its own.
+SITE := build/site-tools
+site: $(SITE)/.from-lock
+	$(PYTHON) tools/site/site_pages.py build/site-pages
+	$(SITE)/bin/sphinx-build -q -W --keep-going -c tools/site build/site-pages build/site
+	@echo "build/site/index.html"
+
+$(SITE)/.from-lock: tools/site/requirements.lock
+	$(PYTHON) -m venv --clear $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tools/site/requirements.lock
+	@touch $@
+
 # For maintainers: refresh the pinned versions (needs `uv`). The extra `libp2p` is left out: it brings 65 packages, and
 # some are compiled. Its versions are pinned in interop/py/requirements.txt. PySpark comes as a source archive only, so it has a lock
 # of its own and is built with the pinned setuptools.
@@ -65,6 +77,7 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-
 lock:
 	$(LOCK) --extra sim --extra fast --extra mdns --extra spark --extra tables --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
 	$(LOCK) --group fuzz -o tests/fuzz/requirements.lock
+	$(LOCK) --group site -o tools/site/requirements.lock
 	$(LOCK) --no-deps requirements-source.in -o requirements-source.lock
 
 clean:

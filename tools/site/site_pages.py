@@ -1,0 +1,102 @@
+"""The pages of the site: those of docs/ and of the root, and the conversations, in one folder for Sphinx.
+
+    python tools/site/site_pages.py FOLDER
+
+In the repository links are relative to its files. Here they become links of the site; a link to a file that is no
+page becomes the file's name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from conversation_pages import conversations, index
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "design/architecture.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "RELEASING.md": "project/releasing.md",
+    "CHANGELOG.md": "project/changelog.md",
+}
+"""Pages of the root, and their places in the site."""
+SECTIONS = {
+    "Guide": "guide",
+    "Routers": "routers",
+    "Reference": "reference",
+    "Design": "design",
+    "Benchmarks": "benchmarks",
+    "Project": "project",
+}
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+_CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def place_of(target: Path) -> str | None:
+    """Where a file of the repository is in the site; None if it is no page or picture of it."""
+    name = Path(os.path.normpath(target)).relative_to(ROOT).as_posix()
+    if name == "tests/interaction":
+        return "conversations/index.md"
+    inside = name.removeprefix("docs/")
+    return ROOT_PAGES.get(name) or (inside if inside != name and target.is_file() else None)
+
+
+def with_links_of_the_site(markdown: str, source: Path, place: str) -> str:
+    def relinked(found: re.Match[str]) -> str:
+        mark, label, link = found.groups()
+        path, _, anchor = link.partition("#")
+        if not path or "://" in link:
+            return found[0]
+        target = place_of(source.parent / path)
+        if target is None:
+            return label if label.startswith("`") else f"`{label}`"
+        there = os.path.relpath(target, Path(place).parent).replace(os.sep, "/")
+        return f"{mark}[{label}]({there}{'#' + anchor if anchor else ''})"
+
+    pieces, end = [], 0
+    for code in _CODE.finditer(markdown):
+        pieces += [_LINK.sub(relinked, markdown[end : code.start()]), code[0]]
+        end = code.end()
+    return "".join([*pieces, _LINK.sub(relinked, markdown[end:])])
+
+
+def contents(pages: dict[str, Path]) -> str:
+    """The navigation: what is in each folder, its index first and then its pages by title."""
+
+    def title(place: str) -> str:
+        return pages[place].read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+
+    parts: list[str] = []
+    for section, folder in SECTIONS.items():
+        places = [place for place in pages if place.startswith(f"{folder}/")]
+        places.sort(key=lambda place: (not place.endswith("/index.md"), title(place).casefold()))
+        if folder == "routers":
+            places.append("conversations/index.md")
+        names = "\n".join(place.removesuffix(".md") for place in places)
+        parts.append(f"```{{toctree}}\n:hidden:\n:maxdepth: 1\n:caption: {section}\n\n{names}\n```\n")
+    return "\n".join(parts)
+
+
+def write(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(DOCS / "pictures", folder / "pictures")
+    pages = {place: ROOT / name for name, place in ROOT_PAGES.items()}
+    pages |= {page.relative_to(DOCS).as_posix(): page for page in sorted(DOCS.rglob("*.md"))}
+    told = conversations()
+    texts = {place: with_links_of_the_site(page.read_text("utf-8"), page, place) for place, page in pages.items()}
+    texts["index.md"] += f"\n{contents(pages)}"
+    texts["conversations/index.md"] = index(told)
+    texts |= {f"conversations/{conversation.name}.md": conversation.page() for conversation in told}
+    for place, text in texts.items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
