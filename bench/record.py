@@ -83,13 +83,13 @@ def _git(*words: str) -> str:
 
 def run(bench: Bench, arguments: str) -> str:
     """The section of a bench: what was run, where and when, and what it printed."""
-    busy = os.getloadavg()[0]
+    measured, busy = commit(), os.getloadavg()[0]
     started = perf_counter()
     command = [sys.executable, str(ROOT / "bench" / f"{bench.script}.py"), *arguments.split()]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip("\n")
     facts = {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "commit": commit(),
+        "commit": measured,
         "command": f"`python bench/{bench.script}.py {arguments}".rstrip() + "`",
         "took": f"{perf_counter() - started:.0f} s",
         "machine": machine(),
