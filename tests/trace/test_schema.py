@@ -2,14 +2,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from enum import IntEnum
+from pathlib import Path
 
 import pytest
+import row_functions
 from hypothesis import given
 from rows_strategy import row_codes
 
-from hearsay.trace.language import schema
+from hearsay.core.language.actions import Reason, Via
+from hearsay.trace.language import event_rows, schema
 from hearsay.trace.language.rows import RowBuffer
 from hearsay.trace.language.schema import COLUMNS, Column, PartKind, TraceEvent, TraceRow, class_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "trace.md"
 
 
 @given(row_codes)
@@ -64,3 +70,34 @@ def test_a_buffer_keeps_its_array_and_hands_out_copies():
 def test_the_schema_loads_without_heavy_libraries():
     code = f"import sys, {schema.__name__}; sys.exit(bool({{'numpy', 'pyarrow'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_functions_that_make_rows_are_made_from_the_schema():
+    assert row_functions.FILE.read_text(encoding="utf-8") == row_functions.text(), (
+        "run `python tools/row_functions.py`"
+    )
+
+
+@pytest.mark.parametrize("event", TraceEvent)
+def test_a_row_fills_the_columns_that_are_declared(event):
+    columns = schema.FORMS[event].columns
+    codes = getattr(event_rows, f"{schema.wire_name(event)}_row")(*range(100, 101 + len(columns)))
+    filled = dict(zip((Column.TIME_US, *columns), range(100, 114), strict=False))
+    assert codes == tuple({Column.EVENT: int(event), **filled}.get(column, -1) for column in Column)
+
+
+def enumerated(codes: type[IntEnum]) -> str:
+    return ", ".join(map(schema.wire_name, codes))
+
+
+def test_the_page_of_the_trace_names_every_event_kind_via_and_reason():
+    page = PAGE.read_text(encoding="utf-8")
+    assert f"| `kind` | the part of an RPC: {enumerated(PartKind)} |" in page
+    assert f"| `via` | why a copy was sent: {enumerated(Via)} |" in page
+    assert f"\nReasons: {enumerated(Reason)}.\n" in page
+    classes = {"rpc": "message if `kind` is publish, else rpc"}
+    rows = [
+        f"| `{schema.wire_name(event)}` | {classes.get(form.trace_class, form.trace_class)} | {form.meaning} |"
+        for event, form in schema.FORMS.items()
+    ]
+    assert "\n".join(["| event | class | meaning |", "| --- | --- | --- |", *rows]) in page

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.core.flooding.randomsub import RandomsubParameters
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import FLOODSUB, MESHSUB_11, Message, Rpc
 from hearsay.core.language.sizes import framed_size, message_size, part_sizes
-from hearsay.core.mesh.gossipsub import FanoutTopUp, GossipsubParameters, GossipTargets, SeenBy, ShortMesh
-from hearsay.core.mesh.mesh import MeshParameters, UnknownGraft
+from hearsay.core.mesh.gossipsub import GossipsubParameters
 from hearsay.core.registry import negotiate
-from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
 from hearsay.sim.array.machine.memory import filled, lines_at_most, zeros
+from hearsay.sim.array.router_parameters import columns_of
 from hearsay.sim.array.run import loop
 from hearsay.sim.array.travel import send_ring
 from hearsay.sim.array.world import layout as at
@@ -25,7 +23,6 @@ from hearsay.sim.array.world import queue, slots
 from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.payload import ARENA_BITS
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS, GOSSIP_SPAN
-from hearsay.sim.plan.engines import WITH_KERNELS
 from hearsay.sim.plan.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan, SameForAllNodes
 from hearsay.sim.plan.quantiles import log_normal_tables
@@ -133,7 +130,7 @@ def _set_width(arrays: Arrays, minimum_us: int) -> None:
 
 def _set_routers(arrays: Arrays, plan: Plan) -> None:
     arrays["parameters"] = np.array(
-        [_parameters(WITH_KERNELS.index(kind.name), parameters) for kind, parameters in plan.routers], dtype=np.int64
+        [columns_of(kind.name, parameters) for kind, parameters in plan.routers], dtype=np.int64
     )
     arrays.world[at.ROUTERS] = len(plan.routers)
     strategies = [kind.strategy(parameters) for kind, parameters in plan.routers]
@@ -174,56 +171,6 @@ def _peering(ours: Strategy, theirs: Strategy) -> int:
     if protocol not in ours.native_protocols:
         return at.FLOODED
     return at.TOLD_BACKOFFS if protocol == MESHSUB_11 else at.MESHED
-
-
-def _parameters(kind: int, given: RouterParameters) -> Ints:
-    row = np.zeros(at.PARAMETERS, dtype=np.int64)
-    row[at.KIND] = kind
-    row[at.HELLO] = given.hello
-    row[at.ANNOUNCE_AGAIN] = given.announce_again_ms * 1000
-    row[at.COALESCE] = given.coalesce
-    row[at.VALIDATE] = given.validate
-    row[at.SEEN_TTL] = given.seen_ttl_us
-    row[at.MAX_SEEN] = given.max_seen
-    row[at.MAX_SUBSCRIPTIONS] = given.max_subscriptions_per_peer
-    row[at.MAX_MESSAGES] = given.max_messages_per_rpc
-    row[at.MAX_CONTROL] = given.max_control_per_rpc
-    row[at.MAX_PENDING] = given.max_pending_validations
-    if isinstance(given, RandomsubParameters):
-        row[at.REACH] = given.reach
-    if isinstance(given, MeshParameters):
-        row[at.DEGREE] = given.degree
-        row[at.DEGREE_LOW] = given.degree_low
-        row[at.PRUNE_FROM] = given.prune_from
-        row[at.REFUSE_FROM] = given.refuse_from
-        row[at.EXCHANGE] = given.exchange_peers
-        row[at.UNKNOWN_GRAFT_PRUNES] = given.unknown_graft is UnknownGraft.PRUNE
-        row[at.INTERVAL] = given.heartbeat_interval_ms * 1000
-        row[at.FIRST_BEAT] = given.first_heartbeat_ms * 1000
-        row[at.BEAT_SPREAD] = given.first_heartbeat_spread_ms * 1000
-        row[at.BACKOFF] = given.prune_backoff_ms * 1000
-        row[at.UNSUBSCRIBE_BACKOFF] = given.unsubscribe_backoff_ms * 1000
-        row[at.MAX_BACKOFF] = given.max_backoff_ms * 1000
-        row[at.BACKOFF_SLACK] = given.backoff_slack_us
-        row[at.MAX_BACKOFFS] = given.max_backoffs
-    if isinstance(given, GossipsubParameters):
-        by_history = given.seen_by is SeenBy.HISTORY
-        row[at.LAZY] = given.degree_lazy
-        row[at.FILTER_FIRST] = given.gossip_targets is GossipTargets.FILTER_THEN_SELECT
-        row[at.HISTORY] = given.history_length
-        row[at.GOSSIP_WINDOWS] = given.history_gossip
-        row[at.SEEN_WINDOWS] = given.history_length if by_history else 0
-        row[at.SEEN_TTL] = 0 if by_history else given.seen_ttl_us
-        row[at.FANOUT_TTL] = given.fanout_ttl_ms * 1000
-        row[at.FANOUT_AT_PUBLISH] = given.fanout_top_up is FanoutTopUp.PUBLISH
-        row[at.TOP_UP_MESH] = given.short_mesh is ShortMesh.TOP_UP
-        row[at.GRAFT_ON_MISSING] = given.graft_on_missing
-        row[at.MISSING_WINDOW] = given.missing_window_heartbeats
-        row[at.MAX_IHAVE] = given.max_ids_per_ihave
-        row[at.MAX_IWANT] = given.max_ids_per_iwant
-        row[at.ANSWERS_LIMIT] = given.iwant_answers_per_id
-        row[at.MAX_CACHED] = given.max_cached_messages
-    return row
 
 
 def _set_topics(arrays: Arrays, plan: Plan, order: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ pay for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
 from hearsay.core.mesh.mesh import MeshParameters
@@ -19,15 +19,16 @@ from hearsay.sim.scenario.sections.workload import TimedKind
 EngineName: TypeAlias = Literal["reference", "array"]
 
 WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
-ONLY_ZERO = (
-    "ask_again_heartbeats",
-    "max_cached_bytes",
-    "max_seen_bytes",
-    "max_subscription_bytes",
-    "max_subscription_bytes_per_peer",
-    "places_per_address",
-)
-"""Parameters that the array engine does not know but as switched off."""
+REFERENCE_ONLY: Mapping[str, str] = {
+    "accept_exchange": "dials peers that a PRUNE names; with prune_backoff_ms",
+    "ask_again_heartbeats": "above 0: an id is not asked of others for so many heartbeats",
+    "max_cached_bytes": "above 0: a bound of the message cache in memory",
+    "max_seen_bytes": "above 0: a bound of the seen cache in memory",
+    "max_subscription_bytes": "above 0: a bound of all peers' subscriptions in memory",
+    "max_subscription_bytes_per_peer": "above 0: a bound of one peer's subscriptions in memory",
+    "places_per_address": "above 0: places by address",
+}
+"""Parameters that the array engine does not know but as switched off, and what switches on what it lacks."""
 WORTH_COMPILING = 2_000_000
 """Events from which the array engine is faster although it may have to be compiled first."""
 
@@ -50,9 +51,9 @@ def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
     parameters = choice.parameters
     if isinstance(parameters, MeshParameters) and parameters.prune_backoff_ms and parameters.accept_exchange:
         yield f"{key}.accept_exchange = true: only without prune_backoff_ms, since nobody dials at a router's wish"
-    for name in ONLY_ZERO:
+    for name in REFERENCE_ONLY:
         value = getattr(parameters, name, 0)
-        if value:
+        if value and name != "accept_exchange":
             yield f"{key}.{name} = {value}: only 0"
 
 

@@ -30,6 +30,7 @@ from hearsay.core.language.actions import (
     MessageRejected,
     NeighborDown,
     NeighborUp,
+    OverlayAction,
     PartDropped,
     PassiveAdded,
     PassiveRemoved,
@@ -73,7 +74,23 @@ from hearsay.sim.reference.observer import Observer
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
 from hearsay.sim.results.summarise import Figures, recorded_figures
-from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
+from hearsay.trace.language import event_rows
+from hearsay.trace.language.event_rows import (
+    Codes,
+    add_peer_row,
+    deliver_row,
+    graft_row,
+    join_row,
+    leave_row,
+    node_down_row,
+    node_up_row,
+    prune_row,
+    publish_row,
+    reject_row,
+    remove_peer_row,
+    state_row,
+)
+from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, wire_name
 
 GC_THRESHOLD = 200_000
 _TIMER = int(EventKind.TIMER_FIRED)
@@ -91,9 +108,9 @@ _END = -2
 _SERVED = len(EventKind)
 """The engine's own kind: a node is done with an event and takes the next."""
 
-_ROW_PUBLISH = int(TraceEvent.PUBLISH)
-_ROW_DELIVER = int(TraceEvent.DELIVER)
-_ROW_REJECT = int(TraceEvent.REJECT)
+_OVERLAY_ROWS: dict[type[OverlayAction], Callable[[int, int, int, int], Codes]] = {
+    action: getattr(event_rows, f"{wire_name(event)}_row") for action, event in OVERLAY_EVENTS.items()
+}
 
 
 class ReferenceEngine:
@@ -269,11 +286,10 @@ class ReferenceEngine:
             self.queue.add(self.now + delay, target, _PUBLISH, self.script, publication.message, message)
 
     def _sample_state(self) -> None:
-        event = int(TraceEvent.STATE)
         for node in self.nodes:
             if node.router is not None:
                 size = node.router.state_size(self.now)
-                self.recorder.row(self.now, event, -1, node.id, -1, -1, -1, -1, size.bytes, size.entries, -1, -1, -1)
+                self.recorder.row(state_row(self.now, node.id, size.bytes, size.entries))
 
     # Nodes and connections.
 
@@ -284,7 +300,7 @@ class ReferenceEngine:
         node.starts += 1
         node.timer_us = None
         node.uplink_free_us = self.now
-        self._row_node(TraceEvent.NODE_UP, node)
+        self.recorder.row(node_up_row(self.now, node.id))
         if self.observer is not None:
             self.observer.node_started(node, self.now)
         for topic in sorted(node.topics):
@@ -300,7 +316,7 @@ class ReferenceEngine:
         self.transport.forget(node)
         node.validating.clear()
         node.backlog.clear()
-        self._row_node(TraceEvent.NODE_DOWN, node)
+        self.recorder.row(node_down_row(self.now, node.id, NONE))
         if self.observer is not None:
             self.observer.node_stopped(node, self.now)
 
@@ -490,9 +506,9 @@ class ReferenceEngine:
                 case Deliver():
                     self._delivered(node, action)
                 case PeerGrafted():
-                    self._row_mesh(TraceEvent.GRAFT, node, action.topic, action.peer)
+                    self._row_link(graft_row, node, action)
                 case PeerPruned():
-                    self._row_mesh(TraceEvent.PRUNE, node, action.topic, action.peer)
+                    self._row_link(prune_row, node, action)
                 case Validate():
                     self._validate(node, action)
                 case MessagePublished():
@@ -503,17 +519,17 @@ class ReferenceEngine:
                 case PartDropped():
                     self._row_part_dropped(node, action)
                 case PeerAdded():
-                    self._row_peer(TraceEvent.ADD_PEER, node, action.peer)
+                    self.recorder.row(add_peer_row(self.now, node.id, _number(action.peer)))
                 case PeerRemoved():
-                    self._row_peer(TraceEvent.REMOVE_PEER, node, action.peer)
+                    self.recorder.row(remove_peer_row(self.now, node.id, _number(action.peer)))
                 case TopicJoined():
                     self.recorder.joined(node.id, self.topic_numbers[action.topic], now)
-                    self._row_mesh(TraceEvent.JOIN, node, action.topic, NONE)
+                    self.recorder.row(join_row(self.now, node.id, self.topic_numbers[action.topic]))
                 case TopicLeft():
                     self.recorder.left(node.id, self.topic_numbers[action.topic], now)
-                    self._row_mesh(TraceEvent.LEAVE, node, action.topic, NONE)
+                    self.recorder.row(leave_row(self.now, node.id, self.topic_numbers[action.topic]))
                 case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
-                    self._row_mesh(OVERLAY_EVENTS[type(action)], node, action.topic, action.peer)
+                    self._row_link(_OVERLAY_ROWS[type(action)], node, action)
                 case Dial() | Disconnect() | Ping() | FindContacts():
                     self.connection_requests.perform(node, action)
                 case _:
@@ -543,7 +559,7 @@ class ReferenceEngine:
         self.transport.holds(node, message, hops)
         number: Any = message.id
         self.recorder.delivered += 1
-        self.recorder.row(self.now, _ROW_DELIVER, -1, node.id, remote, info.topic, number, hops, -1, -1, via, -1, -1)
+        self.recorder.row(deliver_row(self.now, node.id, remote, info.topic, number, hops, via))
 
     def _validate(self, node: SimNode, action: Validate) -> None:
         message = action.message
@@ -553,21 +569,17 @@ class ReferenceEngine:
 
     # Rows.
 
-    def _row_node(self, event: TraceEvent, node: SimNode) -> None:
-        self.recorder.row(self.now, event, -1, node.id, -1, -1, -1, -1, -1, -1, -1, -1, -1)
-
-    def _row_peer(self, event: TraceEvent, node: SimNode, peer: Any) -> None:
-        self.recorder.row(self.now, event, -1, node.id, peer, -1, -1, -1, -1, -1, -1, -1, -1)
-
-    def _row_mesh(self, event: TraceEvent, node: SimNode, topic: Any, peer: Any) -> None:
-        number = self.topic_numbers[topic]
-        self.recorder.row(self.now, event, -1, node.id, peer, number, -1, -1, -1, -1, -1, -1, -1)
+    def _row_link(
+        self,
+        row: Callable[[int, int, int, int], Codes],
+        node: SimNode,
+        action: PeerGrafted | PeerPruned | OverlayAction,
+    ) -> None:
+        self.recorder.row(row(self.now, node.id, _number(action.peer), self.topic_numbers[action.topic]))
 
     def _row_published(self, publisher: int, message: Any) -> None:
         info = self.recorder.messages[message.id]
-        self.recorder.row(
-            self.now, _ROW_PUBLISH, -1, publisher, -1, info.topic, message.id, 0, info.data_bytes, -1, -1, -1, -1
-        )
+        self.recorder.row(publish_row(self.now, publisher, info.topic, message.id, 0, info.data_bytes))
 
     def _row_rejected(self, node: SimNode, action: MessageRejected) -> None:
         message: Any = action.message
@@ -578,9 +590,14 @@ class ReferenceEngine:
         topic = self.topic_numbers[message.topic]
         reason = int(action.reason)
         kind = int(PartKind.PUBLISH)
-        self.recorder.row(self.now, _ROW_REJECT, kind, node.id, peer, topic, message.id, -1, -1, 1, -1, -1, reason)
+        self.recorder.row(reject_row(self.now, kind, node.id, peer, topic, message.id, 1, reason))
 
     def _row_part_dropped(self, node: SimNode, action: PartDropped) -> None:
         peer: Any = action.peer
         kind, count, reason = int(action.kind), action.count, int(action.reason)
-        self.recorder.row(self.now, _ROW_REJECT, kind, node.id, peer, -1, -1, -1, -1, count, -1, -1, reason)
+        self.recorder.row(reject_row(self.now, kind, node.id, peer, NONE, NONE, count, reason))
+
+
+def _number(peer: Any) -> int:
+    """Simulated peers are named by numbers."""
+    return peer

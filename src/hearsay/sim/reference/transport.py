@@ -28,9 +28,9 @@ from hearsay.sim.reference.event_queue import EventQueue
 from hearsay.sim.reference.nodes import Link, SimNode
 from hearsay.sim.results.recorder import Part, Parts, Recorder
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.trace.language.schema import NONE, TraceEvent
+from hearsay.trace.language.event_rows import drop_rpc_row
+from hearsay.trace.language.schema import NONE
 
-_DROP = int(TraceEvent.DROP_RPC)
 _PUBLISH = int(PartKind.PUBLISH)
 _RPC = int(EventKind.RPC_RECEIVED)
 _BYTES = 4
@@ -225,8 +225,10 @@ class Transport:
         self._queue.add(now, node.id, kind, link.destination, self._refusals, failed)
 
     def _drop(self, source: int, destination: int, part: Part, time: Micros, reason: Reason) -> None:
-        kind, *rest = part
-        self._recorder.row(time, _DROP, kind, source, destination, *rest, -1, int(reason))
+        kind, topic, message, hops, size, count, via = part
+        self._recorder.row(
+            drop_rpc_row(time, kind, source, destination, topic, message, hops, size, count, via, int(reason))
+        )
 
     def _parts(self, source: int, action: Send) -> Parts:
         rpc = action.rpc

@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import PartKind
 from hearsay.trace.language.digest import TraceDigest
+from hearsay.trace.language.event_rows import Codes, send_rpc_row
 from hearsay.trace.language.rows import RowBuffer, Rows, no_rows, pack_row
 from hearsay.trace.language.schema import Column, TraceEvent, TraceRow
 from hearsay.trace.write.writer import TraceWriter
 
 BATCH_ROWS = 8_192
-
-_SEND = int(TraceEvent.SEND_RPC)
 
 
 Part: TypeAlias = tuple[int, int, int, int, int, int, int]
@@ -79,16 +78,16 @@ class Recorder:
         self.memberships: list[Membership] = []
         self._member_since: dict[tuple[int, int], Micros] = {}
 
-    def row(self, *codes: int) -> None:
-        """Record a row by its 13 integers."""
+    def row(self, codes: Codes) -> None:
+        """Record a row that one of `event_rows` made."""
         self._values.frombytes(pack_row(*codes))
 
     def sending(self, now: Micros, source: int, part: Part) -> None:
         """Record the head of a part. Whoever sends then appends to `destinations` and `delays` for every copy."""
         kind, topic, message, hops, size, count, via = part
         start = len(self.destinations)
-        row = pack_row(now, _SEND, kind, source, start, topic, message, hops, size, count, via, -1, -1)
-        self._values.frombytes(row)
+        head = send_rpc_row(now, kind, source, start, topic, message, hops, size, count, via, -1)
+        self._values.frombytes(pack_row(*head))
 
     @property
     def sent(self) -> list[int]:

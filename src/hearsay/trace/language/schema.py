@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from hearsay.core.language.actions import (
     LinkEager,
@@ -104,35 +105,61 @@ def class_folder(trace_class: str) -> str:
     return f"{TRACE_FOLDER}/class={trace_class}"
 
 
-_CLASS_OF_EVENT = {
-    TraceEvent.PUBLISH: "message",
-    TraceEvent.DELIVER: "message",
-    TraceEvent.DUPLICATE: "message",
-    TraceEvent.REJECT: "message",
-    TraceEvent.ADD_PEER: "node",
-    TraceEvent.REMOVE_PEER: "node",
-    TraceEvent.RECV_RPC: "rpc",
-    TraceEvent.SEND_RPC: "rpc",
-    TraceEvent.DROP_RPC: "rpc",
-    TraceEvent.JOIN: "mesh",
-    TraceEvent.LEAVE: "mesh",
-    TraceEvent.GRAFT: "mesh",
-    TraceEvent.PRUNE: "mesh",
-    TraceEvent.NODE_UP: "node",
-    TraceEvent.NODE_DOWN: "node",
-    TraceEvent.STATE: "node",
-    TraceEvent.NEIGHBOR_UP: "mesh",
-    TraceEvent.NEIGHBOR_DOWN: "mesh",
-    TraceEvent.PASSIVE_ADD: "mesh",
-    TraceEvent.PASSIVE_REMOVE: "mesh",
-    TraceEvent.EAGER: "mesh",
-    TraceEvent.LAZY: "mesh",
+class EventForm(NamedTuple):
+    """What is declared of an event: its class, the columns that its rows fill beside `TIME_US` and `EVENT`, and what
+    it means. The functions that make rows (`event_rows.py`) are made from this."""
+
+    trace_class: str
+    columns: tuple[Column, ...]
+    meaning: str
+
+
+_KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE = Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE
+_HOPS, _BYTES, _COUNT, _VIA = Column.HOPS, Column.BYTES, Column.COUNT, Column.VIA
+_DELAY_US, _REASON = Column.DELAY_US, Column.REASON
+_PART = (_KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _BYTES, _COUNT, _VIA)
+
+FORMS: dict[TraceEvent, EventForm] = {
+    TraceEvent.PUBLISH: EventForm(
+        "message", (_PEER, _TOPIC, _MESSAGE, _HOPS, _BYTES), "a message enters the network, once"
+    ),
+    TraceEvent.DELIVER: EventForm(
+        "message", (_PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _VIA), "the application at `peer` gets it"
+    ),
+    TraceEvent.DUPLICATE: EventForm(
+        "message", (_PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _VIA), "a copy that was not the one delivered; derived"
+    ),
+    TraceEvent.REJECT: EventForm(
+        "message",
+        (_KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE, _COUNT, _REASON),
+        "`peer` did not use a message, or `count` parts of an RPC",
+    ),
+    TraceEvent.ADD_PEER: EventForm("node", (_PEER, _REMOTE), "`peer` has a connection to `remote`"),
+    TraceEvent.REMOVE_PEER: EventForm("node", (_PEER, _REMOTE), "… and has it no more"),
+    TraceEvent.RECV_RPC: EventForm("rpc", _PART, "a part arrived; derived"),
+    TraceEvent.SEND_RPC: EventForm("rpc", (*_PART, _DELAY_US), "one row per part"),
+    TraceEvent.DROP_RPC: EventForm("rpc", (*_PART, _REASON), "a part never arrived; its time is when it would have"),
+    TraceEvent.JOIN: EventForm("mesh", (_PEER, _TOPIC), "`peer` joins a topic"),
+    TraceEvent.LEAVE: EventForm("mesh", (_PEER, _TOPIC), "… and leaves it"),
+    TraceEvent.GRAFT: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "`peer` takes `remote` into its mesh"),
+    TraceEvent.PRUNE: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "… and out of it"),
+    TraceEvent.NODE_UP: EventForm("node", (_PEER,), "a node starts, knowing nothing"),
+    TraceEvent.NODE_DOWN: EventForm("node", (_PEER, _REASON), "a node stops; `lost` if it could not say so itself"),
+    TraceEvent.STATE: EventForm(
+        "node", (_PEER, _BYTES, _COUNT), "sampled size of what a node remembers: `count` entries, `bytes`"
+    ),
+    TraceEvent.NEIGHBOR_UP: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "episub: `remote` is in the active view"),
+    TraceEvent.NEIGHBOR_DOWN: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "… and no more"),
+    TraceEvent.PASSIVE_ADD: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "episub: `remote` is in the passive view"),
+    TraceEvent.PASSIVE_REMOVE: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "… and no more"),
+    TraceEvent.EAGER: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "episub: full messages go to `remote`"),
+    TraceEvent.LAZY: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "episub: `remote` gets announcements"),
 }
 
 
 def class_of(event: int, kind: int) -> str:
     """The class (folder) of a row with these codes."""
-    name = _CLASS_OF_EVENT[TraceEvent(event)]
+    name = FORMS[TraceEvent(event)].trace_class
     return "message" if name == "rpc" and kind == PartKind.PUBLISH else name
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from hearsay.core.language.events import EventKind
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import kernel, shared
 from hearsay.sim.array.network.links import dial, notice_loss
 from hearsay.sim.array.rules.calls import call_leave, call_start
 from hearsay.sim.array.rules.membership import NOBODY
@@ -72,9 +72,9 @@ from hearsay.sim.array.world.queue import GOSSIP, INLINE, KIND, PAYLOAD, TOPIC_P
 from hearsay.sim.array.world.record import row
 from hearsay.sim.array.world.slots import find_slot
 from hearsay.sim.reference.faults import ATTEMPTS_PER_PEER
-from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.language import event_rows
 
-_NODE_DOWN = int(TraceEvent.NODE_DOWN)
+node_down_row = shared(event_rows.node_down_row)
 _REDIAL = int(Purpose.REDIAL)
 _RPC = int(EventKind.RPC_RECEIVED)
 _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
@@ -140,7 +140,7 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
         members(w)[node, topic] &= APPLICATION
         if w[TRACKS_SINCE]:
             since_us(w)[node, topic] = NOBODY
-    row(w, th, now, _NODE_DOWN, -1, node, -1, -1, -1, -1, -1, -1, -1, -1, -1)
+    row(w, th, node_down_row(now, node, -1))
 
 
 @kernel

@@ -85,10 +85,10 @@ from hearsay.sim.array.world.queue import INLINE, OUT_COUNT, push
 from hearsay.sim.array.world.record import EVENTS, row
 from hearsay.sim.array.world.routers import parameter
 from hearsay.sim.array.world.slots import find_slot
-from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.language import event_rows
 
+node_up_row = shared(event_rows.node_up_row)
 _TIMER = int(EventKind.TIMER_FIRED)
-_NODE_UP = int(TraceEvent.NODE_UP)
 _PHASE = int(Purpose.HEARTBEAT_PHASE)
 first_heartbeat = shared(heartbeats.first_heartbeat)
 next_heartbeat = shared(heartbeats.next_heartbeat)
@@ -110,14 +110,14 @@ def _end(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def call_start(w: World, th: int, now: int, node: int) -> None:
-    """A node comes up: a new router, empty, that joins the application's topics."""
+    """A node comes up: a new router, empty, that joins the application's topics (BEAT-1)."""
     header = nodes32(w)[node]
     header[UP] = 1
     header[STARTS] += 1
     header[TICK] = 0
     if w[UPLINK]:
         nodes64(w)[node, UPLINK_FREE] = now
-    row(w, th, now, _NODE_UP, -1, node, -1, -1, -1, -1, -1, -1, -1, -1, -1)
+    row(w, th, node_up_row(now, node))
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & APPLICATION:
             call_join(w, th, now, node, topic)
@@ -143,7 +143,7 @@ def call_timer(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _beat(w: World, th: int, now: int, node: int) -> None:
-    """A heartbeat."""
+    """A heartbeat (BEAT-2)."""
     header = nodes32(w)[node]
     tick = header[TICK] + 1
     header[TICK] = tick
@@ -259,7 +259,7 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
 
 @kernel
 def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
-    """Any other RPC."""
+    """Any other RPC (SHELL-3)."""
     counts(w)[th, EVENTS] += 1
     slot = find_slot(w, node, sender)
     parts = arena(w)[rpc]
@@ -284,6 +284,7 @@ def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rp
 
 @kernel
 def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> None:
+    """Rules: SHELL-6."""
     count = _count(w, rpc, parts, PUBLISH)
     allowed = parameter(w, node, MAX_MESSAGES)
     if count > allowed:

@@ -80,12 +80,12 @@ from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, measured, row
 from hearsay.sim.array.world.routers import is_in, parameter
 from hearsay.sim.array.world.slots import is_native
-from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.language import event_rows
 
+deliver_row = shared(event_rows.deliver_row)
+publish_row = shared(event_rows.publish_row)
+reject_row = shared(event_rows.reject_row)
 _MILLION = 1_000_000
-_PUBLISH_ROW = int(TraceEvent.PUBLISH)
-_DELIVER_ROW = int(TraceEvent.DELIVER)
-_REJECT_ROW = int(TraceEvent.REJECT)
 _PUBLISH_KIND = int(PartKind.PUBLISH)
 _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
 _MESH = int(Via.MESH)
@@ -115,14 +115,14 @@ def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, h
     cell = cell & _HOPS_CLEAR | np.uint64(DELIVERED) | np.uint64(min(hops, MOST_HOPS)) << np.uint64(HOPS)
     cells(w)[node, at] = cell
     counts(w)[th, DELIVERIES] += 1
-    row(w, th, now, _DELIVER_ROW, -1, node, remote, info[TOPIC], message, hops, -1, -1, via, -1, -1)
+    row(w, th, deliver_row(now, node, remote, info[TOPIC], message, hops, via))
     if node != info[PUBLISHER]:
         measured(w, th, now - info[PUBLISHED], hops)
 
 
 @kernel
 def receive(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """A copy from a peer."""
+    """A copy from a peer (SHELL-2, COPY-1, COPY-2, COPY-3, COPY-4, COPY-5, COPY-6)."""
     if was_seen(w, now, node, message):
         counts(w)[th, DUPLICATES] += 1
         return
@@ -154,7 +154,7 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
 @kernel
 def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, reason: int) -> None:
     topic = messages(w)[message, TOPIC]
-    row(w, th, now, _REJECT_ROW, _PUBLISH_KIND, node, sender, topic, message, -1, -1, 1, -1, -1, reason)
+    row(w, th, reject_row(now, _PUBLISH_KIND, node, sender, topic, message, 1, reason))
 
 
 @kernel
@@ -174,7 +174,7 @@ def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops
 
 @kernel
 def validated(w: World, th: int, now: int, node: int, place: int) -> None:
-    """The application's answer. The caller has checked that the node did not restart meanwhile."""
+    """The application's answer. The caller has checked that the node did not restart meanwhile (SHELL-4)."""
     note = words_at(w, part_place(place, 0))
     message = note[PART_MESSAGE]
     nodes64(w)[node, PENDING] -= 1
@@ -215,7 +215,7 @@ def publish(w: World, th: int, now: int, node: int, source: int, message: int) -
     mark_seen(w, now, node, message)
     injected = info[PUBLISHER] == w[SCRIPT]
     if not injected:
-        row(w, th, now, _PUBLISH_ROW, -1, node, -1, topic, message, 0, info[DATA_BYTES], -1, -1, -1, -1)
+        row(w, th, publish_row(now, node, topic, message, 0, info[DATA_BYTES]))
     if is_in(w, node, topic):
         if injected:
             deliver(w, th, now, node, message, w[SCRIPT], 1, _INJECT)
@@ -241,7 +241,7 @@ def publish(w: World, th: int, now: int, node: int, source: int, message: int) -
 
 @kernel
 def _forward(w: World, th: int, node: int, message: int, came_from: int) -> None:
-    """To the mesh, and to those that only flood."""
+    """To the mesh, and to those that only flood (GOSSIP-1)."""
     topic = messages(w)[message, TOPIC]
     if is_in(w, node, topic):
         _to_flagged(w, th, node, message, came_from, IN_MESH, _MESH)
@@ -269,6 +269,7 @@ def _to_flagged(w: World, th: int, node: int, message: int, came_from: int, flag
 
 @kernel
 def _flood(w: World, th: int, node: int, message: int, came_from: int) -> None:
+    """Rules: FLOOD-1, FLOOD-2."""
     topic = messages(w)[message, TOPIC]
     table = flags(w)
     begun = False
@@ -291,7 +292,7 @@ def _to_candidates(w: World, th: int, message: int, size: int, via: int, came_fr
 
 @kernel
 def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
-    """Randomsub: a few drawn anew for every message, then those that only flood."""
+    """Randomsub: a few drawn anew for every message, then those that only flood (RANDOM-1, RANDOM-2)."""
     info = messages(w)[message]
     topic = info[TOPIC]
     known = candidates(w)[th]
@@ -322,7 +323,7 @@ def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -
 
 @kernel
 def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
-    """Meshsub: a message of a topic one is not in."""
+    """Meshsub: a message of a topic one is not in (MESH-7)."""
     topic = messages(w)[message, TOPIC]
     size = native_subscribers(w, th, node, topic, 0)
     size = pick(w, th, draw_topic(w, _DRAW_FANOUT, node, topic, message), size, parameter(w, node, DEGREE))
@@ -331,7 +332,7 @@ def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
 
 @kernel
 def _top_up(w: World, th: int, node: int, message: int) -> None:
-    """Gossipsub: with a small mesh, random others up to D."""
+    """Gossipsub: with a small mesh, random others up to D (GOSSIP-2)."""
     topic = messages(w)[message, TOPIC]
     missing = parameter(w, node, DEGREE) - mesh_size(w, node, topic)
     size = native_subscribers(w, th, node, topic, IN_MESH)
@@ -341,6 +342,7 @@ def _top_up(w: World, th: int, node: int, message: int) -> None:
 
 @kernel
 def _to_fanout(w: World, th: int, now: int, node: int, message: int) -> None:
+    """Rules: FANOUT-1."""
     topic = messages(w)[message, TOPIC]
     members(w)[node, topic] |= FANOUT
     fanout_us(w)[node, topic] = now
@@ -360,6 +362,7 @@ def fanout_size(w: World, node: int, topic: int) -> int:
 
 @kernel
 def top_up_fanout(w: World, th: int, node: int, topic: int) -> None:
+    """Rules: FANOUT-2."""
     size = fanout_size(w, node, topic)
     missing = parameter(w, node, DEGREE) - size
     if missing <= 0:

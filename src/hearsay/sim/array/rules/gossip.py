@@ -94,7 +94,10 @@ _MESSAGE = (1 << _TOPIC_SHIFT) - 1
 def on_ihave(
     w: World, th: int, now: int, node: int, peer: int, topic: int, store: Any, ids: int, count: int
 ) -> None:  # fmt: skip
-    """The ids lie in `store`. Most gossip is no news, so the peer is looked up only when something is wanted."""
+    """The ids lie in `store`. Most gossip is no news, so the peer is looked up only when something is wanted.
+
+    Rules: GOSSIP-4, GOSSIP-5, GOSSIP-8.
+    """
     if parameter(w, node, KIND) != GOSSIPSUB:
         drop(w, th, now, node, peer, IHAVE, 1, _UNSUPPORTED)
         return
@@ -129,7 +132,7 @@ def on_ihave(
 
 @kernel
 def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Repeated news from one peer means that the mesh misses messages: take that peer into it."""
+    """Repeated news from one peer means that the mesh misses messages: take that peer into it (GOSSIP-11)."""
     if not is_native(w, slot) or not flags(w)[slot, topic] & SUBSCRIBED:
         return
     peer = peers(w)[slot]
@@ -147,6 +150,7 @@ def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -
 
 @kernel
 def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count: int) -> None:
+    """Rules: GOSSIP-4, GOSSIP-8, GOSSIP-10."""
     peer = peers(w)[slot]
     if parameter(w, node, KIND) != GOSSIPSUB:
         drop(w, th, now, node, peer, IWANT, 1, _UNSUPPORTED)
@@ -199,6 +203,7 @@ def forget_requests(w: World, node: int) -> None:
 
 @kernel
 def _count_answer(w: World, node: int, message: int, peer: int) -> int:
+    """Rules: CACHE-2."""
     place = lists.find(w, node, ANSWERS, message, peer)
     if place < 0:
         lists.add(w, node, ANSWERS, message, peer, 1)
@@ -210,7 +215,7 @@ def _count_answer(w: World, node: int, message: int, peer: int) -> int:
 
 @kernel
 def keep_fanout(w: World, th: int, now: int, node: int) -> None:
-    """Forget fan-outs that were not used for long; make up for lost peers of the others."""
+    """Forget fan-outs that were not used for long; make up for lost peers of the others (FANOUT-2, GOSSIP-12)."""
     table = members(w)
     for topic in range(w[TOPICS]):
         if table[node, topic] & FANOUT:
@@ -229,7 +234,7 @@ def forget_fanout(w: World, node: int, topic: int) -> None:
 
 @kernel
 def gossip(w: World, th: int, node: int, tick: int) -> None:
-    """IHAVE for the recent messages of every topic one routes. `tick` is this heartbeat's."""
+    """IHAVE for the recent messages of every topic one routes. `tick` is this heartbeat's (GOSSIP-3, GOSSIP-7)."""
     header = nodes32(w)[node]
     if header[GOSSIPS_FROM] == NEVER:
         return
@@ -293,7 +298,7 @@ def _to_gossip_targets(
 def _gossip_sample(
     w: World, th: int, node: int, tick: int, topic: int, slot: int, ids: int, count: int
 ) -> None:  # fmt: skip
-    """Too many ids for one IHAVE: a sample of this peer's own, behind all ids in `scratch`."""
+    """Too many ids for one IHAVE: a sample of this peer's own, behind all ids in `scratch` (GOSSIP-9)."""
     line = control(w)[th]
     known = scratch(w)[th]
     chosen = marks(w)[th]
@@ -316,7 +321,7 @@ def _gossip_sample(
 
 @kernel
 def age(w: World, node: int, tick: int) -> None:
-    """Close the windows of a heartbeat: forget what is older than they reach."""
+    """Close the windows of a heartbeat: forget what is older than they reach (GOSSIP-7, SEEN-2)."""
     header = nodes32(w)[node]
     if tick < header[AGES_AT]:
         return

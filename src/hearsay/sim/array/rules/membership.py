@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import PartKind
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import kernel, shared
 from hearsay.sim.array.rules.gossip import forget_fanout
 from hearsay.sim.array.rules.mesh import drop, end_slot, first_slot, has_mesh, join_mesh, leave_mesh, leave_peer
 from hearsay.sim.array.travel.outbox import is_addressed, put_subscription
@@ -39,12 +39,12 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.record import row
 from hearsay.sim.array.world.routers import parameter, router
-from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.language import event_rows
 
-_ADD_PEER = int(TraceEvent.ADD_PEER)
-_REMOVE_PEER = int(TraceEvent.REMOVE_PEER)
-_JOIN = int(TraceEvent.JOIN)
-_LEAVE = int(TraceEvent.LEAVE)
+add_peer_row = shared(event_rows.add_peer_row)
+join_row = shared(event_rows.join_row)
+leave_row = shared(event_rows.leave_row)
+remove_peer_row = shared(event_rows.remove_peer_row)
 _SUBSCRIBE = int(PartKind.SUBSCRIBE)
 _OVER_LIMIT = int(Reason.OVER_LIMIT)
 NOBODY = -1
@@ -53,11 +53,11 @@ NOBODY = -1
 
 @kernel
 def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """The router learns of a peer."""
+    """The router learns of a peer (SHELL-1)."""
     peer = peers(w)[slot]
     native = natives(w)[router(w, node), router(w, peer)] != FLOODED
     table = flags(w)
-    row(w, th, now, _ADD_PEER, -1, node, peer, -1, -1, -1, -1, -1, -1, -1, -1)
+    row(w, th, add_peer_row(now, node, peer))
     hello = parameter(w, node, HELLO)
     for topic in range(w[TOPICS]):
         table[slot, topic] = 0
@@ -79,12 +79,12 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
             leave_peer(w, th, now, node, slot, topic)
         table[slot, topic] = 0
         lists.remove(w, node, NEWS, topic, peer)
-    row(w, th, now, _REMOVE_PEER, -1, node, peer, -1, -1, -1, -1, -1, -1, -1, -1)
+    row(w, th, remove_peer_row(now, node, peer))
 
 
 @kernel
 def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: int, subscribe: bool) -> bool:
-    """A peer's SUBSCRIBE or UNSUBSCRIBE; False when it is one too many."""
+    """A peer's SUBSCRIBE or UNSUBSCRIBE; False when it is one too many (SHELL-6)."""
     table = flags(w)
     if not subscribe:
         if table[slot, topic] & SUBSCRIBED:
@@ -119,7 +119,7 @@ def join(w: World, th: int, now: int, node: int, topic: int) -> None:
     members(w)[node, topic] |= JOINED
     if w[TRACKS_SINCE]:
         since_us(w)[node, topic] = now
-    row(w, th, now, _JOIN, -1, node, -1, topic, -1, -1, -1, -1, -1, -1, -1)
+    row(w, th, join_row(now, node, topic))
     _announce(w, th, node, topic, True)
     if has_mesh(w, node):
         join_mesh(w, th, now, node, topic, nodes32(w)[node, TICK])
@@ -137,7 +137,7 @@ def leave(w: World, th: int, now: int, node: int, topic: int) -> None:
         leave_mesh(w, th, now, node, topic)
     if parameter(w, node, KIND) == GOSSIPSUB:
         lists.remove(w, node, NEWS, topic, -1)
-    row(w, th, now, _LEAVE, -1, node, -1, topic, -1, -1, -1, -1, -1, -1, -1)
+    row(w, th, leave_row(now, node, topic))
 
 
 @kernel
@@ -150,7 +150,10 @@ def _announce(w: World, th: int, node: int, topic: int, subscribe: bool) -> None
 
 @kernel
 def announce_again(w: World, th: int, node: int, to_all: bool) -> None:
-    """Where a SUBSCRIBE or UNSUBSCRIBE did not leave: say how it stands now, to all or whoever gets mail anyway."""
+    """Where a SUBSCRIBE or UNSUBSCRIBE did not leave: say how it stands now, to all or whoever gets mail anyway.
+
+    Rules: SHELL-5.
+    """
     table = flags(w)
     left = False
     for slot in range(first_slot(w, node), end_slot(w, node)):

@@ -55,11 +55,11 @@ from hearsay.sim.array.world.payload import GRAFT
 from hearsay.sim.array.world.record import row
 from hearsay.sim.array.world.routers import is_in, parameter, router
 from hearsay.sim.array.world.slots import is_native
-from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.language import event_rows
 
-_GRAFT_ROW = int(TraceEvent.GRAFT)
-_PRUNE_ROW = int(TraceEvent.PRUNE)
-_REJECT = int(TraceEvent.REJECT)
+graft_row = shared(event_rows.graft_row)
+prune_row = shared(event_rows.prune_row)
+reject_row = shared(event_rows.reject_row)
 _DRAW_GRAFT = int(Purpose.GRAFT)
 _DRAW_PRUNE = int(Purpose.PRUNE)
 _DRAW_JOIN = int(Purpose.JOIN)
@@ -96,7 +96,7 @@ def has_mesh(w: World, node: int) -> bool:
 @kernel
 def drop(w: World, th: int, now: int, node: int, peer: int, kind: int, count: int, reason: int) -> None:
     """Parts of an RPC that are not acted on."""
-    row(w, th, now, _REJECT, kind, node, peer, -1, -1, -1, -1, count, -1, -1, reason)
+    row(w, th, reject_row(now, kind, node, peer, -1, -1, count, reason))
 
 
 @inlined
@@ -134,7 +134,7 @@ def _let_go(w: World, node: int, slot: int, topic: int) -> None:
 
 @kernel
 def join_mesh(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
-    """Build the mesh of a topic just joined: the fan-out first, then random peers, up to D."""
+    """Build the mesh of a topic just joined: the fan-out first, then random peers, up to D (MESH-1, FANOUT-3)."""
     table = flags(w)
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -148,16 +148,18 @@ def join_mesh(w: World, th: int, now: int, node: int, topic: int, tick: int) -> 
 
 @kernel
 def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
+    """Rules: MESH-1, BACKOFF-5."""
     table = flags(w)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if table[slot, topic] & IN_MESH:
             _let_go(w, node, slot, topic)
-            row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+            row(w, th, prune_row(now, node, peers(w)[slot], topic))
             _part(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF), True)
 
 
 @kernel
 def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """Rules: MESH-3, GRAFT-1, GRAFT-2, GRAFT-3, GRAFT-4, GRAFT-5, GRAFT-6, GRAFT-7."""
     peer = peers(w)[slot]
     flag = flags(w)[slot, topic]
     reason, prune = graft_answer(
@@ -171,7 +173,7 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
     )
     if reason == TAKEN_IN:
         _take_in(w, node, slot, topic)
-        row(w, th, now, _GRAFT_ROW, -1, node, peer, topic, -1, -1, -1, -1, -1, -1, -1)
+        row(w, th, graft_row(now, node, peer, topic))
         return
     if prune == BARE_PRUNE:
         put_prune(w, th, slot, topic, 0)
@@ -183,7 +185,7 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
 
 @kernel
 def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, told: int) -> None:
-    """A PRUNE that names no time counts as one's own."""
+    """A PRUNE that names no time counts as one's own (BACKOFF-4)."""
     leave_peer(w, th, now, node, slot, topic)
     own = parameter(w, node, BACKOFF)
     if own and is_in(w, node, topic):
@@ -196,7 +198,7 @@ def leave_peer(w: World, th: int, now: int, node: int, slot: int, topic: int) ->
     """A peer is no longer in the mesh of a topic, without telling it."""
     if flags(w)[slot, topic] & IN_MESH:
         _let_go(w, node, slot, topic)
-        row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+        row(w, th, prune_row(now, node, peers(w)[slot], topic))
 
 
 @kernel
@@ -211,7 +213,7 @@ def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> 
 
 @kernel
 def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
-    """The upkeep of a heartbeat."""
+    """The upkeep of a heartbeat (MESH-2, SIZE-1)."""
     if nodes32(w)[node, OWED] & OWES_MESH:
         send_mesh_again(w, th, now, node, True)
     if nodes32(w)[node, BACKOFFS] >= 0 and tick % EXPIRE_EVERY == 0:
@@ -231,7 +233,10 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
 
 @kernel
 def send_mesh_again(w: World, th: int, now: int, node: int, to_all: bool) -> None:
-    """GRAFT or PRUNE, whichever is true now, where one did not leave: to all, or to whoever gets mail anyway."""
+    """GRAFT or PRUNE, whichever is true now, where one did not leave: to all, or to whoever gets mail anyway.
+
+    Rules: MESH-4.
+    """
     table = flags(w)
     left = False
     for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -266,7 +271,10 @@ def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff
 
 @kernel
 def _say_prune(w: World, th: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
-    """PRUNE, with the time and, with `exchanges`, others of the topic, if both sides know about such."""
+    """PRUNE, with the time and, with `exchanges`, others of the topic, if both sides know about such.
+
+    Rules: MESH-5, BACKOFF-3.
+    """
     told = 0
     if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] == TOLD_BACKOFFS:
         others = _others(w, node, slot, topic) if exchanges and parameter(w, node, EXCHANGE) else 0
@@ -285,6 +293,7 @@ def _others(w: World, node: int, slot: int, topic: int) -> int:
 
 @kernel
 def _keep_apart(w: World, now: int, node: int, topic: int, peer: int, backoff: int) -> None:
+    """Rules: BACKOFF-1, BACKOFF-6."""
     place = lists.find(w, node, BACKOFFS, topic, peer)
     until = later_end(now, now, backoff)
     if place >= 0:
@@ -305,6 +314,7 @@ def _until(w: World, node: int, topic: int, peer: int) -> int:
 
 @kernel
 def _forbids_graft(w: World, now: int, node: int, topic: int, peer: int) -> bool:
+    """Rules: BACKOFF-2."""
     until = _until(w, node, topic, peer)
     return until >= 0 and is_early_of_us(now, until, parameter(w, node, BACKOFF_SLACK))
 
@@ -324,7 +334,7 @@ def _expire_backoffs(w: World, now: int, node: int) -> None:
 @kernel
 def _graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     _take_in(w, node, slot, topic)
-    row(w, th, now, _GRAFT_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+    row(w, th, graft_row(now, node, peers(w)[slot], topic))
     put_graft(w, th, slot, topic)
 
 
@@ -359,5 +369,5 @@ def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int
     for place in range(pick(w, th, draw_topic(w, _DRAW_PRUNE, node, topic, tick), size, count)):
         slot = known[place]
         _let_go(w, node, slot, topic)
-        row(w, th, now, _PRUNE_ROW, -1, node, peers(w)[slot], topic, -1, -1, -1, -1, -1, -1, -1)
+        row(w, th, prune_row(now, node, peers(w)[slot], topic))
         _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), True)

@@ -13,7 +13,7 @@ import numpy as np
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import PartKind
-from hearsay.sim.array.machine.compiling import entry, kernel
+from hearsay.sim.array.machine.compiling import entry, kernel, shared
 from hearsay.sim.array.network.faults import carries_payload, cut, heal, node_down, node_up
 from hearsay.sim.array.network.links import (
     connect_quietly,
@@ -165,7 +165,7 @@ from hearsay.sim.array.world.record import (
     sent,
 )
 from hearsay.sim.array.world.slots import latency
-from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.language import event_rows
 
 ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT = range(6)
 """Tasks."""
@@ -176,6 +176,8 @@ PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 
 ROWS_AT_ONCE = 1 << 17
 LATENCIES_AT_ONCE = 1 << 22
+drop_rpc_row = shared(event_rows.drop_rpc_row)
+publish_row = shared(event_rows.publish_row)
 _FEW = 48
 _MANY_PARTS = 2
 _LARGE = 8192
@@ -194,8 +196,6 @@ _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
 _FAILED = int(EventKind.SEND_FAILED)
 _SERVED = len(EventKind)
 _PUBLISH_PART = int(PartKind.PUBLISH)
-_PUBLISH_ROW = int(TraceEvent.PUBLISH)
-_DROP_ROW = int(TraceEvent.DROP_RPC)
 _INJECT_VIA = int(Via.INJECT)
 _UNREACHABLE = int(Reason.UNREACHABLE)
 
@@ -392,9 +392,7 @@ def _inject(w: World, th: int, now: int, message: int) -> None:
     """The script hands a message to a few routers, over links like any other."""
     info = messages(w)[message]
     script = w[SCRIPT]
-    row(
-        w, th, now, _PUBLISH_ROW, -1, script, -1, info[TOPIC], message, 0, info[DATA_BYTES], -1, -1, -1, -1
-    )  # fmt: skip
+    row(w, th, publish_row(now, script, info[TOPIC], message, 0, info[DATA_BYTES]))
     upper, lower = sending(
         w, now, _PUBLISH_PART, script, info[TOPIC], message, 1, info[ALONE_BYTES], 1, _INJECT_VIA
     )  # fmt: skip
@@ -616,8 +614,10 @@ def _drop_for_down_node(w: World, th: int, now: int, node: int, kind: int, w0: i
     elif kind == _PUBLISH and source_of(w0) == w[SCRIPT]:
         info = messages(w)[payload]
         row(
-            w, th, now, _DROP_ROW, _PUBLISH_PART, w[SCRIPT], node, info[TOPIC], payload, 1, info[ALONE_BYTES], 1,
-            _INJECT_VIA, -1, _UNREACHABLE,
+            w, th, drop_rpc_row(
+                now, _PUBLISH_PART, w[SCRIPT], node, info[TOPIC], payload, 1, info[ALONE_BYTES], 1, _INJECT_VIA,
+                _UNREACHABLE,
+            ),
         )  # fmt: skip
     elif kind == _JOIN:
         members(w)[node, payload] |= APPLICATION

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hearsay.core.language.lengths import SIMULATED_PEER_BYTES
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import kernel, shared
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.world.knowledge import column, is_cached, was_seen
 from hearsay.sim.array.world.layout import (
@@ -28,9 +28,9 @@ from hearsay.sim.array.world.layout import (
     topics,
 )
 from hearsay.sim.array.world.record import row
-from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.language import event_rows
 
-_STATE = int(TraceEvent.STATE)
+state_row = shared(event_rows.state_row)
 _PEER = SIMULATED_PEER_BYTES
 _SEEN_BYTES = SIMULATED_PEER_BYTES + 8
 
@@ -74,4 +74,4 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
         if is_cached(w, node, column(w, message)):
             count += 1
             size += messages(w)[message, MESSAGE_BYTES]
-    row(w, th, now, _STATE, -1, node, -1, -1, -1, -1, size, count, -1, -1, -1)
+    row(w, th, state_row(now, node, size, count))

@@ -431,7 +431,7 @@ def _sort_run(entries: Any, start: int, end: int) -> None:
 
 @kernel
 def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
-    """One RPC with all parts for a neighbour."""
+    """One RPC with all parts for a neighbour (OUT-1)."""
     entries = outbox(w)[th]
     parts = 0
     ids = 0
@@ -487,7 +487,7 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
 
 @kernel
 def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
-    """An RPC for every part, in the same order."""
+    """An RPC for every part, in the same order (OUT-2)."""
     entries = outbox(w)[th]
     place = start
     while place < end:

@@ -8,7 +8,7 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import PartKind
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.travel.send_ring import post, post_gossip
 from hearsay.sim.array.world.draws import below, draw1, extend
 from hearsay.sim.array.world.layout import (
@@ -70,10 +70,10 @@ from hearsay.sim.array.world.payload import (
 from hearsay.sim.array.world.queue import INLINE, push, topic_payload
 from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT, row, sending, sent
 from hearsay.sim.array.world.slots import latency, region
-from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.language import event_rows
 
+drop_rpc_row = shared(event_rows.drop_rpc_row)
 _FAILED = int(EventKind.SEND_FAILED)
-_DROP = int(TraceEvent.DROP_RPC)
 _LOST = int(Reason.LOST)
 _UNREACHABLE = int(Reason.UNREACHABLE)
 _REFUSED = int(Reason.QUEUE_FULL)
@@ -183,7 +183,7 @@ def _send_over_link(
     peer = peers(w)[slot]
     arrival = arrival_time(w, node, slot, link, size, now)
     if arrival < 0:
-        row(w, th, now, _DROP, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, -1, _REFUSED)
+        row(w, th, drop_rpc_row(now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, _REFUSED))
         push(w, th, now, node, _FAILED, peer, INLINE | message, link, via, 0)
         return 0
     sent(
@@ -193,7 +193,7 @@ def _send_over_link(
         sequence = links32(w)[link, SEQUENCE]
         links32(w)[link, SEQUENCE] = sequence + 1
         if w[HAS_LOSS] and _is_lost(w, node, peer, sequence, 0):
-            row(w, th, arrival, _DROP, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, -1, _LOST)
+            row(w, th, drop_rpc_row(arrival, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, _LOST))
             return size
     on_the_way(w, th, arrival)
     if hops <= MOST_INLINE_HOPS:
@@ -289,8 +289,10 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
 def _drop(w: World, th: int, time: int, source: int, destination: int, rpc: int, index: int, reason: int) -> None:
     part = words_at(w, part_place(rpc, index))
     row(
-        w, th, time, _DROP, part[PART_KIND], source, destination, part[PART_TOPIC], part[PART_MESSAGE],
-        part[PART_HOPS], part[PART_BYTES], part[PART_COUNT], part[PART_VIA], -1, reason,
+        w, th, drop_rpc_row(
+            time, part[PART_KIND], source, destination, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS],
+            part[PART_BYTES], part[PART_COUNT], part[PART_VIA], reason,
+        ),
     )  # fmt: skip
 
 
@@ -351,9 +353,7 @@ def unreachable(
         info = messages(w)[message]
         size = info[ALONE_BYTES]
         topic = info[TOPIC]
-        row(
-            w, th, now, _DROP, PUBLISH, source, destination, topic, message, hops, size, 1, via, -1, _UNREACHABLE
-        )  # fmt: skip
+        row(w, th, drop_rpc_row(now, PUBLISH, source, destination, topic, message, hops, size, 1, via, _UNREACHABLE))
         return
     for index in range(arena(w)[payload]):
         _drop(w, th, now, source, destination, payload, index, _UNREACHABLE)

@@ -116,7 +116,7 @@ def unmark(w: World, node: int, at: int) -> None:
 
 @inlined
 def was_seen(w: World, now: int, node: int, message: int) -> bool:
-    """Whether the router remembers a message."""
+    """Whether the router remembers a message (SEEN-1)."""
     if message < w[FIRST_MESSAGE]:
         return False
     at = column(w, message)
@@ -180,7 +180,7 @@ def cache(w: World, now: int, node: int, message: int) -> None:
 
 @kernel
 def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
-    """A seen cache that is full forgets its oldest entry; `serials` says in which order they came."""
+    """A seen cache that is full forgets its oldest entry; `serials` says in which order they came (SEEN-3)."""
     order = seen_serials(w)[node]
     nodes64(w)[node, SERIAL] += 1
     order[newest] = nodes64(w)[node, SERIAL]
@@ -198,7 +198,7 @@ def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
 
 @kernel
 def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
-    """The same for a message cache."""
+    """The same for a message cache (CACHE-1)."""
     order = cache_serials(w)[node]
     nodes64(w)[node, SERIAL] += 1
     order[newest] = nodes64(w)[node, SERIAL]

@@ -60,11 +60,9 @@ def _add_hash(w: World, th: int, upper: Word, lower: Word) -> None:
 
 
 @inlined
-def row(
-    w: World, th: int, time: int, event: int, kind: int, peer: int, remote: int, topic: int, message: int, hops: int,
-    size: int, count: int, via: int, delay: int, reason: int,
-) -> None:  # fmt: skip
-    """One row, its topic by place."""
+def row(w: World, th: int, codes: Any) -> None:
+    """One row that a function of `event_rows` made, its topic by place."""
+    time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason = codes
     if topic >= 0:
         topic = topics(w)[topic, TOPIC_NUMBER]
     upper = np.uint64(time) * _UP[0] + np.uint64(event) * _UP[1] + np.uint64(kind) * _UP[2]

@@ -1,0 +1,54 @@
+"""A router's parameter reaches the kernels, or says that it does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, fields, replace
+
+import pytest
+
+from hearsay.core.mesh.gossipsub import GossipsubParameters
+from hearsay.core.registry import ROUTERS
+from hearsay.core.shell.parameters import integer
+from hearsay.sim.array import router_parameters
+from hearsay.sim.array.engine import ArrayEngine
+from hearsay.sim.array.router_parameters import NoKernel, columns_of
+from hearsay.sim.array.world import layout
+from hearsay.sim.plan.engines import REFERENCE_ONLY, WITH_KERNELS
+from hearsay.sim.plan.plan import make_plan
+from hearsay.sim.scenario.scenario_file import load_scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneMore(GossipsubParameters):
+    """A parameter that somebody adds, and no kernel knows of."""
+
+    degree_of_doubt: int = integer(0, low=0)
+
+
+def test_one_that_no_kernel_knows_stops_the_engine_when_it_is_built():
+    plan = make_plan(load_scenario(None, "r1", (("network.nodes", "5"), ("workload.messages", "1"))))
+    kind, given = plan.routers[0]
+    values = {field.name: getattr(given, field.name) for field in fields(given)}
+    more = replace(plan, routers=((kind, OneMore(**values)),))
+    with pytest.raises(NoKernel, match=r"gossipsub: no column carries degree_of_doubt$"):
+        ArrayEngine(more, None)
+
+
+@pytest.mark.parametrize("router", WITH_KERNELS)
+@pytest.mark.parametrize("preset", ["r1", "simsub"])
+def test_all_parameters_of_today_are_carried_or_listed(router, preset):
+    kind = ROUTERS[router]
+    line = columns_of(router, kind.parameters.from_mapping(kind.presets[preset]))
+    assert line[layout.KIND] == WITH_KERNELS.index(router)
+
+
+def test_each_column_is_filled_by_one_declaration():
+    declared = {*router_parameters._COLUMNS["randomsub"], *router_parameters._COLUMNS["gossipsub"]}
+    filled = Counter(column.place for column in declared)
+    assert filled == {place: 1 for place in range(layout.PARAMETERS) if place != layout.KIND}
+
+
+def test_the_list_of_what_only_the_reference_engine_knows_names_parameters():
+    known = {name for router in WITH_KERNELS for name in ROUTERS[router].parameters.names()}
+    assert set(REFERENCE_ONLY) <= known

@@ -1,0 +1,50 @@
+"""The functions that make trace rows, `src/hearsay/trace/language/event_rows.py`, made from the schema.
+
+    python tools/row_functions.py
+
+A test fails while the file is not what this writes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hearsay.trace.language.schema import FORMS, Column, TraceEvent, wire_name
+
+FILE = Path(__file__).parents[1] / "src" / "hearsay" / "trace" / "language" / "event_rows.py"
+HEAD = '''"""One function per event that makes its row. Written by `tools/row_functions.py`, not by hand.
+
+They are made from `schema.FORMS`, run by recorders and compiled for kernels, so that an event has the same columns
+wherever it is written.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+Codes: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""A row's 13 integers, in the order of `schema.Column`."""
+'''
+LINE = 118
+NAMES = {column: wire_name(column) for column in Column} | {Column.BYTES: "size"}
+
+
+def function(event: TraceEvent) -> str:
+    columns = FORMS[event].columns
+    arguments = [f"{NAMES[column]}: int" for column in (Column.TIME_US, *columns)]
+    given = {Column.TIME_US: "time_us", Column.EVENT: str(int(event)), **{each: NAMES[each] for each in columns}}
+    values = ", ".join(given.get(column, "-1") for column in Column)
+    head = f"def {wire_name(event)}_row({', '.join(arguments)}) -> Codes:"
+    if len(head) > LINE:
+        inside = f"    {', '.join(arguments)}"
+        lines = [inside] if len(inside) <= LINE else [f"    {argument}," for argument in arguments]
+        head = "\n".join([f"def {wire_name(event)}_row(", *lines, ") -> Codes:"])
+    return f"\n\n{head}\n    return {values}\n"
+
+
+def text() -> str:
+    return HEAD + "".join(map(function, TraceEvent))
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), encoding="utf-8")
