@@ -33,6 +33,7 @@ def test_own_grafts_wait_for_the_slack_and_those_of_others_do_not():
 
 
 def test_a_shorter_time_does_not_end_a_longer_one():
+    """Rules: BACKOFF-1."""
     backoffs = Backoffs(10, 0)
     backoffs.start("t", "p", 0, 100)
     backoffs.start("t", "p", 0, 50)
@@ -41,6 +42,7 @@ def test_a_shorter_time_does_not_end_a_longer_one():
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 100)), max_size=60))
 def test_entries_are_bounded_and_the_oldest_goes_first(starts):
+    """Rules: BACKOFF-6."""
     backoffs = Backoffs(5, 0)
     for topic, peer, until in starts:
         backoffs.start(topic, peer, 0, until)

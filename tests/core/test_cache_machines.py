@@ -1,4 +1,7 @@
-"""The caches against dumb oracles that keep everything and count."""
+"""The caches against dumb oracles that keep everything and count.
+
+Rules: SEEN-3, CACHE-1.
+"""
 
 from __future__ import annotations
 

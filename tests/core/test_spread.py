@@ -1,4 +1,7 @@
-"""Places by address: many names at one address get few places that others cannot have."""
+"""Places by address: many names at one address get few places that others cannot have.
+
+Rules: PLACES-1, PLACES-2, SIZE-2.
+"""
 
 from __future__ import annotations
 

@@ -168,6 +168,7 @@ def test_messages_reach_all_survivors_even_before_the_crash_is_noticed(seed):
 
 @pytest.mark.thorough
 def test_two_halves_find_together_again():
+    """Rules: JOIN-2."""
     made = sound(
         network__nodes=60,
         workload__messages=0,
@@ -205,6 +206,7 @@ def test_who_leaves_is_forgotten_and_may_come_back(tmp_path):
 
 @pytest.mark.thorough
 def test_views_follow_the_estimated_size():
+    """Rules: SKETCH-1."""
     sizes = {}
     random_links = {}
     for nodes in (20, 200):
@@ -362,6 +364,7 @@ def test_optimisation_shortens_the_tree_when_the_source_moves(tmp_path):
 
 @pytest.mark.thorough
 def test_near_links_make_messages_faster_and_one_random_link_keeps_them_together(tmp_path):
+    """Rules: VIEW-2, UPKEEP-4."""
     regions = tmp_path / "clusters.csv"
     lines = [f"c{a},c{b},{5 if a == b else 60 + 10 * (b - a)},0" for a in range(4) for b in range(a, 4)]
     regions.write_text("\n".join(["from,to,latency_ms,jitter_ms", *lines]), encoding="utf-8")
@@ -382,6 +385,7 @@ def test_near_links_make_messages_faster_and_one_random_link_keeps_them_together
 
 
 def test_a_hostile_share_of_plain_flooders_is_served_too(tmp_path):
+    """Rules: DIAL-5."""
     file = tmp_path / "mixed.toml"
     file.write_text('[[population]]\nshare = 0.2\nrouter = { kind = "floodsub" }\n', encoding="utf-8")
     made = sound(file, network__degree=4)

@@ -1,6 +1,8 @@
 """What the tree remembers of messages: payloads that can be sent again, and messages known but not here.
 
-Rules (episub spec, "Broadcast State", "Multicast Tree Repair"): payloads are kept for a time; a missing message is
+Rules (episub spec, "Broadcast State", "Multicast Tree Repair"):
+
+* REPAIR-1: payloads are kept for a time; a missing message is
 marked at the first touch of the timer, asked for from the second on, each time at the next of its announcers, and
 given up after some ticks. What has arrived and waits for its verdict is not touched. Both are bounded; the oldest
 goes first. Message ids live in the shell's seen cache.

@@ -2,15 +2,15 @@
 
 Rules (episub spec, "Joining the Overlay", "Passive View Management"):
 
-* `meet` runs `ready` when the peer is connected and known to be in the topic, or `failed` when the dial fails, the
-  connection breaks, or neither happens in time.
-* At most `max_dials` dials are under way. Beyond that nobody new can be met: `meet` says so and runs neither, for
-  that says nothing about the peer.
-* A connection is kept as long as somebody holds it, and `idle_ms` after that or after the last errand; then it is
-  closed.
-* A ping without an answer in time is told to the memberships (the seed: their timers "also serve as failure
+* DIAL-1: `meet` runs `ready` when the peer is connected and known to be in the topic, or `failed` when the dial
+  fails, the connection breaks, or neither happens in time.
+* DIAL-2: At most `max_dials` dials are under way. Beyond that nobody new can be met: `meet` says so and runs neither,
+  for that says nothing about the peer.
+* DIAL-3: A connection is kept as long as somebody holds it, and `idle_ms` after that or after the last errand; then
+  it is closed.
+* DIAL-4: A ping without an answer in time is told to the memberships (the seed: their timers "also serve as failure
   detectors").
-* Only connections to peers that speak episub are managed; those that flood are left alone.
+* DIAL-5: Only connections to peers that speak episub are managed; those that flood are left alone.
 """
 
 from __future__ import annotations

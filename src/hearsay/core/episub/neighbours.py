@@ -2,18 +2,19 @@
 
 Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4.2–4.3):
 
-* A NEIGHBOR request to Q is granted if Q has room; else, as a random link, if the asker says that it has fewer than
-  C_rand links; else, as a near link, if the asker is closer than one of Q's near neighbours by alpha, which then
-  gives way, provided Q has enough links; else it is refused. For the third rule Q measures the RTT first, and
-  compares with the farthest near neighbour whose RTT is known. Requests for a random link are not judged by it: who
-  has all its links and wants another random one would otherwise take near links from whomever it happens to ask.
-* HyParView grants low-priority requests if there is room, and one of a peer without any link always; a random
-  neighbour then gives way.
-* Q adds the asker and says ACCEPT; who gets an ACCEPT adds the sender. A refusal is a DISCONNECT marked as such: it
-  answers a request and never undoes a link that was made meanwhile the other way round.
-* Whoever treats us as a neighbour while we do not is told DISCONNECT (`claimed_as_neighbour`), so that a lost part
-  never leaves a lasting one-sided link.
-* An own request that is still open is a reason to grant one of the same peer: two that ask each other are linked.
+* NEIGHBOR-1: A NEIGHBOR request to Q is granted if Q has room; else, as a random link, if the asker says that it has
+  fewer than C_rand links; else, as a near link, if the asker is closer than one of Q's near neighbours by alpha,
+  which then gives way, provided Q has enough links; else it is refused. For the third rule Q measures the RTT first,
+  and compares with the farthest near neighbour whose RTT is known. Requests for a random link are not judged by it:
+  who has all its links and wants another random one would otherwise take near links from whomever it happens to ask.
+* NEIGHBOR-2: HyParView grants low-priority requests if there is room, and one of a peer without any link always; a
+  random neighbour then gives way.
+* NEIGHBOR-3: Q adds the asker and says ACCEPT; who gets an ACCEPT adds the sender. A refusal is a DISCONNECT marked
+  as such: it answers a request and never undoes a link that was made meanwhile the other way round.
+* NEIGHBOR-4: Whoever treats us as a neighbour while we do not is told DISCONNECT (`claimed_as_neighbour`), so that a
+  lost part never leaves a lasting one-sided link.
+* NEIGHBOR-5: An own request that is still open is a reason to grant one of the same peer: two that ask each other are
+  linked.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 Rules:
 
-* Now and then a node sends its own id, k_a neighbours and k_p passive nodes to a random neighbour. The walk goes on
-  while the TTL is above 0 and the receiver has another neighbour; where it ends, the receiver opens a connection to
-  the origin, answers with as many random passive nodes, and takes the others in. If it cannot connect, it does not
-  take part at all.
-* New entries take the place of those that were sent.
-* Without an answer in time the shuffle is tried again with half the TTL, until at 0 the neighbour itself answers over
-  the link there is; so a node behind a NAT can shuffle.
+* SHUFFLE-1: Now and then a node sends its own id, k_a neighbours and k_p passive nodes to a random neighbour. The
+  walk goes on while the TTL is above 0 and the receiver has another neighbour; where it ends, the receiver opens a
+  connection to the origin, answers with as many random passive nodes, and takes the others in. If it cannot connect,
+  it does not take part at all.
+* SHUFFLE-2: New entries take the place of those that were sent.
+* SHUFFLE-3: Without an answer in time the shuffle is tried again with half the TTL, until at 0 the neighbour itself
+  answers over the link there is; so a node behind a NAT can shuffle.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """How large the views should be: fixed, or from an estimate of the overlay's size.
 
-Rules (episub spec, "Design Parameters for View Sizes"): C_rand = log10 N, at least 1; A = C_rand + c, so c of the
+Rule (episub spec, "Design Parameters for View Sizes"):
+
+* SKETCH-1: C_rand = log10 N, at least 1; A = C_rand + c, so c of the
 links are near ones; P = k · A.
 
 The estimate is a k-minimum-values sketch of the node keys (Bar-Yossef and others 2002): every node keeps the

@@ -2,23 +2,23 @@
 
 Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic Broadcast Trees, 2007):
 
-* Neighbours are eager or lazy; new ones are eager. A message goes at once to the eager ones but the sender, with one
-  hop more; its id and hops wait for the next IHAVE to the lazy ones, and to those that were lazy or no neighbours
-  when it was sent and became eager since: nobody may fall between the two. A node without neighbours keeps what it
-  has to announce for the next one, and a new neighbour is told of the messages of the last seconds: after a crash
-  they may have gone round a small island only.
-* A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
-* An IHAVE of an unknown message makes it missing. One persistent timer touches what is missing: at the first touch it
-  is marked, from the second on an announcer gets a GRAFT for it and for all else it announced that is due; the next
-  touch asks the next announcer, until the message is given up, which is traced. A GRAFT makes the link eager at both
-  ends, and is answered with the messages that are still kept. A message is missing until it arrives: while the
-  application judges it, and when it was refused, nobody is asked for it, but who announced it is still compared.
-* Optimisation: if a message came over an eager link with hops that exceed those over a lazy link by the threshold or
-  more, the lazy link replaces the eager one: GRAFT there, PRUNE here. The lazy path has one hop more than its
-  announcer said. It does not matter which of the two is heard of first.
-* The loss of an eager neighbour: wait for the next IHAVE, or repair at once. After a failure both ends graft all
-  their lazy neighbours. If the overlay was merely reorganised, one edge is missing and one is enough: the end that
-  got its newest message over it grafts the lazy neighbour that is nearest to the source and not below it (see
+* TREE-1: Neighbours are eager or lazy; new ones are eager. A message goes at once to the eager ones but the sender,
+  with one hop more; its id and hops wait for the next IHAVE to the lazy ones, and to those that were lazy or no
+  neighbours when it was sent and became eager since: nobody may fall between the two. A node without neighbours keeps
+  what it has to announce for the next one, and a new neighbour is told of the messages of the last seconds: after a
+  crash they may have gone round a small island only.
+* TREE-2: A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
+* TREE-3: An IHAVE of an unknown message makes it missing. One persistent timer touches what is missing: at the first
+  touch it is marked, from the second on an announcer gets a GRAFT for it and for all else it announced that is due;
+  the next touch asks the next announcer, until the message is given up, which is traced. A GRAFT makes the link eager
+  at both ends, and is answered with the messages that are still kept. A message is missing until it arrives: while
+  the application judges it, and when it was refused, nobody is asked for it, but who announced it is still compared.
+* TREE-4: Optimisation: if a message came over an eager link with hops that exceed those over a lazy link by the
+  threshold or more, the lazy link replaces the eager one: GRAFT there, PRUNE here. The lazy path has one hop more
+  than its announcer said. It does not matter which of the two is heard of first.
+* TREE-5: The loss of an eager neighbour: wait for the next IHAVE, or repair at once. After a failure both ends graft
+  all their lazy neighbours. If the overlay was merely reorganised, one edge is missing and one is enough: the end
+  that got its newest message over it grafts the lazy neighbour that is nearest to the source and not below it (see
   `detours`), or all if it knows none.
 
 With `broadcast = flood` all neighbours stay eager, and there is neither IHAVE nor PRUNE nor GRAFT: gossip flooding as

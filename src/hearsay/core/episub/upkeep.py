@@ -2,21 +2,22 @@
 
 Rules (episub spec, "Active View Management"; HyParView 4.3):
 
-* Too few links: ask passive nodes, random ones until there are C_rand random links, then the nearest. A request that
-  is refused or fails is followed by the next; each node is asked once per round, and a round without need asks at
-  most twice as many as are wanted. HyParView asks random ones only.
-* Nobody left and no link, or nobody known but the neighbours: discovery again, lest a few early nodes that met only
-  each other stay apart. With HyParView already when there is a single link: where all lists are full, a request of a
-  node that has a link is refused everywhere, and only a JOIN gets two such nodes in. A thin passive list: ask a
-  neighbour for nodes.
-* Too many links (the seed alone): ask the neighbours for their active lists. When all have answered, or at the next
-  round, drop random links to those with more than C_rand random ones, the farthest first; then one of each two
-  neighbours that are linked with each other; what is left stays. Who did not answer by the next round is pinged, and
-  who does not answer a ping has failed (the seed: the timers "also serve as failure detectors").
-* A full list with fewer than C_rand random links asks a random node for one; the farthest near link gives way.
-* Near links: ping neighbours, relabel by RTT; if the closest measured passive node is closer by alpha than the
-  farthest near neighbour that is measured and there are C_rand random links, ask it for a near link; when it accepts,
-  the other one goes.
+* UPKEEP-1: Too few links: ask passive nodes, random ones until there are C_rand random links, then the nearest. A
+  request that is refused or fails is followed by the next; each node is asked once per round, and a round without
+  need asks at most twice as many as are wanted. HyParView asks random ones only.
+* UPKEEP-2: Nobody left and no link, or nobody known but the neighbours: discovery again, lest a few early nodes that
+  met only each other stay apart. With HyParView already when there is a single link: where all lists are full, a
+  request of a node that has a link is refused everywhere, and only a JOIN gets two such nodes in. A thin passive
+  list: ask a neighbour for nodes.
+* UPKEEP-3: Too many links (the seed alone): ask the neighbours for their active lists. When all have answered, or at
+  the next round, drop random links to those with more than C_rand random ones, the farthest first; then one of each
+  two neighbours that are linked with each other; what is left stays. Who did not answer by the next round is pinged,
+  and who does not answer a ping has failed (the seed: the timers "also serve as failure detectors").
+* UPKEEP-4: A full list with fewer than C_rand random links asks a random node for one; the farthest near link gives
+  way.
+* UPKEEP-5: Near links: ping neighbours, relabel by RTT; if the closest measured passive node is closer by alpha than
+  the farthest near neighbour that is measured and there are C_rand random links, ask it for a near link; when it
+  accepts, the other one goes.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 Rules:
 
-* Both are without the node itself and share nobody. The passive list is bounded: who comes to a full one takes the
-  place of a random member, first of those that were handed out in the shuffle it answers (HyParView, 4.4).
-* A link is random or near. Labels are each end's own; `relabel` makes the closest links the near ones, and never
-  makes more random links than there were, so that the loss of a random link shows (GoCast, 2.2; the seed's "the
+* VIEW-1: Both are without the node itself and share nobody. The passive list is bounded: who comes to a full one
+  takes the place of a random member, first of those that were handed out in the shuffle it answers (HyParView, 4.4).
+* VIEW-2: A link is random or near. Labels are each end's own; `relabel` makes the closest links the near ones, and
+  never makes more random links than there were, so that the loss of a random link shows (GoCast, 2.2; the seed's "the
   neighbors are reordered by RTT and the closest ones are considered the near nodes").
-* RTT is smoothed: an eighth of each new sample.
+* VIEW-3: RTT is smoothed: an eighth of each new sample.
 """
 
 from __future__ import annotations

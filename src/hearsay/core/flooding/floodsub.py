@@ -1,6 +1,8 @@
 """Floodsub: forward a new message once to every peer in the topic (r1, "flooding"; tech report 3.1).
 
-Never back to the peer it came from, never to its author. No control messages, no upkeep, no state of its own.
+* FLOOD-1: to every peer in the topic, never back to the peer it came from, never to its author.
+
+No control messages, no upkeep, no state of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Randomsub: forward each new message to a random few of the topic's peers, drawn anew for every message.
 
-r1 and the tech report (3.2.1) take at most D peers. The Go router takes max(6, ceil(sqrt(size))) of the randomsub
-peers, `size` being an estimate of the network's size, and all of them when there are no more than 6; set
-`network_size` for that. Peers that only flood get every message. Stateless apart from the list of peers.
+* RANDOM-1: at most D peers, drawn anew for every message (r1; tech report 3.2.1).
+* RANDOM-2: with `network_size`, as in the Go router, max(6, ceil(sqrt(size))) of the randomsub peers, and all of them
+  when there are no more than 6.
+
+Stateless apart from the list of peers.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
 Rules, with `places_per_address` (0 turns all of it off; simulated peers have no addresses):
 
-* Each address has so many places in a mesh or a fan-out. Peers whose address is not known count each for itself.
-* Members of a mesh beyond that hold lent places: they are taken in while there is room, so that a network behind one
-  address works as any other. They do not count when the heartbeat looks whether the mesh has D_low, as far as there
-  are peers with places of their own; they are pruned first; and one of them gives way when a peer with a place of its
-  own finds the mesh full.
+* PLACES-1: each address has so many places in a mesh or a fan-out. Peers whose address is not known count each for
+  itself (*reference only:* `places_per_address`).
+* PLACES-2: members of a mesh beyond that hold lent places: they are taken in while there is room, so that a network
+  behind one address works as any other. They do not count when the heartbeat looks whether the mesh has D_low, as far
+  as there are peers with places of their own; they are pruned first; and one of them gives way when a peer with a
+  place of its own finds the mesh full (*reference only:* `places_per_address`).
 """
 
 from __future__ import annotations

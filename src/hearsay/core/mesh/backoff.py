@@ -2,12 +2,10 @@
 
 Rules:
 
-* Whoever prunes says for how long: `prune_backoff_ms`, or `unsubscribe_backoff_ms` when it leaves the topic. Both
-  sides remember it, through a disconnection too. A PRUNE without a time counts as `prune_backoff_ms`.
-* No GRAFT to a peer in backoff, and for `backoff_slack_heartbeats` more, since clocks and links differ. A GRAFT that
-  comes in backoff is refused with a PRUNE and starts it anew.
-* Received times are clamped to `max_backoff_ms`, so that a huge one harms nobody. The number of entries is bounded;
-  the oldest goes first.
+* BACKOFF-5: whoever prunes says for how long: `prune_backoff_ms`, or `unsubscribe_backoff_ms` when it leaves the
+  topic. Both sides remember it, through a disconnection too. How long that is in the end says
+  `rules/backoff_times.py`.
+* BACKOFF-6: the number of entries is bounded; the oldest goes first.
 
 `prune_backoff_ms` 0 turns all of it off.
 """

@@ -1,9 +1,11 @@
 """Fan-out: stable peers for topics one publishes to without being a member.
 
-Rules (r1, "fanout"; guide, "Fan-out"): the first publish picks D random peers of the topic and remembers them with
-the time; each publish renews the time; after the TTL without one they are forgotten. Lost peers are made up for at
-the next publish (guide) or in the heartbeat (r1), by parameter. On JOIN they become the first mesh peers. The
-remembered peers are never told, so a peer that disconnects or unsubscribes just drops out.
+Rules (r1, "fanout"; guide, "Fan-out"):
+
+* FANOUT-1: the first publish picks D random peers of the topic and remembers them with the time; each publish renews
+  the time. They are never told, so a peer that disconnects or unsubscribes just drops out.
+* FANOUT-2: lost peers are made up for at the next publish (guide) or in the heartbeat (r1), by parameter.
+* FANOUT-3: on JOIN they become the first mesh peers.
 """
 
 from __future__ import annotations

@@ -4,15 +4,15 @@ After r1, the guide, and the tech report's sections 3.2.3 to 3.4.
 
 Rules:
 
-* Forward to the mesh and to peers that only flood; publish to a topic one has not joined goes to the fan-out.
-* Every heartbeat, for each topic of mesh and fan-out with ids in the gossip windows, IHAVE to a random few who are
-  not in it; each gets a sample of its own when there are more ids than an IHAVE may have, or some would be announced
-  to nobody. IHAVE is answered with IWANT for the ids not seen; IWANT with the messages that are still kept.
-* How many ids are asked of one peer, and how many it may ask for, is bounded per heartbeat, however many parts and
-  connections they come in. Of whom so many were asked, no further IHAVE is looked at (go).
-* An id is asked of everyone who announces it (go), or not again for `ask_again_heartbeats` (rust).
-* Option (guide, "Gossip": "if a peer notices it is repeatedly missing messages"): after `graft_on_missing` IHAVEs of
-  one peer that brought news, within `missing_window_heartbeats`, that peer is GRAFTed.
+* GOSSIP-1: Forward to the mesh and to peers that only flood; publish to a topic one has not joined goes to the
+  fan-out.
+* GOSSIP-2: Publishing with fewer than D mesh peers: to those alone (r1, go), or to random others up to D (rust, js).
+* GOSSIP-3: Every heartbeat, for each topic of mesh and fan-out with ids in the gossip windows, IHAVE to a random few
+  who are not in it: D_lazy of all topic peers without the mesh (r1), or D_lazy of those without (guide, go).
+* GOSSIP-4: IHAVE is answered with IWANT for the ids not seen; IWANT with the messages that are still kept. How many,
+  says `rules/gossip_counts.py`.
+* GOSSIP-5: An id is asked of everyone who announces it (go).
+* GOSSIP-6: An id is not asked of others for `ask_again_heartbeats` (rust; *reference only:* `ask_again_heartbeats`).
 
 gossipsub *has* a mesh, a fan-out and a message cache; the heartbeat below reads as the table of contents.
 

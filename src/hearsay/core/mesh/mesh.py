@@ -2,19 +2,16 @@
 
 Rules (r1, "mesh" and the heartbeat; tech report 3.2.2 and figures 5–8; guide, "Grafting and pruning"):
 
-* JOIN takes preferred peers first (fan-out), then random ones, up to D, and GRAFTs them. LEAVE PRUNEs all.
-* Upkeep: below D_low GRAFT random topic peers up to D; above D_high PRUNE random mesh peers down to D.
-* A received GRAFT is accepted whatever the size of the mesh, upkeep restores it (r1); or it is answered with PRUNE
-  when the mesh has D_high peers already (v1.1, go), by parameter. Without that, whoever says GRAFT under many names
-  between two heartbeats owns the mesh, since upkeep then chooses among those who came.
-* With `places_per_address` members beyond so many of one address give way to others (`address_shares.py`).
-* A GRAFT for a topic one has not joined is answered with PRUNE (r1) or ignored (v1.1), by parameter. A GRAFT by a
-  peer that is not subscribed, or that does not speak the protocol, is dropped.
-* A GRAFT or PRUNE that could not be sent is sent again with the next RPC to that peer, at the latest with the next
-  heartbeat, if it is still true. The PRUNE then names what is left of the backoff: both sides end it together.
-
-* With `prune_backoff_ms` (v1.1): backoff as in `backoff.py`; a PRUNE may name others of the topic (peer exchange),
-  whom the receiver dials if `accept_exchange` says so. Peers that speak v1.0 get the plain PRUNE.
+* MESH-1: JOIN takes preferred peers first (fan-out), then random ones, up to D, and GRAFTs them. LEAVE PRUNEs all.
+* MESH-2: Upkeep comes once per heartbeat and topic; how many it GRAFTs or PRUNEs say SIZE-1 and SIZE-2. Who it is, is
+  random.
+* MESH-3: What a received GRAFT gets says `rules/graft_answers.py`. A mesh that takes in everybody until its upkeep
+  (r1) belongs to whoever says GRAFT under many names between two heartbeats, since upkeep then chooses among those
+  who came; so `full_mesh` may refuse (v1.1, go).
+* MESH-4: A GRAFT or PRUNE that could not be sent is sent again with the next RPC to that peer, at the latest with the
+  next heartbeat, if it is still true. The PRUNE then names what is left of the backoff: both sides end it together.
+* MESH-5: A PRUNE may name others of the topic (peer exchange, v1.1). Peers that speak v1.0 get the plain PRUNE.
+* MESH-6: The receiver dials them if `accept_exchange` says so (*reference only:* `accept_exchange`).
 
 Theory: D_low <= D <= D_high makes the two branches of upkeep exclude each other, so it does not matter whether the
 degree is counted once (simsub's actor) or before each branch (r1).

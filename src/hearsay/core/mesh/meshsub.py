@@ -1,6 +1,7 @@
 """Meshsub: messages flow along a mesh of bounded degree, and nothing else (r1, "meshsub"; tech report 3.2.2).
 
-A message for a topic one has not joined goes to D random peers of the topic, drawn anew; the seeds leave that open.
+* MESH-7: a message for a topic one has not joined goes to D random peers of the topic, drawn anew; the seeds leave
+  that open.
 """
 
 from __future__ import annotations

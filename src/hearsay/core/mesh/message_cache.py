@@ -2,9 +2,10 @@
 
 `put` adds to the current window, `get` finds a message that is still kept, `window` names the ids of the last
 `gossip` windows of a topic, `shift` closes the current window and discards what is older than `length` windows.
-At most `limit` messages are kept, and `most_bytes` of memory unless that is 0; the oldest goes first. How often a
-message was sent to a peer on request is counted with the message, so that a peer that reconnects does not start anew;
-of these counts there are at most `MAX_COUNTED`.
+
+* CACHE-1: at most `limit` messages are kept, and `most_bytes` of memory unless that is 0; the oldest goes first.
+* CACHE-2: how often a message was sent to a peer on request is counted with the message, so that a peer that
+  reconnects does not start anew. Of these counts there are at most `MAX_COUNTED`.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 Rules, in microseconds:
 
-* A backoff never ends earlier than was agreed before.
-* A GRAFT of the peer is refused until the end; one's own waits for the slack too, since clocks and links differ. Only
-  after that is the backoff forgotten.
-* A PRUNE names whole seconds, rounded up: too long harms nobody, too short gets one's own GRAFT refused.
-* A received time counts up to a bound; a PRUNE without a time counts as one's own.
+* BACKOFF-1: A backoff never ends earlier than was agreed before.
+* BACKOFF-2: A GRAFT of the peer is refused until the end; one's own waits for the slack too, since clocks and links
+  differ. Only after that is the backoff forgotten.
+* BACKOFF-3: A PRUNE names whole seconds, rounded up: too long harms nobody, too short gets one's own GRAFT refused.
+* BACKOFF-4: A received time counts up to a bound; a PRUNE without a time counts as one's own.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
 Rules, the first that fits (guide, "Sending messages"; r1, "Message validation"):
 
-* Of a topic one is not in: rejected, and not marked seen, so that it counts when the topic is joined meanwhile.
-* One's own that comes back: rejected.
-* The application is asked about it already: a duplicate.
-* Nobody has to be asked: accepted.
-* As many are being asked about as may be: rejected and not marked seen, so that a later copy gets its chance.
-* Otherwise the application is asked.
+* COPY-1: Of a topic one is not in: rejected, and not marked seen, so that it counts when the topic is joined
+  meanwhile.
+* COPY-2: One's own that comes back: rejected.
+* COPY-3: The application is asked about it already: a duplicate.
+* COPY-4: Nobody has to be asked: accepted.
+* COPY-5: As many are being asked about as may be: rejected and not marked seen, so that a later copy gets its chance.
+* COPY-6: Otherwise the application is asked.
 """
 
 from __future__ import annotations

@@ -2,11 +2,15 @@
 
 Rules (r1, "gossip" and "message cache"; go, for the bounds):
 
-* A message is kept, and gossiped about, for a number of windows, the open one included. A window is a heartbeat.
-* Of the ids of one part so many are acted on. Of one peer so many are asked for between two heartbeats.
-* More ids than an IHAVE may have: each peer gets a sample of its own, or some would be announced to nobody.
-* One message goes to one peer on request so many times. Otherwise asking is a cheap way to make others send.
-* A fan-out ends when nothing was published to it for longer than its time.
+* GOSSIP-7: A message is kept, and gossiped about, for a number of windows, the open one included. A window is a
+  heartbeat.
+* GOSSIP-8: Of the ids of one part so many are acted on. Of one peer so many are asked for between two heartbeats.
+* GOSSIP-9: More ids than an IHAVE may have: each peer gets a sample of its own, or some would be announced to nobody.
+* GOSSIP-10: One message goes to one peer on request so many times. Otherwise asking is a cheap way to make others
+  send.
+* GOSSIP-11: Repeated news from one peer, so often within so many heartbeats, means that the mesh misses messages:
+  that peer is GRAFTed, if that is wanted (guide, "Gossip").
+* GOSSIP-12: A fan-out ends when nothing was published to it for longer than its time.
 """
 
 from __future__ import annotations

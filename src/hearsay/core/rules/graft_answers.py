@@ -2,12 +2,13 @@
 
 Rules, the first that fits (r1; v1.1, "Prune backoff"; go):
 
-* From a peer that does not speak the protocol: nothing, it is dropped.
-* For a topic one is not in: a PRUNE (r1) or nothing (v1.1). From a peer that is not in the topic: a PRUNE.
-* From a member: nothing, it is one already.
-* In backoff: a PRUNE that starts it anew. Whoever does not keep apart would else try until it is let in.
-* When the mesh is full: a PRUNE that names others of the topic.
-* Otherwise the peer is taken in.
+* GRAFT-1: From a peer that does not speak the protocol: nothing, it is dropped.
+* GRAFT-2: For a topic one is not in: a PRUNE (r1) or nothing (v1.1).
+* GRAFT-3: From a peer that is not in the topic: a PRUNE.
+* GRAFT-4: From a member: nothing, it is one already.
+* GRAFT-5: In backoff: a PRUNE that starts it anew. Whoever does not keep apart would else try until it is let in.
+* GRAFT-6: When the mesh is full: a PRUNE that names others of the topic.
+* GRAFT-7: Otherwise the peer is taken in.
 """
 
 from __future__ import annotations

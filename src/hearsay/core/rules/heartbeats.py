@@ -2,10 +2,10 @@
 
 Rules:
 
-* The first comes after a fixed wait and a random share of a spread, so that nodes that start together do not beat
-  together.
-* The next is due an interval after this one was due, however late it was handled, so that beats do not drift. A call
-  that came more than an interval late skips beats rather than pile them up.
+* BEAT-1: The first comes after a fixed wait and a random share of a spread, so that nodes that start together do not
+  beat together.
+* BEAT-2: The next is due an interval after this one was due, however late it was handled, so that beats do not drift.
+  A call that came more than an interval late skips beats rather than pile them up.
 """
 
 from __future__ import annotations

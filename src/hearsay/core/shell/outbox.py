@@ -1,8 +1,10 @@
 """The outbox: what one `handle` call wants to send, packed at its end.
 
-Rules (r1, "Control Message Piggybacking"; guide, "Network packets"): at most one RPC per peer and call, peers
-ascending, the parts of an RPC by topic and then id. Nothing waits for a later call. Without coalescing, as in
-simsub, every part is an RPC of its own, in the same order.
+Rules (r1, "Control Message Piggybacking"; guide, "Network packets"):
+
+* OUT-1: at most one RPC per peer and call, peers ascending, the parts of an RPC in the order of handling, then by
+  topic and id. Nothing waits for a later call.
+* OUT-2: without coalescing, as in simsub, every part is an RPC of its own, in the same order.
 
 Nearly all sends are one message, or one topic's gossip, to a few peers; they share one `Rpc` and skip the packing.
 """

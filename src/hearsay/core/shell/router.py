@@ -2,17 +2,20 @@
 
 Rules, with where they come from:
 
-* Hello on connect with one's subscriptions; SUBSCRIBE and UNSUBSCRIBE to all peers on change; per-peer topic views,
-  forgotten on disconnect (r1, "ambient peer discovery"; guide, "Subscribing and unsubscribing").
-* Only the first copy of a message counts. It is marked seen, then validated by the application if asked to, and
-  only after an accept it is cached, gossiped, forwarded and delivered (guide, "Sending messages").
-* An RPC is handled in the order subscriptions, messages, control (r1, "After processing the payload, it then
+* SHELL-1: Hello on connect with one's subscriptions; SUBSCRIBE and UNSUBSCRIBE to all peers on change; per-peer topic
+  views, forgotten on disconnect (r1, "ambient peer discovery"; guide, "Subscribing and unsubscribing").
+* SHELL-2: Only the first copy of a message counts. It is marked seen, then validated by the application if asked to,
+  and only after an accept it is cached, gossiped, forwarded and delivered (guide, "Sending messages"). What becomes
+  of it says `rules/first_copies.py`.
+* SHELL-3: An RPC is handled in the order subscriptions, messages, control (r1, "After processing the payload, it then
   processes the control messages").
-* Messages of topics one has not joined are dropped and not marked seen; one that the application accepts after its
-  topic was left is dropped too.
-* A SUBSCRIBE or UNSUBSCRIBE that could not be sent is said again with the next RPC to that peer, or at the next beat;
-  in a router that has no heartbeat, `announce_again_ms` later. Otherwise the peer would never hear of it: to somebody
-  whom it believes to be in no topic it sends nothing, so nothing goes out that could carry the news.
+* SHELL-4: A message that the application accepts after its topic was left is dropped.
+* SHELL-5: A SUBSCRIBE or UNSUBSCRIBE that could not be sent is said again with the next RPC to that peer, or at the
+  next beat; in a router that has no heartbeat, `announce_again_ms` later. Otherwise the peer would never hear of it:
+  to somebody whom it believes to be in no topic it sends nothing, so nothing goes out that could carry the news.
+* SHELL-6: What a peer can make grow has a bound: its topics, the messages and the parts of control of one RPC. What
+  is over is dropped and traced.
+* SHELL-7: An IDONTWANT (v1.2) is counted and not acted on (*reference only:* no router here says it).
 
 Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order and does nothing else;
 `deadline()` names the next time a `TimerFired` is due. A *strategy* adds whom to forward to and its own upkeep.

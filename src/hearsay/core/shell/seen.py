@@ -3,10 +3,11 @@
 It is the flow control of all routers (r1: "The seen cache is the flow control mechanism"): only the first copy of a
 message is acted on. Two ways to forget, behind one interface:
 
-* `TimedSeen`: a fixed time after the first copy (r1, two minutes; not prolonged by later copies).
-* `WindowedSeen`: after a number of heartbeats, as simsub's actor does, whose message store is its seen set.
+* SEEN-1, `TimedSeen`: a fixed time after the first copy (r1, two minutes; not prolonged by later copies).
+* SEEN-2, `WindowedSeen`: after a number of heartbeats, as simsub's actor does, whose message store is its seen set.
+* SEEN-3: both hold at most `limit` ids, and `most_bytes` of memory unless that is 0; the oldest goes first.
 
-Both hold at most `limit` ids, and `most_bytes` of memory unless that is 0; the oldest goes first. Ids enter in the
+Ids enter in the
 order of time, so the oldest is the first in a queue and forgetting costs a constant per id.
 
 Most messages that a router receives are duplicates, so the shell looks into `known` itself, after `expire` whenever

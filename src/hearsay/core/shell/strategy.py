@@ -4,6 +4,9 @@ A strategy sees the shell through `self.shell`: peers and topic views, joined to
 current time. It sends by putting parts into the outbox and reports by appending trace actions. A router written
 outside the package subclasses `Strategy` (or a router of this package) and plugs in by import path; see
 `docs/guide/extending.md`.
+
+* FLOOD-2: peers that only flood get every message of their topics, whatever the router (r1: "behaves like floodsub
+  towards them").
 """
 
 from __future__ import annotations
