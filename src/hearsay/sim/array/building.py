@@ -160,7 +160,7 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
         w[at.SEEN_FOR] = min(times[times > 0].min(initial=_FOREVER), windows[forgets].min(initial=_FOREVER))
     stays = all(timed.join for timed in plan.timed)
     listens = (table[:, at.MAX_CONTROL] > 0) & (table[:, at.MAX_IHAVE] > GOSSIP_SPAN)
-    listens &= table[:, at.KIND] == at.GOSSIPSUB
+    listens &= table[:, at.ROUTER_KIND] == at.GOSSIPSUB
     w[at.HEARD] = queue.INLINE | (queue.GOSSIP if stays and listens.all() else 0)
     w[at.DEFERS] = bool(w[at.LOOKAHEAD] and w[at.SEEN_FOR])
 
@@ -306,7 +306,7 @@ def _set_neighbours(arrays: Arrays, plan: Plan) -> None:
 def _gossip_samples(arrays: Arrays, messages: int) -> int:
     """How many peers a node gossips to with a sample of ids for each, if there may be too many ids for one IHAVE."""
     table = arrays["parameters"]
-    cramped = (table[:, at.KIND] == at.GOSSIPSUB) & (table[:, at.MAX_IHAVE] < messages)
+    cramped = (table[:, at.ROUTER_KIND] == at.GOSSIPSUB) & (table[:, at.MAX_IHAVE] < messages)
     return int(table[cramped, at.LAZY].max(initial=0))
 
 
@@ -333,14 +333,14 @@ def _set_faults(arrays: Arrays, plan: Plan) -> None:
 def _set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     """What concerns the whole network, in its order, and what concerns one node."""
     script = plan.scenario.network.nodes
-    whole: list[tuple[int, int, int, int, int, int]] = [(0, 0, 0, loop.START, 0, 0)]
+    whole: list[tuple[int, int, int, int, int, int]] = [(0, 0, 0, loop.START_ALL, 0, 0)]
     for number, fault in enumerate(plan.faults, start=1):
         kind, first, second = _fault(fault)
         whole.append((fault.time_us, 0, number, kind, first, second))
     interval_us = plan.scenario.trace.state_interval_us
     if interval_us:
         samples = range(interval_us, plan.end_us, interval_us)
-        whole += [(time_us, 1, number, loop.SAMPLE, 0, 0) for number, time_us in enumerate(samples)]
+        whole += [(time_us, 1, number, loop.SAMPLE_STATE, 0, 0) for number, time_us in enumerate(samples)]
     single: list[tuple[int, int, int, int]] = []
     for timed in plan.timed:
         kind = EventKind.JOIN if timed.join else EventKind.LEAVE
@@ -368,7 +368,7 @@ def _set_start(arrays: Arrays) -> None:
     table = arrays["parameters"]
     says_hello = bool(table[:, at.HELLO].any())
     if not (says_hello or w[at.HAS_LINKS] or w[at.SERVICE] or w[at.TRACING]):
-        beats = table[table[:, at.KIND] >= at.MESHSUB, at.FIRST_BEAT]
+        beats = table[table[:, at.ROUTER_KIND] >= at.MESHSUB, at.FIRST_BEAT]
         others = np.concatenate([arrays["schedule"][1:, loop.TIME], arrays["planned"][:, loop.TIME]])
         until = min(beats.min(initial=w[at.END]), others.min(initial=w[at.END]))
         w[at.QUIET_UNTIL] = until if until >= 1 << w[at.WIDTH_BITS] else 0
@@ -383,9 +383,9 @@ def _fault(fault: NodeDown | NodeUp | LinksCut | LinksHealed) -> tuple[int, int,
         case NodeUp():
             return loop.NODE_UP, fault.node, 0
         case LinksCut():
-            return loop.CUT, fault.fault, 0
+            return loop.CUT_LINKS, fault.fault, 0
         case LinksHealed():
-            return loop.HEAL, fault.fault, 0
+            return loop.HEAL_LINKS, fault.fault, 0
 
 
 def _set_queue(arrays: Arrays, threads: int) -> None:

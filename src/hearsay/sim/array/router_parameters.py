@@ -116,7 +116,7 @@ def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
     if missing:
         raise NoKernel(f"{router}: no column carries {', '.join(sorted(missing))}")
     line = np.zeros(at.PARAMETERS, dtype=np.int64)
-    line[at.KIND] = WITH_KERNELS.index(router)
+    line[at.ROUTER_KIND] = WITH_KERNELS.index(router)
     for column in columns:
         line[column.place] = column.value(parameters) if column.value else getattr(parameters, column.names[0])
     return line

@@ -68,7 +68,7 @@ from hearsay.sim.array.world.layout import (
     since_us,
 )
 from hearsay.sim.array.world.payload import release
-from hearsay.sim.array.world.queue import GOSSIP, INLINE, KIND, PAYLOAD, TOPIC_PART
+from hearsay.sim.array.world.queue import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, TOPIC_PART
 from hearsay.sim.array.world.record import row
 from hearsay.sim.array.world.slots import find_slot
 from hearsay.sim.reference.faults import ATTEMPTS_PER_PEER
@@ -84,7 +84,7 @@ _FAILED = int(EventKind.SEND_FAILED)
 @kernel
 def carries_payload(w0: int, w1: int) -> bool:
     """Whether an event holds something in the arena."""
-    kind = (w0 >> KIND) & 15
+    kind = (w0 >> EVENT_KIND) & 15
     if kind != _RPC and kind != _VALIDATED and kind != _FAILED:
         return False
     return not w1 & (INLINE | GOSSIP | TOPIC_PART)

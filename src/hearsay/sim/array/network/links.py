@@ -26,6 +26,7 @@ from hearsay.sim.array.world.layout import (
     LAST_ARRIVAL,
     LATENCY,
     LINK_FLAGS,
+    LINK_SOURCE,
     LINKS,
     LINKS_FREE,
     LINKS_SPARE,
@@ -36,7 +37,6 @@ from hearsay.sim.array.world.layout import (
     PREVIOUS,
     QUIET_UNTIL,
     SEQUENCE,
-    SOURCE,
     STATUS,
     TOPICS,
     TWIN,
@@ -183,7 +183,7 @@ def _connect_pair(w: World, node: int, target: int, old: int) -> int:
 def _new_link(w: World, source: int, destination: int, base: int, old: int) -> int:
     link = w[LINKS_FREE]
     if w[LINKS_SPARE]:
-        w[LINKS_FREE] = links32(w)[link, SOURCE]
+        w[LINKS_FREE] = links32(w)[link, LINK_SOURCE]
         w[LINKS_SPARE] -= 1
     else:
         link = w[LINKS_USED]
@@ -192,7 +192,7 @@ def _new_link(w: World, source: int, destination: int, base: int, old: int) -> i
             return link - 1
         w[LINKS_USED] = link + 1
     line = links32(w)[link]
-    line[SOURCE] = source
+    line[LINK_SOURCE] = source
     line[DESTINATION] = destination
     line[TWIN] = -1
     line[PREVIOUS] = -1
@@ -252,7 +252,7 @@ def notice_loss(w: World, th: int, link: int, time: int) -> None:
     """The source of a link that is gone notices at `time`."""
     line = links32(w)[link]
     line[LINK_FLAGS] |= DEAD
-    push(w, th, time, line[SOURCE], _DISCONNECTED, line[DESTINATION], link, link, -1, 0)
+    push(w, th, time, line[LINK_SOURCE], _DISCONNECTED, line[DESTINATION], link, link, -1, 0)
 
 
 @kernel

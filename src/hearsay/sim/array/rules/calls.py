@@ -30,7 +30,6 @@ from hearsay.sim.array.world.layout import (
     FIRST_BEAT,
     GOSSIPSUB,
     INTERVAL,
-    KIND,
     MAX_CONTROL,
     MAX_MESSAGES,
     MISSING_WINDOW,
@@ -38,6 +37,7 @@ from hearsay.sim.array.world.layout import (
     OWED,
     OWES_ANNOUNCEMENT,
     OWES_MESH,
+    ROUTER_KIND,
     SERVICE,
     STARTS,
     TICK,
@@ -157,7 +157,7 @@ def _beat(w: World, th: int, now: int, node: int) -> None:
     if header[OWED] & OWES_ANNOUNCEMENT:
         announce_again(w, th, node, True)
     keep_meshes(w, th, now, node, tick)
-    if parameter(w, node, KIND) == GOSSIPSUB:
+    if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
         keep_fanout(w, th, now, node)
         gossip(w, th, node, tick)
         if header[NEWS] >= 0:

@@ -27,13 +27,12 @@ from hearsay.sim.array.world.layout import (
     FLOODSUB,
     GOSSIPSUB,
     HOPS,
+    HOPS_CAP,
     IN_FANOUT,
     IN_MESH,
-    KIND,
     MAX_PENDING,
     MESHSUB,
     MISSED,
-    MOST_HOPS,
     PENDING,
     PUBLISHED,
     PUBLISHER,
@@ -41,6 +40,7 @@ from hearsay.sim.array.world.layout import (
     REACH,
     REFUSED,
     REJECT_SHARE,
+    ROUTER_KIND,
     SCRIPT,
     STARTS,
     SUBSCRIBED,
@@ -101,7 +101,7 @@ _DRAW_RANDOM = int(Purpose.RANDOMSUB)
 _DRAW_TOP_UP = int(Purpose.PUBLISH_TOP_UP)
 _DRAW_REJECT = int(Purpose.REJECT)
 first_copy = shared(first_copies.first_copy)
-_HOPS_CLEAR = ~(np.uint64(MOST_HOPS) << np.uint64(HOPS))
+_HOPS_CLEAR = ~(np.uint64(HOPS_CAP) << np.uint64(HOPS))
 
 
 @kernel
@@ -112,7 +112,7 @@ def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, h
     if bits(cell, MISSED):
         cell &= ~np.uint64(MISSED)
         counts(w)[th, REACHED] += 1
-    cell = cell & _HOPS_CLEAR | np.uint64(DELIVERED) | np.uint64(min(hops, MOST_HOPS)) << np.uint64(HOPS)
+    cell = cell & _HOPS_CLEAR | np.uint64(DELIVERED) | np.uint64(min(hops, HOPS_CAP)) << np.uint64(HOPS)
     cells(w)[node, at] = cell
     counts(w)[th, DELIVERIES] += 1
     row(w, th, deliver_row(now, node, remote, info[TOPIC], message, hops, via))
@@ -191,7 +191,7 @@ def validated(w: World, th: int, now: int, node: int, place: int) -> None:
 @kernel
 def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
     deliver(w, th, now, node, message, sender, hops, via)
-    kind = parameter(w, node, KIND)
+    kind = parameter(w, node, ROUTER_KIND)
     if kind == GOSSIPSUB:
         cache(w, now, node, message)
     if kind >= MESHSUB:
@@ -221,7 +221,7 @@ def publish(w: World, th: int, now: int, node: int, source: int, message: int) -
             deliver(w, th, now, node, message, w[SCRIPT], 1, _INJECT)
         else:
             deliver(w, th, now, node, message, -1, 0, -1)
-    kind = parameter(w, node, KIND)
+    kind = parameter(w, node, ROUTER_KIND)
     if kind == FLOODSUB:
         _flood(w, th, node, message, -1)
     elif kind == RANDOMSUB:

@@ -35,7 +35,6 @@ from hearsay.sim.array.world.layout import (
     HISTORY,
     IN_FANOUT,
     IN_MESH,
-    KIND,
     LAZY,
     MAX_IHAVE,
     MAX_IWANT,
@@ -43,6 +42,7 @@ from hearsay.sim.array.world.layout import (
     NEWEST,
     NEWS,
     OLDEST,
+    ROUTER_KIND,
     SEEN_BEAT,
     SEEN_WINDOWS,
     STATUS,
@@ -98,7 +98,7 @@ def on_ihave(
 
     Rules: GOSSIP-4, GOSSIP-5, GOSSIP-8.
     """
-    if parameter(w, node, KIND) != GOSSIPSUB:
+    if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
         drop(w, th, now, node, peer, IHAVE, 1, _UNSUPPORTED)
         return
     if not is_in(w, node, topic):
@@ -152,7 +152,7 @@ def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -
 def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count: int) -> None:
     """Rules: GOSSIP-4, GOSSIP-8, GOSSIP-10."""
     peer = peers(w)[slot]
-    if parameter(w, node, KIND) != GOSSIPSUB:
+    if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
         drop(w, th, now, node, peer, IWANT, 1, _UNSUPPORTED)
         return
     allowed = parameter(w, node, MAX_IWANT) - _requested(w, node, w[TOPICS] + _BY, peer)

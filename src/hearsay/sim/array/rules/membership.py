@@ -18,12 +18,12 @@ from hearsay.sim.array.world.layout import (
     HELLO,
     IN_FANOUT,
     JOINED,
-    KIND,
     MAX_SUBSCRIPTIONS,
     NATIVE,
     NEWS,
     OWED,
     OWES_ANNOUNCEMENT,
+    ROUTER_KIND,
     SUBSCRIBED,
     TICK,
     TOPICS,
@@ -90,7 +90,7 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
         if table[slot, topic] & SUBSCRIBED:
             if has_mesh(w, node):
                 leave_peer(w, th, now, node, slot, topic)
-            if parameter(w, node, KIND) == GOSSIPSUB:
+            if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
                 lists.remove(w, node, NEWS, topic, peers(w)[slot])
             table[slot, topic] &= ~(SUBSCRIBED | IN_FANOUT)
         return True
@@ -135,7 +135,7 @@ def leave(w: World, th: int, now: int, node: int, topic: int) -> None:
     _announce(w, th, node, topic, False)
     if has_mesh(w, node):
         leave_mesh(w, th, now, node, topic)
-    if parameter(w, node, KIND) == GOSSIPSUB:
+    if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
         lists.remove(w, node, NEWS, topic, -1)
     row(w, th, leave_row(now, node, topic))
 

@@ -27,7 +27,6 @@ from hearsay.sim.array.world.layout import (
     FIRST_SLOT,
     IN_FANOUT,
     IN_MESH,
-    KIND,
     MAX_BACKOFF,
     MAX_BACKOFFS,
     MESH_SIZE,
@@ -36,6 +35,7 @@ from hearsay.sim.array.world.layout import (
     OWES_MESH,
     PRUNE_FROM,
     REFUSE_FROM,
+    ROUTER_KIND,
     SUBSCRIBED,
     TOLD_BACKOFFS,
     TOPICS,
@@ -90,7 +90,7 @@ def end_slot(w: World, node: int) -> int:
 
 @kernel
 def has_mesh(w: World, node: int) -> bool:
-    return parameter(w, node, KIND) >= MESHSUB
+    return parameter(w, node, ROUTER_KIND) >= MESHSUB
 
 
 @kernel

@@ -123,10 +123,11 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.neighbours import lay_out_callers, lay_out_targets
 from hearsay.sim.array.world.payload import PART_KIND, part_place, release
 from hearsay.sim.array.world.queue import (
+    EVENT_KIND,
+    EVENT_SOURCE,
     FINISHED,
     GOSSIP,
     INLINE,
-    KIND,
     MESSAGE,
     NEAR,
     NEEDS_LINKS,
@@ -136,7 +137,6 @@ from hearsay.sim.array.world.queue import (
     OK,
     PAYLOAD,
     ROWS_WAIT,
-    SOURCE,
     TOPIC_PART,
     VIA,
     bring_near,
@@ -169,9 +169,9 @@ from hearsay.trace.language import event_rows
 
 ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT = range(6)
 """Tasks."""
-TIME, TYPE, FIRST, SECOND = range(4)
+TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)
 """Columns of `schedule`; of `planned` they are time, node, kind and payload."""
-START, NODE_DOWN, NODE_UP, CUT, HEAL, SAMPLE, INJECT = range(7)
+START_ALL, NODE_DOWN, NODE_UP, CUT_LINKS, HEAL_LINKS, SAMPLE_STATE, INJECT = range(7)
 PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 
 ROWS_AT_ONCE = 1 << 17
@@ -331,7 +331,7 @@ def _run_globals(w: World) -> bool:
                 return False
         line = schedule(w)[w[GLOBALS_DONE]]
         w[GLOBALS_DONE] += 1
-        _run_global(w, line[TYPE], line[FIRST], line[SECOND])
+        _run_global(w, line[TYPE], line[FIRST_NUMBER], line[SECOND_NUMBER])
     return w[STATUS] == OK
 
 
@@ -340,7 +340,7 @@ def _links_needed(w: World) -> int:
     kind = schedule(w)[w[GLOBALS_DONE], TYPE]
     if kind == NODE_UP:
         return 2 * w[REDIAL]
-    if kind == HEAL:
+    if kind == HEAL_LINKS:
         return 2 * w[REDIAL] * w[NODES]
     return 0
 
@@ -348,17 +348,17 @@ def _links_needed(w: World) -> int:
 @kernel
 def _run_global(w: World, kind: int, first: int, second: int) -> None:
     now = w[NOW]
-    if kind == START:
+    if kind == START_ALL:
         _start_all(w, now)
     elif kind == NODE_DOWN:
         node_down(w, lists.owner(w, first), now, first, second != 0)
     elif kind == NODE_UP:
         node_up(w, lists.owner(w, first), now, first)
-    elif kind == CUT:
+    elif kind == CUT_LINKS:
         cut(w, 0, now, first)
-    elif kind == HEAL:
+    elif kind == HEAL_LINKS:
         heal(w, 0, now, first)
-    elif kind == SAMPLE:
+    elif kind == SAMPLE_STATE:
         sample_state(w, 0, now)
     else:
         _inject(w, 0, now, first)
@@ -524,15 +524,15 @@ def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> Non
         w0 = events[place, 0]
         w1 = events[place, 1]
         node = w1 >> NODE
-        key = w0 >> SOURCE
+        key = w0 >> EVENT_SOURCE
         at = place - 1
         other = events[at, 1] >> NODE
-        if other < node or (other == node and events[at, 0] >> SOURCE <= key):
+        if other < node or (other == node and events[at, 0] >> EVENT_SOURCE <= key):
             continue
         link = links[place] if has_links else 0
         while at >= start:
             other = events[at, 1] >> NODE
-            if other < node or (other == node and events[at, 0] >> SOURCE <= key):
+            if other < node or (other == node and events[at, 0] >> EVENT_SOURCE <= key):
                 break
             events[at + 1, 0] = events[at, 0]
             events[at + 1, 1] = events[at, 1]
@@ -561,7 +561,7 @@ def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
             late0, late1, late_link = pop_near(w, th)
             _dispatch(w, th, base + (late0 >> OFFSET), late0, late1, late_link)
         before = w1 >> NODE
-        if plain and w1 & (INLINE | GOSSIP) and (w0 >> KIND) & 15 == _RPC:
+        if plain and w1 & (INLINE | GOSSIP) and (w0 >> EVENT_KIND) & 15 == _RPC:
             if w1 & GOSSIP:
                 time = base + (w0 >> OFFSET)
                 call_gossip(w, th, time, before, source_of(w0), w1 & MESSAGE, gossip_bits(w0, w1 & PAYLOAD))
@@ -584,7 +584,7 @@ def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
 def _dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
     node = w1 >> NODE
     payload = w1 & PAYLOAD
-    kind = (w0 >> KIND) & 15
+    kind = (w0 >> EVENT_KIND) & 15
     header = nodes32(w)[node]
     if not header[UP]:
         _drop_for_down_node(w, th, now, node, kind, w0, payload)
@@ -655,7 +655,7 @@ def _serve_next(w: World, th: int, now: int, node: int) -> None:
     link = entries[place, lists.VALUE]
     header[BACKLOG] = entries[place, lists.NEXT]
     lists.free_entry(w, node, place)
-    _handle(w, th, now, node, (w0 >> KIND) & 15, w0, w1 & PAYLOAD, link)
+    _handle(w, th, now, node, (w0 >> EVENT_KIND) & 15, w0, w1 & PAYLOAD, link)
     if header[BACKLOG] >= 0:
         push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0, -1, 0)
 

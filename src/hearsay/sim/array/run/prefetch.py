@@ -39,7 +39,7 @@ from hearsay.sim.array.world.layout import (
     words_at,
 )
 from hearsay.sim.array.world.payload import IHAVE, PART_IDS, PART_KIND, part_place
-from hearsay.sim.array.world.queue import GOSSIP, INLINE, KIND, MESSAGE, NODE, PAYLOAD, TOPIC_PART, source_of
+from hearsay.sim.array.world.queue import EVENT_KIND, GOSSIP, INLINE, MESSAGE, NODE, PAYLOAD, TOPIC_PART, source_of
 
 _MOST_CELLS = 128
 _TIMER = int(EventKind.TIMER_FIRED)
@@ -57,7 +57,7 @@ def ask_what_is_known(w: World, block: int) -> None:
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w0 = events[place, 0]
         w1 = events[place, 1]
-        kind = (w0 >> KIND) & 15
+        kind = (w0 >> EVENT_KIND) & 15
         if w[HAS_LINKS]:
             touch_links32(w, sorted_links(w)[0, place] * LINK32)
         if w1 & (INLINE | GOSSIP):
@@ -83,7 +83,7 @@ def ask_for_nodes(w: World, block: int) -> None:
         if w[HAS_LINKS]:
             link = sorted_links(w)[0, place]
             touch_links32(w, links32(w)[link, TWIN] * LINK32)
-            if (events[place, 0] >> KIND) & 15 == _RPC and not w1 & (INLINE | TOPIC_PART):
+            if (events[place, 0] >> EVENT_KIND) & 15 == _RPC and not w1 & (INLINE | TOPIC_PART):
                 rpc = w1 & PAYLOAD
                 part = words_at(w, part_place(rpc, 0))
                 if part[PART_KIND] == IHAVE:
@@ -109,7 +109,7 @@ def ask_for_neighbours(w: World, block: int) -> None:
         node = w1 >> NODE
         if w1 & GOSSIP or (w1 & INLINE and is_marked(w, node, column(w, w1 & MESSAGE))):
             continue
-        if (events[place, 0] >> KIND) & 15 == _TIMER:
+        if (events[place, 0] >> EVENT_KIND) & 15 == _TIMER:
             message = max(nodes32(w)[node, GOSSIPS_FROM], w[FIRST_MESSAGE])
             if message >= w[NEWEST] and not is_off_size(w, node, 0):
                 continue

@@ -12,13 +12,13 @@ from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     BACKLOG,
     BUCKETS,
+    LINK_SOURCE,
     LINKS_FREE,
     LINKS_SPARE,
     LINKS_USED,
     NODES,
     PREVIOUS,
     SERVICE,
-    SOURCE,
     THREADS,
     TWIN,
     World,
@@ -49,7 +49,7 @@ def collect_links(w: World) -> None:
     w[LINKS_SPARE] = 0
     for link in range(w[LINKS_USED]):
         if not marks[link]:
-            links32(w)[link, SOURCE] = w[LINKS_FREE]
+            links32(w)[link, LINK_SOURCE] = w[LINKS_FREE]
             w[LINKS_FREE] = link
             w[LINKS_SPARE] += 1
 

@@ -28,6 +28,7 @@ from hearsay.sim.array.world.layout import (
     COALESCE,
     HAS_LINKS,
     HOPS,
+    MESSAGE_PART_BYTES,
     PUBLISHER,
     STATUS,
     TOPIC,
@@ -44,7 +45,6 @@ from hearsay.sim.array.world.layout import (
     topics,
     words_at,
 )
-from hearsay.sim.array.world.layout import PART_BYTES as MESSAGE_PART_BYTES
 from hearsay.sim.array.world.payload import (
     CONTROL,
     GRAFT,

@@ -58,7 +58,7 @@ CHUNK = 1024
 DIVISIONS = 64
 _DIVISION_BITS = 6
 _FEW = 48
-OFFSET, KIND, SOURCE, VIA = 44, 40, 12, 8
+OFFSET, EVENT_KIND, EVENT_SOURCE, VIA = 44, 40, 12, 8
 NODE = 36
 PAYLOAD = (1 << 36) - 1
 _ALL = 63
@@ -96,13 +96,13 @@ LIMIT_WORDS = {
 
 @inlined
 def source_of(w0: int) -> int:
-    return ((w0 >> SOURCE) & _SOURCE_BITS) - 1
+    return ((w0 >> EVENT_SOURCE) & _SOURCE_BITS) - 1
 
 
 @inlined
 def word_0(kind: int, source: int, via: int, hops: int) -> int:
     """Without the time."""
-    return kind << KIND | (source + 1) << SOURCE | (via + 1) << VIA | hops
+    return kind << EVENT_KIND | (source + 1) << EVENT_SOURCE | (via + 1) << VIA | hops
 
 
 @inlined
@@ -368,7 +368,7 @@ def _earlier(a: Any, b: Any) -> bool:
         return a[0] < b[0]
     if a[1] >> NODE != b[1] >> NODE:
         return a[1] < b[1]
-    if a[0] >> SOURCE != b[0] >> SOURCE:
+    if a[0] >> EVENT_SOURCE != b[0] >> EVENT_SOURCE:
         return a[0] < b[0]
     return a[3] < b[3]
 
@@ -435,4 +435,4 @@ def near_is_first(w: World, th: int, w0: int, w1: int) -> bool:
         return top[0] < w0
     if top[1] >> NODE != w1 >> NODE:
         return top[1] < w1
-    return top[0] >> SOURCE < w0 >> SOURCE
+    return top[0] >> EVENT_SOURCE < w0 >> EVENT_SOURCE
