@@ -40,13 +40,13 @@ def test_one_that_no_kernel_knows_stops_the_engine_when_it_is_built():
 def test_all_parameters_of_today_are_carried_or_listed(router, preset):
     kind = ROUTERS[router]
     line = columns_of(router, kind.parameters.from_mapping(kind.presets[preset]))
-    assert line[layout.KIND] == WITH_KERNELS.index(router)
+    assert line[layout.ROUTER_KIND] == WITH_KERNELS.index(router)
 
 
 def test_each_column_is_filled_by_one_declaration():
     declared = {*router_parameters._COLUMNS["randomsub"], *router_parameters._COLUMNS["gossipsub"]}
     filled = Counter(column.place for column in declared)
-    assert filled == {place: 1 for place in range(layout.PARAMETERS) if place != layout.KIND}
+    assert filled == {place: 1 for place in range(layout.PARAMETERS) if place != layout.ROUTER_KIND}
 
 
 def test_the_list_of_what_only_the_reference_engine_knows_names_parameters():
