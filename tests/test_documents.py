@@ -69,3 +69,19 @@ def test_every_page_that_is_named_exists():
             if not (DOCS.parent / name).is_file():
                 missing.append(f"{file.relative_to(DOCS.parent)}: {name}")
     assert missing == []
+
+
+def test_the_files_that_pages_of_the_root_name_exist():
+    """Paths from the root, or from src/hearsay; `…/*` is a pattern."""
+    missing = []
+    for page in ("ARCHITECTURE.md", "CONTRIBUTING.md", "RELEASING.md"):
+        text = re.sub(r"^```.*?^```", "", (DOCS.parent / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for name in re.findall(r"`([a-z]\w*(?:/[\w.*-]+)*/(?:[\w.*-]+\.\w+)?)`", text):
+            if not any(next(iter(folder.glob(name)), None) for folder in (DOCS.parent, DOCS.parent / "src/hearsay")):
+                missing.append(f"{page}: {name}")
+    assert missing == []
+
+
+def test_the_program_of_the_readme(capsys):
+    exec("\n".join(blocks("../README.md", "python")), {})
+    assert capsys.readouterr().out

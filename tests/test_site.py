@@ -26,7 +26,9 @@ def test_a_page_has_every_line_of_its_conversation(site, conversation):
     shown = re.findall(r'<span class="\w+">(.*?)</span>', page)
     assert [html.unescape(line) for line in shown if line != "&#8203;"] == [line for line in said if line]
     for line in conversation.lines:
-        if line.startswith("#"):
+        if line.startswith("# Rules: "):
+            assert all(rule in page for rule in conversation.rules)
+        elif line.startswith("#"):
             assert " ".join(line.removeprefix("#").replace("\\", "").split()) in " ".join(words)
 
 

@@ -1,14 +1,19 @@
-"""Conversations of tests/interaction as Markdown: a page for each, and an index by router and by rule."""
+"""Conversations of tests/interaction as Markdown: a page for each, an index, and the rules that they show."""
 
 from __future__ import annotations
 
+import ast
 import html
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-CONVERSATIONS = Path(__file__).resolve().parents[2] / "tests" / "interaction"
-_RULE = re.compile(r"\b[A-Z]{3,}-\d+\b")
+ROOT = Path(__file__).resolve().parents[2]
+CONVERSATIONS = ROOT / "tests" / "interaction"
+CORE = ROOT / "src" / "hearsay" / "core"
+_CITED = re.compile(r"^# Rules: (.*)$", re.MULTILINE)
+_ID = re.compile(r"[A-Z]+-\d+")
+_STANDS = re.compile(rf"^\* ({_ID.pattern})[:,] (.*(?:\n  .*)*)", re.MULTILINE)
 _ABOUT = """# Conversations
 
 Every rule of a router as a story: commands to real routers, and what they answer. The tests play them and compare
@@ -30,7 +35,7 @@ class Conversation:
         """The comment at the top: the rule in words."""
         words: list[str] = []
         for line in self.lines:
-            if not line.startswith("#"):
+            if not line.startswith("#") or _CITED.match(line):
                 break
             words.append(line.removeprefix("#").strip())
         return " ".join(words)
@@ -43,15 +48,15 @@ class Conversation:
 
     @property
     def rules(self) -> list[str]:
-        """The ids of rules that are cited."""
-        return sorted(set(_RULE.findall("\n".join(self.lines))))
+        """The ids of the rules that it shows."""
+        return [rule for cited in _CITED.findall("\n".join(self.lines)) for rule in _ID.findall(cited)]
 
     def page(self) -> str:
         """Comments as prose, and what is said and answered between them."""
-        parts = [f"# {self.title}"]
+        parts = [f"# {self.title}", self._rules_shown()]
         prose: list[str] = []
         said: list[str] = []
-        for line in (*self.lines, "#"):
+        for line in (*(line for line in self.lines if not _CITED.match(line)), "#"):
             if not line.startswith("#"):
                 if prose:
                     parts.append(_plain(" ".join(prose)))
@@ -64,10 +69,15 @@ class Conversation:
             prose.append(line.removeprefix("#").strip())
         return "\n\n".join(part for part in parts if part) + f"\n\n`tests/interaction/{self.name}.txt`\n"
 
+    def _rules_shown(self) -> str:
+        links = [f'<a href="rules.html#{rule.lower()}">{rule}</a>' for rule in self.rules]
+        return f"Shows {', '.join(links)}." if links else ""
+
 
 def _plain(text: str) -> str:
-    """Text in which nothing is Markdown."""
-    return re.sub(r"([\\`*_{}\[\]<>|$])", r"\\\1", text.strip())
+    """Text in which nothing is Markdown but code between backticks."""
+    pieces = re.split(r"(`[^`]+`)", text.strip())
+    return "".join(piece if piece[:1] == "`" else re.sub(r"([\\`*_{}\[\]<>|$])", r"\\\1", piece) for piece in pieces)
 
 
 def _shown(lines: list[str]) -> str:
@@ -86,13 +96,6 @@ def conversations() -> list[Conversation]:
 
 def index(all_of_them: list[Conversation]) -> str:
     parts = [_ABOUT]
-    by_rule = {rule: [] for conversation in all_of_them for rule in conversation.rules}
-    for conversation in all_of_them:
-        for rule in conversation.rules:
-            by_rule[rule].append(f"[{conversation.title}]({conversation.name}.md)")
-    if by_rule:
-        rows = [f"| {rule} | {', '.join(links)} |" for rule, links in sorted(by_rule.items(), key=_numbered)]
-        parts.append("## By rule\n\n| rule | conversations |\n| --- | --- |\n" + "\n".join(rows) + "\n")
     for router in dict.fromkeys(conversation.router for conversation in all_of_them):
         rows = [
             f"| [{each.title}]({each.name}.md) | {_plain(each.opening)} |"
@@ -105,6 +108,18 @@ def index(all_of_them: list[Conversation]) -> str:
     return "\n".join(parts)
 
 
-def _numbered(item: tuple[str, list[str]]) -> tuple[str, int]:
-    room, _, number = item[0].rpartition("-")
-    return room, int(number)
+def rules_page(all_of_them: list[Conversation]) -> str:
+    """The rules as they stand in the docstrings of `core`, file by file, each with the conversations that show it."""
+    parts = ["# Rules\n\nAs they stand in the routers' own files, each with the conversations that show it.\n"]
+    for path in sorted(CORE.rglob("*.py")):
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        rows = []
+        for rule, text in _STANDS.findall(docstring):
+            shown = ", ".join(f"[{each.title}]({each.name}.md)" for each in all_of_them if rule in each.rules)
+            rows.append(f'| <span id="{rule.lower()}">{rule}</span> | {_plain(" ".join(text.split()))} | {shown} |')
+        if rows:
+            about = _plain(" ".join(docstring.partition("\n\n")[0].split()))
+            name = path.relative_to(CORE).as_posix()
+            head = "| rule | | shown by |\n| --- | --- | --- |"
+            parts.append(f"## {name}\n\n{about}\n\n{head}\n" + "\n".join(rows) + "\n")
+    return "\n".join(parts)

@@ -14,7 +14,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from conversation_pages import conversations, index
+from conversation_pages import conversations, index, rules_page
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -77,7 +77,7 @@ def contents(pages: dict[str, Path]) -> str:
         places = [place for place in pages if place.startswith(f"{folder}/")]
         places.sort(key=lambda place: (not place.endswith("/index.md"), title(place).casefold()))
         if folder == "routers":
-            places.append("conversations/index.md")
+            places += ["conversations/rules.md", "conversations/index.md"]
         names = "\n".join(place.removesuffix(".md") for place in places)
         parts.append(f"```{{toctree}}\n:hidden:\n:maxdepth: 1\n:caption: {section}\n\n{names}\n```\n")
     return "\n".join(parts)
@@ -92,6 +92,7 @@ def write(folder: Path) -> None:
     texts = {place: with_links_of_the_site(page.read_text("utf-8"), page, place) for place, page in pages.items()}
     texts["index.md"] += f"\n{contents(pages)}"
     texts["conversations/index.md"] = index(told)
+    texts["conversations/rules.md"] = rules_page(told)
     texts |= {f"conversations/{conversation.name}.md": conversation.page() for conversation in told}
     for place, text in texts.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)

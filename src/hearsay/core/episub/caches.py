@@ -2,10 +2,11 @@
 
 Rules (episub spec, "Broadcast State", "Multicast Tree Repair"):
 
-* REPAIR-1: payloads are kept for a time; a missing message is
-marked at the first touch of the timer, asked for from the second on, each time at the next of its announcers, and
-given up after some ticks. What has arrived and waits for its verdict is not touched. Both are bounded; the oldest
-goes first. Message ids live in the shell's seen cache.
+* REPAIR-1: Payloads are kept for a time. A missing message is marked at the first touch of the timer, asked for from
+  the second on, each time at the next of its announcers, and given up after some ticks. What has arrived and waits
+  for its verdict is not touched. Both are bounded; the oldest goes first.
+
+Message ids live in the shell's seen cache.
 """
 
 from __future__ import annotations

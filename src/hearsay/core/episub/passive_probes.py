@@ -1,9 +1,9 @@
 """Passive probes: now and then, is a passive node there, in the topic, and how far away (episub spec, "Passive View
 Management")?
 
-* PROBE-1: some random passive nodes are met (a connection is opened if there is none) and asked for their topics and
-pinged. Who cannot be met, does not answer the ping, or is not in the topic, is removed. If too many dials are under
-way, others are probed the next time.
+* PROBE-1: Some random passive nodes are met (a connection is opened if there is none) and asked for their topics and
+  pinged. Who cannot be met, does not answer the ping, or is not in the topic, is removed. If too many dials are under
+  way, others are probed the next time.
 """
 
 from __future__ import annotations

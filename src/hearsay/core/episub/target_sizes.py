@@ -2,8 +2,8 @@
 
 Rule (episub spec, "Design Parameters for View Sizes"):
 
-* SKETCH-1: C_rand = log10 N, at least 1; A = C_rand + c, so c of the
-links are near ones; P = k · A.
+* SKETCH-1: C_rand = log10 N, at least 1; A = C_rand + c, so c of the links are near ones;
+  P = k · A.
 
 The estimate is a k-minimum-values sketch of the node keys (Bar-Yossef and others 2002): every node keeps the
 smallest hashes of the node keys it heard of; if the k-th smallest of 2⁶⁴ possible values is v, there are about
