@@ -35,8 +35,9 @@ class EchoParameters(GossipsubParameters):
 
 class Echo(Gossipsub):
     def __init__(self, parameters: EchoParameters | None = None) -> None:
-        self._echo = parameters or EchoParameters()
-        super().__init__(self._echo)
+        parameters = parameters or EchoParameters()
+        super().__init__(parameters)
+        self.ahead = parameters.ahead
         self.heard: dict[PeerId, int] = {}
 
     def timer_fired(self) -> None:
@@ -52,7 +53,7 @@ class Echo(Gossipsub):
             self.shell.drop(sender.id, PartKind.EXTENSION, 1, Reason.UNSUPPORTED)
             return
         self.heard[sender.id] = int.from_bytes(extension.payload, "big")
-        if self.heard[sender.id] >= len(self.cache) + self._echo.ahead:
+        if self.heard[sender.id] >= len(self.cache) + self.ahead:
             for topic in sorted(sender.topics & self.mesh.topics.keys()):
                 self.mesh.graft(topic, sender.id)
 

@@ -210,7 +210,7 @@ class Network(RuleBasedStateMachine):
         strategy = router.strategy
         if not isinstance(strategy, MeshStrategy):
             return
-        parameters = strategy.mesh_parameters
+        parameters = strategy.parameters
         for topic, mesh in strategy.mesh.topics.items():
             available = len(router.peers.in_topic(topic).native)
             assert min(parameters.degree_low, available) <= len(mesh) <= parameters.degree_high

@@ -44,11 +44,11 @@ class Episub(Strategy):
     protocols = (EPISUB, FLOODSUB)
     native_protocols = (EPISUB,)
     wants_duplicates = True
+    parameters: EpisubParameters  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, parameters: EpisubParameters | None = None) -> None:
-        self.own = parameters or EpisubParameters()
-        super().__init__(self.own)
-        self.chooses_connections = self.has_mesh = self.own.overlay is not Overlay.CONNECTIONS
+        super().__init__(parameters or EpisubParameters())
+        self.chooses_connections = self.has_mesh = self.parameters.overlay is not Overlay.CONNECTIONS
         self.trees: dict[TopicId, Tree] = {}
         self.memberships: dict[TopicId, Membership] = {}
 
@@ -56,12 +56,12 @@ class Episub(Strategy):
         super().attach(shell)
         self._agenda = Agenda(shell)
         self._sequence = Sequence()
-        self.connections = Connections(shell, self.own, self._agenda, self._silent)
+        self.connections = Connections(shell, self.parameters, self._agenda, self._silent)
 
     # Topics.
 
     def joined(self, topic: TopicId) -> None:
-        tree = self.trees[topic] = Tree(self.shell, self.own, topic, self._agenda)
+        tree = self.trees[topic] = Tree(self.shell, self.parameters, topic, self._agenda)
         membership = self.memberships[topic] = self._new_membership(topic)
         tree.membership = membership
         membership.start()
@@ -162,7 +162,7 @@ class Episub(Strategy):
                 for name in sorted(self.trees):
                     self.trees[name].touch_missing()
                 if any(len(tree.missing) for tree in self.trees.values()):
-                    self._agenda.set(task, None, self.shell.now + self.own.missing_tick_ms * 1000)
+                    self._agenda.set(task, None, self.shell.now + self.parameters.missing_tick_ms * 1000)
             elif topic is not None:
                 membership = self.memberships.get(topic)
                 if isinstance(membership, ManagedOverlay):
@@ -205,12 +205,12 @@ class Episub(Strategy):
         return {topic: self._overlay(membership, self.trees[topic]) for topic, membership in self.memberships.items()}
 
     def promises(self) -> Promises:
-        own = self.own
+        parameters = self.parameters
         overlay = OverlayPromise(
-            one_tree=own.broadcast is not Broadcast.FLOOD,
-            only_tried_leave=own.view_sizes is not ViewSizes.ESTIMATED,
-            ping_answer_us=2 * own.reply_timeout_ms * 1000,
-            recovery_us=(own.graft_attempts + 2) * own.missing_tick_ms * 1000,
+            one_tree=parameters.broadcast is not Broadcast.FLOOD,
+            only_tried_leave=parameters.view_sizes is not ViewSizes.ESTIMATED,
+            ping_answer_us=2 * parameters.reply_timeout_ms * 1000,
+            recovery_us=(parameters.graft_attempts + 2) * parameters.missing_tick_ms * 1000,
         )
         return Promises(overlay=overlay)
 
@@ -222,12 +222,14 @@ class Episub(Strategy):
             yield from membership.views.passive
 
     def _overlay(self, membership: Membership, tree: Tree) -> OverlayState:
-        own = self.own
+        parameters = self.parameters
         passive: Set[PeerId] = frozenset()
         active_limit, passive_limit = None, None
         if isinstance(membership, ManagedOverlay):
             passive = membership.views.passive.keys()
-            active_limit = own.active_size if own.overlay is Overlay.HYPARVIEW else own.active_limit
+            active_limit = (
+                parameters.active_size if parameters.overlay is Overlay.HYPARVIEW else parameters.active_limit
+            )
             passive_limit = membership.target_sizes.passive_size
         return OverlayState(
             active=set(membership.active()),
@@ -237,9 +239,9 @@ class Episub(Strategy):
             active_limit=active_limit,
             passive_limit=passive_limit,
             bounded=(
-                ("announcements", len(tree.queue), own.max_ids_per_part),
-                ("missing messages", len(tree.missing), own.max_missing),
-                ("kept messages", len(tree.kept), own.max_cached_messages),
+                ("announcements", len(tree.queue), parameters.max_ids_per_part),
+                ("missing messages", len(tree.missing), parameters.max_missing),
+                ("kept messages", len(tree.kept), parameters.max_cached_messages),
             ),
         )
 
@@ -251,9 +253,11 @@ class Episub(Strategy):
         return managed(self.memberships[topic] for topic in sorted(self.memberships))
 
     def _new_membership(self, topic: TopicId) -> Membership:
-        if self.own.overlay is Overlay.CONNECTIONS:
+        if self.parameters.overlay is Overlay.CONNECTIONS:
             return FixedOverlay(self.shell, topic, self)
-        return ManagedOverlay(self.shell, self.own, topic, self.connections, self._agenda, self._sequence, self)
+        return ManagedOverlay(
+            self.shell, self.parameters, topic, self.connections, self._agenda, self._sequence, self
+        )
 
     def _on_tree_part(self, sender: ConnectedPeer, part: EpisubIHave | EpisubGraft | EpisubPrune) -> None:
         tree = self.trees.get(part.topic)

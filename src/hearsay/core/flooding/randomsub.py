@@ -40,10 +40,10 @@ class RandomsubParameters(RouterParameters):
 class Randomsub(Strategy):
     protocols = (RANDOMSUB, FLOODSUB)
     native_protocols = (RANDOMSUB,)
+    parameters: RandomsubParameters  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, parameters: RandomsubParameters | None = None) -> None:
-        self._own = parameters or RandomsubParameters()
-        super().__init__(self._own)
+        super().__init__(parameters or RandomsubParameters())
 
     def accepted(self, message: Message, received_from: PeerId) -> None:
         self._spread(message, received_from)
@@ -56,6 +56,6 @@ class Randomsub(Strategy):
         excluded = (received_from, message.source)
         candidates = [peer for peer in shell.peers.in_topic(message.topic).native if peer not in excluded]
         state = shell.draw(Purpose.RANDOMSUB, message.topic, key_of(message.id))
-        chosen = sample(state, candidates, self._own.reach)
+        chosen = sample(state, candidates, self.parameters.reach)
         shell.outbox.forward(chosen, message, Via.RANDOM, received_from)
         self.flood(message, received_from)

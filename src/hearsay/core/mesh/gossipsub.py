@@ -126,11 +126,16 @@ class GossipsubParameters(MeshParameters):
 
 
 class Gossipsub(MeshStrategy):
+    parameters: GossipsubParameters  # pyright: ignore[reportIncompatibleVariableOverride]
+
     def __init__(self, parameters: GossipsubParameters | None = None) -> None:
-        self.own = own = parameters or GossipsubParameters()
-        super().__init__(own)
+        parameters = parameters or GossipsubParameters()
+        super().__init__(parameters)
         self.cache = MessageCache(
-            own.history_length, own.history_gossip, own.max_cached_messages, own.max_cached_bytes
+            parameters.history_length,
+            parameters.history_gossip,
+            parameters.max_cached_messages,
+            parameters.max_cached_bytes,
         )
         self._news: dict[TopicId, dict[PeerId, int]] = {}
         self._asked_of: dict[PeerId, int] = {}
@@ -142,13 +147,17 @@ class Gossipsub(MeshStrategy):
 
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
-        at_publish = self.own.fanout_top_up is FanoutTopUp.PUBLISH
-        own = self.own
-        self.fanout = Fanout(own.degree, own.fanout_ttl_ms * 1000, at_publish, own.places_per_address, shell)
+        at_publish = self.parameters.fanout_top_up is FanoutTopUp.PUBLISH
+        parameters = self.parameters
+        self.fanout = Fanout(
+            parameters.degree, parameters.fanout_ttl_ms * 1000, at_publish, parameters.places_per_address, shell
+        )
 
     def new_seen_cache(self) -> SeenCache:
-        if self.own.seen_by is SeenBy.HISTORY:
-            return WindowedSeen(self.own.history_length - 1, self.own.max_seen, self.own.max_seen_bytes)
+        if self.parameters.seen_by is SeenBy.HISTORY:
+            return WindowedSeen(
+                self.parameters.history_length - 1, self.parameters.max_seen, self.parameters.max_seen_bytes
+            )
         return super().new_seen_cache()
 
     def accepted(self, message: Message, received_from: PeerId) -> None:
@@ -161,7 +170,7 @@ class Gossipsub(MeshStrategy):
         if topic not in self.mesh.topics:
             route = self.fanout.publish(topic, self.heartbeat.tick)
             self.shell.outbox.forward(route.ordered, message, Via.FANOUT, None)
-        elif self.own.short_mesh is ShortMesh.TOP_UP:
+        elif self.parameters.short_mesh is ShortMesh.TOP_UP:
             self._top_up_publish(message)
         self.forward(message, None)
 
@@ -198,43 +207,43 @@ class Gossipsub(MeshStrategy):
         if ihave.topic not in shell.joined:
             shell.drop(sender.id, PartKind.IHAVE, len(ihave.ids), Reason.NOT_SUBSCRIBED)
             return
-        ids = self._within_limit(sender, PartKind.IHAVE, ihave.ids, self.own.max_ids_per_ihave)
-        if not may_be_asked(self._asked_of.get(sender.id, 0), self.own.max_ids_per_iwant):
+        ids = self._within_limit(sender, PartKind.IHAVE, ihave.ids, self.parameters.max_ids_per_ihave)
+        if not may_be_asked(self._asked_of.get(sender.id, 0), self.parameters.max_ids_per_iwant):
             return
         news = missing(shell.seen, ids, shell.now)
         if news:
             self._ask(sender, news)
-            if self.own.graft_on_missing:
+            if self.parameters.graft_on_missing:
                 self._count_news(sender, ihave.topic)
 
     def _ask(self, sender: ConnectedPeer, news: list[MessageId]) -> None:
         """IWANT for ids that are missing, as far as they may be asked for."""
-        if self.own.ask_again_heartbeats:
+        if self.parameters.ask_again_heartbeats:
             news = [message_id for message_id in news if message_id not in self._asked_at]
         asked = self._asked_of.get(sender.id, 0)
-        wanted = news[: ids_to_ask(len(news), asked, self.own.max_ids_per_iwant)]
+        wanted = news[: ids_to_ask(len(news), asked, self.parameters.max_ids_per_iwant)]
         if not wanted:
             return
         self._asked_of[sender.id] = asked + len(wanted)
-        if self.own.ask_again_heartbeats:
+        if self.parameters.ask_again_heartbeats:
             self._remember_asking(wanted)
         self.shell.outbox.want(sender.id, wanted)
 
     def _remember_asking(self, wanted: list[MessageId]) -> None:
         self._asked_at.update(dict.fromkeys(wanted, self.heartbeat.tick))
-        while len(self._asked_at) > self.own.max_cached_messages:
+        while len(self._asked_at) > self.parameters.max_cached_messages:
             del self._asked_at[next(iter(self._asked_at))]
 
     def on_iwant(self, sender: ConnectedPeer, iwant: IWant) -> None:
         refused = 0
         asked = self._asked_by.get(sender.id, 0)
-        ids = self._within_limit(sender, PartKind.IWANT, iwant.ids, self.own.max_ids_per_iwant - asked)
+        ids = self._within_limit(sender, PartKind.IWANT, iwant.ids, self.parameters.max_ids_per_iwant - asked)
         self._asked_by[sender.id] = asked + len(ids)
         for message_id in ids:
             message = self.cache.get(message_id)
             if message is None:
                 continue
-            if is_answered(self.cache.count_answer(message_id, sender.id), self.own.iwant_answers_per_id):
+            if is_answered(self.cache.count_answer(message_id, sender.id), self.parameters.iwant_answers_per_id):
                 self.shell.outbox.answer(sender.id, message)
             else:
                 refused += 1
@@ -255,12 +264,12 @@ class Gossipsub(MeshStrategy):
         return self.cache.messages()
 
     def promises(self) -> Promises:
-        own = self.own
+        parameters = self.parameters
         return replace(
             super().promises(),
-            gossip_heartbeats=own.history_gossip,
-            kept_heartbeats=own.history_length,
-            seen_heartbeats=own.history_length if own.seen_by is SeenBy.HISTORY else None,
+            gossip_heartbeats=parameters.history_gossip,
+            kept_heartbeats=parameters.history_length,
+            seen_heartbeats=parameters.history_length if parameters.seen_by is SeenBy.HISTORY else None,
         )
 
     def remembers(self, peer: PeerId) -> bool:
@@ -279,7 +288,7 @@ class Gossipsub(MeshStrategy):
                 continue
             ids = tuple(sorted(by_topic[topic]))
             targets = self._gossip_targets(topic, routed, tick)
-            if needs_samples(len(ids), self.own.max_ids_per_ihave):
+            if needs_samples(len(ids), self.parameters.max_ids_per_ihave):
                 self._gossip_samples(targets, topic, ids, tick)
             else:
                 self.shell.outbox.ihave(targets, topic, ids)
@@ -288,23 +297,23 @@ class Gossipsub(MeshStrategy):
         """Too many ids for one IHAVE: another sample for each peer, so that none is left out everywhere (go)."""
         for peer in targets:
             state = self.shell.draw(Purpose.GOSSIP_IDS, topic, tick, key_of(peer))
-            self.shell.outbox.ihave((peer,), topic, tuple(sample(state, ids, self.own.max_ids_per_ihave)))
+            self.shell.outbox.ihave((peer,), topic, tuple(sample(state, ids, self.parameters.max_ids_per_ihave)))
 
     def _gossip_targets(self, topic: TopicId, routed: PeerGroup, tick: int) -> list[PeerId]:
         shell = self.shell
         state = shell.draw(Purpose.GOSSIP, topic, tick)
         candidates = shell.peers.in_topic(topic).native.ordered
         inside = routed.members
-        if self.own.gossip_targets is GossipTargets.SELECT_THEN_FILTER:
-            return [peer for peer in sample(state, candidates, self.own.degree_lazy) if peer not in inside]
-        return sample(state, [peer for peer in candidates if peer not in inside], self.own.degree_lazy)
+        if self.parameters.gossip_targets is GossipTargets.SELECT_THEN_FILTER:
+            return [peer for peer in sample(state, candidates, self.parameters.degree_lazy) if peer not in inside]
+        return sample(state, [peer for peer in candidates if peer not in inside], self.parameters.degree_lazy)
 
     def _top_up_publish(self, message: Message) -> None:
         shell = self.shell
         mesh = self.mesh.topics[message.topic]
         others = [peer for peer in shell.peers.in_topic(message.topic).native if peer not in mesh]
         state = shell.randomness.draw(Purpose.PUBLISH_TOP_UP, shell.key, key_of(message.topic), key_of(message.id))
-        extra = sample(state, others, self.own.degree - len(mesh))
+        extra = sample(state, others, self.parameters.degree - len(mesh))
         shell.outbox.forward(extra, message, Via.TOP_UP, None)
 
     def _count_news(self, sender: ConnectedPeer, topic: TopicId) -> None:
@@ -313,12 +322,12 @@ class Gossipsub(MeshStrategy):
             return
         counts = self._news.setdefault(topic, {})
         counts[sender.id] = counts.get(sender.id, 0) + 1
-        if is_repeated_news(counts[sender.id], self.own.graft_on_missing):
+        if is_repeated_news(counts[sender.id], self.parameters.graft_on_missing):
             del counts[sender.id]
             self.mesh.graft(topic, sender.id)
 
     def _forget_old_news(self, tick: int) -> None:
-        if self._news and tick % self.own.missing_window_heartbeats == 0:
+        if self._news and tick % self.parameters.missing_window_heartbeats == 0:
             self._news.clear()
 
     def _forget_old_requests(self, tick: int) -> None:
@@ -326,7 +335,7 @@ class Gossipsub(MeshStrategy):
         self._asked_by.clear()
         while self._asked_at:
             oldest = next(iter(self._asked_at))
-            if tick - self._asked_at[oldest] < self.own.ask_again_heartbeats:
+            if tick - self._asked_at[oldest] < self.parameters.ask_again_heartbeats:
                 return
             del self._asked_at[oldest]
 

@@ -34,20 +34,20 @@ class MeshStrategy(Strategy):
     has_heartbeat = True
     has_mesh = True
 
+    parameters: MeshParameters  # pyright: ignore[reportIncompatibleVariableOverride]
     mesh: Mesh
     heartbeat: Heartbeat
 
     def __init__(self, parameters: MeshParameters) -> None:
         super().__init__(parameters)
-        self.mesh_parameters = parameters
         if parameters.prune_backoff_ms:
             self.protocols = (MESHSUB_11, *self.protocols)
             self.native_protocols = (MESHSUB_11, *self.native_protocols)
 
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
-        self.mesh = Mesh(self.mesh_parameters, shell)
-        self.heartbeat = Heartbeat(self.mesh_parameters, shell)
+        self.mesh = Mesh(self.parameters, shell)
+        self.heartbeat = Heartbeat(self.parameters, shell)
 
     def accepted(self, message: Message, received_from: PeerId) -> None:
         self.forward(message, received_from)
@@ -87,7 +87,7 @@ class MeshStrategy(Strategy):
         return self.mesh.peerings()
 
     def promises(self) -> Promises:
-        parameters = self.mesh_parameters
+        parameters = self.parameters
         mesh = MeshPromise(lowest=parameters.degree_low, highest=max(parameters.prune_from - 1, parameters.degree))
         if not parameters.prune_backoff_ms:
             return Promises(mesh=mesh)
@@ -110,7 +110,7 @@ class Meshsub(MeshStrategy):
             shell = self.shell
             topic_peers = shell.peers.in_topic(message.topic).native.ordered
             state = shell.draw(Purpose.FANOUT, message.topic, key_of(message.id))
-            chosen = sample(state, topic_peers, self.mesh_parameters.degree)
+            chosen = sample(state, topic_peers, self.parameters.degree)
             shell.outbox.forward(chosen, message, Via.FANOUT, None)
         self.forward(message, None)
 
