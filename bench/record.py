@@ -23,6 +23,7 @@ from time import perf_counter
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "benchmarks"
 LAST_RUN = "## Last run\n"
+BUSY = "Other work took more than the machine has: figures of time say little.\n\n"
 LISTED = "## Written by `make bench`\n"
 _RUN = re.compile(r"\| date \| (?P<date>.*) \|\n\| commit \| (?P<commit>.*) \|\n\| command \| (?P<command>.*) \|")
 
@@ -96,8 +97,9 @@ def run(bench: Bench, arguments: str) -> str:
         "load average before": f"{busy:.1f}",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
+    warning = BUSY if busy > len(os.sched_getaffinity(0)) else ""
     shown = printed if re.search(r"^\| ?--- ", printed, re.MULTILINE) else f"```text\n{printed}\n```"
-    return f"{LAST_RUN}\n| | |\n| --- | --- |\n{table}\n\n{shown}\n"
+    return f"{LAST_RUN}\n| | |\n| --- | --- |\n{table}\n\n{warning}{shown}\n"
 
 
 def keep(page: Path, section: str) -> None:
