@@ -44,3 +44,31 @@ asyncio.run(main())
 def test_freed_memory_goes_back():
     done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+POOL = """
+import asyncio
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from hearsay.node.live_trace import LiveTrace
+
+async def main():
+    before = pa.default_memory_pool().backend_name
+    LiveTrace(Path(sys.argv[1]), bytes(34), lambda: 0, "test", return_memory=sys.argv[2] == "yes")
+    print(before, pa.default_memory_pool().backend_name)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("return_memory", [True, False])
+def test_arrows_memory_is_left_alone_where_memory_is_not_to_be_returned(tmp_path, return_memory):
+    asked = "yes" if return_memory else "no"
+    done = subprocess.run([sys.executable, "-c", POOL, tmp_path / "trace", asked], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    before, after = done.stdout.split()
+    assert before != "system"
+    assert after == ("system" if return_memory else before)

@@ -117,9 +117,18 @@ def _shown_peer(peer: Identifier) -> str:
 
 class LiveTrace:
     def __init__(
-        self, directory: Path, node: PeerId, clock: Callable[[], Micros], agent: str, router: str | None = None
+        self,
+        directory: Path,
+        node: PeerId,
+        clock: Callable[[], Micros],
+        agent: str,
+        router: str | None = None,
+        *,
+        return_memory: bool = True,
     ) -> None:
-        share_the_heap()
+        """With `return_memory` Arrow, too, takes memory from where what is free goes back to the system."""
+        if return_memory:
+            share_the_heap()
         self._series = RunSeries(directory, router)
         lost_us = _lost_us(directory)
         self._clock = clock

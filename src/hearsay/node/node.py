@@ -159,7 +159,14 @@ class Node:
                 from hearsay.node.live_trace import LiveTrace
 
                 router, _ = self.config.router_parameters()
-                driver.trace = LiveTrace(self._trace_directory, self.peer, clock, self.config.agent, router.name)
+                driver.trace = LiveTrace(
+                    self._trace_directory,
+                    self.peer,
+                    clock,
+                    self.config.agent,
+                    router.name,
+                    return_memory=self.config.return_memory,
+                )
             for protocol in driver.protocols:
                 self._host.handle(protocol, self._inbound, MAX_INBOUND_STREAMS)
             if driver.router.strategy.chooses_connections:

@@ -118,7 +118,7 @@ class Validation:
     def has_room(self, peer: PeerId, message: Message) -> bool:
         """Whether one more message of a peer may wait.
 
-        A peer may have as much waiting as there is room besides. When nothing waits at all there is always room, so
+        In bytes a peer may have its fair share (`Budget.fair`). When nothing waits at all there is always room, so
         that nothing waits for ever.
         """
         if not self._checks or message.topic not in self._validators:
@@ -127,13 +127,8 @@ class Validation:
         cost = weight_of(message)
         account = self._accounts.get(peer)
         if account is None:
-            return room > 0 and cost <= self._new_budget(peer).free
-        budget = account.budget
-        return (
-            account.count < min(room, self._limits.pending_per_peer)
-            and cost <= budget.free
-            and budget.used <= self.share.free
-        )
+            return room > 0 and cost <= self._new_budget(peer).fair
+        return account.count < min(room, self._limits.pending_per_peer) and cost <= account.budget.fair
 
     def ask(self, message: Message, sender: PeerId) -> Verdict | None:
         """The verdict if it is known at once; None when `decided` will be called with it."""
