@@ -107,9 +107,8 @@ def keep(page: Path, section: str) -> None:
     page.write_text(f"{by_hand.rstrip()}\n\n{section}", encoding="utf-8")
 
 
-def list_runs() -> None:
-    """The index says of every bench when its last run was, and with what."""
-    index = PAGES / "index.md"
+def with_runs(index: str) -> str:
+    """The index with the last run of every bench: when it was, and with what."""
     lines = ["| bench | date | commit | command |", "| --- | --- | --- | --- |"]
     for bench in BENCHES:
         text = bench.page.read_text(encoding="utf-8")
@@ -117,9 +116,9 @@ def list_runs() -> None:
         last = _RUN.search(text.partition(LAST_RUN)[2])
         facts = [last["date"], last["commit"], last["command"]] if last else ["not yet", "", ""]
         lines.append(f"| [{title}]({bench.page.name}) | {' | '.join(facts)} |")
-    by_hand = index.read_text(encoding="utf-8").partition(LISTED)[0]
+    by_hand = index.partition(LISTED)[0]
     table = "\n".join(lines)
-    index.write_text(f"{by_hand.rstrip()}\n\n{LISTED}\n{table}\n", encoding="utf-8")
+    return f"{by_hand.rstrip()}\n\n{LISTED}\n{table}\n"
 
 
 def main() -> None:
@@ -134,7 +133,8 @@ def main() -> None:
         if not options.benches or bench.script in options.benches:
             print(f"{bench.script} …", file=sys.stderr, flush=True)
             keep(bench.page, run(bench, bench.quick if options.quick else bench.full))
-            list_runs()
+            index = PAGES / "index.md"
+            index.write_text(with_runs(index.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":
