@@ -29,11 +29,12 @@ test: setup
 test-all: setup
 	$(BIN)/python -m pytest -n auto --hypothesis-profile thorough -rs
 
-# Style and types.
+# Style, strict types in the package, and types elsewhere as far as they say something before a test runs.
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright --level error
+	$(BIN)/basedpyright --level error --project pyrightconfig.tests.json
 
 # Against go-, rust-, js- and py-libp2p; what is not installed is skipped and named. Peers are built into the user's cache.
 interop: setup

@@ -59,7 +59,7 @@ def write_run(path: Path, events: int, seed: int = 1) -> Path:
     return path
 
 
-def _rows(rows_drawn: int, **columns: object) -> np.ndarray:
+def _rows(rows_drawn: int, **columns: np.ndarray | int) -> np.ndarray:
     rows = np.full((rows_drawn, WIDTH), NONE, dtype=np.int64)
     for name, values in columns.items():
         rows[:, Column[name.upper()]] = values

@@ -139,6 +139,7 @@ async def measure(flags: argparse.Namespace) -> None:
         await asyncio.sleep(10)
         share = (node.cpu_s - cpu_s) / (monotonic() - before)
         delays: list[float] = []
+        peers = mesh = 0
         for child in (node, *crowds):
             child.order("report")
         for child in (node, *crowds):

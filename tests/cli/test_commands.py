@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def refuse_constants(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def summary_of(*arguments: object) -> dict[str, object]:
+def summary_of(*arguments: object) -> dict[str, Any]:
     done = hearsay("simulate", *arguments, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout, parse_constant=refuse_constants)

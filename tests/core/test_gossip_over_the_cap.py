@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hearsay.core.language.actions import Send
 from hearsay.core.language.events import Join, PeerConnected, RpcReceived, TimerFired
+from hearsay.core.language.identifiers import MessageId, PeerId
 from hearsay.core.language.rpc import MESHSUB, Message, Rpc, Subscription
 from hearsay.core.mesh.gossipsub import Gossipsub, GossipsubParameters
 from hearsay.core.shell.randomness import Randomness
@@ -13,7 +14,7 @@ AUTHORS = range(80)
 PEERS = range(100, 120)
 
 
-def announced_by(node: int, messages: list[Message]) -> dict[int, set[int]]:
+def announced_by(node: int, messages: list[Message]) -> dict[PeerId, set[MessageId]]:
     """What a node that got these messages gossips to whom in its next heartbeat."""
     parameters = GossipsubParameters(degree=0, degree_low=0, degree_high=0, degree_lazy=6, max_ids_per_ihave=10)
     router = Router(node, Gossipsub(parameters), Randomness(1))

@@ -20,6 +20,7 @@ from hearsay.core.language.rpc import FLOODSUB, MESHSUB, Message, Rpc, Subscript
 from hearsay.core.mesh.meshsub import Meshsub
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
+from hearsay.core.shell.shell import Shell
 
 HELLO = Rpc(subscriptions=(Subscription("news", True),))
 
@@ -80,7 +81,7 @@ def test_a_timer_of_ones_own_is_not_taken_for_the_strategys():
     class Slow(Floodsub):
         fired: ClassVar[list[int]] = []
 
-        def attach(self, shell: Router) -> None:
+        def attach(self, shell: Shell) -> None:
             super().attach(shell)
             shell.due = 5_000_000
 

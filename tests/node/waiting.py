@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 
 DEADLINE_S = 120
 
 
-def run(test):
+def run(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
     """A test of a coroutine function without arguments."""
 
     async def bounded():

@@ -48,7 +48,7 @@ class Node:
 
 
 @contextmanager
-def three_nodes(folder: Path) -> Iterator[tuple[Node, Node, Node]]:
+def three_nodes(folder: Path) -> Iterator[tuple[Node, ...]]:
     """Ada, to whom Bob and Cleo connect; each traces into a folder of its name."""
     ada = Node("--subscribe", "chat", "--trace", folder / "ada")
     nodes = [ada]

@@ -74,7 +74,7 @@ class Copies:
         self.of: dict[int, int] = {}
 
     def __call__(self, row: TraceRow) -> None:
-        if row.event is TraceEvent.SEND_RPC and row.kind is PartKind.PUBLISH:
+        if row.event is TraceEvent.SEND_RPC and row.kind is PartKind.PUBLISH and row.message is not None:
             self.of[row.message] = self.of.get(row.message, 0) + 1
 
     def redundancy(self, message: int, receivers: int) -> float:

@@ -85,14 +85,14 @@ class OneSided(Clique):
     """A node with an odd number counts nobody as its own."""
 
     def peerings(self):
-        return () if int(self.shell.node) % 2 else super().peerings()
+        yield from () if int(self.shell.node) % 2 else super().peerings()
 
 
 class Shy(Clique):
     """It counts nobody as its own."""
 
     def peerings(self):
-        return ()
+        yield from ()
 
 
 class Hoarder(Clique):

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from hearsay.core.rules.mixing import MASK
 from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.sim.plan.topology import dials, distinct, draw_array
+from hearsay.sim.plan.topology import Dials, dials, distinct, draw_array
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.tables import read_edges
 
 KINDS = ["random", "ring_random", "scale_free", "complete"]
 
 
-def dial(seed: int = 1, **network: object) -> list[list[int]]:
+def dial(seed: int = 1, **network: object) -> Dials:
     return dials(Scenario.model_validate({"network": network}), Randomness(seed))
 
 

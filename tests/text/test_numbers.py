@@ -68,7 +68,8 @@ def test_single_figures(text, said):
     ],
 )
 def test_an_interval_has_one_unit_and_says_what_is_the_same_once(amounts, form, said):
-    assert plain(interval(*amounts, form)) == said
+    middle, low, high = amounts
+    assert plain(interval(middle, low, high, form)) == said
 
 
 @given(FORM_NAMES, st.lists(st.integers(0, 1000).map(lambda step: 0.5 + step / 2000), min_size=1, max_size=6))
