@@ -165,9 +165,6 @@ class Control:
     def parts(self) -> Iterator[ControlPart]:
         return chain.from_iterable(self.groups())
 
-    def count(self) -> int:
-        return sum(map(len, self.groups()))
-
     def singly(self) -> Iterator[Control]:
         """Each part by itself."""
         for place, parts in enumerate(self.groups()):

@@ -92,7 +92,9 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
     for message in rpc.messages:
         parts.append((PartKind.PUBLISH, message.topic, field_size(message_size(message)), 1))
     if rpc.control is not None:
-        parts += map(_control_part_size, rpc.control.parts())
+        for group in rpc.control.groups():
+            for part in group:
+                parts.append(_control_part_size(part))
     return parts
 
 

@@ -63,6 +63,7 @@ from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import (
     CONTROL_KINDS,
     Control,
+    ControlPart,
     Extension,
     Graft,
     IDontWant,
@@ -487,25 +488,30 @@ class Router:
         self.strategy.accepted(message, sender)
 
     def _receive_control(self, sender: ConnectedPeer, control: Control) -> None:
-        if control.count() > self.parameters.max_control_per_rpc:
-            control = self._within_limit(sender, control)
+        groups = control.groups()
+        if sum(map(len, groups)) > self.parameters.max_control_per_rpc:
+            groups = self._within_limit(sender, control).groups()
+        for parts in groups:
+            for part in parts:
+                self._receive_part(sender, part)
+
+    def _receive_part(self, sender: ConnectedPeer, part: ControlPart) -> None:
         strategy = self.strategy
-        for part in control.parts():
-            match part:
-                case IHave():
-                    strategy.on_ihave(sender, part)
-                case IWant():
-                    strategy.on_iwant(sender, part)
-                case Graft():
-                    strategy.on_graft(sender, part.topic)
-                case Prune():
-                    strategy.on_prune(sender, part)
-                case Extension():
-                    strategy.on_extension(sender, part)
-                case IDontWant():
-                    self.drop(sender.id, PartKind.IDONTWANT, len(part.ids), Reason.UNSUPPORTED)
-                case _:
-                    strategy.on_episub(sender, part)
+        match part:
+            case IHave():
+                strategy.on_ihave(sender, part)
+            case IWant():
+                strategy.on_iwant(sender, part)
+            case Graft():
+                strategy.on_graft(sender, part.topic)
+            case Prune():
+                strategy.on_prune(sender, part)
+            case Extension():
+                strategy.on_extension(sender, part)
+            case IDontWant():
+                self.drop(sender.id, PartKind.IDONTWANT, len(part.ids), Reason.UNSUPPORTED)
+            case _:
+                strategy.on_episub(sender, part)
 
     def _within_limit(self, sender: ConnectedPeer, control: Control) -> Control:
         """The first parts of a control message, in the order of handling, as many as the limit allows."""
