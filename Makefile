@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.from-lock
 
-.PHONY: setup demo test test-all soak lint interop fuzz mutants bench site lock clean
+.PHONY: setup demo test test-all soak lint interop fuzz mutants bench site wheel lock clean
 
 setup: $(STAMP)
 
@@ -70,6 +70,10 @@ $(SITE)/.from-lock: tools/site/requirements.lock
 	$(PYTHON) -m venv --clear $(SITE)
 	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tools/site/requirements.lock
 	@touch $@
+
+# Builds the distribution and tries the wheel in an environment of its own.
+wheel:
+	PYTHON=$(PYTHON) .ci/wheel
 
 # For maintainers: refresh the pinned versions (needs `uv`). The extra `libp2p` is left out: it brings 65 packages, and
 # some are compiled. Its versions are pinned in interop/py/requirements.txt. PySpark comes as a source archive only, so it has a lock

@@ -13,10 +13,7 @@ import asyncio
 import json
 import sys
 
-from hearsay.core.language.rpc import Message
-from hearsay.node.config import NodeConfig
-from hearsay.node.node import Node
-from hearsay.node.topic import Topic
+from hearsay import Message, Node, NodeConfig, Topic
 
 MAX_LINE = 2000
 WAIT_S = 30

@@ -14,13 +14,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hearsay.core.language.actions import Reason
-from hearsay.core.language.identifiers import PeerId
-from hearsay.core.language.rpc import Extension, PartKind
-from hearsay.core.mesh.gossipsub import Gossipsub, GossipsubParameters
-from hearsay.core.registry import ROUTERS, RouterKind
-from hearsay.core.shell.parameters import integer
-from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.routers import (
+    ROUTERS,
+    ConnectedPeer,
+    Extension,
+    Gossipsub,
+    GossipsubParameters,
+    PartKind,
+    PeerId,
+    Reason,
+    RouterKind,
+    integer,
+)
 
 HOLDINGS = 1000
 """The field number of our control message: how many messages the sender's cache holds, 4 bytes big-endian."""

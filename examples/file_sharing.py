@@ -15,10 +15,7 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-from hearsay.core.language.rpc import Message
-from hearsay.node.config import NodeConfig
-from hearsay.node.node import Node
-from hearsay.node.topic import Received
+from hearsay import Message, Node, NodeConfig, Received
 
 PIECE_BYTES = 16 * 1024
 ASK_FOR = 16

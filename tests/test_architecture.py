@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "studies": {"studies", "pipeline", "sim", "trace", "core", "text"},
     "api": {"api", "studies", "pipeline", "sim", "trace", "core", "text"},
     "routers": {"core"},
-    "__init__": {"api", "studies", "node", "sim", "trace", "core"},
+    "__init__": {"api", "studies", "node", "wire", "sim", "trace", "core"},
     "__main__": {"cli"},
     "cli": {
         "cli",

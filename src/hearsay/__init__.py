@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hearsay.api.simulations import load_scenario, simulate
     from hearsay.api.sweeps import SweepResult, sweep
     from hearsay.api.table import Table
+    from hearsay.core.language.events import Verdict
     from hearsay.core.language.rpc import Message
     from hearsay.core.shell.failures import RouterFailed
     from hearsay.node.config import NodeConfig, NodeLimits
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from hearsay.sim.simulate import InvariantViolation
     from hearsay.studies.errors import StudyError
     from hearsay.trace.language.errors import RunFolderError
+    from hearsay.wire.signing import SignaturePolicy
 
 __all__ = [
     "Comparison",
@@ -50,11 +52,13 @@ __all__ = [
     "RunFolderError",
     "Scenario",
     "ScenarioError",
+    "SignaturePolicy",
     "StudyError",
     "Summary",
     "SweepResult",
     "Table",
     "Topic",
+    "Verdict",
     "__version__",
     "compare",
     "load_scenario",
@@ -77,11 +81,13 @@ _HOMES = {
     "RunFolderError": "hearsay.trace.language.errors",
     "Scenario": "hearsay.sim.scenario.scenario",
     "ScenarioError": "hearsay.sim.scenario.scenario",
+    "SignaturePolicy": "hearsay.wire.signing",
     "StudyError": "hearsay.studies.errors",
     "Summary": "hearsay.sim.results.summary",
     "SweepResult": "hearsay.api.sweeps",
     "Table": "hearsay.api.table",
     "Topic": "hearsay.node.topic",
+    "Verdict": "hearsay.core.language.events",
     "compare": "hearsay.api.comparisons",
     "load_scenario": "hearsay.api.simulations",
     "open_run": "hearsay.api.runs",

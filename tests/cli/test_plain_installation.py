@@ -149,6 +149,11 @@ def test_a_program_with_a_node_goes_without_any_extra(bare, tmp_path):
     assert done.stdout.endswith("pip install 'hearsay-gossip[sim]'\n")
 
 
+def test_the_citation_names_the_version():
+    citation = Path(package.__file__).parents[2].joinpath("CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {package.__version__}\n" in citation
+
+
 def test_every_extra_is_known_by_its_modules():
     project = tomllib.loads(Path(package.__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8"))
     assert {*EXTRAS, "all"} == set(project["project"]["optional-dependencies"])

@@ -1,0 +1,153 @@
+"""What is promised stands in `snapshots/`, and a change of it is a line there.
+
+`RENEW=1 .venv/bin/python -m pytest tests/api/test_snapshots.py` writes them anew; docs/reference/stability.md says
+what a change means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+from commands import hearsay as run_command
+from pydantic import BaseModel
+
+import hearsay
+import hearsay.routers
+from hearsay.cli.commands import COMMANDS
+from hearsay.cli.commands import hearsay as group
+from hearsay.pipeline.output.tables import TABLES
+from hearsay.studies.tables import RESULTS
+from hearsay.trace.folder.arrow import table_of
+from hearsay.trace.language.columns import ColumnBuilder
+from hearsay.trace.language.rows import no_rows
+
+SNAPSHOTS = Path(__file__).with_name("snapshots")
+SMALL = ("--preset", "r1", "--nodes", "20", "--messages", "1")
+
+
+def agrees(name: str, text: str) -> None:
+    file = SNAPSHOTS / name
+    if os.environ.get("RENEW"):
+        file.write_text(text, encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == text
+
+
+def signature(value: Any) -> str:
+    """Without defaults that are objects of the machine; annotations as they are written."""
+    try:
+        return str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return "(…)"
+
+
+def members(value: type) -> Iterator[str]:
+    """Its fields, or else its public methods and properties, in alphabetical order."""
+    if issubclass(value, Enum):
+        yield from (f"  {member.name}" for member in value)
+        return
+    if issubclass(value, BaseModel):
+        yield from (f"  {name}" for name in sorted(value.model_fields))
+        return
+    if dataclasses.is_dataclass(value):
+        yield from (f"  {field.name}: {field.type}" for field in dataclasses.fields(value))
+    for name, member in sorted(vars(value).items()):
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property) or type(member).__name__ == "cached_property":
+            yield f"  {name} (property)"
+        elif inspect.isfunction(member):
+            yield f"  {name}{signature(member)}"
+        elif isinstance(member, classmethod | staticmethod):
+            yield f"  {name}{signature(member.__func__)}"
+
+
+def described(module: Any) -> str:
+    lines: list[str] = []
+    for name in sorted(module.__all__):
+        value = getattr(module, name)
+        if isinstance(value, type):
+            lines += [f"class {name}", *members(value)]
+        elif inspect.isfunction(value):
+            lines.append(f"{name}{signature(value)}")
+        else:
+            lines.append(name)
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("module", [hearsay, hearsay.routers], ids=lambda module: module.__name__)
+def test_names_and_signatures(module):
+    agrees(f"{module.__name__}.txt", described(module))
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """Every command, and every command of a command."""
+    yield ()
+    for name in sorted(COMMANDS):
+        yield (name,)
+        command = import_module(f"hearsay.cli.{name}").command
+        if isinstance(command, click.Group):
+            yield from ((name, inner) for inner in sorted(command.commands))
+
+
+def test_the_help_of_all_commands():
+    shown: list[str] = []
+    for command in commands():
+        done = CliRunner(env={"COLUMNS": "100"}).invoke(group, [*command, "--help"], prog_name="hearsay")
+        assert done.exit_code == 0, command
+        shown.append(f"$ {' '.join(('hearsay', *command))} --help\n{done.output}")
+    agrees("help.txt", "\n".join(shown))
+
+
+def keys(value: object, path: str = "") -> Iterator[str]:
+    """The keys of a document by their paths; elements of an array share one."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield f"{path}.{key}".lstrip(".")
+            yield from keys(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys(inner, f"{path}[]")
+
+
+def keys_of(text: str) -> str:
+    return "\n".join(dict.fromkeys(keys(json.loads(text))))
+
+
+def all_keys(documents: Mapping[str, str]) -> str:
+    return "".join(f"# {name}\n{keys_of(text)}\n\n" for name, text in documents.items())
+
+
+def test_the_keys_of_json(tmp_path):
+    simulated = run_command("simulate", *SMALL, "--json", "--out", tmp_path / "run")
+    node = run_command("node", "--publish", "news", "--json", stdin=subprocess.DEVNULL)
+    files = {
+        name: (tmp_path / "run" / name).read_text(encoding="utf-8") for name in ("summary.json", "manifest.json")
+    }
+    lines = json.dumps([json.loads(line) for line in node.stdout.splitlines()])
+    agrees("json.txt", all_keys({"hearsay simulate --json": simulated.stdout, **files, "hearsay node --json": lines}))
+
+
+def test_the_columns_of_tables():
+    rows = table_of(ColumnBuilder(1).build(no_rows(), no_rows()[:, 0]))
+    lines = ["# the trace", *(f"{field.name} {field.type}" for field in rows.schema), ""]
+    for table in TABLES.values():
+        lines += [f"# {table.name}", *(f"{name} {kind}" for name, kind in table.columns), ""]
+    lines += ["# a study's runs", *(f"{field.name} {field.type}" for field in RESULTS)]
+    agrees("tables.txt", "\n".join(lines) + "\n")
+
+
+def test_snapshots_do_not_depend_on_the_machine():
+    assert all(sys.prefix not in file.read_text(encoding="utf-8") for file in SNAPSHOTS.iterdir())
