@@ -176,16 +176,16 @@ def pass_over(
     )
 
 
-def joined(parts: list[Sums]) -> Sums:
+def concatenated(parts: list[Sums]) -> Sums:
     """All lines of all parts; at least one part."""
     return Sums(np.concatenate([part.keys for part in parts]), np.concatenate([part.values for part in parts]))
 
 
-def merged(parts: list[Sums]) -> Sums:
+def summed_by_key(parts: list[Sums]) -> Sums:
     """One line per key, with the sums over the parts."""
     if len(parts) == 1:
         return parts[0]
-    whole = joined(parts)
+    whole = concatenated(parts)
     return _grouped(list(whole.keys.T), list(whole.values.T))
 
 
