@@ -131,7 +131,6 @@ class Node:
 
     async def __aenter__(self) -> Self:
         clock = Clock()
-        refuse, authors = self.config.refuse_replays, self.config.limits.remembered_authors
         driver = self._driver = Driver(
             self.config,
             self.peer,
@@ -149,24 +148,7 @@ class Node:
             offence=self._offended,
         )
         try:
-            if isinstance(refuse, Path):
-                self._sequence_file = SequenceFile(refuse, authors)
-                self._sequence_file.start()
-                driver.validation.numbers = self._sequence_file.numbers
-            elif refuse:
-                driver.validation.numbers = SequenceNumbers(authors)
-            if self._trace_directory is not None:
-                from hearsay.node.live_trace import LiveTrace
-
-                router, _ = self.config.router_parameters()
-                driver.trace = LiveTrace(
-                    self._trace_directory,
-                    self.peer,
-                    clock,
-                    self.config.agent,
-                    router.name,
-                    return_memory=self.config.return_memory,
-                )
+            self._begin_records(driver, clock)
             for protocol in driver.protocols:
                 self._host.handle(protocol, self._inbound, MAX_INBOUND_STREAMS)
             if driver.router.strategy.chooses_connections:
@@ -189,6 +171,28 @@ class Node:
             await self.close()
             raise
         return self
+
+    def _begin_records(self, driver: Driver, clock: Clock) -> None:
+        """What outlasts the node: sequence numbers that were used up, and its trace."""
+        refuse, authors = self.config.refuse_replays, self.config.limits.remembered_authors
+        if isinstance(refuse, Path):
+            self._sequence_file = SequenceFile(refuse, authors)
+            self._sequence_file.start()
+            driver.validation.numbers = self._sequence_file.numbers
+        elif refuse:
+            driver.validation.numbers = SequenceNumbers(authors)
+        if self._trace_directory is not None:
+            from hearsay.node.live_trace import LiveTrace
+
+            router, _ = self.config.router_parameters()
+            driver.trace = LiveTrace(
+                self._trace_directory,
+                self.peer,
+                clock,
+                self.config.agent,
+                router.name,
+                return_memory=self.config.return_memory,
+            )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
