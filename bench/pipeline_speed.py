@@ -207,7 +207,7 @@ class Spark:
             speed_table(pairs),
             whole_files.latencies_of(parts),
             whole_files.repeated_of(parts),
-            whole_files.drops_of_rpc_parts(parts),
+            whole_files.drops_of_parts(parts),
         )
         for table in tables:
             _nowhere(table)

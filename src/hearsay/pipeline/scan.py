@@ -62,9 +62,9 @@ def scan_files(
 ) -> ScanResult:
     """Read all files of the runs."""
     message_rows = trace_rows(spark, runs, "message")
-    partial_sums = whole_files.scan(spark, runs, folders).persist()
-    messages, repeated = whole_files.messages_of(partial_sums), whole_files.repeated_of(partial_sums)
-    pairs, by_hops = whole_files.latency_pairs_of(partial_sums), whole_files.latencies_of(partial_sums)
+    parts = whole_files.scan(spark, runs, folders).persist()
+    messages, repeated = whole_files.messages_of(parts), whole_files.repeated_of(parts)
+    pairs, by_hops = whole_files.latency_pairs_of(parts), whole_files.latencies_of(parts)
     spanning = _spanning(spark, runs, message_rows)
     if spanning is not None:
         messages = messages.unionByName(messages_table(spanning, members, facts))
@@ -76,13 +76,13 @@ def scan_files(
         messages,
         pairs,
         by_hops,
-        whole_files.traffic_table(partial_sums),
+        whole_files.traffic_table(parts),
         repeated.groupBy("run").agg(F.sum("rows").alias("rows")),
-        whole_files.drops_of_rpc_parts(partial_sums),
-        whole_files.sizes_of_rpc_parts(partial_sums),
+        whole_files.drops_of_parts(parts),
+        whole_files.sizes_of_parts(parts),
         (),
         lambda typical: _rows_of(message_rows, typical),
-        partial_sums.unpersist,
+        parts.unpersist,
     )
 
 

@@ -176,16 +176,16 @@ def pass_over(
     )
 
 
-def concatenated(parts: list[Sums]) -> Sums:
+def joined(parts: list[Sums]) -> Sums:
     """All lines of all parts; at least one part."""
     return Sums(np.concatenate([part.keys for part in parts]), np.concatenate([part.values for part in parts]))
 
 
-def summed_by_key(parts: list[Sums]) -> Sums:
+def merged(parts: list[Sums]) -> Sums:
     """One line per key, with the sums over the parts."""
     if len(parts) == 1:
         return parts[0]
-    whole = concatenated(parts)
+    whole = joined(parts)
     return _grouped(list(whole.keys.T), list(whole.values.T))
 
 

@@ -30,12 +30,12 @@ from hearsay.pipeline.kernels.message_file import (
     Ints,
     MessagePass,
     Sums,
-    concatenated,
     drops_of,
+    joined,
+    merged,
     message_traffic,
     pass_over,
     recorded_sizes,
-    summed_by_key,
     traffic_of,
 )
 from hearsay.pipeline.metrics.messages import finish
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
 
-PARTIAL_SUMS_DDL = "what string, run string, k0 bigint, k1 bigint, k2 bigint, amounts array<bigint>"
+PARTS_DDL = "what string, run string, k0 bigint, k1 bigint, k2 bigint, amounts array<bigint>"
 RPC_COLUMNS = (
     Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.BYTES, Column.COUNT,
     Column.DELAY_US, Column.REASON,
@@ -100,7 +100,7 @@ def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str
                 yield from work_on(tasks[number])
 
     count = max(len(tasks), 1)
-    return map_batches(spark.range(0, len(tasks), 1, count), work, PARTIAL_SUMS_DDL)
+    return map_batches(spark.range(0, len(tasks), 1, count), work, PARTS_DDL)
 
 
 def work_on(task: FileTask) -> Iterator[Any]:
@@ -124,22 +124,22 @@ def work_on(task: FileTask) -> Iterator[Any]:
 
 def row_sums(run: str, traffic: list[Sums], drops: list[Sums], sizes: list[Sums]) -> Iterator[Any]:
     """What adds up over rows, as Arrow batches; of at least one group of rows."""
-    yield from batches_of("traffic", run, summed_by_key(traffic))
-    yield from batches_of("drop", run, summed_by_key(drops))
-    yield from batches_of("sizes", run, summed_by_key(sizes))
+    yield from batches_of("traffic", run, merged(traffic))
+    yield from batches_of("drop", run, merged(drops))
+    yield from batches_of("sizes", run, merged(sizes))
 
 
 def message_sums(run: str, passes: list[MessagePass]) -> Iterator[Any]:
     """What is said of messages, as Arrow batches; of at least one group of rows."""
-    yield from batches_of("message", run, concatenated([part.figures for part in passes]))
-    yield from batches_of("latency", run, summed_by_key([part.latency for part in passes]))
-    yield from batches_of("repeated", run, summed_by_key([part.repeated for part in passes]))
-    exact = summed_by_key([part.exact_latency for part in passes])
+    yield from batches_of("message", run, joined([part.figures for part in passes]))
+    yield from batches_of("latency", run, merged([part.latency for part in passes]))
+    yield from batches_of("repeated", run, merged([part.repeated for part in passes]))
+    exact = merged([part.exact_latency for part in passes])
     for topic, pairs in packed(exact.keys[:, 0], exact.keys[:, 1], exact.values[:, 0]):
         yield from batches_of("exact", run, Sums(np.array([[topic]]), pairs.reshape(1, -1)))
 
 
-def messages_of(partial_sums: DataFrame) -> DataFrame:
+def messages_of(parts: DataFrame) -> DataFrame:
     """The table `messages` of the messages that lie whole in a file."""
     columns: dict[str, SparkColumn] = {
         name: _known(F.get("amounts", F.lit(position))) for position, name in enumerate(FIGURES)
@@ -148,7 +148,7 @@ def messages_of(partial_sums: DataFrame) -> DataFrame:
         columns[f"p{percent}_us"] = columns.pop(f"p{percent}_x100") / 100
     columns["publisher"] = F.nullif(columns["publisher"], F.lit(-1))
     columns["bytes"] = F.nullif(columns["bytes"], F.lit(-1))
-    figures = partial_sums.where(F.col("what") == "message").select(
+    figures = parts.where(F.col("what") == "message").select(
         "run",
         F.nullif(F.col("k0"), F.lit(-1)).alias("topic"),
         F.col("k1").alias("message"),
@@ -157,51 +157,49 @@ def messages_of(partial_sums: DataFrame) -> DataFrame:
     return finish(figures)
 
 
-def latency_pairs_of(partial_sums: DataFrame) -> DataFrame:
+def latency_pairs_of(parts: DataFrame) -> DataFrame:
     """(run, topic, pairs), see `metrics.speed`."""
-    exact = partial_sums.where(F.col("what") == "exact")
+    exact = parts.where(F.col("what") == "exact")
     return exact.select(
         "run", F.nullif(F.col("k0"), F.lit(-1)).cast("int").alias("topic"), F.col("amounts").alias("pairs")
     )
 
 
-def latencies_of(partial_sums: DataFrame) -> DataFrame:
+def latencies_of(parts: DataFrame) -> DataFrame:
     """(run, topic, latency_us, hops, deliveries), latencies rounded down."""
-    summed = _summed(partial_sums, "latency", ("topic", "latency_us", "hops"), ("deliveries",))
+    summed = _summed(parts, "latency", ("topic", "latency_us", "hops"), ("deliveries",))
     return summed.withColumn("hops", F.nullif(F.col("hops"), F.lit(-1)))
 
 
-def traffic_table(partial_sums: DataFrame) -> DataFrame:
+def traffic_table(parts: DataFrame) -> DataFrame:
     """The table `traffic`."""
     amounts = ("parts_out", "ids_out", "bytes_out", "parts_in", "ids_in", "bytes_in")
-    summed = _summed(partial_sums, "traffic", ("topic", "node", "kind"), amounts)
+    summed = _summed(parts, "traffic", ("topic", "node", "kind"), amounts)
     names = F.array(*(F.lit(wire_name(kind)) for kind in PartKind))
     return summed.withColumns(
         {"topic": F.nullif(F.col("topic"), F.lit(-1)), "kind": F.get(names, F.col("kind").cast("int"))}
     )
 
 
-def repeated_of(partial_sums: DataFrame) -> DataFrame:
+def repeated_of(parts: DataFrame) -> DataFrame:
     """(run, rows): deliveries of a message at a node beyond the first."""
-    return _summed(partial_sums, "repeated", ("none",), ("rows",)).select("run", "rows")
+    return _summed(parts, "repeated", ("none",), ("rows",)).select("run", "rows")
 
 
-def sizes_of_rpc_parts(partial_sums: DataFrame) -> DataFrame:
+def sizes_of_parts(parts: DataFrame) -> DataFrame:
     """(run, sent, received): parts of which the trace tells the bytes."""
-    return _summed(partial_sums, "sizes", ("none",), ("sent", "received")).select("run", "sent", "received")
+    return _summed(parts, "sizes", ("none",), ("sent", "received")).select("run", "sent", "received")
 
 
-def drops_of_rpc_parts(partial_sums: DataFrame) -> DataFrame:
+def drops_of_parts(parts: DataFrame) -> DataFrame:
     """(run, reason, rows) of parts of RPCs that never arrived."""
     names = F.array(*(F.lit(wire_name(reason)) for reason in Reason))
-    summed = _summed(partial_sums, "drop", ("reason",), ("rows",))
+    summed = _summed(parts, "drop", ("reason",), ("rows",))
     return summed.select("run", F.get(names, F.col("reason").cast("int")).alias("reason"), "rows")
 
 
-def _summed(partial_sums: DataFrame, what: str, keys: Sequence[str], amounts: Sequence[str]) -> DataFrame:
-    named = partial_sums.where(F.col("what") == what).groupBy(
-        "run", *(f"k{position}" for position in range(len(keys)))
-    )
+def _summed(parts: DataFrame, what: str, keys: Sequence[str], amounts: Sequence[str]) -> DataFrame:
+    named = parts.where(F.col("what") == what).groupBy("run", *(f"k{position}" for position in range(len(keys))))
     sums = named.agg(*(F.sum(F.get("amounts", F.lit(position))).alias(name) for position, name in enumerate(amounts)))
     return sums.withColumnsRenamed({f"k{position}": name for position, name in enumerate(keys)})
 

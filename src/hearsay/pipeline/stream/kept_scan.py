@@ -34,15 +34,15 @@ class KeptScan:
         self.partials = partials_of(self.run, self.ledger, folder, whole_files.read_memberships(folder))
         self.computed = self.store.compute_missing(self.spark, self.partials)
         paths = [self.store.path_of(partial) for partial in self.partials]
-        partial_sums = read_parquet(self.spark, whole_files.PARTIAL_SUMS_DDL, paths)
+        parts = read_parquet(self.spark, whole_files.PARTS_DDL, paths)
         return ScanResult(
-            whole_files.messages_of(partial_sums),
-            whole_files.latency_pairs_of(partial_sums),
-            whole_files.latencies_of(partial_sums),
-            whole_files.traffic_table(partial_sums),
-            whole_files.repeated_of(partial_sums),
-            whole_files.drops_of_rpc_parts(partial_sums),
-            whole_files.sizes_of_rpc_parts(partial_sums),
+            whole_files.messages_of(parts),
+            whole_files.latency_pairs_of(parts),
+            whole_files.latencies_of(parts),
+            whole_files.traffic_table(parts),
+            whole_files.repeated_of(parts),
+            whole_files.drops_of_parts(parts),
+            whole_files.sizes_of_parts(parts),
             self._late(),
             self._rows_of,
             lambda: None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -28,8 +28,13 @@ _WORTH_SHARING = 5_000
 
 
 class ArrayEngine:
-    def __init__(self, plan: Plan, take_rows: Callable[[Rows], None] | None, threads: int = 1) -> None:
-        """`take_rows` gets the trace in batches, which it must not keep; without it only the hash is made."""
+    def __init__(
+        self, plan: Plan, take_rows: Callable[[Rows], None] | None, threads: int = 1, witnesses: Sequence[int] = ()
+    ) -> None:
+        """`take_rows` gets the trace in batches, which it must not keep; without it only the hash is made.
+
+        With `witnesses` the batches hold notes of what is handed to these nodes, too (`rules/notes.py`).
+        """
         randomness = Randomness(plan.scenario.seed)
         self._end_us = plan.end_us
         self.latency = make_latency(plan.scenario, randomness)
@@ -37,6 +42,10 @@ class ArrayEngine:
             self.arrays = build(plan, self.latency, randomness, tracing=take_rows is not None, threads=threads)
         except MemoryError as error:
             raise CapacityExceeded("out of memory: the array engine has no room for its tables") from error
+        if witnesses:
+            self.arrays["witnesses"] = np.zeros(plan.scenario.network.nodes, np.uint8)
+            self.arrays["witnesses"][list(witnesses)] = 1
+            self.arrays.world[at.WITNESSES] = 1
         self.stop_requested = False
         self.complete = False
         self._take_rows = take_rows

@@ -168,7 +168,7 @@ class ReferenceEngine:
             for entry in bucket:
                 self.now, number, kind, _, _, payload, event, parts = entry
                 if kind == receive:
-                    self._receive(nodes[number], payload, event, parts)
+                    self.receive(nodes[number], payload, event, parts)
                 elif kind == _END:
                     return self._finish()
                 else:
@@ -340,14 +340,14 @@ class ReferenceEngine:
         arrival = self.now + link.latency_us
         self.queue.add(arrival, link.destination, _CONNECTED, node.id, link.sequence, link.twin)
         if not link.open:
-            self._open(node, link)
+            self.open(node, link)
 
     def notice_loss(self, link: Link, time: Micros) -> None:
         """The source of a link that is gone notices at `time`."""
         link.dead = True
         self.queue.add(time, link.source, _DISCONNECTED, link.destination, link.sequence, link)
 
-    def _open(self, node: SimNode, link: Link) -> None:
+    def open(self, node: SimNode, link: Link) -> None:
         previous = link.previous
         if previous is not None and previous.open:
             self._close(node, previous)
@@ -421,15 +421,15 @@ class ReferenceEngine:
             if node.timer_us == payload:  # it may have been moved while the node had no time
                 self.feed(node, TimerFired())
         elif kind == _RPC:
-            self._receive(node, payload, event_or_life, parts)
+            self.receive(node, payload, event_or_life, parts)
         elif kind == _PUBLISH:
-            self._publish(node, source, payload)
+            self.publish(node, source, payload)
         elif kind == _VALIDATED:
             if sequence == node.starts:
-                self._validated(node, payload)
+                self.validated(node, payload)
         elif kind == _CONNECTED:
             if not payload.open and not payload.dead:
-                self._open(node, payload)
+                self.open(node, payload)
             elif payload.dead and event_or_life == node.starts:
                 self.feed(node, DialFailed(payload.destination))
         elif kind == _DISCONNECTED:
@@ -440,7 +440,7 @@ class ReferenceEngine:
         elif event_or_life == node.starts:
             self.connection_requests.handle(node, kind, source, payload)
 
-    def _receive(self, node: SimNode, link: Link, event: RpcReceived, parts: Parts) -> None:
+    def receive(self, node: SimNode, link: Link, event: RpcReceived, parts: Parts) -> None:
         router = node.router
         if router is None or not link.up:
             self.transport.unreachable(link, parts, self.now)
@@ -459,13 +459,13 @@ class ReferenceEngine:
         if router.due_moved:
             self._arm_timer(node)
 
-    def _publish(self, node: SimNode, source: int, message: Message) -> None:
+    def publish(self, node: SimNode, source: int, message: Message) -> None:
         if source != self.script:
             self.recorder.publishes += 1
         self._parts = None
         self.feed(node, Publish(message))
 
-    def _validated(self, node: SimNode, message: Message) -> None:
+    def validated(self, node: SimNode, message: Message) -> None:
         invalid = self.randomness.chance(self._reject_millionths, Purpose.REJECT, key_of(message.id))
         self.feed(node, MessageValidated(message.id, Verdict.REJECT if invalid else Verdict.ACCEPT))
 

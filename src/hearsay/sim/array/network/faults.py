@@ -18,6 +18,7 @@ from hearsay.sim.array.network.links import dial, notice_loss
 from hearsay.sim.array.rules.calls import call_leave, call_start
 from hearsay.sim.array.rules.membership import NOBODY
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
+from hearsay.sim.array.rules.notes import STOPPED, note_call
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw2, extend
 from hearsay.sim.array.world.knowledge import forget_all
@@ -69,7 +70,7 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.payload import release
 from hearsay.sim.array.world.queue import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, TOPIC_PART
-from hearsay.sim.array.world.record import row
+from hearsay.sim.array.world.record import is_witness, row
 from hearsay.sim.array.world.slots import find_slot
 from hearsay.sim.reference.faults import ATTEMPTS_PER_PEER
 from hearsay.trace.language import event_rows
@@ -140,6 +141,8 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
         members(w)[node, topic] &= APPLICATION
         if w[TRACKS_SINCE]:
             since_us(w)[node, topic] = NOBODY
+    if is_witness(w, node):
+        note_call(w, th, now, node, STOPPED, -1, -1, -1)
     row(w, th, node_down_row(now, node, -1))
 
 

@@ -19,6 +19,7 @@ from hearsay.sim.array.rules.membership import (
     subscriptions_over_limit,
 )
 from hearsay.sim.array.rules.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune, send_mesh_again
+from hearsay.sim.array.rules.notes import STARTED, note_call, note_gossip, note_message, note_rpc, note_topic_part
 from hearsay.sim.array.travel.outbox import flush
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1
@@ -82,13 +83,21 @@ from hearsay.sim.array.world.payload import (
     part_place,
 )
 from hearsay.sim.array.world.queue import INLINE, OUT_COUNT, push
-from hearsay.sim.array.world.record import EVENTS, row
+from hearsay.sim.array.world.record import EVENTS, is_witness, row
 from hearsay.sim.array.world.routers import parameter
 from hearsay.sim.array.world.slots import find_slot
 from hearsay.trace.language import event_rows
 
 node_up_row = shared(event_rows.node_up_row)
 _TIMER = int(EventKind.TIMER_FIRED)
+_CONNECTED = int(EventKind.PEER_CONNECTED)
+_DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
+_JOIN = int(EventKind.JOIN)
+_LEAVE = int(EventKind.LEAVE)
+_PUBLISH = int(EventKind.PUBLISH)
+_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
+_RPC = int(EventKind.RPC_RECEIVED)
+_FAILED = int(EventKind.SEND_FAILED)
 _PHASE = int(Purpose.HEARTBEAT_PHASE)
 first_heartbeat = shared(heartbeats.first_heartbeat)
 next_heartbeat = shared(heartbeats.next_heartbeat)
@@ -117,6 +126,8 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     header[TICK] = 0
     if w[UPLINK]:
         nodes64(w)[node, UPLINK_FREE] = now
+    if is_witness(w, node):
+        note_call(w, th, now, node, STARTED, -1, -1, -1)
     row(w, th, node_up_row(now, node))
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & APPLICATION:
@@ -132,6 +143,8 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
 @kernel
 def call_timer(w: World, th: int, now: int, node: int) -> None:
     counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_call(w, th, now, node, _TIMER, -1, -1, -1)
     if has_mesh(w, node):
         _beat(w, th, now, node)
         return
@@ -172,6 +185,8 @@ def _beat(w: World, th: int, now: int, node: int) -> None:
 @kernel
 def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
     counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_call(w, th, now, node, _CONNECTED, peers(w)[slot], -1, -1)
     connect(w, th, now, node, slot)
     _end(w, th, now, node)
 
@@ -179,6 +194,8 @@ def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
 @kernel
 def call_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None:
     counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_call(w, th, now, node, _DISCONNECTED, peers(w)[slot], -1, -1)
     disconnect(w, th, now, node, slot)
     _end(w, th, now, node)
 
@@ -186,6 +203,8 @@ def call_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None
 @kernel
 def call_join(w: World, th: int, now: int, node: int, topic: int) -> None:
     counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_call(w, th, now, node, _JOIN, -1, topic, -1)
     join(w, th, now, node, topic)
     _end(w, th, now, node)
 
@@ -193,6 +212,8 @@ def call_join(w: World, th: int, now: int, node: int, topic: int) -> None:
 @kernel
 def call_leave(w: World, th: int, now: int, node: int, topic: int) -> None:
     counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_call(w, th, now, node, _LEAVE, -1, topic, -1)
     leave(w, th, now, node, topic)
     _end(w, th, now, node)
 
@@ -200,6 +221,8 @@ def call_leave(w: World, th: int, now: int, node: int, topic: int) -> None:
 @kernel
 def call_publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
     counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_call(w, th, now, node, _PUBLISH, source, -1, message)
     publish(w, th, now, node, source, message)
     _end(w, th, now, node)
 
@@ -207,6 +230,8 @@ def call_publish(w: World, th: int, now: int, node: int, source: int, message: i
 @kernel
 def call_validated(w: World, th: int, now: int, node: int, place: int) -> None:
     counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_call(w, th, now, node, _VALIDATED, -1, -1, words_at(w, part_place(place, 0))[PART_MESSAGE])
     validated(w, th, now, node, place)
     _end(w, th, now, node)
 
@@ -215,6 +240,8 @@ def call_validated(w: World, th: int, now: int, node: int, place: int) -> None:
 def call_message(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
     """An RPC that is one message."""
     counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_message(w, th, now, node, sender, message, hops, via)
     receive(w, th, now, node, sender, message, hops, via)
     _end(w, th, now, node)
 
@@ -223,9 +250,6 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
 def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int, others: int) -> None:
     """An RPC that is one IHAVE."""
     counts(w)[th, EVENTS] += 1
-    if parameter(w, node, MAX_CONTROL) < 1:
-        drop(w, th, now, node, sender, IHAVE, 1, _OVER_LIMIT)
-        return
     ids = scratch(w)[th]
     ids[0] = first
     count = 1
@@ -236,6 +260,11 @@ def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int,
             ids[count] = message
             count += 1
         others >>= 1
+    if is_witness(w, node):
+        note_gossip(w, th, now, node, sender, ids, count)
+    if parameter(w, node, MAX_CONTROL) < 1:
+        drop(w, th, now, node, sender, IHAVE, 1, _OVER_LIMIT)
+        return
     on_ihave(w, th, now, node, sender, messages(w)[first, TOPIC], ids, 0, count)
     _end(w, th, now, node)
 
@@ -244,6 +273,8 @@ def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int,
 def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
     """An RPC that is one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
     counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_topic_part(w, th, now, node, sender, topic, kind)
     slot = find_slot(w, node, sender)
     if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
         if not on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE):
@@ -261,6 +292,8 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
 def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
     """Any other RPC (SHELL-3)."""
     counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_rpc(w, th, now, node, _RPC, sender, rpc)
     slot = find_slot(w, node, sender)
     parts = arena(w)[rpc]
     _receive_subscriptions(w, th, now, node, slot, rpc, parts)
@@ -345,6 +378,8 @@ def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, tol
 def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int) -> None:
     """An RPC did not leave: subscriptions and mesh links are said again, messages and gossip are lost."""
     counts(w)[th, EVENTS] += 1
+    if is_witness(w, node) and not payload & INLINE:
+        note_rpc(w, th, now, node, _FAILED, peer, payload)
     slot = find_slot(w, node, peer)
     if payload & INLINE or slot < 0 or not flags(w)[slot, 0] & IS_CONNECTED:
         return

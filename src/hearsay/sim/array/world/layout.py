@@ -23,6 +23,7 @@ kernels do; and an array can grow between two calls without anybody noticing.
 | arena, pending | word; thread, chunk | RPCs that are more than one message, see `payload.py` |
 | pool | thread, entry, field | short lists: answers, news, backoffs, backlog, see `lists.py` |
 | rows, sums, counts | thread | what the run leaves behind, see `record.py` |
+| witnesses | node | whose calls are written down, see `notes.py` |
 """
 
 from __future__ import annotations
@@ -88,9 +89,10 @@ SERVICE, VALIDATION, REJECT_SHARE, DETECTION, REDIAL, LINGER = _scalar.take(6)
 """LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, HEARD, DEFERS, QUIET_UNTIL = _scalar.take(4)
+(WITNESSES,) = _scalar.take(1)
 """SEEN_FOR: how long a message is remembered at least. HEARD: what kinds of payload change nothing where they are
 known. DEFERS: RPCs go through `send_ring.py`. QUIET_UNTIL: until then connections come about, and nothing else
-happens."""
+happens. WITNESSES: what is handed to some nodes is written down."""
 SCALARS = 80
 
 # Router parameters.
@@ -215,6 +217,7 @@ regions = _view("regions", np.int32, None)
 region_jitters = _view("region_jitters", np.int64, None, None)
 natives = _view("natives", np.uint8, None, None)
 natted = _view("natted", np.uint8, None)
+witnesses = _view("witnesses", np.uint8, None)
 queued = _view("queued", np.int64, None, 2)
 queued_links = _view("queued_links", np.int32, None)
 chunk_next = _view("chunk_next", np.int32, None)

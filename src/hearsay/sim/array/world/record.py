@@ -20,6 +20,7 @@ from hearsay.sim.array.world.layout import (
     STATUS,
     TOPIC_NUMBER,
     TRACING,
+    WITNESSES,
     Word,
     World,
     counts,
@@ -29,6 +30,7 @@ from hearsay.sim.array.world.layout import (
     rows,
     sums,
     topics,
+    witnesses,
 )
 from hearsay.sim.array.world.queue import ROWS_FULL
 from hearsay.trace.language.digest import LOWER_CONSTANTS, UPPER_CONSTANTS
@@ -105,6 +107,26 @@ def _keep(
     line[10] = via
     line[11] = delay
     line[12] = reason
+
+
+CALL_NOTE, PART_NOTE, ID_NOTE = -1, -2, -3
+"""In place of an event: a note of what is handed to a witness (`notes.py`)."""
+
+
+@inlined
+def is_witness(w: World, node: int) -> bool:
+    return w[WITNESSES] != 0 and witnesses(w)[node] != 0
+
+
+@kernel
+def note(
+    w: World, th: int, time: int, what: int, kind: int, node: int, remote: int, topic: int, message: int, hops: int,
+    count: int, via: int,
+) -> None:  # fmt: skip
+    """A row that is neither hashed nor counted."""
+    if topic >= 0:
+        topic = topics(w)[topic, TOPIC_NUMBER]
+    _keep(w, th, time, what, kind, node, remote, topic, message, hops, -1, count, via, -1, -1)
 
 
 @kernel

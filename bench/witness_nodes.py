@@ -1,0 +1,46 @@
+"""Witnesses of a large run: what they were handed by the array engine goes to real routers, who must do the same.
+
+python bench/witness_nodes.py [--nodes 100000] [--messages 10] [--witnesses 100] [--preset r1] [--threads 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from time import perf_counter
+
+from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.sim.plan.plan import make_plan
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.witnesses import hear_witnesses
+from hearsay.trace.read.diff import render
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=100_000)
+    parser.add_argument("--messages", type=int, default=10)
+    parser.add_argument("--witnesses", type=int, default=100)
+    parser.add_argument("--preset", default="r1")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    changes = {"network.nodes": options.nodes, "workload.messages": options.messages, "seed": options.seed}
+    plan = make_plan(load_scenario(None, options.preset, tuple((key, str(value)) for key, value in changes.items())))
+    chosen = Randomness(options.seed).sample(range(options.nodes), options.witnesses, Purpose.GOSSIP)
+    start = perf_counter()
+    heard = hear_witnesses(plan, sorted(chosen), options.threads)
+    print(
+        f"{options.witnesses} witnesses of {options.nodes} nodes, preset {options.preset}: {heard.calls} calls, "
+        f"{heard.rows} rows, {perf_counter() - start:.1f} s"
+    )
+    for timer in heard.late_timers[:10]:
+        print(timer)
+    if heard.difference is not None:
+        print("A is the array engine, B real routers.")
+        print(render(heard.difference))
+    return 1 if heard.difference is not None or heard.late_timers else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""Witnesses of a run of the array engine: what some of its nodes were handed goes to real routers, who answer alike.
+
+The reference engine cannot run a million nodes, but it can be a hundred of them. The array engine writes down each
+call of a witness; here the same calls are made of real routers, and the rows of both are compared: all that a node
+sends, delivers, rejects, grafts and prunes, at the same microsecond. Copies that a node surely knows already are not
+noted, as they are not even sent (`send_ring.py`): they change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.events import EventKind, Join, Leave, PeerDisconnected, RpcReceived, SendFailed, TimerFired
+from hearsay.core.language.rpc import Control, Graft, IHave, IWant, Message, PartKind, Prune, Rpc, Subscription
+from hearsay.sim.array.engine import ArrayEngine
+from hearsay.sim.array.rules.notes import STARTED, STOPPED
+from hearsay.sim.array.travel.outbox import told_seconds
+from hearsay.sim.array.world.record import CALL_NOTE, PART_NOTE
+from hearsay.sim.plan.plan import Plan
+from hearsay.sim.reference.engine import ReferenceEngine
+from hearsay.sim.reference.nodes import SimNode, connect_pair
+from hearsay.sim.results.recorder import Part, Recorder
+from hearsay.trace.language.order import canonical
+from hearsay.trace.language.rows import Rows, no_rows
+from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.read.diff import Difference, diff_rows
+
+_TIME, _EVENT, _KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _BYTES, _COUNT, _VIA, _DELAY, _REASON = range(13)
+_NOT_A_ROUTERS = [int(event) for event in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN, TraceEvent.STATE)]
+
+
+@dataclass(frozen=True, slots=True)
+class Testimony:
+    calls: int
+    rows: int
+    difference: Difference | None
+    """Between what the array engine's nodes did and what real routers do."""
+    late_timers: tuple[str, ...]
+    """Timers that fired when no router had set one."""
+
+
+def hear_witnesses(plan: Plan, witnesses: Sequence[int], threads: int = 1) -> Testimony:
+    """Run the plan on the array engine and give what the witnesses were handed to real routers."""
+    is_witness = np.zeros(plan.scenario.network.nodes + 1, bool)
+    is_witness[list(witnesses)] = True
+    kept: list[Rows] = []
+    ArrayEngine(plan, lambda rows: kept.append(rows[is_witness[rows[:, _PEER]]]), threads, witnesses).run()
+    rows = np.concatenate(kept) if kept else no_rows()
+    notes = rows[rows[:, _EVENT] < 0]
+    replay = _Replay(plan)
+    for node in witnesses:
+        replay.node(notes[notes[:, _PEER] == node])
+    ours, theirs = _of_routers(rows, plan), _of_routers(replay.rows(), plan)
+    return Testimony(replay.calls, len(ours), diff_rows(ours, theirs), tuple(replay.late_timers))
+
+
+def _of_routers(rows: Rows, plan: Plan) -> Rows:
+    """What the routers did: without what befell them, what befell their copies, and what the links decide."""
+    events, kinds = rows[:, _EVENT], rows[:, _KIND]
+    left = (events == TraceEvent.DROP_RPC) & (rows[:, _REASON] == Reason.QUEUE_FULL)
+    own = (events >= 0) & ~np.isin(events, _NOT_A_ROUTERS) & (left | (events != TraceEvent.DROP_RPC))
+    own &= ~((events == TraceEvent.SEND_RPC) & (kinds == PartKind.CONNECT))
+    found = rows[own]
+    links = plan.scenario.links
+    if links.jitter_us or links.uplink_bits_per_s:
+        found[:, _DELAY] = -1  # it depends on what came over the link before
+    return canonical(found)
+
+
+class _Replay:
+    """A reference engine whose queue is never opened: events come from notes."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.calls = 0
+        self.late_timers: list[str] = []
+        self._rows: list[tuple[int, ...]] = []
+        self._plan = plan
+        self._engine = ReferenceEngine(plan, Recorder(listener=lambda row: self._rows.append(row.to_codes())))
+        self._messages = {
+            each.message: Message(each.message, plan.topics[each.topic], bytes(each.size_bytes), each.publisher)
+            for each in plan.publications
+        }
+
+    def rows(self) -> Rows:
+        self._engine.recorder.flush()
+        return np.array(self._rows, dtype=np.int64).reshape(-1, 13)
+
+    def node(self, notes: NDArray[np.int64]) -> None:
+        """All calls of one node."""
+        for call in _calls(notes.tolist()):
+            self.calls += 1
+            self._call(*call)
+
+    def _call(self, head: list[int], parts: list[tuple[list[int], list[int]]]) -> None:
+        engine = self._engine
+        time, kind, remote = head[_TIME], head[_KIND], head[_REMOTE]
+        node = engine.nodes[head[_PEER]]
+        engine.now = time
+        match kind:
+            case _ if kind == STARTED:
+                node.topics.clear()  # it joins them one by one
+                engine.start(node)
+            case _ if kind == STOPPED:
+                engine.stop(node)
+                node.links.clear()
+            case EventKind.TIMER_FIRED:
+                self._timer(node)
+            case EventKind.PEER_CONNECTED:
+                self._connected(node, remote)
+            case EventKind.PEER_DISCONNECTED:
+                del node.links[remote]
+                engine.feed(node, PeerDisconnected(remote))
+            case EventKind.JOIN:
+                node.topics.add(self._plan.topics[head[_TOPIC]])
+                engine.feed(node, Join(self._plan.topics[head[_TOPIC]]))
+            case EventKind.LEAVE:
+                node.topics.discard(self._plan.topics[head[_TOPIC]])
+                engine.feed(node, Leave(self._plan.topics[head[_TOPIC]]))
+            case EventKind.PUBLISH:
+                engine.publish(node, remote, self._messages[head[_MESSAGE]])
+            case EventKind.MESSAGE_VALIDATED:
+                engine.validated(node, self._messages[head[_MESSAGE]])
+            case EventKind.SEND_FAILED:
+                engine.feed(node, SendFailed(remote, self._rpc(parts)))
+            case EventKind.RPC_RECEIVED:
+                came = tuple(_part(line) for line, _ in parts)
+                engine.receive(node, node.links[remote], RpcReceived(remote, self._rpc(parts)), came)
+            case _:
+                raise ValueError(f"a note of call {kind}")
+
+    def _timer(self, node: SimNode) -> None:
+        router = node.router
+        assert router is not None
+        if router.due is None or router.due > self._engine.now:
+            self.late_timers.append(f"node {node.id} at {self._engine.now} us: its router waits for {router.due}")
+        self._engine.feed(node, TimerFired())
+
+    def _connected(self, node: SimNode, remote: int) -> None:
+        link = connect_pair(node.id, remote, self._engine.latency.base_us(node.id, remote), None, None)
+        link.twin.set_open(True)
+        node.links[remote] = link
+        self._engine.open(node, link)
+
+    def _rpc(self, parts: list[tuple[list[int], list[int]]]) -> Rpc:
+        topics = self._plan.topics
+        subscriptions: list[Subscription] = []
+        messages: list[Message] = []
+        control: dict[str, list[Any]] = {"ihave": [], "iwant": [], "graft": [], "prune": []}
+        for line, ids in parts:
+            topic = topics[line[_TOPIC]] if line[_TOPIC] >= 0 else ""
+            match line[_KIND]:
+                case PartKind.SUBSCRIBE | PartKind.UNSUBSCRIBE as kind:
+                    subscriptions.append(Subscription(topic, kind == PartKind.SUBSCRIBE))
+                case PartKind.PUBLISH:
+                    messages.append(self._messages[line[_MESSAGE]])
+                case PartKind.IHAVE:
+                    control["ihave"].append(IHave(topic, tuple(ids)))
+                case PartKind.IWANT:
+                    control["iwant"].append(IWant(tuple(ids)))
+                case PartKind.GRAFT:
+                    control["graft"].append(Graft(topic))
+                case PartKind.PRUNE:
+                    control["prune"].append(Prune(topic, told_seconds(ids[0]) if ids else None))
+                case kind:
+                    raise ValueError(f"a note of part {kind}")
+        said = Control(**{name: tuple(found) for name, found in control.items()}) if any(control.values()) else None
+        return Rpc(tuple(subscriptions), tuple(messages), said)
+
+
+def _calls(notes: list[list[int]]) -> Iterator[tuple[list[int], list[tuple[list[int], list[int]]]]]:
+    """Each call with its parts, and each part with its ids."""
+    number = 0
+
+    def call_of(line: list[int]) -> int:
+        nonlocal number
+        number += line[_EVENT] == CALL_NOTE
+        return number
+
+    for _, lines in groupby(notes, call_of):
+        head, *rest = lines
+        parts: list[tuple[list[int], list[int]]] = []
+        for line in rest:
+            if line[_EVENT] == PART_NOTE:
+                parts.append((line, []))
+            else:
+                parts[-1][1].append(line[_MESSAGE])
+        yield head, parts
+
+
+def _part(line: list[int]) -> Part:
+    return (line[_KIND], line[_TOPIC], line[_MESSAGE], line[_HOPS], line[_BYTES], line[_COUNT], line[_VIA])

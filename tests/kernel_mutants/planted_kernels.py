@@ -1,0 +1,92 @@
+"""Faults in kernels, all in one build: which of them is there is a number in the world.
+
+Each mutant is an expression that stands for another one, or a statement that is left out, in one function of a kernel
+that is given the world. In a copy of the package `(becomes if w[79] == 3 else text)` takes the expression's place, so
+sixty faults cost one compilation, and a run without a number is the engine as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import hearsay
+from hearsay.sim.array.world import layout
+
+SOURCE = Path(hearsay.__file__).parent
+LIST = Path(__file__).with_name("mutants.toml")
+PLACE = layout.SCALARS - 1
+"""The last word before the arrays' places; nothing else is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    number: int
+    name: str
+    file: str
+    function: str
+    text: str
+    becomes: str | None
+    """None: the statement is left out."""
+    unseen: str | None
+    """Why no comparison can see it, where none can."""
+
+
+def mutants() -> list[Mutant]:
+    found: list[Mutant] = []
+    for file, entries in tomllib.loads(LIST.read_text(encoding="utf-8")).items():
+        for entry in entries:
+            place = (f"sim/array/{file}.py", entry["in"], entry["text"])
+            found.append(Mutant(len(found) + 1, entry["name"], *place, entry.get("becomes"), entry.get("unseen")))
+    return found
+
+
+def place_in(source: str, mutant: Mutant) -> int:
+    """Where the text starts; raises ValueError unless it is there once, in a function that has the world."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == mutant.function:
+            if node.args.args[0].arg != "w":
+                raise ValueError(f"{mutant.function} in {mutant.file} is not given the world")
+            lines = source.splitlines(keepends=True)
+            start = sum(map(len, lines[: node.body[0].lineno - 1]))
+            body = "".join(lines[node.body[0].lineno - 1 : node.end_lineno])
+            if body.count(mutant.text) != 1:
+                raise ValueError(
+                    f"{mutant.text!r} is {body.count(mutant.text)} times in {mutant.function} of {mutant.file}"
+                )
+            return start + body.index(mutant.text)
+    raise ValueError(f"no function {mutant.function} in {mutant.file}")
+
+
+def planted(source: str, wanted: list[Mutant]) -> str:
+    """The source with all these mutants in it, each asleep."""
+    by_place: defaultdict[tuple[int, str], list[Mutant]] = defaultdict(list)
+    for mutant in wanted:
+        by_place[place_in(source, mutant), mutant.text].append(mutant)
+    end = len(source)
+    for (start, text), same in sorted(by_place.items(), reverse=True):
+        if start + len(text) > end:
+            raise ValueError(f"{text!r} lies across another mutant's text in {same[0].file}")
+        end = start
+        left_out = [mutant for mutant in same if mutant.becomes is None]
+        if left_out:
+            asleep = " and ".join(f"w[{PLACE}] != {mutant.number}" for mutant in left_out)
+            new = f"if {asleep}: {text}"
+        else:
+            choices = " else ".join(f"({mutant.becomes}) if w[{PLACE}] == {mutant.number}" for mutant in same)
+            new = f"({choices} else ({text}))"
+        source = source[:start] + new + source[start + len(text) :]
+    return source
+
+
+def plant(package: Path) -> None:
+    """All mutants into a copy of the package."""
+    by_file: defaultdict[str, list[Mutant]] = defaultdict(list)
+    for mutant in mutants():
+        by_file[mutant.file].append(mutant)
+    for file, wanted in by_file.items():
+        path = package / file
+        path.write_text(planted(path.read_text(encoding="utf-8"), wanted), encoding="utf-8")

@@ -1,0 +1,36 @@
+"""What some nodes of the array engine were handed, given to real routers: they do the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearsay.sim.plan.plan import make_plan
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.witnesses import hear_witnesses
+from hearsay.trace.read.diff import render
+
+pytestmark = pytest.mark.xdist_group("array")
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "witnesses"),
+    [
+        ("r1", {"network.nodes": "2000", "workload.messages": "5"}, range(0, 2000, 100)),
+        ("simsub", {"network.nodes": "300", "workload.messages": "10"}, range(0, 300, 20)),
+        ("churn-30", {"network.nodes": "300", "workload.messages": "10"}, range(0, 300, 10)),
+        ("ipns", {"network.nodes": "200", "workload.messages": "10"}, range(0, 200, 10)),
+        (
+            "r1",
+            {"network.nodes": "200", "links.jitter_ms": "20", "links.uplink_mbit": "0.2", "loss.rate": "0.1"}
+            | {"links.uplink_queue_bytes": "2000", "validation.delay_ms": "20", "router.preset": "v1.1"},
+            range(0, 200, 10),
+        ),
+    ],
+    ids=["r1", "simsub", "churn", "ipns", "bad links"],
+)
+def test_real_routers_do_what_witnesses_did(preset, changes, witnesses):
+    heard = hear_witnesses(make_plan(load_scenario(None, preset, tuple(changes.items()))), tuple(witnesses))
+    assert heard.difference is None, render(heard.difference)
+    assert heard.late_timers == ()
+    assert heard.calls > 20 * len(witnesses)
+    assert heard.rows > 20 * len(witnesses)
