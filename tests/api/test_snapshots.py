@@ -140,6 +140,28 @@ def test_the_keys_of_json(tmp_path):
     agrees("json.txt", all_keys({"hearsay simulate --json": simulated.stdout, **files, "hearsay node --json": lines}))
 
 
+@pytest.mark.thorough
+@pytest.mark.xdist_group("spark")
+def test_the_keys_of_json_of_commands_on_spark(tmp_path):
+    run, study, budgets = tmp_path / "run", tmp_path / "study.toml", tmp_path / "budgets.toml"
+    assert run_command("simulate", *SMALL, "--out", run).returncode == 0
+    base = 'base = { preset = "r1", network.nodes = 20, workload.messages = 1 }\n'
+    axis = '[[axes]]\nkey = "router.degree"\nvalues = [4, 6]\n'
+    study.write_text(f"seeds = 1\n{base}{axis}", encoding="utf-8")
+    budget = "budgets.delivery_ratio = { at_least = 0.9 }\n"
+    budgets.write_text(f'seeds = 1\n[[cases]]\nname = "small"\n{base}{budget}', encoding="utf-8")
+    both = ("--both", "network.nodes=20", "--both", "workload.messages=1", "--seeds", "2")
+    asked = {
+        "analyze": (run,),
+        "sweep": (study, "--out", tmp_path / "sweep"),
+        "check": (budgets, "--out", tmp_path / "check"),
+        "compare": ("r1", "--set", "router.degree=4", *both, "--out", tmp_path / "compare"),
+    }
+    done = {name: run_command(name, *arguments, "--json") for name, arguments in asked.items()}
+    assert {name: each.stderr for name, each in done.items() if each.returncode} == {}
+    agrees("json_spark.txt", all_keys({f"hearsay {name} --json": each.stdout for name, each in done.items()}))
+
+
 def test_the_columns_of_tables():
     rows = table_of(ColumnBuilder(1).build(no_rows(), no_rows()[:, 0]))
     lines = ["# the trace", *(f"{field.name} {field.type}" for field in rows.schema), ""]
