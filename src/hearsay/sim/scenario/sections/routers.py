@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Self, cast
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Annotated, Any, Self, cast
 
 from pydantic import PlainValidator
 
-from hearsay.core.registry import RouterKind, find_router
+from hearsay.core.registry import ROUTERS, RouterKind, find_router
 from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation
 from hearsay.sim.scenario.sections.section import Section
 from hearsay.sim.scenario.sections.values import MILLION, Share, broken, scaled, unknown_key, violated
@@ -72,7 +72,37 @@ def _router(value: object) -> RouterChoice:
         raise violated(error.violations) from None
 
 
-RouterTable = Annotated[RouterChoice, PlainValidator(_router)]
+def _parameter_schema(declared: Field[Any]) -> dict[str, object]:
+    """A parameter with its range or words, as it is declared."""
+    rules = declared.metadata
+    if "choices" in rules:
+        return {"enum": [str(word) for word in rules["choices"]], "default": str(declared.default)}
+    if "low" in rules:
+        return {"type": "integer", "minimum": rules["low"], "maximum": rules["high"], "default": declared.default}
+    return {"type": "boolean", "default": declared.default}
+
+
+def _kind_schema(kind: RouterKind) -> dict[str, object]:
+    """The table of a router of ours; a table that names no kind is gossipsub's."""
+    properties = {
+        "kind": {"const": kind.name},
+        "preset": {"enum": list(kind.presets)},
+        **{declared.name: _parameter_schema(declared) for declared in fields(kind.parameters)},
+    }
+    required = [] if kind.name == "gossipsub" else ["kind"]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+class _RouterSchema:
+    """What an editor is told of the table: that of each router of ours, or one from outside by its import path."""
+
+    def __get_pydantic_json_schema__(self, _core: object, _handler: object) -> dict[str, Any]:
+        outside = {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
+        known = {"properties": {"kind": {"enum": list(ROUTERS)}}}
+        return {"anyOf": [*map(_kind_schema, ROUTERS.values()), {**outside, "not": known}]}
+
+
+RouterTable = Annotated[RouterChoice, PlainValidator(_router), _RouterSchema()]
 
 
 class Population(Section):

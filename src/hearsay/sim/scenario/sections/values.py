@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import PlainValidator
+from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from hearsay.core.shell.parameters import MAX_TIME_MS, Violation
@@ -69,7 +69,7 @@ def integer_in(low: int, high: int) -> PlainValidator:
             raise broken(f"must be in {low}…{high}")
         return value
 
-    return PlainValidator(check)
+    return PlainValidator(check, json_schema_input_type=Annotated[int, Field(ge=low, le=high)])
 
 
 def number_in(low: str, high: int) -> PlainValidator:
@@ -87,7 +87,7 @@ def number_in(low: str, high: int) -> PlainValidator:
             raise broken(f"must be in {low}…{high}")
         return number
 
-    return PlainValidator(check)
+    return PlainValidator(check, json_schema_input_type=Annotated[float, Field(ge=float(low), le=high)])
 
 
 def share_up_to(highest: str = "1") -> PlainValidator:
@@ -100,7 +100,7 @@ def share_up_to(highest: str = "1") -> PlainValidator:
             raise broken(f"must be in 0…{highest}")
         return share
 
-    return PlainValidator(check)
+    return PlainValidator(check, json_schema_input_type=Annotated[float, Field(ge=0, le=float(most))])
 
 
 def one_of(words: type[StrEnum]) -> PlainValidator:
@@ -111,7 +111,7 @@ def one_of(words: type[StrEnum]) -> PlainValidator:
             raise broken(f"must be one of {', '.join(known)}")
         return known[value]
 
-    return PlainValidator(check)
+    return PlainValidator(check, json_schema_input_type=Literal[*known])
 
 
 def _text(value: object) -> str:
@@ -136,12 +136,12 @@ def _link(value: object) -> tuple[int, int]:
             raise broken("must be a pair of node numbers")
 
 
-Flag = Annotated[bool, PlainValidator(_flag)]
-Text = Annotated[str, PlainValidator(_text)]
+Flag = Annotated[bool, PlainValidator(_flag, json_schema_input_type=bool)]
+Text = Annotated[str, PlainValidator(_text, json_schema_input_type=Annotated[str, Field(min_length=1)])]
 Seconds = Annotated[Decimal, number_in("0", MAX_TIME_S)]
 Milliseconds = Annotated[Decimal, number_in("0", MAX_TIME_MS)]
 Share = Annotated[Decimal, share_up_to()]
 Count = Annotated[int, integer_in(0, MAX_NODES)]
 NodeNumber = Annotated[int, integer_in(0, MAX_NODES - 1)]
 Bytes = Annotated[int, integer_in(0, MAX_BYTES)]
-Link = Annotated[tuple[int, int], PlainValidator(_link)]
+Link = Annotated[tuple[int, int], PlainValidator(_link, json_schema_input_type=tuple[int, int])]
