@@ -11,6 +11,7 @@ import pytest
 from attacker import PROTOCOL_ERROR, Attacker
 from one_host import with_host
 
+from hearsay.libp2p.host import listener
 from hearsay.libp2p.host.admission import AdmissionLimits, Slots, fitted
 from hearsay.libp2p.host.host import Host, HostLimits
 from hearsay.libp2p.names.errors import DialError
@@ -145,7 +146,7 @@ async def test_without_files_there_is_one_complaint_and_connections_wait(host):
     caught = []
     handler = logging.Handler()
     handler.emit = caught.append
-    logging.getLogger("hearsay.libp2p.host.listening").addHandler(handler)
+    logging.getLogger(listener.__name__).addHandler(handler)
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: caught.append(context))
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     clients = [socket.socket() for _ in range(4)]
@@ -167,6 +168,6 @@ async def test_without_files_there_is_one_complaint_and_connections_wait(host):
         assert await asyncio.get_running_loop().sock_recv(clients[0], 1)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, files)
-        logging.getLogger("hearsay.libp2p.host.listening").removeHandler(handler)
+        logging.getLogger(listener.__name__).removeHandler(handler)
         for client in clients:
             client.close()
