@@ -158,7 +158,7 @@ async def test_without_files_there_is_one_complaint_and_connections_wait(host):
             client.connect_ex(host.addresses[0].tcp_endpoint)
         while not caught:
             await asyncio.sleep(0)
-        listening = host._listening[0]
+        listening = host._listeners[0]
         for _ in range(3):
             listening._accept()
         assert [found.levelname for found in caught] == ["WARNING"]
