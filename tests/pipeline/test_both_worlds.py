@@ -18,9 +18,9 @@ def test_twenty_real_nodes_behave_as_the_simulated_ones(spark, tmp_path):
     everybody = SCENARIO["workload.messages"] * (SCENARIO["network.nodes"] - 1)
     assert {run.deliveries for run in (*comparison.simulated, *comparison.real)} == {everybody}
     simulated, real = comparison.means()
-    if comparison.late_ms > LATE_MS:
-        pytest.skip(
-            f"the machine is too busy: a tenth of the data on the lines was over {comparison.late_ms:.0f} ms late"
-        )
     for figure, tolerance in TOLERANCES.items():
+        if figure == "p50_ms" and comparison.late_ms > LATE_MS:
+            pytest.skip(
+                f"the machine is too busy: a tenth of the data on the lines was over {comparison.late_ms:.0f} ms late"
+            )
         assert getattr(real, figure) == pytest.approx(getattr(simulated, figure), rel=tolerance), figure
