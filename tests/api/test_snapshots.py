@@ -29,6 +29,8 @@ import hearsay.routers
 from hearsay.cli.commands import COMMANDS
 from hearsay.cli.commands import hearsay as group
 from hearsay.pipeline.output.tables import TABLES
+from hearsay.sim.scenario.schema import scenario_schema
+from hearsay.studies.schemas import budget_schema, study_schema
 from hearsay.studies.tables import RESULTS
 from hearsay.trace.folder.arrow import table_of
 from hearsay.trace.language.columns import ColumnBuilder
@@ -169,6 +171,17 @@ def test_the_columns_of_tables():
         lines += [f"# {table.name}", *(f"{name} {kind}" for name, kind in table.columns), ""]
     lines += ["# a study's runs", *(f"{field.name} {field.type}" for field in RESULTS)]
     agrees("tables.txt", "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(("name", "schema"), [("study", study_schema()), ("budget", budget_schema())])
+def test_the_schemas_of_files_that_people_write(name, schema):
+    """Without what they have from the scenario's."""
+    scenario = scenario_schema()
+    for key in scenario["$defs"]:
+        del schema["$defs"][key]
+    for key in scenario["properties"].keys() - {"preset"}:
+        del schema["$defs"]["BaseTable"]["properties"][key]
+    agrees(f"{name}.schema.json", json.dumps(schema, indent=1, ensure_ascii=False) + "\n")
 
 
 def test_snapshots_do_not_depend_on_the_machine():

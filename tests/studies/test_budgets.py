@@ -67,11 +67,22 @@ def test_a_case_whose_runs_fail_holds_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("at_most = 100 }", "at_mots = 100 }", "cases.0.budgets.latency_p99_ms: needs at_least or at_most"),
-        ("latency_p99_ms", "latency", "budget.toml:8: cases.0.budgets.latency = {at_most = 100}: no such figure"),
+        (
+            "at_most = 100 }",
+            "at_mots = 100 }",
+            "budget.toml:8: cases.0.budgets.latency_p99_ms.at_mots = 100: unknown key, did you mean 'at_most'?",
+        ),
+        ("{ at_most = 100 }", "{}", "budget.toml:8: cases.0.budgets.latency_p99_ms: needs at_least or at_most"),
+        ("latency_p99_ms", "latency", "budget.toml:8: cases.0.budgets.latency: no such figure; there are delivery_"),
         ('"worst" }', '"median" }', 'cases.0.budgets.delivery_ratio.judge = "median": must be one of mean, worst'),
         ("at_least = 1, at_most", "at_least = 101, at_most", "at_least = 101: must not be above at_most (100)"),
-        ("nothing is sent", "small", "budget.toml: two cases have the name 'small'"),
+        ("nothing is sent", "small", 'budget.toml:13: cases.1.name = "small": another case has this name'),
+        ('name = "small"\n', "", "budget.toml:4: cases.0.name: is required"),
+        (
+            "[cases.budgets]\ndelivery_ratio = { at_least = 0.5 }\n",
+            "",
+            "budget.toml:12: cases.1.budgets = {}: needs a figure, such as latency_p99_ms = { at_most = 500 }",
+        ),
         ("nodes = 20", "nodes = 0", "budget.toml:6: network.nodes = 0: must be in 1…100000000"),
         (BUDGETS, "seeds = 3", "budget.toml: has no [[cases]]"),
     ],
@@ -82,6 +93,24 @@ def test_mistakes(tmp_path, old, new, said):
     with pytest.raises(StudyError) as caught:
         load_budgets(path)
     assert any(said in problem for problem in caught.value.problems), caught.value.problems
+
+
+def test_all_mistakes_are_told_at_once(tmp_path):
+    path = tmp_path / "budget.toml"
+    path.write_text(
+        BUDGETS.replace("seeds = 3", "seeds = 0")
+        .replace("{ at_most = 100 }", "{}")
+        .replace("copies_per", "copies_pre")
+        .replace("at_least = 0.5", 'at_least = "half"')
+    )
+    with pytest.raises(StudyError) as caught:
+        load_budgets(path)
+    assert [problem.rpartition("/")[2].partition(";")[0] for problem in caught.value.problems] == [
+        "budget.toml:2: seeds = 0: must be in 1…100000",
+        "budget.toml:8: cases.0.budgets.latency_p99_ms: needs at_least or at_most",
+        "budget.toml:9: cases.0.budgets.copies_pre_delivery: no such figure",
+        'budget.toml:16: cases.1.budgets.delivery_ratio.at_least = "half": must be a number',
+    ]
 
 
 def test_the_command_exits_1_and_names_the_budget(tmp_path):

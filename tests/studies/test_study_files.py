@@ -103,12 +103,12 @@ values = [[2, 1], [6]]
 """
     assert problems(tmp_path, text) == [
         "small.toml:1: title = 5: must be a string",
+        "small.toml:2: sead = 3: unknown key, did you mean 'seeds'?",
+        'small.toml:3: engine = "fast": must be one of auto, reference, array',
+        "small.toml:4: cores_per_task = 0: must be in 1…1024",
         'small.toml:7: base.preset = "r2": must be one of churn-30, ethereum-blocks, filecoin, ipns, r1, simsub',
         "small.toml:13: axes.0.to = 0: must be above from (0)",
         "small.toml:18: axes.1.values.1 = [6]: must be an array of 2, one for each of keys",
-        'small.toml:3: engine = "fast": must be one of auto, reference, array',
-        "small.toml:4: cores_per_task = 0: must be in 1…1024",
-        "small.toml:2: sead = 3: unknown key, did you mean 'seeds'?",
     ]
 
 
@@ -140,11 +140,20 @@ values = [
     ("text", "said"),
     [
         ("seeds = 0", "small.toml:1: seeds = 0: must be in 1…100000"),
+        ("seeds = [true, 1]", "small.toml:1: seeds.0 = true: must be an integer in 0…9223372036854775807"),
+        ('seeds = "three"', 'small.toml:1: seeds = "three": must be an integer in 1…100000, or an array of seeds'),
         ("seeds = [1, 1]", "small.toml:1: seeds = [1, 1]: must be 1…100000 different seeds"),
         ("seeds = [1.5]", "small.toml:1: seeds.0 = 1.5: must be an integer in 0…9223372036854775807"),
         ('[[axes]]\nvalues = [1]', "small.toml:1: axes.0: needs either key or keys"),
         ('[[axes]]\nkey = "seed"\nvalues = [1]',
-         "small.toml:1: axes.0: key and keys name keys of a scenario, such as network.nodes (seeds are not an axis)"),
+         'small.toml:2: axes.0.key = "seed": must name a key of a scenario, such as network.nodes '
+         "(seeds are not an axis)"),
+        ('[[axes]]\nkeys = []\nvalues = [1]', "small.toml:2: axes.0.keys = []: must name keys of a scenario"),
+        ('[[axes]]\nkeys = ["router.degree", "router.degree_low"]\nfrom = 0\nto = 4\ncount = 3',
+         'small.toml:2: axes.0.keys = ["router.degree", "router.degree_low"]: a range is of one key; give values, '
+         "an array for each step"),
+        ('[[axes]]\nkey = "loss.rate"\nvalues = [0.1]\nfrom = 0',
+         "small.toml:4: axes.0.from = 0: not together with values"),
         ('[[axes]]\nkey = "loss.rate"\nvalues = []', "small.toml:1: axes.0: must have 1…10000 values, has 0"),
         ('[[axes]]\nkey = "loss.rate"\nvalues = [0.1, 0.1]',
          "small.toml:1: axes.0: two steps have the same label; give labels that differ"),
@@ -157,6 +166,8 @@ values = [
         ('[[axes]]\nkey = "loss.rate"\nvalues = [0.1]\n[[axes]]\nkey = "loss.rate"\nvalues = [0.2]',
          "small.toml:4: axes.1: loss.rate is on two axes (loss.rate has it too)"),
         ("axes = 3", "small.toml:1: axes = 3: must be an array"),
+        ("axes = [3]", "small.toml:1: axes.0 = 3: must be a table"),
+        ("cores_per_task = 1.5", "small.toml:1: cores_per_task = 1.5: must be an integer in 1…1024"),
     ],
 )  # fmt: skip
 def test_mistakes(tmp_path, text, said):

@@ -22,7 +22,7 @@ COMMANDS = {
     "demo": "simulate the routers, analyse on Spark, write the report",
     "node": "run a real node that speaks libp2p pubsub",
     "report": "write a report of analysed runs: one HTML file",
-    "schema": "print the JSON Schema of scenario files, for editors",
+    "schema": "print the JSON Schema of scenario, study or budget files, for editors",
     "simulate": "simulate a scenario",
     "spark": "look after Spark: doctor",
     "sweep": "run a study: many runs over the axes of a scenario, on Spark",

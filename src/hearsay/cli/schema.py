@@ -1,4 +1,4 @@
-"""`hearsay schema`: what editors need to know of scenario files."""
+"""`hearsay schema`: what editors need to know of the files that people write."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import click
 
 
 @click.command("schema")
-@click.argument("what", type=click.Choice(["scenario"]))
+@click.argument("what", type=click.Choice(["scenario", "study", "budget"]))
 def command(what: str) -> None:
     """Print the JSON Schema of a kind of file, for editors that complete keys and mark mistakes."""
     from hearsay.sim.scenario.schema import scenario_schema
+    from hearsay.studies.schemas import budget_schema, study_schema
 
-    json.dump(scenario_schema(), sys.stdout, indent=2)
+    schemas = {"scenario": scenario_schema, "study": study_schema, "budget": budget_schema}
+    json.dump(schemas[what](), sys.stdout, indent=2)
     sys.stdout.write("\n")

@@ -14,20 +14,23 @@ Axes are crossed: every value of one with every value of the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 from math import isfinite
-from typing import cast
+from typing import Annotated, Any, cast
 
+from pydantic import Field, PlainValidator
+
+from hearsay.core.shell.parameters import Violation
+from hearsay.sim.scenario.sections.values import Number, PerhapsEmptyText, broken, integer_in, one_of
 from hearsay.sim.scenario.toml_text import Document, shown_value
 from hearsay.studies.base import Setting, flattened
-from hearsay.studies.checked_toml import Table
+from hearsay.studies.checked_file import FileTable, Places
 
 MOST_VALUES = 10_000
 _DIGITS = 12
-_RANGE = ("from", "to", "step", "count", "spacing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +61,115 @@ class Axis:
         return found
 
 
-def read_axes(tables: Sequence[Table]) -> tuple[Axis, ...]:
-    """The axes of a study; problems are noted in the tables."""
-    found: list[Axis] = []
-    owners: dict[str, str] = {}
-    for table in tables:
-        axis = _read_axis(table)
-        table.finish()
-        if axis is None:
-            continue
-        for key in axis.keys:
-            if key in owners:
-                table.lacks(f"{key} is on two axes ({owners[key]} has it too)")
-            owners[key] = axis.name
-        found.append(axis)
-    return tuple(found)
+def _scenario_key(value: object) -> str:
+    if not isinstance(value, str) or not value or value == "seed":
+        raise broken("must name a key of a scenario, such as network.nodes (seeds are not an axis)")
+    return value
+
+
+ScenarioKey = Annotated[
+    str, PlainValidator(_scenario_key, json_schema_input_type=Annotated[str, Field(min_length=1)])
+]
+
+
+class AxisTable(FileTable):
+    """[[axes]] – a key, or several that change together, and its values or a range of them."""
+
+    name: PerhapsEmptyText | None = None
+    """What tables and pictures call the axis; its keys without."""
+    key: ScenarioKey | None = None
+    """The key of a scenario that changes, such as network.nodes."""
+    keys: tuple[ScenarioKey, ...] | None = None
+    """Several keys that change together, instead of key."""
+    values: list[Any] | None = None
+    """The values of the key; with keys, each is an array with a value for each of them."""
+    labels: list[Any] | None = None
+    """What to call the steps, one for each value; the first key's values without."""
+    start: Number | None = Field(default=None, alias="from")
+    """The first value of a range, instead of values."""
+    to: Number | None = None
+    """The last value of a range."""
+    step: Number | None = None
+    """How far the values of a range lie apart."""
+    count: Annotated[int, integer_in(2, MOST_VALUES)] | None = None
+    """How many values a range has, both ends among them; instead of step."""
+    spacing: Annotated[str, one_of(("linear", "log"))] = "linear"
+    """How the values of a range lie: at the same distance, or (log) in the same ratio, which needs count."""
+
+    @property
+    def own_keys(self) -> tuple[str, ...]:
+        return (self.key,) if self.key is not None else self.keys or ()
+
+    @property
+    def own_name(self) -> str:
+        return " + ".join(self.own_keys) if self.name is None else self.name
+
+    def axis(self, places: Places, number: int) -> Axis:
+        """The axis; `number` is its place among the axes of the file."""
+        values = cast("list[Any]", self._all_values())
+        steps = tuple(self._step(value) for value in values)
+        written = tuple(places.of("axes", number, "values", step) for step in range(len(steps)))
+        return Axis(self.own_name, self.own_keys, steps, self._labels(values), written)
+
+    def cross_rules(self) -> Iterator[Violation]:
+        values = self._all_values()
+        if isinstance(values, Violation):
+            yield values
+        elif not 1 <= len(values) <= MOST_VALUES:
+            yield Violation("", None, f"must have 1…{MOST_VALUES} values, has {len(values)}")
+        if (self.key is None) == (self.keys is None):
+            yield Violation("", None, "needs either key or keys")
+        elif not self.own_keys:
+            yield Violation("keys", [], "must name keys of a scenario")
+        elif isinstance(values, list) and values:
+            yield from self._step_rules(values)
+
+    def _step_rules(self, values: list[Any]) -> Iterator[Violation]:
+        needed = len(self.own_keys)
+        if needed > 1 and self.values is None:
+            yield Violation("keys", self.keys, "a range is of one key; give values, an array for each step")
+            return
+        wrong = [n for n, value in enumerate(values) if needed > 1 and not _is_array_of(value, needed)]
+        for number in wrong:
+            yield Violation(f"values.{number}", values[number], f"must be an array of {needed}, one for each of keys")
+        if self.labels is not None and len(self.labels) != len(values):
+            yield Violation("labels", self.labels, f"must have {len(values)} elements, one for each value")
+        if not wrong and len(set(self._labels(values))) < len(self._labels(values)):
+            yield Violation("", None, "two steps have the same label; give labels that differ")
+
+    def _all_values(self) -> list[Any] | Violation:
+        """The values, those of a range spelled out; or what is wrong with them."""
+        if self.values is None:
+            return self._range()
+        spacing = self.spacing if "spacing" in self.model_fields_set else None
+        ranged = {"from": self.start, "to": self.to, "step": self.step, "count": self.count, "spacing": spacing}
+        for key, value in ranged.items():
+            if value is not None:
+                return Violation(key, value, "not together with values")
+        return self.values
+
+    def _range(self) -> list[Any] | Violation:
+        start, end, step, count = self.start, self.to, self.step, self.count
+        if start is None or end is None or (step is None) == (count is None):
+            return Violation("", None, "needs values, or from, to and either step or count")
+        if end <= start:
+            return Violation("to", end, f"must be above from ({start})")
+        log = self.spacing == "log"
+        if log and (start <= 0 or count is None):
+            return Violation("spacing", self.spacing, "needs from above 0, and count")
+        if count is not None:
+            return _spread(start, end, count, log=log)
+        if step is None or step <= 0 or (end - start) / step > MOST_VALUES:
+            return Violation("step", step, f"must be above 0, and give at most {MOST_VALUES} values")
+        return [_plain(start + number * step) for number in range(int((end - start) / step) + 1)]
+
+    def _step(self, value: Any) -> tuple[Any, ...]:
+        return (value,) if len(self.own_keys) == 1 else tuple(value)
+
+    def _labels(self, values: list[Any]) -> tuple[str, ...]:
+        if self.labels is not None:
+            return tuple(map(str, self.labels))
+        return tuple(_label(self._step(value)[0]) for value in values)
 
 
 def axis_of_values(key: str, values: Sequence[object], place: str) -> Axis:
@@ -80,75 +177,17 @@ def axis_of_values(key: str, values: Sequence[object], place: str) -> Axis:
     return Axis(key, (key,), tuple((value,) for value in values), tuple(map(_label, values)), (place,) * len(values))
 
 
-def _read_axis(table: Table) -> Axis | None:
-    before = len(table.problems)
-    keys = _keys(table)
-    ranged = [key for key in _RANGE if table.has(key)]
-    if table.has("values") and ranged:
-        table.wrong("not together with values", ranged[0])
-    values = table.array("values") if table.has("values") else _range(table)
-    for key in _RANGE:
-        table.raw(key)
-    name = table.text("name", " + ".join(keys))
-    given_labels = table.array("labels")
-    if len(table.problems) > before or values is None:
-        return None
-    if not 1 <= len(values) <= MOST_VALUES:
-        table.lacks(f"must have 1…{MOST_VALUES} values, has {len(values)}")
-        return None
-    steps: list[tuple[object, ...]] = []
-    for number, value in enumerate(values):
-        if len(keys) == 1:
-            steps.append((value,))
-        elif isinstance(value, list) and len(cast("list[object]", value)) == len(keys):
-            steps.append(tuple(cast("list[object]", value)))
-        else:
-            table.wrong(f"must be an array of {len(keys)}, one for each of keys", "values", number)
-    labels = tuple(_label(step[0]) for step in steps)
-    if given_labels is not None:
-        labels = tuple(str(label) for label in given_labels)
-        if len(labels) != len(values):
-            table.wrong(f"must have {len(values)} elements, one for each value", "labels")
-    if len(set(labels)) < len(labels):
-        table.lacks("two steps have the same label; give labels that differ")
-    places = tuple(table.where("values", number) for number in range(len(steps)))
-    return Axis(name, keys, tuple(steps), labels, places) if len(table.problems) == before else None
+def _is_array_of(value: object, length: int) -> bool:
+    return isinstance(value, list) and len(cast("list[object]", value)) == length
 
 
-def _keys(table: Table) -> tuple[str, ...]:
-    one, several = table.text("key"), table.array("keys")
-    if bool(one) == (several is not None):
-        table.lacks("needs either key or keys")
-        return (one or "?",)
-    keys = [one] if one else several or []
-    if not keys or any(not isinstance(key, str) or not key or key == "seed" for key in keys):
-        table.lacks("key and keys name keys of a scenario, such as network.nodes (seeds are not an axis)")
-    return tuple(map(str, keys))
-
-
-def _range(table: Table) -> list[object] | None:
-    start, end, step = table.number("from"), table.number("to"), table.number("step")
-    count = table.integer("count", 0, 2, MOST_VALUES) if table.has("count") else 0
-    spacing = table.text("spacing", "linear", ("linear", "log"))
-    if start is None or end is None or (step is None) == (count == 0):
-        table.lacks("needs values, or from, to and either step or count")
-        return None
-    if end <= start:
-        table.wrong(f"must be above from ({start})", "to")
-        return None
-    if spacing == "log" and (start <= 0 or not count):
-        table.wrong("needs from above 0, and count", "spacing")
-        return None
-    if step is not None:
-        if step <= 0 or (end - start) / step > MOST_VALUES:
-            table.wrong(f"must be above 0, and give at most {MOST_VALUES} values", "step")
-            return None
-        return [_plain(start + number * step) for number in range(int((end - start) / step) + 1)]
+def _spread(start: Decimal, end: Decimal, count: int, *, log: bool) -> list[object]:
+    """So many values from one end to the other; whole ones between whole ends."""
     whole = all(bound == bound.to_integral_value() for bound in (start, end))
     values: list[object] = []
     for number in range(count):
         share = Decimal(number) / (count - 1)
-        value = start * (end / start) ** share if spacing == "log" else start + (end - start) * share
+        value = start * (end / start) ** share if log else start + (end - start) * share
         values.append(int(value.to_integral_value()) if whole else _plain(round(value, _DIGITS)))
     return values
 

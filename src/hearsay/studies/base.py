@@ -6,15 +6,19 @@ In a study's file it is a table with `preset` or `file`, perhaps `router`, and b
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Annotated, Any, TypeAlias, cast
 
+from pydantic import ConfigDict, ValidationInfo, field_validator
+
+from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario, preset_names
+from hearsay.sim.scenario.sections.values import Text, broken, one_of
 from hearsay.sim.scenario.toml_text import Document
-from hearsay.studies.checked_toml import Table
+from hearsay.studies.checked_file import FileTable, Places
 from hearsay.studies.errors import StudyError
 
 Setting: TypeAlias = tuple[str, object]
@@ -22,6 +26,28 @@ Setting: TypeAlias = tuple[str, object]
 
 _OVERRIDE = re.compile(r"--set ([^=]+)=(.*)", re.DOTALL)
 _PATHS = ("network.edges_file", "links.regions_file")
+
+
+class BaseTable(FileTable):
+    """base – the scenario that all runs start from: preset or file, and beside them the keys of a scenario."""
+
+    model_config = ConfigDict(extra="allow")
+
+    preset: Annotated[str, one_of(preset_names())] | None = None
+    """A scenario by its name."""
+    file: Text | None = None
+    """A scenario by its file, relative to this one."""
+
+    @field_validator("file")
+    @classmethod
+    def _is_there(cls, file: str | None, info: ValidationInfo) -> str | None:
+        if file is not None and not (cast(Path, info.context) / file).is_file():
+            raise broken("no such file")
+        return file
+
+    def cross_rules(self) -> Iterator[Violation]:
+        if self.preset is not None and self.file is not None:
+            yield Violation("file", self.file, 'not together with preset (the file may say preset = "…")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +61,14 @@ class Base:
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
-    def read(cls, table: Table, folder: Path) -> Base:
-        """From a table of a file in `folder`; paths are relative to that."""
-        preset = table.text("preset", "", preset_names())
-        file = table.text("file")
-        if file and not (folder / file).is_file():
-            table.wrong("no such file", "file")
-        if preset and file:
-            table.wrong('not together with preset (the file may say preset = "…")', "file")
-        router = table.text("router") if isinstance(table.values.get("router"), str) else ""
-        rest = {key: value for key, value in table.values.items() if key not in ("preset", "file")}
-        if router:
-            del rest["router"]
-        settings = tuple(_resolved(setting, folder) for setting in flattened(rest))
-        origins = {key: table.where(*key.split(".")) for key, _ in settings}
-        return cls(folder / file if file else None, preset or None, router or None, settings, origins)
+    def of(cls, table: BaseTable, folder: Path, places: Places, *path: str | int) -> Base:
+        """Of the table at a path of a file in `folder`; paths are relative to that."""
+        sections: dict[str, Any] = dict(table.model_extra or {})
+        router: str | None = sections.pop("router") if isinstance(sections.get("router"), str) else None
+        settings = tuple(_resolved(setting, folder) for setting in flattened(sections))
+        origins = {key: places.of(*path, *key.split(".")) for key, _ in settings}
+        file = None if table.file is None else folder / table.file
+        return cls(file, table.preset, router or None, settings, origins)
 
     def with_settings(self, settings: Sequence[Setting], origins: Mapping[str, str] | None = None) -> Base:
         return replace(self, settings=(*self.settings, *settings), origins={**self.origins, **(origins or {})})

@@ -16,19 +16,24 @@ The seeds are the same every time, so a budget breaks because something changed,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
+from pydantic import ConfigDict, Field, PlainValidator, field_validator
+
+from hearsay.core.shell.parameters import Violation
+from hearsay.sim.scenario.sections.values import Number, Text, broken, one_of, violated
 from hearsay.studies.axes import axis_of_values
-from hearsay.studies.base import Base
-from hearsay.studies.checked_toml import Table
+from hearsay.studies.base import Base, BaseTable
+from hearsay.studies.checked_file import FileTable, read_checked
 from hearsay.studies.errors import StudyError
 from hearsay.studies.figures import BY_NAME, HeadlineFigure
 from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point, point_of
 from hearsay.studies.statistics import Mean, mean_of
-from hearsay.studies.study_file import ENGINES, MOST_CORES, Study, read_seeds
+from hearsay.studies.study_file import RunsFile, Seeds, Study
 from hearsay.studies.tables import values_at
 
 JUDGES = ("mean", "worst")
@@ -74,31 +79,114 @@ class Judgement:
         return self.value is not None and self.excess == 0 and not self.failures
 
 
+def _figure(name: object) -> str:
+    if not isinstance(name, str) or name not in BY_NAME:
+        raise broken(f"no such figure; there are {', '.join(BY_NAME)}")
+    return name
+
+
+FigureName = Annotated[str, PlainValidator(_figure, json_schema_input_type=Literal[*BY_NAME])]
+
+
+class BudgetTable(FileTable):
+    """The bounds of a figure: at_least, at_most, or both."""
+
+    at_least: Number | None = None
+    """The figure must not be below this."""
+    at_most: Number | None = None
+    """The figure must not be above this."""
+    judge: Annotated[str, one_of(JUDGES)] = "mean"
+    """What must stay within: the mean of all seeds, or the worst of them."""
+
+    def cross_rules(self) -> Iterator[Violation]:
+        low, high = self.at_least, self.at_most
+        if low is None and high is None:
+            yield Violation("", None, "needs at_least or at_most")
+        if low is not None and high is not None:
+            if low > high:
+                yield Violation("at_least", low, f"must not be above at_most ({high})")
+            if self.judge == "worst":
+                rule = "needs at_least or at_most, not both: which end is the worst?"
+                yield Violation("judge", self.judge, rule)
+
+    def budget(self, case: str, figure: str) -> Budget:
+        low, high = (None if bound is None else float(bound) for bound in (self.at_least, self.at_most))
+        return Budget(case, BY_NAME[figure], low, high, self.judge)
+
+
+def _with_meanings(schema: dict[str, Any]) -> None:
+    """Editors are told of each figure, and what it means."""
+    budget = schema.pop("additionalProperties")
+    del schema["propertyNames"]
+    schema["properties"] = {name: {**budget, "description": figure.meaning} for name, figure in BY_NAME.items()}
+    schema["additionalProperties"] = False
+
+
+class CaseTable(FileTable):
+    """[[cases]] – a scenario, and what its figures must keep to."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["name", "budgets"]})
+
+    name: Text
+    """What the case is called where its budgets are told."""
+    base: BaseTable = BaseTable()
+    """The scenario: preset or file, and beside them the keys of a scenario."""
+    budgets: dict[FigureName, BudgetTable] = Field(
+        default={}, validate_default=True, json_schema_extra=_with_meanings
+    )
+    """Bounds of figures, by their names."""
+
+    @field_validator("budgets")
+    @classmethod
+    def _some_figure(cls, budgets: dict[str, BudgetTable]) -> dict[str, BudgetTable]:
+        if not budgets:
+            raise broken("needs a figure, such as latency_p99_ms = { at_most = 500 }")
+        return budgets
+
+
+class BudgetFile(RunsFile):
+    """Budgets: figures of scenarios that must stay within bounds."""
+
+    seeds: Seeds = tuple(range(1, 11))
+    """So many seeds, from 1, or an array of seeds: a run of every case with each."""
+    cases: tuple[CaseTable, ...] = ()
+    """Scenarios with their budgets."""
+
+    @field_validator("cases")
+    @classmethod
+    def _different_names(cls, cases: tuple[CaseTable, ...]) -> tuple[CaseTable, ...]:
+        names = [case.name for case in cases]
+        twice = [number for number, name in enumerate(names) if name in names[:number]]
+        if twice:
+            rule = "another case has this name"
+            raise violated(tuple(Violation(f"{number}.name", names[number], rule) for number in twice))
+        return cases
+
+    def cross_rules(self) -> Iterator[Violation]:
+        if not self.cases:
+            yield Violation("", None, "has no [[cases]]")
+
+
 def load_budgets(path: Path) -> tuple[Study, list[Point], list[Case]]:
     """The cases of a file, and their runs as a study with a point for each."""
-    table = Table.of_file(path)
-    title = table.text("title", path.stem)
-    seeds = read_seeds(table, "seeds", 10)
-    engine = table.text("engine", "auto", ENGINES)
-    cores = table.integer("cores_per_task", 1, 1, MOST_CORES)
-    cases = [_case(case, path.parent) for case in table.tables("cases")]
-    table.finish()
-    if not cases and not table.problems:
-        table.lacks("has no [[cases]]")
-    names = [case.name for case in cases]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        table.lacks(f"two cases have the name {twice!r}")
+    file, places = read_checked(path, BudgetFile)
+    cases: list[Case] = []
     points: list[Point] = []
-    for number, case in enumerate(cases):
+    problems: list[str] = []
+    for number, table in enumerate(file.cases):
+        base = Base.of(table.base, path.parent, places, "cases", number, "base")
+        budgets = tuple(budget.budget(table.name, figure) for figure, budget in table.budgets.items())
+        cases.append(Case(table.name, base, budgets))
         try:
-            points.append(point_of(case.base.scenario(), seeds, (number,)))
+            points.append(point_of(base.scenario(), file.seeds, (number,)))
         except StudyError as error:
-            table.problems += error.problems
-    if table.problems:
-        raise StudyError(table.problems)
-    axis = axis_of_values("case", names, "")
-    return Study(path.stem, title, "", Base(), (axis,), seeds, engine, cores), points, cases
+            problems += error.problems
+    if problems:
+        raise StudyError(problems)
+    axis = axis_of_values("case", [case.name for case in cases], "")
+    title = path.stem if file.title is None else file.title
+    study = Study(path.stem, title, "", Base(), (axis,), file.seeds, file.engine, file.cores_per_task)
+    return study, points, cases
 
 
 def judge(cases: Sequence[Case], points: Sequence[Point], results: Mapping[str, Row]) -> list[Judgement]:
@@ -113,36 +201,3 @@ def judge(cases: Sequence[Case], points: Sequence[Point], results: Mapping[str, 
                 value = min(values) if budget.at_least is not None else max(values)
             found.append(Judgement(budget, value, mean, failures))
     return found
-
-
-def _case(table: Table, folder: Path) -> Case:
-    name = table.text("name")
-    if not name:
-        table.lacks("needs a name")
-    base = Base.read(table.table("base"), folder)
-    budgets_table = table.table("budgets")
-    budgets: list[Budget] = []
-    for key in budgets_table.values:
-        if key in BY_NAME:
-            budgets.append(_budget(name, key, budgets_table.table(key)))
-        else:
-            budgets_table.wrong(f"no such figure; there are {', '.join(BY_NAME)}", key)
-    if not budgets_table.values:
-        table.lacks("needs budgets, such as budgets.latency_p99_ms = { at_most = 500 }")
-    table.finish()
-    return Case(name, base, tuple(budgets))
-
-
-def _budget(case: str, name: str, table: Table) -> Budget:
-    at_least, at_most = table.number("at_least"), table.number("at_most")
-    way = table.text("judge", "mean", JUDGES)
-    if at_least is None and at_most is None:
-        table.lacks("needs at_least or at_most")
-    if at_least is not None and at_most is not None:
-        if at_least > at_most:
-            table.wrong(f"must not be above at_most ({at_most})", "at_least")
-        if way == "worst":
-            table.wrong("needs at_least or at_most, not both: which end is the worst?", "judge")
-    table.finish()
-    low = None if at_least is None else float(at_least)
-    return Budget(case, BY_NAME[name], low, None if at_most is None else float(at_most), way)

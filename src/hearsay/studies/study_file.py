@@ -12,7 +12,7 @@
     key = "router.heartbeat_interval_ms"
     values = [300, 1000, 3000]
 
-Everything that is wrong is told at once, a line each, with the file and the line.
+Everything that is wrong with the file is told at once, a line each, in the order of its lines.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
+from typing import Annotated, cast
 
+from pydantic import Field, PlainValidator, field_validator
+
+from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.scenario import MAX_SEED
-from hearsay.sim.scenario.toml_text import parse_value, shown_value
-from hearsay.studies.axes import Axis, axis_of_values, read_axes
-from hearsay.studies.base import Base, Setting
-from hearsay.studies.checked_toml import Table
+from hearsay.sim.scenario.sections.values import Flag, PerhapsEmptyText, broken, integer_in, one_of, violated
+from hearsay.sim.scenario.toml_text import parse_value
+from hearsay.studies.axes import Axis, AxisTable, axis_of_values
+from hearsay.studies.base import Base, BaseTable, Setting
+from hearsay.studies.checked_file import FileTable, read_checked
 from hearsay.studies.errors import StudyError
 
 ENGINES = ("auto", "reference", "array")
@@ -71,39 +76,86 @@ class Study:
         return replace(self, axes=axes)
 
 
+def _is_seed(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SEED
+
+
+def _seeds(value: object) -> tuple[int, ...]:
+    """Seeds as a count (1, 2, …) or one by one."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 1 <= value <= MOST_SEEDS:
+            raise broken(f"must be in 1…{MOST_SEEDS}")
+        return tuple(range(1, value + 1))
+    if not isinstance(value, list):
+        raise broken(f"must be an integer in 1…{MOST_SEEDS}, or an array of seeds")
+    seeds = cast("list[object]", value)
+    wrong = [number for number, seed in enumerate(seeds) if not _is_seed(seed)]
+    if wrong:
+        rule = f"must be an integer in 0…{MAX_SEED}"
+        raise violated(tuple(Violation(str(number), seeds[number], rule) for number in wrong))
+    whole = cast("list[int]", seeds)
+    if not 1 <= len(set(whole)) == len(whole) <= MOST_SEEDS:
+        raise broken(f"must be 1…{MOST_SEEDS} different seeds")
+    return tuple(whole)
+
+
+_ManySeeds = Annotated[int, Field(ge=1, le=MOST_SEEDS)]
+_TheseSeeds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_SEED)]], Field(min_length=1, max_length=MOST_SEEDS)]
+Seeds = Annotated[tuple[int, ...], PlainValidator(_seeds, json_schema_input_type=_ManySeeds | _TheseSeeds)]
+
+
+class RunsFile(FileTable):
+    """What files of many runs have in common."""
+
+    title: PerhapsEmptyText | None = None
+    """What reports say on top; the file's name without."""
+    engine: Annotated[str, one_of(ENGINES)] = "auto"
+    """What makes the runs; auto takes the one that is faster."""
+    cores_per_task: Annotated[int, integer_in(1, MOST_CORES)] = 1
+    """How many cores a run is given, for engines that use several."""
+
+
+class StudyFile(RunsFile):
+    """A study: many runs over the axes of a scenario."""
+
+    question: PerhapsEmptyText = ""
+    """What the study is to find out; reports say it below the title."""
+    base: BaseTable = BaseTable()
+    """The scenario that all runs start from: preset or file, and beside them the keys of a scenario."""
+    axes: tuple[AxisTable, ...] = ()
+    """What changes from run to run; axes are crossed."""
+    seeds: Seeds = (1, 2, 3, 4, 5)
+    """So many seeds, from 1, or an array of seeds: a run with each at every point."""
+    traces: Flag = False
+    """Whether run folders are brought back."""
+
+    @field_validator("axes")
+    @classmethod
+    def _each_key_on_one_axis(cls, axes: tuple[AxisTable, ...]) -> tuple[AxisTable, ...]:
+        owners: dict[str, str] = {}
+        found: list[Violation] = []
+        for number, axis in enumerate(axes):
+            for key in axis.own_keys:
+                if key in owners:
+                    rule = f"{key} is on two axes ({owners[key]} has it too)"
+                    found.append(Violation(str(number), None, rule))
+                owners[key] = axis.own_name
+        if found:
+            raise violated(tuple(found))
+        return axes
+
+
 def load_study(path: Path) -> Study:
     """Read a study; raises `StudyError` with a line for each thing that is wrong."""
-    table = Table.of_file(path)
-    base_table = table.table("base")
-    study = Study(
+    file, places = read_checked(path, StudyFile)
+    return Study(
         name=path.stem,
-        title=table.text("title", path.stem),
-        question=table.text("question"),
-        base=Base.read(base_table, path.parent),
-        axes=read_axes(table.tables("axes")),
-        seeds=read_seeds(table, "seeds", 5),
-        engine=table.text("engine", "auto", ENGINES),
-        cores_per_task=table.integer("cores_per_task", 1, 1, MOST_CORES),
-        traces=table.flag("traces", False),
+        title=path.stem if file.title is None else file.title,
+        question=file.question,
+        base=Base.of(file.base, path.parent, places, "base"),
+        axes=tuple(axis.axis(places, number) for number, axis in enumerate(file.axes)),
+        seeds=file.seeds,
+        engine=file.engine,
+        cores_per_task=file.cores_per_task,
+        traces=file.traces,
     )
-    table.finish()
-    if table.problems:
-        raise StudyError(table.problems)
-    return study
-
-
-def read_seeds(table: Table, key: str, default: int) -> tuple[int, ...]:
-    """Seeds as a count (1, 2, …) or one by one."""
-    value = table.raw(key)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return tuple(range(1, table.integer(key, default, 1, MOST_SEEDS) + 1))
-    seeds = table.array(key) or []
-    for number, seed in enumerate(seeds):
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
-            table.wrong(f"must be an integer in 0…{MAX_SEED}", key, number)
-    whole = tuple(seed for seed in seeds if isinstance(seed, int))
-    if isinstance(value, list) and not 1 <= len(set(whole)) == len(whole) <= MOST_SEEDS:
-        table.problems.append(
-            f"{table.where(key)}: {key} = {shown_value(seeds)}: must be 1…{MOST_SEEDS} different seeds"
-        )
-    return whole

@@ -21,15 +21,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import cast, get_args
+from typing import cast
 
 import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from hearsay.core.registry import find_router
-from hearsay.core.shell.parameters import Violation
+from hearsay.sim.scenario.mistakes import known_keys, mistakes
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.sections.routers import RouterChoice
 from hearsay.sim.scenario.sections.values import near_key, unknown_key
@@ -190,14 +191,15 @@ class _Layers:
     def explain(self, error: ValidationError) -> list[str]:
         """A line for each thing that is wrong, those of the file in its order."""
         found: list[tuple[int, str]] = []
-        for path, violation in _violations(error, self._router_keys()):
+        for mistake in mistakes(error, partial(_unknown, self._router_keys())):
+            path, rule = mistake.path, mistake.rule
             origin = self._origin_of(path)
             if origin.path == path:
-                found.append((origin.line, f"{origin.label}: {violation.rule}"))
+                found.append((origin.line, f"{origin.label}: {rule}"))
             elif origin.path is not None and origin.path[: len(path)] == path:
-                found.append((origin.line, f"{origin.label}: {dotted(path)}: {violation.rule}"))
+                found.append((origin.line, f"{origin.label}: {dotted(path)}: {rule}"))
             else:
-                found.append((origin.line, f"{origin.label}: {violation.field}{violation.rule}"))
+                found.append((origin.line, f"{origin.label}: {mistake.subject}{rule}"))
         return [line for _, line in sorted(found, key=lambda one: one[0])]
 
     def _origin_of(self, path: KeyPath) -> _Origin:
@@ -316,64 +318,22 @@ def _no_such_preset(name: object) -> str:
     return f"no such preset, did you mean {close[0]!r}?" if close else f"no such preset; there are {', '.join(names)}"
 
 
-def _violations(error: ValidationError, router_keys: Sequence[str]) -> Iterator[tuple[KeyPath, Violation]]:
-    """What pydantic found: the path, and as `field` how a message names the key with its value."""
-    for found in error.errors():
-        path: KeyPath = found["loc"]
-        value: object = found["input"]
-        match found["type"]:
-            case "violations":
-                for violation in cast("tuple[Violation, ...]", found.get("ctx", {})["violations"]):
-                    inner = (*path, *(int(part) if part.isdigit() else part for part in violation.field.split(".")))
-                    yield inner, _named(inner, violation.value, violation.rule)
-            case "missing":
-                yield path, Violation(f"{dotted(path)}: ", None, "is required")
-            case "extra_forbidden":
-                yield path, _named(path, value, _unknown(path, value, router_keys))
-            case "tuple_type":
-                yield path, _named(path, value, "must be an array")
-            case "model_type":
-                yield path, _named(path, value, "must be a table")
-            case _:
-                yield path, _named(path, value, found["msg"])
-
-
-def _named(path: KeyPath, value: object, rule: str) -> Violation:
-    return Violation(f"{dotted(path)} = {shown_value(value)}: ", value, rule)
-
-
-def _unknown(path: KeyPath, value: object, router_keys: Sequence[str]) -> str:
+def _unknown(router_keys: Sequence[str], path: KeyPath, value: object) -> str:
     """What to say of an unknown key; one that stands outside of the sections may belong into one."""
-    key, known = str(path[-1]), _known_keys(path[:-1])
+    key, known = str(path[-1]), known_keys(Scenario, path[:-1])
     if len(path) > 1:
         return unknown_key(key, known)
-    sections = [name for name in known if _known_keys((name,)) != known or name == "router"]
+    sections = [name for name in known if known_keys(Scenario, (name,)) != known or name == "router"]
     if isinstance(value, dict):
         return (
             unknown_key(key, sections)
             if near_key(key, sections)
             else f"unknown key; the sections are {', '.join(sections)}"
         )
-    inside = {name: router_keys if name == "router" else _known_keys((name,)) for name in sections}
+    inside = {name: router_keys if name == "router" else known_keys(Scenario, (name,)) for name in sections}
     near = near_key(key, {inner for keys in inside.values() for inner in keys})
     meant = [f"{name}.{near}" for name, keys in inside.items() if near in keys]
     return f"unknown key, did you mean {' or '.join(meant)}?" if meant else unknown_key(key, known)
-
-
-def _known_keys(path: KeyPath) -> list[str]:
-    """The keys that the section at a path knows."""
-    section: type[BaseModel] = Scenario
-    for part in path:
-        if isinstance(part, str):
-            section = _section_in(section.model_fields[part].annotation) or section
-    return list(section.model_fields)
-
-
-def _section_in(annotation: object) -> type[BaseModel] | None:
-    """The section that a field holds, perhaps optional or many times."""
-    if isinstance(annotation, type) and not get_args(annotation):
-        return annotation if issubclass(annotation, BaseModel) else None
-    return next((found for inner in get_args(annotation) if (found := _section_in(inner))), None)
 
 
 def _plain(section: BaseModel) -> Document:

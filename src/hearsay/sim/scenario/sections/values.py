@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from difflib import get_close_matches
-from enum import StrEnum
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, PlainValidator
@@ -64,7 +63,7 @@ def violated(violations: tuple[Violation, ...]) -> PydanticCustomError:
 def integer_in(low: int, high: int) -> PlainValidator:
     def check(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
-            raise broken("must be an integer")
+            raise broken(f"must be an integer in {low}…{high}")
         if not low <= value <= high:
             raise broken(f"must be in {low}…{high}")
         return value
@@ -76,13 +75,7 @@ def number_in(low: str, high: int) -> PlainValidator:
     least = Decimal(low)
 
     def check(value: object) -> Decimal:
-        if isinstance(value, float):
-            value = Decimal(repr(value))
-        if not isinstance(value, int | Decimal) or isinstance(value, bool):
-            raise broken("must be a number")
-        number = Decimal(value)
-        if not number.is_finite():
-            raise broken("must be a finite number")
+        number = _number(value)
         if not least <= number <= high:
             raise broken(f"must be in {low}…{high}")
         return number
@@ -103,10 +96,10 @@ def share_up_to(highest: str = "1") -> PlainValidator:
     return PlainValidator(check, json_schema_input_type=Annotated[float, Field(ge=0, le=float(most))])
 
 
-def one_of(words: type[StrEnum]) -> PlainValidator:
+def one_of(words: Iterable[str]) -> PlainValidator:
     known = {str(word): word for word in words}
 
-    def check(value: object) -> StrEnum:
+    def check(value: object) -> str:
         if not isinstance(value, str) or value not in known:
             raise broken(f"must be one of {', '.join(known)}")
         return known[value]
@@ -114,12 +107,28 @@ def one_of(words: type[StrEnum]) -> PlainValidator:
     return PlainValidator(check, json_schema_input_type=Literal[*known])
 
 
-def _text(value: object) -> str:
+def _number(value: object) -> Decimal:
+    if isinstance(value, float):
+        value = Decimal(repr(value))
+    if not isinstance(value, int | Decimal) or isinstance(value, bool):
+        raise broken("must be a number")
+    number = Decimal(value)
+    if not number.is_finite():
+        raise broken("must be a finite number")
+    return number
+
+
+def _perhaps_empty(value: object) -> str:
     if not isinstance(value, str):
         raise broken("must be a string")
-    if not value:
-        raise broken("must not be empty")
     return value
+
+
+def _text(value: object) -> str:
+    text = _perhaps_empty(value)
+    if not text:
+        raise broken("must not be empty")
+    return text
 
 
 def _flag(value: object) -> bool:
@@ -138,6 +147,8 @@ def _link(value: object) -> tuple[int, int]:
 
 Flag = Annotated[bool, PlainValidator(_flag, json_schema_input_type=bool)]
 Text = Annotated[str, PlainValidator(_text, json_schema_input_type=Annotated[str, Field(min_length=1)])]
+PerhapsEmptyText = Annotated[str, PlainValidator(_perhaps_empty, json_schema_input_type=str)]
+Number = Annotated[Decimal, PlainValidator(_number, json_schema_input_type=float)]
 Seconds = Annotated[Decimal, number_in("0", MAX_TIME_S)]
 Milliseconds = Annotated[Decimal, number_in("0", MAX_TIME_MS)]
 Share = Annotated[Decimal, share_up_to()]

@@ -1,0 +1,60 @@
+"""A TOML file checked by a model: all that is wrong at once, a line each with file, line, key, value and rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ConfigDict, ValidationError
+
+from hearsay.sim.scenario.mistakes import known_keys, mistakes
+from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.sections.section import Section
+from hearsay.sim.scenario.sections.values import unknown_key
+from hearsay.sim.scenario.toml_lines import KeyPath
+from hearsay.sim.scenario.toml_text import parse_file
+from hearsay.studies.errors import StudyError
+
+
+class FileTable(Section):
+    """A table of a study's or budgets' file; what stands below a key is what editors show of it."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the keys of a file stand."""
+
+    file: str
+    lines: Mapping[KeyPath, int]
+
+    def line(self, path: KeyPath) -> int:
+        """The line of a key, or of the table that it is missing in; 0 is the whole file."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 0)
+
+    def of(self, *path: str | int) -> str:
+        line = self.line(path)
+        return f"{self.file}:{line}" if line else self.file
+
+
+FileModel = TypeVar("FileModel", bound=FileTable)
+
+
+def read_checked(path: Path, model: type[FileModel]) -> tuple[FileModel, Places]:
+    """The file as its model, whose validators get its folder; raises `StudyError`, in the order of its lines."""
+    try:
+        document, lines = parse_file(path)
+    except ScenarioError as error:
+        raise StudyError(error.problems) from None
+    places = Places(str(path), lines)
+    try:
+        return model.model_validate(document, context=path.parent), places
+    except ValidationError as error:
+        found = mistakes(error, lambda path, _: unknown_key(str(path[-1]), known_keys(model, path[:-1])))
+        ordered = sorted(found, key=lambda mistake: places.line(mistake.path))
+        raise StudyError(f"{places.of(*each.path)}: {each.subject}{each.rule}" for each in ordered) from None

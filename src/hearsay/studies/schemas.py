@@ -1,0 +1,33 @@
+"""The JSON Schemas of study and budget files, made from their models: for editors, as that of scenarios is.
+
+A base takes the keys of a scenario, so its schema has the scenario's sections beside its own keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hearsay.sim.scenario.schema import FileSchema, scenario_schema
+from hearsay.studies.base import BaseTable
+from hearsay.studies.budgets import BudgetFile
+from hearsay.studies.checked_file import FileTable
+from hearsay.studies.study_file import StudyFile
+
+
+def study_schema() -> dict[str, Any]:
+    return _schema(StudyFile)
+
+
+def budget_schema() -> dict[str, Any]:
+    return _schema(BudgetFile)
+
+
+def _schema(model: type[FileTable]) -> dict[str, Any]:
+    schema = model.model_json_schema(schema_generator=FileSchema)
+    scenario = scenario_schema()
+    own: dict[str, Any] = schema["$defs"][BaseTable.__name__]
+    router = {"anyOf": [{"type": "string"}, *scenario["properties"]["router"]["anyOf"]]}
+    own["properties"] = {**scenario["properties"], "router": router, **own["properties"]}
+    own["additionalProperties"] = False
+    definitions = {**scenario["$defs"], **schema["$defs"]}
+    return {"$schema": scenario["$schema"], **schema, "$defs": definitions}
