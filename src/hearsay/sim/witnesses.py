@@ -21,7 +21,7 @@ from hearsay.core.language.events import EventKind, Join, Leave, PeerDisconnecte
 from hearsay.core.language.rpc import Control, Graft, IHave, IWant, Message, PartKind, Prune, Rpc, Subscription
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.rules.notes import STARTED, STOPPED
-from hearsay.sim.array.travel.outbox import told_seconds
+from hearsay.sim.array.travel.parts import backoff_seconds
 from hearsay.sim.array.world.record import CALL_NOTE, PART_NOTE
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.engine import ReferenceEngine
@@ -167,7 +167,7 @@ class _Replay:
                 case PartKind.GRAFT:
                     control["graft"].append(Graft(topic))
                 case PartKind.PRUNE:
-                    control["prune"].append(Prune(topic, told_seconds(ids[0]) if ids else None))
+                    control["prune"].append(Prune(topic, backoff_seconds(ids[0]) if ids else None))
                 case kind:
                     raise ValueError(f"a note of part {kind}")
         said = Control(**{name: tuple(found) for name, found in control.items()}) if any(control.values()) else None

@@ -16,7 +16,7 @@ from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
 from hearsay.sim.array.machine.memory import filled, lines_at_most, zeros
 from hearsay.sim.array.router_parameters import columns_of
-from hearsay.sim.array.run import loop
+from hearsay.sim.array.run import loop, whole_network
 from hearsay.sim.array.travel import send_ring
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import queue, slots
@@ -333,14 +333,14 @@ def _set_faults(arrays: Arrays, plan: Plan) -> None:
 def _set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     """What concerns the whole network, in its order, and what concerns one node."""
     script = plan.scenario.network.nodes
-    whole: list[tuple[int, int, int, int, int, int]] = [(0, 0, 0, loop.START_ALL, 0, 0)]
+    whole: list[tuple[int, int, int, int, int, int]] = [(0, 0, 0, whole_network.START_ALL, 0, 0)]
     for number, fault in enumerate(plan.faults, start=1):
         kind, first, second = _fault(fault)
         whole.append((fault.time_us, 0, number, kind, first, second))
     interval_us = plan.scenario.trace.state_interval_us
     if interval_us:
         samples = range(interval_us, plan.end_us, interval_us)
-        whole += [(time_us, 1, number, loop.SAMPLE_STATE, 0, 0) for number, time_us in enumerate(samples)]
+        whole += [(time_us, 1, number, whole_network.SAMPLE_STATE, 0, 0) for number, time_us in enumerate(samples)]
     single: list[tuple[int, int, int, int]] = []
     for timed in plan.timed:
         kind = EventKind.JOIN if timed.join else EventKind.LEAVE
@@ -348,7 +348,7 @@ def _set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     for publication in plan.publications:
         message = publication.message
         if publication.publisher == script:
-            whole.append((publication.time_us, 2, message, loop.INJECT, message, 0))
+            whole.append((publication.time_us, 2, message, whole_network.INJECT, message, 0))
         else:
             single.append((publication.time_us, publication.publisher, int(EventKind.PUBLISH), message))
     whole.sort()
@@ -369,7 +369,9 @@ def _set_start(arrays: Arrays) -> None:
     says_hello = bool(table[:, at.HELLO].any())
     if not (says_hello or w[at.HAS_LINKS] or w[at.SERVICE] or w[at.TRACING]):
         beats = table[table[:, at.ROUTER_KIND] >= at.MESHSUB, at.FIRST_BEAT]
-        others = np.concatenate([arrays["schedule"][1:, loop.TIME], arrays["planned"][:, loop.TIME]])
+        others = np.concatenate(
+            [arrays["schedule"][1:, whole_network.TIME], arrays["planned"][:, whole_network.TIME]]
+        )
         until = min(beats.min(initial=w[at.END]), others.min(initial=w[at.END]))
         w[at.QUIET_UNTIL] = until if until >= 1 << w[at.WIDTH_BITS] else 0
     if not (w[at.QUIET_UNTIL] or w[at.HAS_LINKS]):
@@ -379,13 +381,13 @@ def _set_start(arrays: Arrays) -> None:
 def _fault(fault: NodeDown | NodeUp | LinksCut | LinksHealed) -> tuple[int, int, int]:
     match fault:
         case NodeDown():
-            return loop.NODE_DOWN, fault.node, int(fault.goodbye)
+            return whole_network.NODE_DOWN, fault.node, int(fault.goodbye)
         case NodeUp():
-            return loop.NODE_UP, fault.node, 0
+            return whole_network.NODE_UP, fault.node, 0
         case LinksCut():
-            return loop.CUT_LINKS, fault.fault, 0
+            return whole_network.CUT_LINKS, fault.fault, 0
         case LinksHealed():
-            return loop.HEAL_LINKS, fault.fault, 0
+            return whole_network.HEAL_LINKS, fault.fault, 0
 
 
 def _set_queue(arrays: Arrays, threads: int) -> None:

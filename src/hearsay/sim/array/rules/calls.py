@@ -362,14 +362,14 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
         elif kind == GRAFT:
             on_graft(w, th, now, node, slot, part[PART_TOPIC])
         elif kind == PRUNE:
-            told = arena(w)[rpc + part[PART_IDS]] if part[PART_IDS] else 0
-            _on_prune(w, th, now, node, slot, part[PART_TOPIC], told)
+            extras = arena(w)[rpc + part[PART_IDS]] if part[PART_IDS] else 0
+            _on_prune(w, th, now, node, slot, part[PART_TOPIC], extras)
 
 
 @kernel
-def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, told: int) -> None:
+def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, extras: int) -> None:
     if has_mesh(w, node):
-        on_prune(w, th, now, node, slot, topic, told)
+        on_prune(w, th, now, node, slot, topic, extras)
     else:
         drop(w, th, now, node, peers(w)[slot], PRUNE, 1, _UNSUPPORTED)
 

@@ -13,7 +13,8 @@ from hearsay.core.rules import backoff_times, graft_answers, mesh_sizes
 from hearsay.core.rules.graft_answers import BARE_PRUNE, EXCHANGE_PRUNE, MEMBER, NO_PRUNE, TAKEN_IN
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel, shared
-from hearsay.sim.array.travel.outbox import is_addressed, put_graft, put_prune, told_in_prune, told_seconds
+from hearsay.sim.array.travel.outbox import is_addressed, put_graft, put_prune
+from hearsay.sim.array.travel.parts import backoff_seconds, prune_extras
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import draw_topic, pick
 from hearsay.sim.array.world.layout import (
@@ -184,12 +185,12 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
 
 
 @kernel
-def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, told: int) -> None:
+def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, extras: int) -> None:
     """A PRUNE that names no time counts as one's own (BACKOFF-4)."""
     leave_peer(w, th, now, node, slot, topic)
     own = parameter(w, node, BACKOFF)
     if own and is_in(w, node, topic):
-        backoff = received_backoff(told != 0, told_seconds(told), own, parameter(w, node, MAX_BACKOFF))
+        backoff = received_backoff(extras != 0, backoff_seconds(extras), own, parameter(w, node, MAX_BACKOFF))
         _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
 
 
@@ -275,11 +276,11 @@ def _say_prune(w: World, th: int, node: int, slot: int, topic: int, backoff: int
 
     Rules: MESH-5, BACKOFF-3.
     """
-    told = 0
+    extras = 0
     if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] == TOLD_BACKOFFS:
         others = _others(w, node, slot, topic) if exchanges and parameter(w, node, EXCHANGE) else 0
-        told = told_in_prune(seconds_to_name(backoff), others)
-    put_prune(w, th, slot, topic, told)
+        extras = prune_extras(seconds_to_name(backoff), others)
+    put_prune(w, th, slot, topic, extras)
 
 
 @kernel

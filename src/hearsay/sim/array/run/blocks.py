@@ -1,0 +1,203 @@
+"""The events of a part: blocks of nodes shared among threads, the nodes of a block one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hearsay.core.language.events import EventKind
+from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.network.links import (
+    connect_quietly,
+)
+from hearsay.sim.array.rules.calls import (
+    call_gossip,
+    call_message,
+)
+from hearsay.sim.array.run.dispatch import dispatch
+from hearsay.sim.array.run.prefetch import ask_for_neighbours, ask_for_nodes, ask_what_is_known
+from hearsay.sim.array.world.knowledge import column, is_marked
+from hearsay.sim.array.world.layout import (
+    BLOCK_BITS,
+    BUCKET,
+    HAS_LINKS,
+    LOOKAHEAD,
+    NETWORK_STARTS,
+    NODES,
+    PART_BLOCKS,
+    SEEN_EXPIRES,
+    SERVICE,
+    THREADS,
+    WIDTH_BITS,
+    World,
+    block_starts,
+    control,
+    counts,
+    node_counts,
+    sorted_events,
+    sorted_links,
+)
+from hearsay.sim.array.world.queue import (
+    EVENT_KIND,
+    EVENT_SOURCE,
+    GOSSIP,
+    INLINE,
+    MESSAGE,
+    NEAR,
+    NODE,
+    OFFSET,
+    PAYLOAD,
+    VIA,
+    gossip_bits,
+    hold_near,
+    near_is_first,
+    pop_near,
+    source_of,
+)
+from hearsay.sim.array.world.record import (
+    DUPLICATES,
+    EVENTS,
+)
+
+_FEW = 48
+_LARGE = 8192
+_KNOWN_AHEAD, _NODES_AHEAD, _NEIGHBOURS_AHEAD = 64, 32, 16
+"""How many events ahead memory is asked for."""
+_RPC = int(EventKind.RPC_RECEIVED)
+
+
+@kernel
+def run_share(w: World, th: int) -> None:
+    """The blocks of nodes that a thread owns; all of them, by the first one, when nodes are not apart."""
+    if w[NETWORK_STARTS]:
+        connect_quietly(w, th)
+    if w[LOOKAHEAD]:
+        starts = block_starts(w)[0]
+        blocks = w[PART_BLOCKS]
+        known_asked = blocks if w[NODES] < _LARGE else th
+        nodes_asked = known_asked
+        neighbours_asked = known_asked
+        for block in range(th, blocks, w[THREADS]):
+            end = starts[block + 1]
+            while known_asked < blocks and starts[known_asked] < end + _KNOWN_AHEAD * w[THREADS]:
+                ask_what_is_known(w, known_asked)
+                known_asked += w[THREADS]
+            while nodes_asked < blocks and starts[nodes_asked] < end + _NODES_AHEAD * w[THREADS]:
+                ask_for_nodes(w, nodes_asked)
+                nodes_asked += w[THREADS]
+            while neighbours_asked < blocks and starts[neighbours_asked] < end + _NEIGHBOURS_AHEAD * w[THREADS]:
+                ask_for_neighbours(w, neighbours_asked)
+                neighbours_asked += w[THREADS]
+            _run_block(w, th, block)
+    elif th == 0:
+        _run_in_order(w)
+
+
+@kernel
+def _run_in_order(w: World) -> None:
+    """All nodes together, by the heap."""
+    base = w[BUCKET] << w[WIDTH_BITS]
+    events = sorted_events(w)[0]
+    for place in range(block_starts(w)[0, w[PART_BLOCKS]]):
+        link = sorted_links(w)[0, place] if w[HAS_LINKS] else 0
+        hold_near(w, 0, events[place, 0], events[place, 1], link)
+    while control(w)[0, NEAR]:
+        w0, w1, link = pop_near(w, 0)
+        dispatch(w, 0, base + (w0 >> OFFSET), w0, w1, link)
+
+
+@kernel
+def _run_block(w: World, th: int, block: int) -> None:
+    """The nodes of a block, one after the other, each with its events in order."""
+    start = block_starts(w)[0, block]
+    end = block_starts(w)[0, block + 1]
+    if start == end:
+        return
+    if end - start <= _FEW:
+        _sort(sorted_events(w)[0], sorted_links(w)[0], start, end, w[HAS_LINKS] != 0)
+        _run_nodes(w, th, 0, start, end)
+        return
+    ends = node_counts(w)[th]
+    size = 1 << w[BLOCK_BITS]
+    first = block << w[BLOCK_BITS]
+    for place in range(size + 1):
+        ends[place] = 0
+    by_block = sorted_events(w)[0]
+    by_node = sorted_events(w)[1]
+    for place in range(start, end):
+        ends[(by_block[place, 1] >> NODE) - first + 1] += 1
+    for place in range(size):
+        ends[place + 1] += ends[place]
+    for place in range(start, end):
+        w1 = by_block[place, 1]
+        number = (w1 >> NODE) - first
+        goal = start + ends[number]
+        ends[number] += 1
+        by_node[goal, 0] = by_block[place, 0]
+        by_node[goal, 1] = w1
+        if w[HAS_LINKS]:
+            sorted_links(w)[1, goal] = sorted_links(w)[0, place]
+    _sort(by_node, sorted_links(w)[1], start, end, w[HAS_LINKS] != 0)
+    _run_nodes(w, th, 1, start, end)
+
+
+@kernel
+def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> None:
+    """By node, time, kind and source; what is equal stays as it came."""
+    for place in range(start + 1, end):
+        w0 = events[place, 0]
+        w1 = events[place, 1]
+        node = w1 >> NODE
+        key = w0 >> EVENT_SOURCE
+        at = place - 1
+        other = events[at, 1] >> NODE
+        if other < node or (other == node and events[at, 0] >> EVENT_SOURCE <= key):
+            continue
+        link = links[place] if has_links else 0
+        while at >= start:
+            other = events[at, 1] >> NODE
+            if other < node or (other == node and events[at, 0] >> EVENT_SOURCE <= key):
+                break
+            events[at + 1, 0] = events[at, 0]
+            events[at + 1, 1] = events[at, 1]
+            if has_links:
+                links[at + 1] = links[at]
+            at -= 1
+        events[at + 1, 0] = w0
+        events[at + 1, 1] = w1
+        if has_links:
+            links[at + 1] = link
+
+
+@kernel
+def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
+    """Nearly all events are RPCs of one message, and nearly all of those are duplicates: no calls on that path."""
+    base = w[BUCKET] << w[WIDTH_BITS]
+    plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES])
+    events = sorted_events(w)[line]
+    near_count = control(w)[th]
+    duplicates = 0
+    before = events[start, 1] >> NODE
+    for place in range(start, end):
+        w0 = events[place, 0]
+        w1 = events[place, 1]
+        while near_count[NEAR] and (w1 >> NODE != before or near_is_first(w, th, w0, w1)):
+            late0, late1, late_link = pop_near(w, th)
+            dispatch(w, th, base + (late0 >> OFFSET), late0, late1, late_link)
+        before = w1 >> NODE
+        if plain and w1 & (INLINE | GOSSIP) and (w0 >> EVENT_KIND) & 15 == _RPC:
+            if w1 & GOSSIP:
+                time = base + (w0 >> OFFSET)
+                call_gossip(w, th, time, before, source_of(w0), w1 & MESSAGE, gossip_bits(w0, w1 & PAYLOAD))
+            elif is_marked(w, before, column(w, w1 & MESSAGE)):
+                duplicates += 1
+            else:
+                time = base + (w0 >> OFFSET)
+                call_message(w, th, time, before, source_of(w0), w1 & MESSAGE, w0 & 255, ((w0 >> VIA) & 15) - 1)
+            continue
+        link = sorted_links(w)[line, place] if w[HAS_LINKS] else 0
+        dispatch(w, th, base + (w0 >> OFFSET), w0, w1, link)
+    while near_count[NEAR]:
+        late0, late1, late_link = pop_near(w, th)
+        dispatch(w, th, base + (late0 >> OFFSET), late0, late1, late_link)
+    counts(w)[th, EVENTS] += duplicates
+    counts(w)[th, DUPLICATES] += duplicates

@@ -1,0 +1,193 @@
+"""One event at one node: what its kind asks for, what a node that is down does not get, and waiting to be served."""
+
+from __future__ import annotations
+
+from hearsay.core.language.actions import Reason, Via
+from hearsay.core.language.events import EventKind
+from hearsay.core.language.rpc import PartKind
+from hearsay.sim.array.machine.compiling import kernel, shared
+from hearsay.sim.array.network.faults import carries_payload
+from hearsay.sim.array.network.links import (
+    is_up,
+    on_connected,
+    on_disconnected,
+)
+from hearsay.sim.array.rules.calls import (
+    call_failed,
+    call_gossip,
+    call_join,
+    call_leave,
+    call_message,
+    call_publish,
+    call_rpc,
+    call_timer,
+    call_topic_part,
+    call_validated,
+)
+from hearsay.sim.array.travel.transport import unreachable
+from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.layout import (
+    ALONE_BYTES,
+    APPLICATION,
+    BACKLOG,
+    BACKLOG_END,
+    SCRIPT,
+    SERVICE,
+    STARTS,
+    TOPIC,
+    UP,
+    World,
+    members,
+    messages,
+    nodes32,
+    pool,
+    words_at,
+)
+from hearsay.sim.array.world.payload import PART_KIND, part_place, release
+from hearsay.sim.array.world.queue import (
+    EVENT_KIND,
+    GOSSIP,
+    INLINE,
+    MESSAGE,
+    NODE,
+    PAYLOAD,
+    TOPIC_PART,
+    VIA,
+    gossip_bits,
+    push,
+    source_of,
+    topic_kind,
+)
+from hearsay.sim.array.world.record import (
+    row,
+)
+from hearsay.trace.language import event_rows
+
+drop_rpc_row = shared(event_rows.drop_rpc_row)
+_TIMER = int(EventKind.TIMER_FIRED)
+_DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
+_CONNECTED = int(EventKind.PEER_CONNECTED)
+_JOIN = int(EventKind.JOIN)
+_LEAVE = int(EventKind.LEAVE)
+_PUBLISH = int(EventKind.PUBLISH)
+_RPC = int(EventKind.RPC_RECEIVED)
+_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
+_FAILED = int(EventKind.SEND_FAILED)
+_SERVED = len(EventKind)
+_PUBLISH_PART = int(PartKind.PUBLISH)
+_INJECT_VIA = int(Via.INJECT)
+_UNREACHABLE = int(Reason.UNREACHABLE)
+
+
+@kernel
+def dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
+    node = w1 >> NODE
+    payload = w1 & PAYLOAD
+    kind = (w0 >> EVENT_KIND) & 15
+    header = nodes32(w)[node]
+    if not header[UP]:
+        _drop_for_down_node(w, th, now, node, kind, w0, payload)
+    elif kind == _TIMER and payload != header[STARTS]:
+        return  # of an earlier life of the node
+    elif kind == _JOIN:
+        if not members(w)[node, payload] & APPLICATION:
+            members(w)[node, payload] |= APPLICATION
+            call_join(w, th, now, node, payload)
+    elif kind == _LEAVE:
+        if members(w)[node, payload] & APPLICATION:
+            members(w)[node, payload] &= ~APPLICATION
+            call_leave(w, th, now, node, payload)
+    elif kind == _SERVED:
+        if payload == header[STARTS]:
+            _serve_next(w, th, now, node)
+    elif w[SERVICE]:
+        _wait_for_service(w, th, now, node, w0, w1, link)
+    else:
+        _handle(w, th, now, node, kind, w0, payload, link)
+
+
+@kernel
+def _drop_for_down_node(w: World, th: int, now: int, node: int, kind: int, w0: int, payload: int) -> None:
+    if kind == _RPC:
+        unreachable(w, th, now, source_of(w0), node, payload, ((w0 >> VIA) & 15) - 1, w0 & 255)
+    elif kind == _PUBLISH and source_of(w0) == w[SCRIPT]:
+        info = messages(w)[payload]
+        row(
+            w, th, drop_rpc_row(
+                now, _PUBLISH_PART, w[SCRIPT], node, info[TOPIC], payload, 1, info[ALONE_BYTES], 1, _INJECT_VIA,
+                _UNREACHABLE,
+            ),
+        )  # fmt: skip
+    elif kind == _JOIN:
+        members(w)[node, payload] |= APPLICATION
+    elif kind == _LEAVE:
+        members(w)[node, payload] &= ~APPLICATION
+    if carries_payload(w0, payload):
+        release(w, th, payload)
+
+
+@kernel
+def _wait_for_service(w: World, th: int, now: int, node: int, w0: int, w1: int, link: int) -> None:
+    header = nodes32(w)[node]
+    place = lists.new_entry(w, node)
+    entries = pool(w)[lists.owner(w, node)]
+    entries[place, lists.NEXT] = -1
+    entries[place, lists.FIRST] = w0
+    entries[place, lists.SECOND] = w1
+    entries[place, lists.VALUE] = link
+    if header[BACKLOG] < 0:
+        header[BACKLOG] = place
+        header[BACKLOG_END] = place
+        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0, -1, 0)
+    else:
+        entries[header[BACKLOG_END], lists.NEXT] = place
+        header[BACKLOG_END] = place
+
+
+@kernel
+def _serve_next(w: World, th: int, now: int, node: int) -> None:
+    header = nodes32(w)[node]
+    entries = pool(w)[lists.owner(w, node)]
+    place = header[BACKLOG]
+    w0 = entries[place, lists.FIRST]
+    w1 = entries[place, lists.SECOND]
+    link = entries[place, lists.VALUE]
+    header[BACKLOG] = entries[place, lists.NEXT]
+    lists.free_entry(w, node, place)
+    _handle(w, th, now, node, (w0 >> EVENT_KIND) & 15, w0, w1 & PAYLOAD, link)
+    if header[BACKLOG] >= 0:
+        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0, -1, 0)
+
+
+@kernel
+def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload: int, link: int) -> None:
+    if kind == _RPC:
+        via = ((w0 >> VIA) & 15) - 1
+        if not is_up(w, link):
+            unreachable(w, th, now, source_of(w0), node, payload, via, w0 & 255)
+        elif payload & INLINE:
+            call_message(w, th, now, node, source_of(w0), payload & MESSAGE, w0 & 255, via)
+        elif payload & GOSSIP:
+            call_gossip(w, th, now, node, source_of(w0), payload & MESSAGE, gossip_bits(w0, payload))
+        elif payload & TOPIC_PART:
+            call_topic_part(w, th, now, node, source_of(w0), payload & MESSAGE, topic_kind(payload))
+        else:
+            call_rpc(w, th, now, node, source_of(w0), payload)
+        if carries_payload(w0, payload):
+            release(w, th, payload)
+    elif kind == _TIMER:
+        call_timer(w, th, now, node)
+    elif kind == _PUBLISH:
+        call_publish(w, th, now, node, source_of(w0), payload)
+    elif kind == _VALIDATED:
+        if words_at(w, part_place(payload, 0))[PART_KIND] == nodes32(w)[node, STARTS]:
+            call_validated(w, th, now, node, payload)
+        release(w, th, payload)
+    elif kind == _CONNECTED:
+        on_connected(w, th, now, node, source_of(w0), payload)
+    elif kind == _DISCONNECTED:
+        on_disconnected(w, th, now, node, payload)
+    elif kind == _FAILED:
+        call_failed(w, th, now, node, source_of(w0), payload)
+        if not payload & INLINE:
+            release(w, th, payload)

@@ -1,0 +1,233 @@
+"""What concerns the whole network: faults, injections, samples of state, the ends of messages' windows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.language.actions import Via
+from hearsay.core.language.events import EventKind
+from hearsay.core.language.rpc import PartKind
+from hearsay.sim.array.machine.compiling import kernel, shared
+from hearsay.sim.array.network.faults import cut, heal, node_down, node_up
+from hearsay.sim.array.network.links import (
+    dial,
+    dial_at_start,
+)
+from hearsay.sim.array.rules.calls import (
+    call_start,
+)
+from hearsay.sim.array.run.state import sample_state
+from hearsay.sim.array.travel.transport import on_the_way
+from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.knowledge import bits, column
+from hearsay.sim.array.world.layout import (
+    ALONE_BYTES,
+    CLOSED_UP_TO,
+    DATA_BYTES,
+    DELIVERED,
+    DUE_OF,
+    GLOBALS,
+    GLOBALS_DONE,
+    HAS_LINKS,
+    INJECT_FROM,
+    JOINED,
+    LINGER,
+    LINKS,
+    LINKS_SPARE,
+    LINKS_USED,
+    LINKS_WANTED,
+    MESSAGES,
+    MISSED,
+    NETWORK_STARTS,
+    NODES,
+    NOW,
+    PUBLISHED,
+    QUIET_UNTIL,
+    REACHED_OF,
+    REDIAL,
+    REJECT_SHARE,
+    SCRIPT,
+    SLOTS,
+    SLOTS_USED,
+    STATUS,
+    TOPIC,
+    TOPICS,
+    TRACKS_SINCE,
+    UP,
+    World,
+    cells,
+    counts,
+    dial_starts,
+    dial_targets,
+    inject_targets,
+    members,
+    messages,
+    nodes32,
+    schedule,
+    since_us,
+    touch_members,
+    verdicts,
+)
+from hearsay.sim.array.world.queue import (
+    NEEDS_LINKS,
+    NEEDS_SLOTS,
+    OK,
+    push,
+)
+from hearsay.sim.array.world.record import (
+    ELIGIBLE,
+    PUBLISHES,
+    REACHED,
+    row,
+    sending,
+    sent,
+)
+from hearsay.sim.array.world.slots import latency
+from hearsay.trace.language import event_rows
+
+TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)
+"""Columns of `schedule`."""
+START_ALL, NODE_DOWN, NODE_UP, CUT_LINKS, HEAL_LINKS, SAMPLE_STATE, INJECT = range(7)
+publish_row = shared(event_rows.publish_row)
+_DIALS_AHEAD = 16
+"""How many dials ahead memory is asked for."""
+_NEVER = 1 << 62
+_PUBLISH = int(EventKind.PUBLISH)
+_PUBLISH_PART = int(PartKind.PUBLISH)
+_INJECT_VIA = int(Via.INJECT)
+
+
+@kernel
+def next_due(w: World) -> int:
+    return schedule(w)[w[GLOBALS_DONE], TIME] if w[GLOBALS_DONE] < w[GLOBALS] else _NEVER
+
+
+@kernel
+def next_close(w: World) -> int:
+    message = w[CLOSED_UP_TO]
+    return messages(w)[message, PUBLISHED] + w[LINGER] if message < w[MESSAGES] else _NEVER
+
+
+@kernel
+def run_what_is_due(w: World) -> bool:
+    """What is due now; False when there is no room for it yet."""
+    if next_close(w) == w[NOW]:
+        close_windows(w, False)
+    while w[STATUS] == OK and next_due(w) == w[NOW]:
+        if w[HAS_LINKS]:
+            needed = _links_needed(w)
+            if w[LINKS_USED] + needed > w[LINKS] + w[LINKS_SPARE]:
+                w[LINKS_WANTED] = needed
+                w[STATUS] = NEEDS_LINKS
+                return False
+            if 2 * w[SLOTS_USED] + 4 * needed > w[SLOTS]:
+                w[STATUS] = NEEDS_SLOTS
+                return False
+        line = schedule(w)[w[GLOBALS_DONE]]
+        w[GLOBALS_DONE] += 1
+        _run_one(w, line[TYPE], line[FIRST_NUMBER], line[SECOND_NUMBER])
+    return w[STATUS] == OK
+
+
+@kernel
+def _links_needed(w: World) -> int:
+    kind = schedule(w)[w[GLOBALS_DONE], TYPE]
+    if kind == NODE_UP:
+        return 2 * w[REDIAL]
+    if kind == HEAL_LINKS:
+        return 2 * w[REDIAL] * w[NODES]
+    return 0
+
+
+@kernel
+def _run_one(w: World, kind: int, first: int, second: int) -> None:
+    now = w[NOW]
+    if kind == START_ALL:
+        _start_all(w, now)
+    elif kind == NODE_DOWN:
+        node_down(w, lists.owner(w, first), now, first, second != 0)
+    elif kind == NODE_UP:
+        node_up(w, lists.owner(w, first), now, first)
+    elif kind == CUT_LINKS:
+        cut(w, 0, now, first)
+    elif kind == HEAL_LINKS:
+        heal(w, 0, now, first)
+    elif kind == SAMPLE_STATE:
+        sample_state(w, 0, now)
+    else:
+        _inject(w, 0, now, first)
+
+
+@kernel
+def _start_all(w: World, now: int) -> None:
+    """Nodes that are up at the start, then their connections."""
+    for node in range(w[NODES]):
+        if nodes32(w)[node, UP] == 0:
+            continue
+        call_start(w, lists.owner(w, node), now, node)
+    if w[QUIET_UNTIL]:
+        w[NETWORK_STARTS] = 1
+        return
+    targets = dial_targets(w)
+    for node in range(w[NODES]):
+        if nodes32(w)[node, UP]:
+            for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
+                if place + _DIALS_AHEAD < targets.shape[0]:
+                    touch_members(w, targets[place + _DIALS_AHEAD] * w[TOPICS])
+                target = targets[place]
+                if not w[HAS_LINKS]:
+                    dial_at_start(w, lists.owner(w, node), now, node, place)
+                elif nodes32(w)[target, UP]:
+                    dial(w, lists.owner(w, node), now, node, target)
+
+
+@kernel
+def _inject(w: World, th: int, now: int, message: int) -> None:
+    """The script hands a message to a few routers, over links like any other."""
+    info = messages(w)[message]
+    script = w[SCRIPT]
+    row(w, th, publish_row(now, script, info[TOPIC], message, 0, info[DATA_BYTES]))
+    upper, lower = sending(
+        w, now, _PUBLISH_PART, script, info[TOPIC], message, 1, info[ALONE_BYTES], 1, _INJECT_VIA
+    )  # fmt: skip
+    for place in range(info[INJECT_FROM], messages(w)[message + 1, INJECT_FROM]):
+        target = inject_targets(w)[place]
+        counts(w)[th, PUBLISHES] += 1
+        delay = latency(w, script, target)
+        sent(
+            w, th, now, _PUBLISH_PART, script, target, info[TOPIC], message, 1, info[ALONE_BYTES], 1, _INJECT_VIA,
+            delay, upper, lower,
+        )  # fmt: skip
+        on_the_way(w, th, now + delay)
+        push(w, th, now + delay, target, _PUBLISH, script, message, 0, -1, 0)
+
+
+@kernel
+def close_windows(w: World, ends: bool) -> None:
+    """Who was eligible for the messages whose window ends now, or, when the run ends, for all that are open."""
+    while w[CLOSED_UP_TO] < w[MESSAGES]:
+        message = w[CLOSED_UP_TO]
+        info = messages(w)[message]
+        if info[PUBLISHED] > w[NOW] or (not ends and info[PUBLISHED] + w[LINGER] > w[NOW]):
+            return
+        w[CLOSED_UP_TO] = message + 1
+        topic = info[TOPIC]
+        at = column(w, message)
+        eligible = 0
+        reached = 0
+        for node in range(w[NODES]):
+            if members(w)[node, topic] & JOINED == 0:
+                continue
+            if w[TRACKS_SINCE] and since_us(w)[node, topic] > info[PUBLISHED]:
+                continue
+            eligible += 1
+            if bits(cells(w)[node, at], DELIVERED):
+                reached += 1
+            else:
+                cells(w)[node, at] |= np.uint64(MISSED)
+        if w[REJECT_SHARE] > 0:
+            verdicts(w)[message, DUE_OF] = eligible
+            verdicts(w)[message, REACHED_OF] = reached
+        else:
+            counts(w)[0, ELIGIBLE] += eligible
+            counts(w)[0, REACHED] += reached

@@ -1,0 +1,216 @@
+"""Entries of the outbox become RPCs: all for a neighbour in one, or one for each part (OUT-1, OUT-2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.travel.outbox_entries import (
+    CLASS_SHIFT,
+    ID_MASK,
+    IDS,
+    IHAVE_CLASS,
+    IWANT_CLASS,
+    KEY,
+    MESH_CLASS,
+    MESSAGE_CLASS,
+    SLOT,
+    SUBSCRIPTION_CLASS,
+    TOPIC_SHIFT,
+    VALUE,
+    sort_entries,
+)
+from hearsay.sim.array.travel.parts import (
+    frame,
+    framed_size,
+    hops_from,
+    mesh_control_bytes,
+    size_alone,
+    subscription_bytes,
+    write_ihave,
+    write_iwant,
+    write_mesh_control,
+    write_message,
+    write_subscription,
+)
+from hearsay.sim.array.travel.transport import (
+    send_message,
+    send_rpc,
+    send_topic_part,
+)
+from hearsay.sim.array.world.layout import (
+    COALESCE,
+    HAS_LINKS,
+    World,
+    arena,
+    outbox,
+)
+from hearsay.sim.array.world.payload import (
+    HEADER,
+    MESH_CONTROL,
+    PART,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    allocate,
+    hold,
+    release,
+)
+from hearsay.sim.array.world.routers import parameter
+
+
+@kernel
+def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
+    entries = outbox(w)[th]
+    sort_entries(entries, count)
+    coalesce = parameter(w, node, COALESCE)
+    start = 0
+    while start < count:
+        slot = entries[start, SLOT]
+        end = start
+        kept = start
+        while end < count and entries[end, SLOT] == slot:
+            if kept > start and entries[kept - 1, KEY] == entries[end, KEY]:
+                if entries[end, KEY] >> CLASS_SHIFT != MESSAGE_CLASS:  # of messages the first counts, else the last
+                    entries[kept - 1, VALUE] = entries[end, VALUE]
+                    entries[kept - 1, IDS] = entries[end, IDS]
+            else:
+                for field in range(4):
+                    entries[kept, field] = entries[end, field]
+                kept += 1
+            end += 1
+        if kept == start + 1 and entries[start, KEY] >> CLASS_SHIFT == MESSAGE_CLASS:
+            message = entries[start, KEY] & ID_MASK
+            send_message(w, th, now, node, slot, message, hops_from(w, node, message), entries[start, VALUE])
+        elif kept == start + 1 and not w[HAS_LINKS] and _is_about_a_topic(entries, start):
+            _send_topic_part(w, th, now, node, start)
+        elif coalesce:
+            _send_together(w, th, now, node, slot, start, kept)
+        else:
+            _send_singly(w, th, now, node, slot, start, kept)
+        start = end
+
+
+@inlined
+def _is_about_a_topic(entries: Any, place: int) -> bool:
+    """A part that is a kind and a topic, and no more."""
+    part_class = entries[place, KEY] >> CLASS_SHIFT
+    return (part_class == MESH_CLASS and entries[place, IDS] == 0) or part_class == SUBSCRIPTION_CLASS
+
+
+@kernel
+def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None:
+    entry = outbox(w)[th, place]
+    topic = (entry[KEY] >> TOPIC_SHIFT) & ID_MASK
+    if entry[KEY] >> CLASS_SHIFT == MESH_CLASS:
+        kind = entry[VALUE]
+        size = size_alone(mesh_control_bytes(w, topic, kind, 0))
+    else:
+        kind = SUBSCRIBE if entry[VALUE] else UNSUBSCRIBE
+        size = framed_size(subscription_bytes(w, topic))
+    send_topic_part(w, th, now, node, entry[SLOT], topic, kind, size)
+
+
+@kernel
+def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
+    """One RPC with all parts for a neighbour (OUT-1)."""
+    entries = outbox(w)[th]
+    parts = 0
+    words = 0
+    place = start
+    while place < end:
+        following = _part_end(entries, place, end)
+        parts += 1
+        words += _words_behind(entries, place, following)
+        place = following
+    rpc = allocate(w, th, HEADER + parts * PART + words)
+    arena(w)[rpc] = parts
+    at = HEADER + parts * PART
+    index = 0
+    place = start
+    while place < end and entries[place, KEY] >> CLASS_SHIFT != MESH_CLASS:
+        following = _part_end(entries, place, end)
+        _write_part(w, th, node, rpc, index, at, place, following)
+        at += _words_behind(entries, place, following)
+        index += 1
+        place = following
+    for wanted in MESH_CONTROL:
+        for mesh in range(place, end):
+            if entries[mesh, VALUE] == wanted:
+                _write_part(w, th, node, rpc, index, at, mesh, mesh + 1)
+                at += _words_behind(entries, mesh, mesh + 1)
+                index += 1
+    _send_framed(w, th, now, node, slot, rpc)
+
+
+@kernel
+def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
+    """An RPC for every part, in the same order (OUT-2)."""
+    entries = outbox(w)[th]
+    place = start
+    while place < end and entries[place, KEY] >> CLASS_SHIFT != MESH_CLASS:
+        following = _part_end(entries, place, end)
+        if entries[place, KEY] >> CLASS_SHIFT == MESSAGE_CLASS:
+            message = entries[place, KEY] & ID_MASK
+            send_message(w, th, now, node, slot, message, hops_from(w, node, message), entries[place, VALUE])
+        else:
+            _send_part(w, th, now, node, slot, place, following)
+        place = following
+    for wanted in MESH_CONTROL:
+        for mesh in range(place, end):
+            if entries[mesh, VALUE] == wanted:
+                _send_part(w, th, now, node, slot, mesh, mesh + 1)
+
+
+@kernel
+def _part_end(entries: Any, place: int, end: int) -> Any:
+    """Where the entries of one part end: all ids that a neighbour is asked for stand in one IWANT."""
+    following = place + 1
+    if entries[place, KEY] >> CLASS_SHIFT == IWANT_CLASS:
+        while following < end and entries[following, KEY] >> CLASS_SHIFT == IWANT_CLASS:
+            following += 1
+    return following
+
+
+@kernel
+def _words_behind(entries: Any, place: int, following: int) -> Any:
+    """How many words of the RPC are a part's beside the line it has: ids, or what a PRUNE says beside its topic."""
+    part_class = entries[place, KEY] >> CLASS_SHIFT
+    if part_class == IHAVE_CLASS:
+        return entries[place, VALUE]
+    if part_class == IWANT_CLASS:
+        return following - place
+    return 1 if part_class == MESH_CLASS and entries[place, IDS] else 0
+
+
+@kernel
+def _write_part(w: World, th: int, node: int, rpc: int, index: int, at: int, place: int, following: int) -> None:
+    entry = outbox(w)[th, place]
+    part_class = entry[KEY] >> CLASS_SHIFT
+    topic = (entry[KEY] >> TOPIC_SHIFT) & ID_MASK
+    if part_class == SUBSCRIPTION_CLASS:
+        write_subscription(w, rpc, index, topic, entry[VALUE])
+    elif part_class == MESSAGE_CLASS:
+        write_message(w, node, rpc, index, entry[KEY] & ID_MASK, entry[VALUE])
+    elif part_class == IHAVE_CLASS:
+        write_ihave(w, th, rpc, index, at, topic, entry[IDS], entry[VALUE])
+    elif part_class == IWANT_CLASS:
+        write_iwant(w, th, rpc, index, at, place, following - place)
+    else:
+        write_mesh_control(w, rpc, index, at, topic, entry[VALUE], entry[IDS])
+
+
+@kernel
+def _send_part(w: World, th: int, now: int, node: int, slot: int, place: int, following: int) -> None:
+    """A part as an RPC of its own."""
+    rpc = allocate(w, th, HEADER + PART + _words_behind(outbox(w)[th], place, following))
+    arena(w)[rpc] = 1
+    _write_part(w, th, node, rpc, 0, HEADER + PART, place, following)
+    _send_framed(w, th, now, node, slot, rpc)
+
+
+@kernel
+def _send_framed(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
+    frame(w, rpc)
+    hold(w, th, rpc)
+    send_rpc(w, th, now, node, slot, rpc)
+    release(w, th, rpc)

@@ -1,0 +1,173 @@
+"""The parts of an RPC, written into the arena, and their sizes on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hearsay.core.language import lengths
+from hearsay.core.language.lengths import SIMULATED_ID_FIELD, SIMULATED_PEER_INFO
+from hearsay.sim.array.machine.compiling import inlined, kernel, shared
+from hearsay.sim.array.travel.outbox_entries import ID_MASK, KEY
+from hearsay.sim.array.world.knowledge import column
+from hearsay.sim.array.world.layout import (
+    HOPS,
+    MESSAGE_PART_BYTES,
+    TOPIC,
+    TOPIC_LENGTH,
+    World,
+    arena,
+    cells,
+    messages,
+    outbox,
+    scratch,
+    topics,
+    words_at,
+)
+from hearsay.sim.array.world.payload import (
+    GRAFT,
+    IHAVE,
+    IWANT,
+    PART_BYTES,
+    PART_COUNT,
+    PART_HOPS,
+    PART_IDS,
+    PART_KIND,
+    PART_MESSAGE,
+    PART_TOPIC,
+    PART_VIA,
+    PUBLISH,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    part_place,
+)
+
+_OTHERS = 10
+"""Bits for how many others a PRUNE names."""
+field_size = shared(lengths.field_size)
+subscription_size = shared(lengths.subscription_size)
+ihave_size = shared(lengths.ihave_size)
+iwant_size = shared(lengths.iwant_size)
+graft_size = shared(lengths.graft_size)
+prune_size = shared(lengths.prune_size)
+rpc_size_of_parts = shared(lengths.rpc_size_of_parts)
+framed_size = shared(lengths.framed_size)
+
+
+@kernel
+def hops_from(w: World, node: int, message: int) -> Any:
+    """How far a copy will have come that the node sends."""
+    return np.int64(cells(w)[node, column(w, message)] >> np.uint64(HOPS)) + 1
+
+
+@inlined
+def prune_extras(seconds: int, others: int) -> int:
+    """A backoff, and how many others it names; who they are changes nothing, because nobody dials them."""
+    return seconds << _OTHERS | others
+
+
+@inlined
+def backoff_seconds(extras: int) -> int:
+    return extras >> _OTHERS
+
+
+@kernel
+def _write(w: World, rpc: int, index: int, kind: int, topic: int, size: int, count: int) -> None:
+    part = words_at(w, part_place(rpc, index))
+    part[PART_KIND] = kind
+    part[PART_TOPIC] = topic
+    part[PART_MESSAGE] = -1
+    part[PART_HOPS] = -1
+    part[PART_BYTES] = size
+    part[PART_COUNT] = count
+    part[PART_VIA] = -1
+    part[PART_IDS] = 0
+
+
+@kernel
+def _topic_size(w: World, topic: int) -> int:
+    return field_size(topics(w)[topic, TOPIC_LENGTH])
+
+
+@kernel
+def write_subscription(w: World, rpc: int, index: int, topic: int, subscribe: int) -> None:
+    kind = SUBSCRIBE if subscribe else UNSUBSCRIBE
+    _write(w, rpc, index, kind, topic, subscription_bytes(w, topic), 1)
+
+
+@kernel
+def subscription_bytes(w: World, topic: int) -> int:
+    return subscription_size(_topic_size(w, topic))
+
+
+@kernel
+def write_message(w: World, node: int, rpc: int, index: int, message: int, via: int) -> None:
+    info = messages(w)[message]
+    _write(w, rpc, index, PUBLISH, info[TOPIC], info[MESSAGE_PART_BYTES], 1)
+    part = words_at(w, part_place(rpc, index))
+    part[PART_MESSAGE] = message
+    part[PART_HOPS] = hops_from(w, node, message)
+    part[PART_VIA] = via
+
+
+@kernel
+def write_ihave(w: World, th: int, rpc: int, index: int, at: int, topic: int, ids: int, count: int) -> None:
+    _write(w, rpc, index, IHAVE, topic, ihave_bytes(w, topic, count), count)
+    words_at(w, part_place(rpc, index))[PART_IDS] = at
+    store = arena(w)
+    known = scratch(w)[th]
+    for place in range(count):
+        store[rpc + at + place] = known[ids + place]
+
+
+@kernel
+def ihave_bytes(w: World, topic: int, count: int) -> int:
+    return ihave_size(_topic_size(w, topic), count * SIMULATED_ID_FIELD)
+
+
+@kernel
+def write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, count: int) -> None:
+    _write(w, rpc, index, IWANT, -1, iwant_size(count * SIMULATED_ID_FIELD), count)
+    words_at(w, part_place(rpc, index))[PART_IDS] = at
+    store = arena(w)
+    entries = outbox(w)[th]
+    for wanted in range(count):
+        store[rpc + at + wanted] = entries[place + wanted, KEY] & ID_MASK
+
+
+@kernel
+def write_mesh_control(w: World, rpc: int, index: int, at: int, topic: int, kind: int, extras: int) -> None:
+    """GRAFT or PRUNE; what a PRUNE says beside the topic lies where the ids of other parts do."""
+    _write(w, rpc, index, kind, topic, mesh_control_bytes(w, topic, kind, extras), 1)
+    if extras:
+        words_at(w, part_place(rpc, index))[PART_IDS] = at
+        arena(w)[rpc + at] = extras
+
+
+@kernel
+def mesh_control_bytes(w: World, topic: int, kind: int, extras: int) -> int:
+    if kind == GRAFT:
+        return graft_size(_topic_size(w, topic))
+    peers_named = (extras & ((1 << _OTHERS) - 1)) * SIMULATED_PEER_INFO
+    return prune_size(_topic_size(w, topic), extras != 0, backoff_seconds(extras), peers_named)
+
+
+@kernel
+def size_alone(control_part: int) -> int:
+    """The bytes of an RPC that is one part of control, as `frame` counts them."""
+    return framed_size(rpc_size_of_parts(0, True, control_part))
+
+
+@kernel
+def frame(w: World, rpc: int) -> None:
+    """The first part carries the bytes that hold the parts together (`core.language.sizes.framed_size`)."""
+    own = 0
+    inside = 0
+    for index in range(arena(w)[rpc]):
+        part = words_at(w, part_place(rpc, index))
+        own += part[PART_BYTES]
+        if part[PART_KIND] >= IHAVE:
+            inside += part[PART_BYTES]
+    size = framed_size(rpc_size_of_parts(own - inside, inside != 0, inside))
+    words_at(w, part_place(rpc, 0))[PART_BYTES] += size - own
