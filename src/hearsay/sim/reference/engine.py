@@ -15,36 +15,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any
 
 from hearsay.core.language.actions import (
-    Action,
-    Deliver,
-    Dial,
-    Disconnect,
     DuplicateReceived,
-    FindContacts,
-    LinkEager,
-    LinkLazy,
-    MessagePublished,
-    MessageRejected,
-    NeighborDown,
-    NeighborUp,
-    OverlayAction,
-    PartDropped,
-    PassiveAdded,
-    PassiveRemoved,
-    PeerAdded,
-    PeerGrafted,
-    PeerPruned,
-    PeerRemoved,
-    Ping,
-    Reason,
-    Send,
-    TopicJoined,
-    TopicLeft,
-    Validate,
-    Via,
 )
 from hearsay.core.language.events import (
     DialFailed,
@@ -61,36 +35,27 @@ from hearsay.core.language.events import (
     Verdict,
 )
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.language.rpc import FLOODSUB, Message, PartKind
+from hearsay.core.language.rpc import FLOODSUB, Message
 from hearsay.core.registry import create, negotiate
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.sim.plan.latency import make_latency
 from hearsay.sim.plan.plan import Plan, Publication
+from hearsay.sim.reference.action_handler import ActionHandler
 from hearsay.sim.reference.connection_requests import ConnectionRequests
 from hearsay.sim.reference.event_queue import EVERYWHERE, Entry, EventQueue
 from hearsay.sim.reference.faults import Faults
 from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
 from hearsay.sim.reference.observer import Observer
 from hearsay.sim.reference.transport import Transport
+from hearsay.sim.reference.under_way import control_under_way, episub_under_way
 from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
 from hearsay.sim.results.summarise import Figures, recorded_figures
-from hearsay.trace.language import event_rows
 from hearsay.trace.language.event_rows import (
-    Codes,
-    add_peer_row,
-    deliver_row,
-    graft_row,
-    join_row,
-    leave_row,
     node_down_row,
     node_up_row,
-    prune_row,
-    publish_row,
-    reject_row,
-    remove_peer_row,
     state_row,
 )
-from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, wire_name
+from hearsay.trace.language.schema import NONE
 
 GC_THRESHOLD = 200_000
 _TIMER = int(EventKind.TIMER_FIRED)
@@ -107,10 +72,6 @@ _END = -2
 """The engine's own kind: the run is over. Its entry comes before all others of its microsecond."""
 _SERVED = len(EventKind)
 """The engine's own kind: a node is done with an event and takes the next."""
-
-_OVERLAY_ROWS: dict[type[OverlayAction], Callable[[int, int, int, int], Codes]] = {
-    action: getattr(event_rows, f"{wire_name(event)}_row") for action, event in OVERLAY_EVENTS.items()
-}
 
 
 class ReferenceEngine:
@@ -138,11 +99,11 @@ class ReferenceEngine:
         self.connection_requests = ConnectionRequests(
             self, plan, latency, self.randomness, self.queue, self.transport, self.faults
         )
+        self.actions = ActionHandler(
+            plan, self.topic_numbers, self.queue, self.transport, recorder, self.connection_requests
+        )
         self.stop_requested = False
         self.complete = False
-        self._parts: Parts | None = None
-        """What the trace says of the RPC that is being handled."""
-        self._validation_delay_us = scenario.validation.delay_us
         self._reject_millionths = scenario.validation.reject_millionths
         self._service_us = scenario.service.time_us
         self._schedule_plan()
@@ -203,29 +164,14 @@ class ReferenceEngine:
 
     def control_under_way(self) -> set[tuple[int, int]]:
         """Pairs of sender and receiver with a GRAFT or PRUNE between them, or that wait to be handled."""
-        pairs: set[tuple[int, int]] = set()
-        waiting = [entry for node in self.nodes for entry in node.backlog]
-        for _, node, kind, source, _, _, event, _ in (*self.queue.waiting(), *waiting):
-            if kind == _RPC:
-                control = event.rpc.control
-                if control is not None and (control.graft or control.prune):
-                    pairs.add((source, node))
-            elif kind == _FAILED:
-                pairs.add((node, source))
-        return pairs
+        return control_under_way(self._waiting())
 
     def episub_under_way(self) -> set[tuple[int, int]]:
         """Pairs of sender and receiver with a part of episub's, or news of a connection, between them."""
-        pairs: set[tuple[int, int]] = set()
-        waiting = [entry for node in self.nodes for entry in node.backlog]
-        for _, node, kind, source, _, _, event, _ in (*self.queue.waiting(), *waiting):
-            if kind == _RPC:
-                control = event.rpc.control
-                if control is not None and control.episub:
-                    pairs.add((source, node))
-            elif kind in (_FAILED, _DISCONNECTED, _CONNECTED):
-                pairs.add((node, source))
-        return pairs
+        return episub_under_way(self._waiting())
+
+    def _waiting(self) -> list[Entry]:
+        return [*self.queue.waiting(), *(entry for node in self.nodes for entry in node.backlog)]
 
     # What is known before the run starts.
 
@@ -279,7 +225,7 @@ class ReferenceEngine:
 
     def _inject(self, publication: Publication, message: Message) -> None:
         """The script hands a message to a few routers, over links like any other."""
-        self._row_published(self.script, message)
+        self.actions.row_published(self.script, message, self.now)
         for target in publication.inject:
             self.recorder.publishes += 1
             delay = self.transport.script_copy(self.script, target, message, self.now)
@@ -454,15 +400,13 @@ class ReferenceEngine:
             if type(actions[0]) is DuplicateReceived and len(actions) == 1:
                 recorder.duplicates += 1  # what happens most of the time
             else:
-                self._parts = parts
-                self._perform(node, actions)
+                self.actions.perform(node, actions, self.now, parts)
         if router.due_moved:
             self._arm_timer(node)
 
     def publish(self, node: SimNode, source: int, message: Message) -> None:
         if source != self.script:
             self.recorder.publishes += 1
-        self._parts = None
         self.feed(node, Publish(message))
 
     def validated(self, node: SimNode, message: Message) -> None:
@@ -477,7 +421,7 @@ class ReferenceEngine:
         self.recorder.events += 1
         if self.observer is not None:
             self.observer.handled(node, event, actions, self.now)
-        self._perform(node, actions)
+        self.actions.perform(node, actions, self.now, None)
         if router.due_moved:
             self._arm_timer(node)
 
@@ -491,113 +435,3 @@ class ReferenceEngine:
         node.timer_us = due
         if due is not None:
             self.queue.add(max(due, self.now), node.id, _TIMER, -1, node.starts, due)
-
-    # Actions.
-
-    def _perform(self, node: SimNode, actions: list[Action]) -> None:
-        now = self.now
-        for position, action in enumerate(actions):
-            match action:
-                case DuplicateReceived():
-                    self.recorder.duplicates += 1
-                case Send():
-                    self.transport.send(node, actions[position:], now)  # sends come last
-                    return
-                case Deliver():
-                    self._delivered(node, action)
-                case PeerGrafted():
-                    self._row_link(graft_row, node, action)
-                case PeerPruned():
-                    self._row_link(prune_row, node, action)
-                case Validate():
-                    self._validate(node, action)
-                case MessagePublished():
-                    if action.message.source != self.script:
-                        self._row_published(node.id, action.message)
-                case MessageRejected():
-                    self._row_rejected(node, action)
-                case PartDropped():
-                    self._row_part_dropped(node, action)
-                case PeerAdded():
-                    self.recorder.row(add_peer_row(self.now, node.id, _number(action.peer)))
-                case PeerRemoved():
-                    self.recorder.row(remove_peer_row(self.now, node.id, _number(action.peer)))
-                case TopicJoined():
-                    self.recorder.joined(node.id, self.topic_numbers[action.topic], now)
-                    self.recorder.row(join_row(self.now, node.id, self.topic_numbers[action.topic]))
-                case TopicLeft():
-                    self.recorder.left(node.id, self.topic_numbers[action.topic], now)
-                    self.recorder.row(leave_row(self.now, node.id, self.topic_numbers[action.topic]))
-                case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
-                    self._row_link(_OVERLAY_ROWS[type(action)], node, action)
-                case Dial() | Disconnect() | Ping() | FindContacts():
-                    self.connection_requests.perform(node, action)
-                case _:
-                    assert_never(action)
-
-    def _arrival_of(self, message: Message) -> tuple[int, int]:
-        """Hops and via of the copy that is being handled."""
-        for kind, _, number, hops, _, _, via in self._parts or ():
-            if number == message.id and kind == PartKind.PUBLISH:
-                return hops, via
-        return 1, Via.INJECT
-
-    def _delivered(self, node: SimNode, action: Deliver) -> None:
-        message = action.message
-        info = self.recorder.messages[message.id]
-        remote: Any = action.received_from
-        if remote is None:
-            remote = NONE
-            injected = info.publisher == self.script
-            hops, via = (1, int(Via.INJECT)) if injected else (0, NONE)
-            if injected:
-                remote = self.script
-        elif message.id in node.validating:
-            hops, via = node.validating.pop(message.id)
-        else:
-            hops, via = self._arrival_of(message)
-        self.transport.holds(node, message, hops)
-        number: Any = message.id
-        self.recorder.delivered += 1
-        self.recorder.row(deliver_row(self.now, node.id, remote, info.topic, number, hops, via))
-
-    def _validate(self, node: SimNode, action: Validate) -> None:
-        message = action.message
-        number: Any = message.id
-        node.validating[message.id] = self._arrival_of(message)
-        self.queue.add(self.now + self._validation_delay_us, node.id, _VALIDATED, number, node.starts, message)
-
-    # Rows.
-
-    def _row_link(
-        self,
-        row: Callable[[int, int, int, int], Codes],
-        node: SimNode,
-        action: PeerGrafted | PeerPruned | OverlayAction,
-    ) -> None:
-        self.recorder.row(row(self.now, node.id, _number(action.peer), self.topic_numbers[action.topic]))
-
-    def _row_published(self, publisher: int, message: Any) -> None:
-        info = self.recorder.messages[message.id]
-        self.recorder.row(publish_row(self.now, publisher, info.topic, message.id, 0, info.data_bytes))
-
-    def _row_rejected(self, node: SimNode, action: MessageRejected) -> None:
-        message: Any = action.message
-        peer: Any = action.peer
-        node.validating.pop(message.id, None)
-        if action.reason is Reason.REJECTED:
-            self.recorder.refused.add(message.id)
-        topic = self.topic_numbers[message.topic]
-        reason = int(action.reason)
-        kind = int(PartKind.PUBLISH)
-        self.recorder.row(reject_row(self.now, kind, node.id, peer, topic, message.id, 1, reason))
-
-    def _row_part_dropped(self, node: SimNode, action: PartDropped) -> None:
-        peer: Any = action.peer
-        kind, count, reason = int(action.kind), action.count, int(action.reason)
-        self.recorder.row(reject_row(self.now, kind, node.id, peer, NONE, NONE, count, reason))
-
-
-def _number(peer: Any) -> int:
-    """Simulated peers are named by numbers."""
-    return peer

@@ -1,0 +1,194 @@
+"""What routers ask for, done: copies sent, verdicts waited for, connections opened; and its rows in the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, assert_never
+
+from hearsay.core.language.actions import (
+    Action,
+    Deliver,
+    Dial,
+    Disconnect,
+    DuplicateReceived,
+    FindContacts,
+    LinkEager,
+    LinkLazy,
+    MessagePublished,
+    MessageRejected,
+    NeighborDown,
+    NeighborUp,
+    OverlayAction,
+    PartDropped,
+    PassiveAdded,
+    PassiveRemoved,
+    PeerAdded,
+    PeerGrafted,
+    PeerPruned,
+    PeerRemoved,
+    Ping,
+    Reason,
+    Send,
+    TopicJoined,
+    TopicLeft,
+    Validate,
+    Via,
+)
+from hearsay.core.language.events import EventKind
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.rpc import Message, PartKind
+from hearsay.sim.plan.plan import Plan
+from hearsay.sim.reference.connection_requests import ConnectionRequests
+from hearsay.sim.reference.event_queue import EventQueue
+from hearsay.sim.reference.nodes import SimNode
+from hearsay.sim.reference.transport import Transport
+from hearsay.sim.results.recorder import Parts, Recorder
+from hearsay.trace.language import event_rows
+from hearsay.trace.language.event_rows import (
+    Codes,
+    add_peer_row,
+    deliver_row,
+    graft_row,
+    join_row,
+    leave_row,
+    prune_row,
+    publish_row,
+    reject_row,
+    remove_peer_row,
+)
+from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, wire_name
+
+_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
+_OVERLAY_ROWS: dict[type[OverlayAction], Callable[[int, int, int, int], Codes]] = {
+    action: getattr(event_rows, f"{wire_name(event)}_row") for action, event in OVERLAY_EVENTS.items()
+}
+
+
+class ActionHandler:
+    """Does what the routers of a run ask for."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        topic_numbers: Mapping[Any, int],
+        queue: EventQueue,
+        transport: Transport,
+        recorder: Recorder,
+        connection_requests: ConnectionRequests,
+    ) -> None:
+        self._script = plan.scenario.network.nodes
+        self._validation_delay_us = plan.scenario.validation.delay_us
+        self._topic_numbers = topic_numbers
+        self._queue = queue
+        self._transport = transport
+        self._recorder = recorder
+        self._connection_requests = connection_requests
+
+    def perform(self, node: SimNode, actions: list[Action], now: Micros, parts: Parts | None) -> None:
+        """`parts` is what the trace says of the RPC that is being handled."""
+        for position, action in enumerate(actions):
+            match action:
+                case DuplicateReceived():
+                    self._recorder.duplicates += 1
+                case Send():
+                    self._transport.send(node, actions[position:], now)  # sends come last
+                    return
+                case Deliver():
+                    self._delivered(node, action, now, parts)
+                case PeerGrafted():
+                    self._row_link(graft_row, node, action, now)
+                case PeerPruned():
+                    self._row_link(prune_row, node, action, now)
+                case Validate():
+                    self._validate(node, action, now, parts)
+                case MessagePublished():
+                    if action.message.source != self._script:
+                        self.row_published(node.id, action.message, now)
+                case MessageRejected():
+                    self._row_rejected(node, action, now)
+                case PartDropped():
+                    self._row_part_dropped(node, action, now)
+                case PeerAdded():
+                    self._recorder.row(add_peer_row(now, node.id, _number(action.peer)))
+                case PeerRemoved():
+                    self._recorder.row(remove_peer_row(now, node.id, _number(action.peer)))
+                case TopicJoined():
+                    self._recorder.joined(node.id, self._topic_numbers[action.topic], now)
+                    self._recorder.row(join_row(now, node.id, self._topic_numbers[action.topic]))
+                case TopicLeft():
+                    self._recorder.left(node.id, self._topic_numbers[action.topic], now)
+                    self._recorder.row(leave_row(now, node.id, self._topic_numbers[action.topic]))
+                case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
+                    self._row_link(_OVERLAY_ROWS[type(action)], node, action, now)
+                case Dial() | Disconnect() | Ping() | FindContacts():
+                    self._connection_requests.perform(node, action)
+                case _:
+                    assert_never(action)
+
+    def _delivered(self, node: SimNode, action: Deliver, now: Micros, parts: Parts | None) -> None:
+        message = action.message
+        info = self._recorder.messages[message.id]
+        remote: Any = action.received_from
+        if remote is None:
+            remote = NONE
+            injected = info.publisher == self._script
+            hops, via = (1, int(Via.INJECT)) if injected else (0, NONE)
+            if injected:
+                remote = self._script
+        elif message.id in node.validating:
+            hops, via = node.validating.pop(message.id)
+        else:
+            hops, via = _arrival_of(message, parts)
+        self._transport.holds(node, message, hops)
+        number: Any = message.id
+        self._recorder.delivered += 1
+        self._recorder.row(deliver_row(now, node.id, remote, info.topic, number, hops, via))
+
+    def _validate(self, node: SimNode, action: Validate, now: Micros, parts: Parts | None) -> None:
+        message = action.message
+        number: Any = message.id
+        node.validating[message.id] = _arrival_of(message, parts)
+        self._queue.add(now + self._validation_delay_us, node.id, _VALIDATED, number, node.starts, message)
+
+    # Rows.
+
+    def _row_link(
+        self,
+        row: Callable[[int, int, int, int], Codes],
+        node: SimNode,
+        action: PeerGrafted | PeerPruned | OverlayAction,
+        now: Micros,
+    ) -> None:
+        self._recorder.row(row(now, node.id, _number(action.peer), self._topic_numbers[action.topic]))
+
+    def row_published(self, publisher: int, message: Any, now: Micros) -> None:
+        """`publisher` is a node, or the script."""
+        info = self._recorder.messages[message.id]
+        self._recorder.row(publish_row(now, publisher, info.topic, message.id, 0, info.data_bytes))
+
+    def _row_rejected(self, node: SimNode, action: MessageRejected, now: Micros) -> None:
+        message: Any = action.message
+        node.validating.pop(message.id, None)
+        if action.reason is Reason.REJECTED:
+            self._recorder.refused.add(message.id)
+        topic = self._topic_numbers[message.topic]
+        kind, reason = int(PartKind.PUBLISH), int(action.reason)
+        self._recorder.row(reject_row(now, kind, node.id, _number(action.peer), topic, message.id, 1, reason))
+
+    def _row_part_dropped(self, node: SimNode, action: PartDropped, now: Micros) -> None:
+        kind, reason = int(action.kind), int(action.reason)
+        row = reject_row(now, kind, node.id, _number(action.peer), NONE, NONE, action.count, reason)
+        self._recorder.row(row)
+
+
+def _arrival_of(message: Message, parts: Parts | None) -> tuple[int, int]:
+    """Hops and via of the copy that is being handled."""
+    for kind, _, number, hops, _, _, via in parts or ():
+        if number == message.id and kind == PartKind.PUBLISH:
+            return hops, via
+    return 1, Via.INJECT
+
+
+def _number(peer: Any) -> int:
+    """Simulated peers are named by numbers."""
+    return peer
