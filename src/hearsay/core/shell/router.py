@@ -75,15 +75,15 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.language.sizes import identifier_size, message_size, part_kind
-from hearsay.core.language.state_table import Peering, PeerState, RouterState, SeenState, StateSize
+from hearsay.core.language.sizes import part_kind
+from hearsay.core.language.state_table import RouterState, StateSize
 from hearsay.core.rules.first_copies import ACCEPTED, ASKED, DUPLICATE, first_copy
 from hearsay.core.rules.mixing import extend
+from hearsay.core.shell.inspection import router_state, size_of_state
 from hearsay.core.shell.outbox import Outbox
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer, PeerBook, subscription_bytes
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
-from hearsay.core.shell.seen import entries
 from hearsay.core.shell.strategy import Strategy
 
 _duplicate = fast_init(DuplicateReceived)
@@ -215,59 +215,55 @@ class Router:
         self.actions = _BETWEEN_CALLS
 
     def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:
+        self._check(event, now)
+        self.now = now
+        self.actions = actions
+        match event:
+            case TimerFired():
+                self._timer_fired()
+            case MessageValidated():
+                self._validated(event.message_id, event.verdict)
+            case Publish():
+                self._publish(event.message)
+            case PeerConnected():
+                self._connected(event)
+            case PeerDisconnected():
+                self._disconnected(self.connected[event.peer])
+            case Join():
+                self._join(event.topic)
+            case Leave():
+                self._leave(event.topic)
+            case SendFailed():
+                if event.peer in self.connected:
+                    self._send_failed(event.peer, event.rpc)
+            case DialFailed() | RoundTripMeasured() | ContactsFound():
+                self.strategy.discovery(event)
+            case _:
+                assert_never(event)
+
+    def _check(self, event: OtherEvent, now: Micros) -> None:
+        """Whether the caller may say this now."""
         match event:
             case TimerFired():
                 due = self.due
                 if due is None or now < due:
                     raise UsageError(f"timer fired at {now}, due at {due}")
-                self.now = now
-                self.actions = actions
-                self._timer_fired()
             case MessageValidated():
                 if event.message_id not in self.pending:
                     raise UsageError(f"verdict on {event.message_id!r}, which was not asked about")
-                self.now = now
-                self.actions = actions
-                self._validated(event.message_id, event.verdict)
-            case Publish():
-                self.now = now
-                self.actions = actions
-                self._publish(event.message)
             case PeerConnected():
                 self._check_connectable(event)
-                self.now = now
-                self.actions = actions
-                self._connected(event)
             case PeerDisconnected():
-                peer = self.connected.get(event.peer)
-                if peer is None:
+                if event.peer not in self.connected:
                     raise UsageError(f"{event.peer!r} is not connected")
-                self.now = now
-                self.actions = actions
-                self._disconnected(peer)
             case Join():
                 if event.topic in self.joined:
                     raise UsageError(f"topic {event.topic!r} is joined already")
-                self.now = now
-                self.actions = actions
-                self._join(event.topic)
             case Leave():
                 if event.topic not in self.joined:
                     raise UsageError(f"topic {event.topic!r} is not joined")
-                self.now = now
-                self.actions = actions
-                self._leave(event.topic)
-            case SendFailed():
-                self.now = now
-                self.actions = actions
-                if event.peer in self.connected:
-                    self._send_failed(event.peer, event.rpc)
-            case DialFailed() | RoundTripMeasured() | ContactsFound():
-                self.now = now
-                self.actions = actions
-                self.strategy.discovery(event)
             case _:
-                assert_never(event)
+                pass
 
     def deadline(self) -> Micros | None:
         """When the next `TimerFired` is due."""
@@ -296,46 +292,11 @@ class Router:
 
     def inspect(self) -> RouterState:
         """The state as the guide's table."""
-        peerings: dict[PeerId, dict[TopicId, Peering]] = {peer: {} for peer in self.connected}
-        for topic, view in self.peers.topics.items():
-            for peer in (*view.native, *view.flood):
-                peerings.setdefault(peer, {})[topic] = Peering.METADATA_ONLY
-        for topic, peer, peering in self.strategy.peerings():
-            peerings.setdefault(peer, {})[topic] = peering
-        protocols = {peer: known.protocol for peer, known in self.connected.items()}
-        return RouterState(
-            subscriptions=tuple(sorted(self.joined)),
-            fanout=tuple(self.strategy.fanout_topics()),
-            peers=tuple(
-                PeerState(peer, protocols.get(peer, ""), tuple(sorted(peerings[peer].items())))
-                for peer in sorted(peerings)
-            ),
-            seen=tuple(
-                SeenState(entry.message_id, entry.first_us, entry.sender, self.strategy.holds(entry.message_id))
-                for entry in entries(self.seen, self.now)
-            ),
-        )
+        return router_state(self, self.strategy)
 
     def state_size(self, now: Micros) -> StateSize:
         """Entries and bytes of the guide's table at a time, for the question of simplicity."""
-        count = len(self.joined)
-        size = sum(map(identifier_size, self.joined))
-        for peer in self.connected.values():
-            count += 1 + len(peer.topics)
-            size += identifier_size(peer.id) + sum(map(identifier_size, peer.topics))
-        for entry in entries(self.seen, now):
-            count += 1
-            size += identifier_size(entry.message_id) + 8
-        for message in self.strategy.held_messages():
-            count += 1
-            size += message_size(message)
-        for topic, peer, _ in self.strategy.peerings():
-            count += 1
-            size += identifier_size(topic) + identifier_size(peer)
-        for peer in self.strategy.other_state():
-            count += 1
-            size += identifier_size(peer)
-        return StateSize(count, size)
+        return size_of_state(self, self.strategy, now)
 
     def _check_connectable(self, event: PeerConnected) -> None:
         if event.peer == self.node:

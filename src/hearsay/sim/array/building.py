@@ -24,8 +24,10 @@ from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.payload import ARENA_BITS
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS, GOSSIP_SPAN
 from hearsay.sim.plan.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
-from hearsay.sim.plan.plan import LinksCut, LinksHealed, NodeDown, NodeUp, Plan, SameForAllNodes
+from hearsay.sim.plan.plan import Plan
+from hearsay.sim.plan.planned_events import LinksCut, LinksHealed, NodeDown, NodeUp
 from hearsay.sim.plan.quantiles import log_normal_tables
+from hearsay.sim.plan.subscriptions import SameForAllNodes
 
 Ints = NDArray[np.int64]
 

@@ -39,7 +39,8 @@ from hearsay.core.language.rpc import FLOODSUB, Message
 from hearsay.core.registry import create, negotiate
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.sim.plan.latency import make_latency
-from hearsay.sim.plan.plan import Plan, Publication
+from hearsay.sim.plan.plan import Plan
+from hearsay.sim.plan.planned_events import Publication
 from hearsay.sim.reference.action_handler import ActionHandler
 from hearsay.sim.reference.connection_requests import ConnectionRequests
 from hearsay.sim.reference.event_queue import EVERYWHERE, Entry, EventQueue

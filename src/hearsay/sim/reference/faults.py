@@ -14,7 +14,7 @@ from __future__ import annotations
 from hearsay.core.language.events import Leave
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, Randomness, below
-from hearsay.sim.plan.plan import LinksCut, LinksHealed, NodeDown, NodeUp
+from hearsay.sim.plan.planned_events import LinksCut, LinksHealed, NodeDown, NodeUp
 from hearsay.sim.reference.host import HostOfFaults
 from hearsay.sim.reference.nodes import Link, SimNode
 from hearsay.sim.scenario.scenario import Scenario

@@ -1,0 +1,55 @@
+"""A router's state to look at: the guide's table, and how much it is."""
+
+from __future__ import annotations
+
+from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.language.sizes import identifier_size, message_size
+from hearsay.core.language.state_table import Peering, PeerState, RouterState, SeenState, StateSize
+from hearsay.core.shell.seen import entries
+from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Strategy
+
+
+def router_state(shell: Shell, strategy: Strategy) -> RouterState:
+    """The state as the guide's table."""
+    peerings: dict[PeerId, dict[TopicId, Peering]] = {peer: {} for peer in shell.connected}
+    for topic, view in shell.peers.topics.items():
+        for peer in (*view.native, *view.flood):
+            peerings.setdefault(peer, {})[topic] = Peering.METADATA_ONLY
+    for topic, peer, peering in strategy.peerings():
+        peerings.setdefault(peer, {})[topic] = peering
+    protocols = {peer: known.protocol for peer, known in shell.connected.items()}
+    return RouterState(
+        subscriptions=tuple(sorted(shell.joined)),
+        fanout=tuple(strategy.fanout_topics()),
+        peers=tuple(
+            PeerState(peer, protocols.get(peer, ""), tuple(sorted(peerings[peer].items())))
+            for peer in sorted(peerings)
+        ),
+        seen=tuple(
+            SeenState(entry.message_id, entry.first_us, entry.sender, strategy.holds(entry.message_id))
+            for entry in entries(shell.seen, shell.now)
+        ),
+    )
+
+
+def size_of_state(shell: Shell, strategy: Strategy, now: Micros) -> StateSize:
+    """Entries and bytes of the guide's table at a time."""
+    count = len(shell.joined)
+    size = sum(map(identifier_size, shell.joined))
+    for peer in shell.connected.values():
+        count += 1 + len(peer.topics)
+        size += identifier_size(peer.id) + sum(map(identifier_size, peer.topics))
+    for entry in entries(shell.seen, now):
+        count += 1
+        size += identifier_size(entry.message_id) + 8
+    for message in strategy.held_messages():
+        count += 1
+        size += message_size(message)
+    for topic, peer, _ in strategy.peerings():
+        count += 1
+        size += identifier_size(topic) + identifier_size(peer)
+    for peer in strategy.other_state():
+        count += 1
+        size += identifier_size(peer)
+    return StateSize(count, size)
