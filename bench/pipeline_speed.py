@@ -29,8 +29,9 @@ from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.rows import trace_rows
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
-from hearsay.pipeline.kernels.message_file import SortedValues, message_traffic, traffic_of
+from hearsay.pipeline.kernels.sorted_values import SortedValues
 from hearsay.pipeline.kernels.sums import first_publishes, starts_of
+from hearsay.pipeline.kernels.traffic_sums import message_traffic, traffic_of
 from hearsay.pipeline.metrics import whole_files
 from hearsay.pipeline.metrics.speed import speed_table
 from hearsay.pipeline.spark.local_tables import map_batches

@@ -84,6 +84,33 @@ def first_publishes(starts: Ints, events: Ints) -> Ints:
 
 
 @compiled
+def _flow(
+    event: int, time: int, delay: int, reason: int, peer: int, remote: int, end_us: int
+) -> tuple[int, int, int]:
+    """How many parts come in by a row, who sent one, and who got it; -1 for nobody."""
+    if event == _SEND:
+        return (1 if delay >= 0 and time + delay < end_us else 0), peer, remote
+    if event == _RECEIVE:
+        return 1, -1, peer
+    if event == _DROP and time < end_us and (reason == _LOST or reason == _UNREACHABLE):
+        return -1, -1, remote
+    return 0, -1, -1
+
+
+@compiled
+def _write_sums(sums: Ints, touched: Ints, topic: int, kind: int, keys: Ints, values: Ints) -> None:
+    """A line for each node that was touched, whose sums are zero then."""
+    for place in range(len(touched)):
+        node = touched[place]
+        keys[place, 0] = topic
+        keys[place, 1] = node
+        keys[place, 2] = kind
+        for side in range(SIDES):
+            values[place, side] = sums[node, side]
+            sums[node, side] = 0
+
+
+@compiled
 def add_up(
     slices: Ints,
     topics: Ints,
@@ -116,17 +143,9 @@ def add_up(
     group = 0
     for number in range(len(slices)):
         for row in range(slices[number, 0], slices[number, 1]):
-            event = events[row]
-            if event == _SEND:
-                arrives = delays[row] >= 0 and times[row] + delays[row] < end_us
-                parts_in, sender, receiver = (1 if arrives else 0), peers[row], remotes[row]
-            elif event == _RECEIVE:
-                parts_in, sender, receiver = 1, -1, peers[row]
-            elif event == _DROP:
-                vanished = times[row] < end_us and (reasons[row] == _LOST or reasons[row] == _UNREACHABLE)
-                parts_in, sender, receiver = (-1 if vanished else 0), -1, remotes[row]
-            else:
-                continue
+            parts_in, sender, receiver = _flow(
+                events[row], times[row], delays[row], reasons[row], peers[row], remotes[row], end_us
+            )
             size = max(sizes[row], 0)
             named = max(ids[row], 0) if len(ids) else 1
             if sender >= 0:
@@ -147,14 +166,7 @@ def add_up(
                 sums[receiver, 5] += parts_in * size
         ends = number + 1 == len(slices)
         if ends or topics[number + 1] != topics[number] or kinds[number + 1] != kinds[number]:
-            for place in range(count):
-                node = touched[place]
-                keys[filled + place, 0] = topics[number]
-                keys[filled + place, 1] = node
-                keys[filled + place, 2] = kinds[number]
-                for side in range(SIDES):
-                    values[filled + place, side] = sums[node, side]
-                    sums[node, side] = 0
+            _write_sums(sums, touched[:count], topics[number], kinds[number], keys[filled:], values[filled:])
             filled += count
             count = 0
             group += 1

@@ -23,21 +23,11 @@ from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
 from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.pipeline.kernels.latency_pairs import packed
-from hearsay.pipeline.kernels.message_file import (
-    FIGURES,
-    NEEDED,
-    UNKNOWN,
-    Ints,
-    MessagePass,
-    Sums,
-    drops_of,
-    joined,
-    merged,
-    message_traffic,
-    pass_over,
-    recorded_sizes,
-    traffic_of,
-)
+from hearsay.pipeline.kernels.message_file import FIGURES, NEEDED, MessagePass, pass_over
+from hearsay.pipeline.kernels.partial_sums import Sums, joined, merged
+from hearsay.pipeline.kernels.sorted_values import UNKNOWN
+from hearsay.pipeline.kernels.sums import Ints
+from hearsay.pipeline.kernels.traffic_sums import drops_of, message_traffic, recorded_sizes, traffic_of
 from hearsay.pipeline.metrics.messages import finish
 from hearsay.pipeline.spark.local_tables import map_batches
 from hearsay.trace.language.schema import Column, wire_name

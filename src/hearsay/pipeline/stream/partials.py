@@ -28,15 +28,9 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns, row_groups
-from hearsay.pipeline.kernels.message_file import (
-    NEEDED,
-    Sums,
-    drops_of,
-    message_traffic,
-    pass_over,
-    recorded_sizes,
-    traffic_of,
-)
+from hearsay.pipeline.kernels.message_file import NEEDED, pass_over
+from hearsay.pipeline.kernels.partial_sums import Sums
+from hearsay.pipeline.kernels.traffic_sums import drops_of, message_traffic, recorded_sizes, traffic_of
 from hearsay.pipeline.metrics.whole_files import PARTS_SCHEMA, RPC_COLUMNS, eligibility_of, message_sums, row_sums
 from hearsay.pipeline.spark.local_tables import map_batches
 from hearsay.trace.folder.manifest import this_program
