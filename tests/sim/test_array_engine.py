@@ -178,8 +178,8 @@ def test_where_addresses_are_counted_the_engine_asks_for_little_and_runs():
 
 
 KEPT = (
-    "from hearsay.sim.array.machine import compiling;"
-    "print(compiling.kept_in(), compiling.is_kept_for_good(), compiling.is_compiled())"
+    "from hearsay.sim.array.machine.compiling import KEPT;"
+    "print(KEPT.folder, KEPT.is_kept_for_good, KEPT.is_there)"
 )
 
 

@@ -8,7 +8,7 @@ from shutil import copytree, ignore_patterns
 import pytest
 
 import hearsay
-from hearsay.sim.array.machine.compiling import kept_in, sources_digest
+from hearsay.sim.array.machine.compiling import KEPT
 
 PACKAGE = Path(hearsay.__file__).parent
 
@@ -19,9 +19,8 @@ def copy(tmp_path):
 
 
 def test_a_copy_has_the_same_machine_code(copy):
-    folder = kept_in()
-    assert folder is not None
-    assert sources_digest(copy) == folder.name
+    assert KEPT.folder is not None
+    assert KEPT.digest(copy) == KEPT.folder.name
 
 
 @pytest.mark.parametrize(
@@ -35,14 +34,14 @@ def test_a_copy_has_the_same_machine_code(copy):
     ],
 )
 def test_a_changed_constant_has_its_own(copy, file, constant, changed):
-    before = sources_digest(copy)
+    before = KEPT.digest(copy)
     text = (copy / file).read_text()
     assert text.count(constant) == 1
     (copy / file).write_text(text.replace(constant, changed))
-    assert sources_digest(copy) != before
+    assert KEPT.digest(copy) != before
 
 
 def test_so_has_a_rule_in_a_new_file(copy):
-    before = sources_digest(copy)
+    before = KEPT.digest(copy)
     (copy / "core" / "another_rule.py").write_text("")
-    assert sources_digest(copy) != before
+    assert KEPT.digest(copy) != before

@@ -235,15 +235,14 @@ def _run(
 
 
 def _say_if_it_compiles() -> None:
-    from hearsay.sim.array.machine.compiling import is_compiled, is_kept_for_good, kept_in
+    from hearsay.sim.array.machine.compiling import KEPT
 
-    if is_compiled():
+    if KEPT.is_there:
         return
-    if is_kept_for_good():
+    if KEPT.is_kept_for_good:
         click.echo("compiling the array engine, once; this takes about half a minute", err=True)
         return
-    folder = kept_in()
-    where = f"is kept in {folder}" if folder else "cannot be kept, so every run does this"
+    where = f"is kept in {KEPT.folder}" if KEPT.folder else "cannot be kept, so every run does this"
     click.echo(
         "compiling the array engine, which takes about half a minute; the user's cache cannot be written, so its "
         f"code {where} (XDG_CACHE_HOME names another place)",

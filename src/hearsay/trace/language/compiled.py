@@ -1,23 +1,24 @@
-"""The only door to numba, which ships no types.
-
-Compiled code is kept on disk where numba finds a place for it, so that the seconds of compiling are spent once.
-"""
+"""Loops of ingest and pipeline as machine code, kept on disk so that the seconds of compiling are spent once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from functools import cache
+from typing import TypeVar, cast
 
-import numba
+from hearsay.trace.language.kept_code import KeptCode
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-_njit: Any = cast("Any", numba).njit
-
 
 def compiled(function: Function) -> Function:
-    """The function as machine code that runs without the interpreter's lock."""
-    try:
-        return _njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # a read-only installation without a home: compile in every process
-        return _njit(nogil=True)(function)
+    """The function as machine code that runs without the interpreter's lock.
+
+    It may use what its own room has, and trace and core.
+    """
+    return cast(Function, _kept_of(function.__module__.split(".")[1]).compile(function))
+
+
+@cache
+def _kept_of(room: str) -> KeptCode:
+    return KeptCode(room, (room, "core", "trace"))

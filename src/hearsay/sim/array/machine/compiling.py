@@ -1,47 +1,27 @@
-"""How the kernels become machine code, and where that is kept.
-
-Numba keys the code it keeps by the file of the function it compiled, and does not look at the files of the functions
-called from there, nor at the constants that a kernel freezes, most of which are other rooms'. So all code of the
-engine lies in a folder named after the contents of all sources in the rooms it takes functions and constants from: a
-change anywhere in them compiles anew, and nothing stale is ever run.
-
-That folder is in the user's cache. Where nothing can be written there it is in a folder of the user's own among the
-temporary files, which nobody else may have made or may write to: what lies there is run.
-"""
+"""How the kernels become machine code. Where it is kept, under the sources it was made from: `kept_code.py`."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
-from errno import EACCES
+from contextlib import contextmanager
 from functools import cache
-from hashlib import blake2b
-from pathlib import Path
-from stat import S_ISDIR
-from tempfile import TemporaryFile, gettempdir
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
 from numba import types
-from numba.core import config as _config
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
 
 from hearsay.sim.array.machine.views import CHECKED, world_type
+from hearsay.trace.language.kept_code import KeptCode
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 _njit: Any = cast("Any", numba).njit
-_settings: Any = _config
 _library: Any = CPUCodeLibrary
 _context: Any = CPUContext
-_KEPT = "hearsay/array-engine"
-_PACKAGE = Path(__file__).parents[3]
-_FROZEN_ROOMS = ("core", "sim", "trace")
-"""Where kernels have their functions, constants and enumerations from."""
+KEPT = KeptCode("array-engine", ("core", "sim", "trace"), "checked" if CHECKED else "")
 _kernels: set[str] = set()
 
 
@@ -138,13 +118,7 @@ def _no_executable(_self: Any, _library: Any, _description: Any, _environment: A
 
 def entry(function: Function) -> Function:
     """A function that Python calls: kept on disk with all that it calls, unless nothing can be written there."""
-    folder = kept_in()
-    before = _settings.CACHE_DIR
-    _settings.CACHE_DIR = str(folder)
-    try:
-        dispatcher = _njit(nogil=True, error_model="numpy", _nrt=False, cache=folder is not None)(function)
-    finally:
-        _settings.CACHE_DIR = before
+    dispatcher = KEPT.compile(function, error_model="numpy", _nrt=False)
     compile_for = dispatcher.compile
 
     def compile_all(given: Any) -> Any:
@@ -153,32 +127,6 @@ def entry(function: Function) -> Function:
 
     dispatcher.compile = compile_all
     return dispatcher
-
-
-def is_compiled() -> bool:
-    """Whether the engine is there in machine code, so that running it will not take a minute first."""
-    folder = kept_in()
-    return folder is not None and any(folder.rglob("*.nbc"))
-
-
-@cache
-def kept_in() -> Path | None:
-    """Where the machine code is kept; None where nothing can be."""
-    for place in (_user_cache, _temporary_cache):
-        with suppress(OSError, RuntimeError):  # no home at all is a RuntimeError
-            folder = place() / _KEPT / sources_digest(_PACKAGE)
-            folder.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=folder):
-                return folder
-    return None
-
-
-def is_kept_for_good() -> bool:
-    """Whether the code is where it belongs, and not among temporary files."""
-    folder = kept_in()
-    with suppress(RuntimeError):
-        return folder is not None and folder.is_relative_to(_user_cache())
-    return False
 
 
 def shared(function: Function) -> Function:
@@ -196,35 +144,3 @@ def _shared(source: FunctionType) -> object:
     copy = FunctionType(source.__code__, scope, source.__name__, source.__defaults__, source.__closure__)
     copy.__annotations__ = source.__annotations__
     return inlined(copy)
-
-
-def _temporary_cache() -> Path:
-    """A folder of this user's alone; raises `OSError` if it is anybody else's."""
-    user = os.getuid()
-    folder = Path(gettempdir()) / f"hearsay-cache-{user}"
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077:
-        raise PermissionError(EACCES, "not a folder of this user alone", str(folder))
-    return folder
-
-
-def _user_cache() -> Path:
-    named = os.environ.get("XDG_CACHE_HOME")
-    if named:
-        return Path(named)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path.home() / ".cache"
-
-
-def sources_digest(package: Path) -> str:
-    """Of all that machine code is made from, in a copy of this package."""
-    seen = blake2b(cast("Any", numba).__version__.encode(), digest_size=8, key=b"checked" if CHECKED else b"")
-    for room in _FROZEN_ROOMS:
-        for file in sorted((package / room).rglob("*.py")):
-            source = file.read_bytes()
-            seen.update(f"{file.relative_to(package).as_posix()} {len(source)}\n".encode())
-            seen.update(source)
-    return seen.hexdigest()

@@ -1,0 +1,56 @@
+"""Compiled loops of ingest and pipeline: what was kept of other sources neither runs nor stands in the way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+import pytest
+
+import hearsay
+
+PACKAGE = Path(hearsay.__file__).parent
+NUMBERS = (
+    "from hearsay.ingest.decoding.identifiers import Identifiers;"
+    "print(Identifiers().number_peers([b'ann', b'bob', b'ann']).tolist())"
+)
+
+
+def told(folder: Path, code: str) -> str:
+    """What the package in a folder says, with a cache of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def replace_in(files: Sequence[Path], old: str, new: str) -> None:
+    texts = {file: file.read_text(encoding="utf-8") for file in files}
+    assert any(old in text for text in texts.values())
+    for file, text in texts.items():
+        file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.mark.thorough
+def test_an_upgrade_in_place_compiles_anew(tmp_path):
+    copy = copytree(PACKAGE, tmp_path / "hearsay", ignore=ignore_patterns("__pycache__"))
+    decoding = sorted((copy / "ingest" / "decoding").glob("*.py"))
+    assert told(tmp_path, NUMBERS) == "[0, 1, 0]"
+    replace_in(decoding, "IdTable", "NameTable")
+    assert told(tmp_path, NUMBERS) == "[0, 1, 0]"
+    assert len([*(tmp_path / "cache" / "hearsay" / "ingest").iterdir()]) == 2
+    assert [*copy.rglob("*.nb[ci]")] == []
+
+
+def test_compiled_loops_take_from_their_own_room_and_those_that_are_in_the_digest():
+    for file in PACKAGE.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        if "\n@compiled" not in text:
+            continue
+        room = file.relative_to(PACKAGE).parts[0]
+        taken = {line.split(".")[1] for line in text.splitlines() if line.startswith("from hearsay.")}
+        assert taken <= {room, "core", "trace"}, file
