@@ -59,6 +59,7 @@ def test_the_programs_of_the_page_run(tmp_path):
     run("\n".join(programs(API)), tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.xdist_group("spark")
 def test_the_programs_on_spark_run(tmp_path):
     run("import hearsay\n" + "\n".join(programs(API, "python spark")), tmp_path)

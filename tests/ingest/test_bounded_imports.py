@@ -37,6 +37,7 @@ def imported(file: Path, run: Path) -> tuple[str, int]:
     return "".join(reason), int(grown)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("head", [b'{"type":0,"peerID":"', b"\n" * 8 + b'{"'])
 def test_a_line_without_end_in_a_small_gzip_file_is_refused(tmp_path, head):
     file = tmp_path / "long.json.gz"
@@ -70,6 +71,7 @@ ROWS = 500
 LONG = "1" * 1_000_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["dictionary", "deltas", "plain"])
 def test_a_small_parquet_file_with_gigabytes_of_text_is_refused(tmp_path, way):
     texts = pa.array([LONG] * ROWS, pa.large_string())
@@ -87,6 +89,7 @@ def test_a_small_parquet_file_with_gigabytes_of_text_is_refused(tmp_path, way):
     assert grown < MORE_KIB
 
 
+@pytest.mark.thorough
 def test_a_small_parquet_file_with_millions_of_rows_is_refused(tmp_path):
     rows = 3_000_000
     file = hermes_file(tmp_path / "small.parquet", pa.array([PEER] * rows), rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from waiting import run, until
 
 from hearsay.core.language.actions import Dial, FindContacts, Ping
@@ -61,6 +62,7 @@ async def deliver(nodes, topics, label):
         assert sorted(got) == sorted(f"{label} {number}".encode() for number in range(len(nodes)))
 
 
+@pytest.mark.thorough
 @run
 async def test_ten_nodes_deliver_everything_and_so_do_the_seven_that_are_left():
     nodes, topics = [], {}

@@ -32,6 +32,7 @@ def quality(output: Path) -> dict[str, int]:
     return {line["check"]: line["rows"] for line in lines}
 
 
+@pytest.mark.thorough
 def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, analysed, tmp_path):
     """The run's files come in three lots; messages straddle files, so early figures change. Rows that come after the
     window of their message are counted as late. A follower of its own takes over each time."""

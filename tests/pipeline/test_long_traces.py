@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
@@ -34,6 +35,7 @@ def at(day: float, event: TraceEvent, peer: int = 0, **columns) -> TraceRow:
     return TraceRow(BEGINS_US + round(day * DAY_US), event, peer=peer, **columns)
 
 
+@pytest.mark.thorough
 def test_a_trace_of_months_has_as_many_lines_as_one_of_an_hour(spark, tmp_path):
     """A message is published on day 100 while Bob is away; he was a member a month before and is a month later."""
     path = traced(tmp_path / "months", [

@@ -177,10 +177,7 @@ def test_where_addresses_are_counted_the_engine_asks_for_little_and_runs():
     assert done.stdout == "True\n"
 
 
-KEPT = (
-    "from hearsay.sim.array.machine.compiling import KEPT;"
-    "print(KEPT.folder, KEPT.is_kept_for_good, KEPT.is_there)"
-)
+KEPT = "from hearsay.sim.array.machine.compiling import KEPT;print(KEPT.folder, KEPT.is_kept_for_good, KEPT.is_there)"
 
 
 def told_where_code_is_kept(**environment: str) -> list[str]:

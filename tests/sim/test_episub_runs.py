@@ -94,6 +94,7 @@ def test_an_overlay_comes_to_be(preset):
     assert all(receivers(made, message) == set(graph) for message in range(10))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2])
 def test_who_met_only_each_other_in_hyparview_get_in(seed):
     made = simulation(router__preset="hyparview-plumtree-10k", network__nodes=300, workload__messages=0, seed=seed)
@@ -101,6 +102,7 @@ def test_who_met_only_each_other_in_hyparview_get_in(seed):
     assert components(graph_of(made)) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nodes_that_take_no_connection_join_and_stay(seed):
     made = sound(network__nat_share=0.3, warmup_s=30, seed=seed)
@@ -116,6 +118,7 @@ def test_one_reachable_node_serves_all_others_but_no_more_than_it_may():
     assert components(graph_of(made)) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("preset", "share"), [("episub", 0.5), ("episub", 0.8), ("hyparview-plumtree-10k", 0.7)])
 def test_survivors_of_a_crash_get_everything_again(preset, share):
     made = sound(
@@ -149,6 +152,7 @@ def test_the_dead_are_replaced_before_their_connections_end():
     assert all(peers <= set(graph) for peers in graph.values())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2])
 def test_messages_reach_all_survivors_even_before_the_crash_is_noticed(seed):
     made = simulation(
@@ -339,6 +343,7 @@ def test_a_lost_eager_link_heals_within_two_touches_of_the_next_message(repair):
     assert int(times[9].max()) < 10 * undisturbed
 
 
+@pytest.mark.thorough
 def test_optimisation_shortens_the_tree_when_the_source_moves(tmp_path):
     lines = [
         f'[[timed]]\nat_s = {2 + number}\nnode = {int(number >= 10)}\naction = "publish"' for number in range(30)

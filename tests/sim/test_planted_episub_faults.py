@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from hearsay.core.episub.caches import MissingList, PayloadCache
 from hearsay.core.episub.context import Sequence
 from hearsay.core.episub.membership import ManagedOverlay
@@ -261,6 +263,7 @@ def test_keeps_a_silent_neighbour(monkeypatch):
     reported("left a ping unanswered, and stays", problems(**UNNOTICED_CRASH))
 
 
+@pytest.mark.thorough
 def test_a_sound_router_that_is_put_to_these_tests_is_not_accused():
     for keys in ({"validation__delay_ms": 1500}, {"router__max_dials": 1}, LEAVING_TWICE, UNNOTICED_CRASH):
         assert problems(**keys) == ()

@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import hearsay
 
 KERNEL = "sim/array/rules/mesh.py"
@@ -39,6 +41,7 @@ def _changed_copy(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_one_changed_line_of_a_kernel_is_found_and_shown(tmp_path):
     copy = _changed_copy(tmp_path / "copy")
     cache = tmp_path / "cache"

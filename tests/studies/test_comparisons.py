@@ -47,6 +47,7 @@ def test_the_same_scenario_on_the_same_seeds_is_equal_in_all():
     assert {interval_words(line) for line in lines.values()} == {"the same"}
 
 
+@pytest.mark.thorough
 def test_the_same_scenario_on_different_seeds_is_called_different_in_at_most_5_of_100_cases():
     """Forty comparisons with seeds of their own; two false calls are to be expected."""
     scenario = Base(preset="r1", settings=TINY).scenario()

@@ -52,6 +52,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", [6, 20])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("method", [paired, unpaired])
@@ -90,6 +91,7 @@ def test_pairing_sees_what_unpaired_runs_cannot():
     assert width[unpaired] > 10 * width[paired]
 
 
+@pytest.mark.thorough
 def test_of_100_comparisons_of_equals_at_most_5_call_any_figure_different():
     """Six figures of the same runs, so they hang together; half of them copies of others in disguise."""
     chance = np.random.default_rng(6)
@@ -105,6 +107,7 @@ def test_of_100_comparisons_of_equals_at_most_5_call_any_figure_different():
     assert wrong > 0
 
 
+@pytest.mark.thorough
 def test_the_detectable_difference_is_detected_in_80_of_100_cases():
     chance = np.random.default_rng(7)
     sizes = [

@@ -113,6 +113,7 @@ values = [[4, 3], [5, 3], [6, 3], [7, 3]]
 """
 
 
+@pytest.mark.thorough
 def test_a_router_from_outside_travels_and_what_kills_its_task_is_named(tmp_path):
     """The module is found in the working directory, where the tasks' Python does not look."""
     (tmp_path / "deadly_router.py").write_text(ROUTER)

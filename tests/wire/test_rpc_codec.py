@@ -200,6 +200,7 @@ def _filled(part, most, control=False):
 _AUTHORED = bytes_field(1, bytes(38)) + bytes_field(2, b"x" * 20) + bytes_field(3, bytes(8))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "data",
     [

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hearsay.trace.folder.arrow import DAMAGED, compute, pa, parquet
+from hearsay.trace.folder.arrow import DAMAGED, pa, parquet
+from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.write.run_folder import DICTIONARIES
 

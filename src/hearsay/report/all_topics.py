@@ -16,7 +16,8 @@ import numpy as np
 
 from hearsay.pipeline.output.tables import HEADLINE, LATENCY, MESSAGES, TRAFFIC, MetricTable
 from hearsay.report.thinning import Floats
-from hearsay.trace.folder.arrow import compute, pa
+from hearsay.trace.folder.arrow import pa
+from hearsay.trace.folder.arrow_compute import compute
 
 ALL_TOPICS = "all topics"
 _PAYLOAD = "publish"

@@ -18,7 +18,7 @@ from hearsay.report.delivery_counts import delivery_counts
 from hearsay.report.run import US_PER_S, Row, Run, View
 from hearsay.report.scale import scale
 from hearsay.text.numbers import count, figure, milliseconds, percent, plural, seconds, size
-from hearsay.trace.folder.arrow import compute
+from hearsay.trace.folder.arrow_compute import compute
 
 
 @dataclass(frozen=True, slots=True)

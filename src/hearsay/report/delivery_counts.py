@@ -12,7 +12,7 @@ from typing import Any
 from hearsay.pipeline.output.tables import MESSAGES
 from hearsay.report.run import Run, View
 from hearsay.text.numbers import count
-from hearsay.trace.folder.arrow import compute
+from hearsay.trace.folder.arrow_compute import compute
 
 _NOTABLE_SHARE = 0.01
 """From here on deliveries that were not due can move the 99th percentile."""

@@ -26,7 +26,8 @@ from hearsay.pipeline.output.tables import BALANCE, HEADLINE, MEASURED, METRICS_
 from hearsay.report.all_topics import ALL_TOPICS, all_topics
 from hearsay.report.errors import ReportError
 from hearsay.studies.what_ran import settings_of
-from hearsay.trace.folder.arrow import compute, pa
+from hearsay.trace.folder.arrow import pa
+from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.read.verify import other_sizes
 from hearsay.trace.write.run_folder import DICTIONARIES

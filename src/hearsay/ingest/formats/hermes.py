@@ -28,7 +28,8 @@ from hearsay.core.language.rpc import PartKind
 from hearsay.ingest.decoding.errors import BadSource
 from hearsay.ingest.decoding.parts import PartWriter
 from hearsay.ingest.decoding.peer_names import peer_of_name
-from hearsay.trace.folder.arrow import compute, pa, parquet, require_small
+from hearsay.trace.folder.arrow import pa, parquet, require_small
+from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, WIDTH, Column, TraceEvent
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
 from hearsay.ingest.decoding.parts import Part
-from hearsay.trace.folder.arrow import compute, pa
+from hearsay.trace.folder.arrow import pa
+from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.language.schema import NONE, wire_name
 
 Numbers = NDArray[np.int64]

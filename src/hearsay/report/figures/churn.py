@@ -11,7 +11,7 @@ from hearsay.pipeline.output.tables import CHURN
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
 from hearsay.report.run import Run
-from hearsay.trace.folder.arrow import compute
+from hearsay.trace.folder.arrow_compute import compute
 
 QUIET = "nothing to draw: no node came or went, and what was published in every second reached all."
 _NODES, _RATIO = 0, 1

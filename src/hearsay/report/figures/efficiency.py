@@ -9,7 +9,7 @@ from hearsay.pipeline.output.tables import CONTROL, MESSAGES
 from hearsay.report.figure import Axis, Figure, Panel, numbers, place
 from hearsay.report.run import Run, View
 from hearsay.text.numbers import percent
-from hearsay.trace.folder.arrow import compute
+from hearsay.trace.folder.arrow_compute import compute
 
 COPY_FATES = ("first copy", "first copy, asked for by IWANT", "duplicate", "rejected")
 PAYLOAD = "publish"

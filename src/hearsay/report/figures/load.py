@@ -10,7 +10,7 @@ from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
 from hearsay.report.run import US_PER_S, Run, View
 from hearsay.text.numbers import percent, seconds
-from hearsay.trace.folder.arrow import compute
+from hearsay.trace.folder.arrow_compute import compute
 
 BUSIEST = 0.1
 

@@ -11,7 +11,7 @@ from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
 from hearsay.report.run import US_PER_S, Row, Run, View
 from hearsay.text.numbers import percent, plural
-from hearsay.trace.folder.arrow import compute
+from hearsay.trace.folder.arrow_compute import compute
 
 MOST_BARS = 30
 NO_MESH = "no mesh: no node has a link."

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow
-import pyarrow.compute
 import pyarrow.ipc
 import pyarrow.parquet
 from numpy.typing import NDArray
@@ -30,7 +29,6 @@ from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import COLUMNS, NONE, Column
 
 pa: Any = pyarrow
-compute: Any = pyarrow.compute
 ipc: Any = pyarrow.ipc
 parquet: Any = pyarrow.parquet
 
@@ -47,7 +45,14 @@ def share_the_heap() -> None:
     pa.set_memory_pool(pa.system_memory_pool())
 
 
-_NAMES = {column: pa.array(names) for column, names in CODED.items()}
+def _names_of(column: Column) -> Any:
+    """From bytes: `pa.array` would import pandas, where it is installed, in every program that opens this door."""
+    names = [name.encode() for name in CODED[column]]
+    ends = np.cumsum([0, *map(len, names)], dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(names), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(names))])
+
+
+_NAMES = {column: _names_of(column) for column in CODED}
 _SCHEMA = pa.schema(
     [
         pa.field(
