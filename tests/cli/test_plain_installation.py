@@ -72,7 +72,7 @@ NEED_SPARK = [
     ("analyze", "RUN"),
     ("analyze", "RUN", "--follow"),
     ("demo", *SMALL),
-    ("compare", "r1", "--set", "network.nodes=20", "--seeds", "2"),
+    ("compare", "r1", "--set", "network.nodes=20", "--seeds", "2", "--master", "local[1]"),
     ("trace", "import", "RUN/scenario.toml", "--out", "imported", "--master", "local[1]"),
 ]
 NEED_SIM = [
@@ -83,6 +83,7 @@ NEED_SIM = [
     ("trace", "join", "RUN", "--out", "joined"),
     ("report", "RUN"),
     ("node", "--trace", "node-trace"),
+    ("compare", "r1", "--set", "router.degree=4", "--seeds", "2"),
 ]
 
 
@@ -111,6 +112,16 @@ def test_without_the_simulator_nothing_is_begun_and_the_extra_is_named(bare, run
 def test_what_needs_no_spark_goes_without(with_sim, run, tmp_path):
     for arguments in (("simulate", *SMALL), ("trace", "show", run), ("analyze", run, "--format", "tracestat")):
         assert with_sim(*arguments, cwd=tmp_path).returncode == 0
+
+
+def test_without_spark_runs_are_made_in_processes(with_sim, tmp_path):
+    small = ("--both", "network.nodes=20", "--both", "workload.messages=1", "--seeds", "2")
+    done = with_sim("compare", "r1", "--set", "router.degree=4", *small, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Spark is not installed, so runs are made in" in done.stderr
+    assert "4 of 4 runs done" in done.stderr
+    assert (tmp_path / "out" / "tables" / "runs.parquet").exists()
+    assert (tmp_path / "out" / "report.html").exists()
 
 
 def test_a_node_and_all_help_go_without_any_extra(bare, tmp_path):

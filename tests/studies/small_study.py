@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow.parquet
@@ -13,6 +13,7 @@ from kills import environment
 from hearsay.pipeline.spark.session import Where
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import points_of
+from hearsay.studies.spark_tasks import SparkTasks
 from hearsay.studies.study_file import load_study
 from hearsay.studies.sweep import Sweep, Swept
 
@@ -45,14 +46,9 @@ def write_study(folder: Path, text: str = STUDY, name: str = "small") -> Path:
 
 def swept(spark, path: Path, out: Path, **options) -> Swept:
     """A sweep in the session of this process."""
-
-    @contextmanager
-    def session(_modules):
-        yield spark
-
     study = load_study(path)
     sweep = Sweep(study, points_of(study), StudyFolder.open(out), **options)
-    return sweep.run(Where(), session, lambda _: None)
+    return sweep.run(lambda _: nullcontext(SparkTasks(spark, Where(), study.cores_per_task)), lambda _: None)
 
 
 def hearsay(

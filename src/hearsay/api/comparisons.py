@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.api.simulations import Engine
-from hearsay.api.spark_runs import FOLDER, Progresses, make_runs, texts_of
+from hearsay.api.study_runs import FOLDER, Progresses, make_runs, texts_of
 from hearsay.api.table import Table
 from hearsay.pipeline.spark.session import Where
 from hearsay.studies import comparison
@@ -102,10 +102,11 @@ def compare(
     remote: str | None = None,
     progress: Progresses | None = None,
 ) -> Comparison:
-    """Compare two scenarios, each a file or a preset, on Spark; without `b`, `a` with `a` changed by `changes`.
+    """Compare two scenarios, each a file or a preset; without `b`, `a` with `a` changed by `changes`.
 
-    `changes` are keys of B, `both` those of both sides. Unpaired sides have seeds of their own. Runs and tables are
-    in `out`, without in `sweeps/compare-A-B`.
+    Runs are made on Spark, or where it is not installed in processes of this machine. `changes` are keys of B, `both`
+    those of both sides. Unpaired sides have seeds of their own. Runs and tables are in `out`, without in
+    `sweeps/compare-A-B`.
     """
     if b is None and not changes and paired:
         raise StudyError(["nothing to compare: name a second scenario, or say in changes what is different"])

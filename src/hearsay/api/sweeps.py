@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.api.simulations import Engine
-from hearsay.api.spark_runs import FOLDER, Progresses, make_runs, texts_of
+from hearsay.api.study_runs import FOLDER, Progresses, make_runs, texts_of
 from hearsay.api.table import Table
 from hearsay.pipeline.spark.session import Where
 from hearsay.sim.scenario.toml_text import shown_value
@@ -79,7 +79,7 @@ def sweep(
     remote: str | None = None,
     progress: Progresses | None = None,
 ) -> SweepResult:
-    """Make all runs of a study file that are not there yet, on Spark.
+    """Make all runs of a study file that are not there yet, on Spark, or where it is not installed in processes here.
 
     Spark is embedded, or that of a cluster's `master` or a `remote` server. `overrides` changes keys of the base
     scenario, `axes` the values on an axis; `seeds` is a count, or the seeds themselves. `retry` makes failed runs

@@ -25,7 +25,7 @@ COMMANDS = {
     "schema": "print the JSON Schema of scenario, study or budget files, for editors",
     "simulate": "simulate a scenario",
     "spark": "look after Spark: doctor",
-    "sweep": "run a study: many runs over the axes of a scenario, on Spark",
+    "sweep": "run a study: many runs over the axes of a scenario",
     "trace": "look at traces: show, diff; join those of nodes; import those of real networks",
 }
 

@@ -1,13 +1,12 @@
-"""What the commands that make many runs share: Spark for them, progress in runs, and how they end."""
+"""What the commands that make many runs share: a place for them, progress in runs, and how they end."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -46,23 +45,19 @@ def settings_of(given: Sequence[str], option: str = "--set") -> list[tuple[str, 
 
 def make_runs(sweep: Sweep, where: Where) -> Swept:
     """Make the missing runs, with progress; what is kept survives all that may happen."""
-    from hearsay.pipeline.spark.session import SparkUnavailable, cores, spark_session
+    from hearsay.pipeline.spark.session import SparkUnavailable, cores
     from hearsay.studies.errors import StudyFolderError
+    from hearsay.studies.run_places import is_on_spark, place_of_runs
 
     wanted = sweep.study.cores_per_task
     if where.master is None and where.remote is None and wanted > cores():
         raise WrongInput(f"{sweep.study.name}: cores_per_task = {wanted}: there are {cores()} cores here")
 
-    @contextmanager
-    def session(modules: Sequence[Path]) -> Generator[Any]:
-        with spark_session(where, 0, say, cores_per_task=wanted, modules=modules) as spark:
-            yield spark
-
     try:
-        if sweep.missing:
+        if sweep.missing and is_on_spark(where):
             require_spark_at(where)
         with _progress(sweep) as listen:
-            return sweep.run(where, session, listen)
+            return sweep.run(place_of_runs(where, wanted, say), listen)
     except StudyFolderError as error:
         raise CommandFailed(str(error)) from None
     except (SparkUnavailable, CommandFailed) as error:
@@ -136,7 +131,7 @@ def _bar(runs: int) -> Generator[Callable[[Progress], None]]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=runs, text="starting Spark")
+        task = bar.add_task("", total=runs, text="starting")
         yield lambda progress: bar.update(
             task, total=progress.total, completed=progress.done, text=_progress_text(progress)
         )

@@ -1,4 +1,4 @@
-"""`hearsay sweep`: all runs of a study, as Spark tasks; tables and a report of what they show."""
+"""`hearsay sweep`: all runs of a study; tables and a report of what they show."""
 
 from __future__ import annotations
 

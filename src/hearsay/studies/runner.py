@@ -19,9 +19,10 @@ from hearsay.pipeline.spark.session import SparkUnavailable
 from hearsay.studies.errors import StudyFolderError
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.one_run import Row, Task, failed
+from hearsay.studies.packs import PackMaker
 from hearsay.studies.points import Point
 from hearsay.studies.run_queue import RunQueue
-from hearsay.studies.spark_tasks import GONE, SparkTasks
+from hearsay.studies.spark_tasks import GONE
 from hearsay.studies.study_file import Study
 
 ATTEMPTS = 3
@@ -72,13 +73,13 @@ class Runner:
         self,
         tasks: Sequence[Task],
         points: Iterable[Point],
-        spark: SparkTasks,
+        maker: PackMaker,
         folder: StudyFolder,
         listen: Callable[[Progress], None],
     ) -> None:
         self._total = len(tasks)
         self._queue = RunQueue(tasks, {point.name: point.estimated_s for point in points})
-        self._spark = spark
+        self._maker = maker
         self._folder = folder
         self._listen = listen
         self._flying: dict[Future[list[Row]], list[Task]] = {}
@@ -99,19 +100,19 @@ class Runner:
             except BaseException:
                 for future in self._flying:
                     future.cancel()
-                self._spark.cancel()
+                self._maker.cancel()
                 raise
 
     def _launch(self, threads: ThreadPoolExecutor) -> None:
         """Keep one job more waiting than there are slots, so that a slot that falls free finds work there."""
-        slots = self._spark.slots
+        slots = self._maker.slots
         while len(self._queue) and len(self._flying) < min(MOST_JOBS, slots + max(1, slots // 4)):
             pack = self._queue.take(slots)
             self._flying[threads.submit(self._make, pack)] = pack
 
     def _make(self, pack: Sequence[Task]) -> list[Row]:
         rows: list[Row] = []
-        for made in self._spark.run(pack):
+        for made in self._maker.run(pack):
             if made.file is not None:
                 self._folder.add_trace(made.run, made.file, made.place, made.data)
             else:
@@ -126,7 +127,7 @@ class Runner:
             return
         if isinstance(error, StudyFolderError) or not isinstance(error, Exception):
             raise error
-        if not self._spark.alive():
+        if not self._maker.alive():
             raise SparkUnavailable(GONE)
         if len(pack) > 1:
             self._queue.put_back_alone(pack)
@@ -146,9 +147,9 @@ class Runner:
                 self._queue.learn(row["point"], row["wall_s"])
 
     def _progress(self) -> Progress:
-        running = list(self._flying.values())[: self._spark.slots]
+        running = list(self._flying.values())[: self._maker.slots]
         left = None
         if self._finished:
             flying = sum(self._queue.seconds(task.point) for pack in self._flying.values() for task in pack) / 2
-            left = (self._queue.seconds_left() + flying) / self._spark.slots
+            left = (self._queue.seconds_left() + flying) / self._maker.slots
         return Progress(self._total, self._finished, sum(map(len, running)), self._failures, left)

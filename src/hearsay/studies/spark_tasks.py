@@ -10,39 +10,21 @@ Rules:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from hearsay.pipeline.spark.failures import in_one_line
 from hearsay.pipeline.spark.session import SparkUnavailable, Where
-from hearsay.studies.one_run import Row, Task, files_of, perform
+from hearsay.studies.one_run import Task
+from hearsay.studies.packs import Made, make_pack
 from hearsay.trace.folder.arrow import pa
 
 _RESULT = "run string, file string, place bigint, data binary"
-_CHUNK = 4 << 20
 GONE = "Spark has gone (killed, out of memory?)"
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """What came back: a run's row (no file), or a stretch of a file of its trace."""
-
-    run: str
-    file: str | None
-    place: int
-    data: bytes
-
-    @property
-    def row(self) -> Row:
-        return json.loads(self.data)
-
-
 class SparkTasks:
-    """An open session as a place where packs of runs are made."""
+    """An open session as a `PackMaker`."""
 
     def __init__(self, session: Any, where: Where, cores_per_task: int) -> None:
         self._session = session
@@ -67,7 +49,7 @@ class SparkTasks:
 
         def work(batches: Iterable[Any]) -> Iterator[Any]:
             _read_out(batches)
-            yield from _performed(tasks)
+            yield from map(_line, make_pack(tasks))
 
         one: Any = self._session.range(0, 1, 1, 1)
         made: Any = one.mapInArrow(work, _RESULT)
@@ -115,25 +97,6 @@ def _read_out(batches: Iterable[Any]) -> None:
         pass
 
 
-def _performed(tasks: Sequence[Task]) -> Iterator[Any]:
-    for task in tasks:
-        with TemporaryDirectory(prefix="hearsay-traces-") as folder:
-            row = perform(task, Path(folder) if task.trace else None)
-            if row["error"] is None:
-                for name, path in files_of(Path(folder) / task.run):
-                    yield from _stretches(task.run, name, path)
-        yield _line(task.run, None, 0, json.dumps(row).encode())
-
-
-def _stretches(run: str, name: str, path: Path) -> Iterator[Any]:
-    with path.open("rb") as file:
-        place = 0
-        while data := file.read(_CHUNK):
-            yield _line(run, name, place, data)
-            place += len(data)
-
-
-def _line(run: str, file: str | None, place: int, data: bytes) -> Any:
+def _line(made: Made) -> Any:
     types = {"run": pa.string(), "file": pa.string(), "place": pa.int64(), "data": pa.binary()}
-    values = {"run": run, "file": file, "place": place, "data": data}
-    return pa.RecordBatch.from_pydict({name: pa.array([value], types[name]) for name, value in values.items()})
+    return pa.RecordBatch.from_pydict({name: pa.array([getattr(made, name)], types[name]) for name in types})

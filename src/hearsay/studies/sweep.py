@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
 
-from hearsay.pipeline.spark.session import Where
 from hearsay.studies.code import carried_modules
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.one_run import Row, Task
 from hearsay.studies.points import Point
+from hearsay.studies.run_places import OpenPlace
 from hearsay.studies.runner import Progress, Runner, missing, tasks_of
-from hearsay.studies.spark_tasks import SparkTasks
 from hearsay.studies.study_file import Study
 from hearsay.studies.tables import tables_of
-
-OpenSession: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[Any]]
-"""Opens a Spark session whose tasks have these modules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +48,7 @@ class Sweep:
     def runs(self) -> int:
         return len(self._tasks)
 
-    def run(self, where: Where, session: OpenSession, listen: Callable[[Progress], None]) -> Swept:
+    def run(self, place: OpenPlace, listen: Callable[[Progress], None]) -> Swept:
         """Make the runs that are missing, and write the tables: of what there is, also when it ends early."""
         for point in self.points:
             self.folder.write_scenario(point)
@@ -62,10 +56,9 @@ class Sweep:
             if self.missing:
                 with (
                     TemporaryDirectory(prefix="hearsay-routers-") as work,
-                    session(carried_modules((point.scenario for point in self.points), Path(work))) as spark,
+                    place(carried_modules((point.scenario for point in self.points), Path(work))) as maker,
                 ):
-                    tasks = SparkTasks(spark, where, self.study.cores_per_task)
-                    Runner(self.missing, self.points, tasks, self.folder, listen).run()
+                    Runner(self.missing, self.points, maker, self.folder, listen).run()
         finally:
             swept = self.swept()
             self.folder.write_tables(tables_of(self.study, self.points, swept.results))

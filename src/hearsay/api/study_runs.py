@@ -1,18 +1,17 @@
-"""Many runs on Spark, from a program: what is there already is not run again."""
+"""Many runs, from a program: what is there already is not run again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from hearsay.extras import require_extra
-from hearsay.pipeline.spark.session import Where, cores, require_spark, spark_session
+from hearsay.pipeline.spark.session import Where, cores, require_spark
 from hearsay.sim.scenario.toml_text import shown_value
 from hearsay.studies.errors import StudyError
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import Point
+from hearsay.studies.run_places import is_on_spark, place_of_runs
 from hearsay.studies.runner import Progress
 from hearsay.studies.study_file import Study
 from hearsay.studies.sweep import Sweep, Swept
@@ -42,16 +41,10 @@ def make_runs(
     if where.master is None and where.remote is None and wanted > cores():
         raise StudyError([f"{study.name}: cores_per_task = {wanted}: there are {cores()} cores here"])
     sweep = Sweep(study, points, folder, again=again)
-    if sweep.missing:
+    if sweep.missing and is_on_spark(where):
         require_extra("spark")
         require_spark(where)
-
-    @contextmanager
-    def session(modules: Sequence[Path]) -> Generator[Any]:
-        with spark_session(where, 0, _say_nothing, cores_per_task=wanted, modules=modules) as spark:
-            yield spark
-
-    return sweep.run(where, session, progress or _say_nothing)
+    return sweep.run(place_of_runs(where, wanted, _say_nothing), progress or _say_nothing)
 
 
 def _say_nothing(_: object) -> None: ...
