@@ -2,7 +2,8 @@
 
 A rule stands as a bullet `* MESH-3: …` of a module docstring in `core`. Conversations cite the rules that they show
 (`# Rules: MESH-3.`), tests those that they hold, in a docstring, and kernels those that they follow. Routers with
-kernels may have rules that no kernel follows: these say *reference only*, and what switches them on.
+kernels may have rules that no kernel follows: these say *reference only*, and what switches them on. Scores have no
+kernels yet.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def docstrings(folder: Path) -> Iterator[tuple[Path, str]]:
 
 STANDING = [(rule, text, file) for file, text in docstrings(CORE) for rule, text in STANDS.findall(text)]
 RULES = {rule: " ".join(text.split()) for rule, text, _ in STANDING}
-OF_KERNELS = {rule for rule, _, file in STANDING if file.parent.name != "episub"}
+WITHOUT_KERNELS = {"episub", "scores"}
+OF_KERNELS = {rule for rule, _, file in STANDING if not WITHOUT_KERNELS & set(file.relative_to(CORE).parts)}
 REFERENCE_ONLY = {
     rule: found[1] for rule, text in RULES.items() if (found := re.search(r"\*reference only:\* ([^).]+)", text))
 }

@@ -1,4 +1,4 @@
-"""Validated, frozen parameters: the rules that every router's parameter object obeys.
+"""Validated, frozen parameters: the rules that every parameter object obeys, a router's or a score's.
 
 A field declares its range or its choices beside its default; `cross_rules` states what holds between fields.
 Everything wrong is reported at once, each with the field, the value and the rule, so that a scenario file can show
@@ -8,10 +8,10 @@ all of its errors together. Times are integer milliseconds and say so in their n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self, cast
 
 from hearsay.core.language.identifiers import Micros
 
@@ -55,7 +55,68 @@ def choice(default: StrEnum) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RouterParameters:
+class Parameters:
+    """Fields with rules; everything wrong is found when an object is made."""
+
+    owner: ClassVar[str] = "this object"
+    """Whose parameters these are, for messages."""
+
+    def __post_init__(self) -> None:
+        violations = tuple(self.violations())
+        if violations:
+            raise ParameterError(violations)
+
+    def violations(self) -> Iterator[Violation]:
+        found = tuple(self.field_violations())
+        yield from found or self.cross_rules()
+
+    def field_violations(self) -> Iterator[Violation]:
+        for declared in fields(self):
+            value: object = getattr(self, declared.name)
+            rule = broken_rule(declared, value)
+            if rule is not None:
+                yield Violation(declared.name, value, rule)
+
+    def cross_rules(self) -> Iterator[Violation]:
+        """Rules between fields; asked only when every field is in its own range."""
+        yield from ()
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(declared.name for declared in fields(cls))
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, object]) -> Self:
+        """Build from plain values, words standing for choices. Unknown names are violations too."""
+        known = {declared.name: declared for declared in fields(cls)}
+        unknown = tuple(
+            Violation(name, value, f"is not a parameter of {cls.owner}; {_nearest(name, tuple(known))}")
+            for name, value in values.items()
+            if name not in known
+        )
+        arguments: dict[str, Any] = {}
+        for name, value in values.items():
+            if name in known:
+                arguments[name] = _plain_as_declared(known[name], value)
+        try:
+            built = cls(**arguments)
+        except ParameterError as error:
+            raise ParameterError(unknown + error.violations) from None
+        if unknown:
+            raise ParameterError(unknown)
+        return built
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, as a scenario file writes them."""
+        plain: dict[str, Any] = {}
+        for declared in fields(self):
+            value: Any = getattr(self, declared.name)
+            plain[declared.name] = str(value) if isinstance(value, StrEnum) else value
+        return plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterParameters(Parameters):
     """What all routers share: the hello, packing of RPCs, the seen cache and the bounds on what peers can grow.
 
     | field | rule | default |
@@ -68,6 +129,8 @@ class RouterParameters:
     | max_* | bounds: what is over is dropped and traced, the oldest goes first in caches | generous |
     | max_*_bytes, max_*_bytes_per_peer | … in bytes of memory (`footprint`), for live nodes; 0 is off | 0 |
     """
+
+    owner: ClassVar[str] = "this router"
 
     hello: bool = True
     announce_again_ms: int = milliseconds(1_000, low=1)
@@ -83,69 +146,34 @@ class RouterParameters:
     max_control_per_rpc: int = integer(50_000, low=1)
     max_pending_validations: int = integer(8_192, low=1)
 
-    def __post_init__(self) -> None:
-        violations = tuple(self._field_violations()) or tuple(self.cross_rules())
-        if violations:
-            raise ParameterError(violations)
-
-    def _field_violations(self) -> Iterator[Violation]:
-        for declared in fields(self):
-            value: object = getattr(self, declared.name)
-            rules = declared.metadata
-            if "choices" in rules:
-                if not isinstance(value, rules["choices"]):
-                    words = ", ".join(rules["choices"])
-                    yield Violation(declared.name, value, f"must be one of {words}")
-            elif "low" in rules:
-                if not isinstance(value, int) or isinstance(value, bool):
-                    yield Violation(declared.name, value, "must be an integer")
-                elif not rules["low"] <= value <= rules["high"]:
-                    yield Violation(declared.name, value, f"must be in {rules['low']}…{rules['high']}")
-            elif not isinstance(value, bool):
-                yield Violation(declared.name, value, "must be true or false")
-
-    def cross_rules(self) -> Iterator[Violation]:
-        """Rules between fields; asked only when every field is in its own range."""
-        yield from ()
-
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        return tuple(declared.name for declared in fields(cls))
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, object]) -> Self:
-        """Build from plain values, words standing for choices. Unknown names are violations too."""
-        known = {declared.name: declared for declared in fields(cls)}
-        unknown = tuple(
-            Violation(name, value, f"is not a parameter of this router; {_nearest(name, tuple(known))}")
-            for name, value in values.items()
-            if name not in known
-        )
-        arguments: dict[str, Any] = {}
-        for name, value in values.items():
-            if name in known:
-                choices = known[name].metadata.get("choices")
-                words: dict[object, StrEnum] = {str(word): word for word in choices} if choices else {}
-                arguments[name] = words.get(value, value) if isinstance(value, str) else value
-        try:
-            built = cls(**arguments)
-        except ParameterError as error:
-            raise ParameterError(unknown + error.violations) from None
-        if unknown:
-            raise ParameterError(unknown)
-        return built
-
-    def to_mapping(self) -> dict[str, bool | int | str]:
-        """Plain values, as a scenario file writes them."""
-        plain: dict[str, bool | int | str] = {}
-        for declared in fields(self):
-            value: Any = getattr(self, declared.name)
-            plain[declared.name] = str(value) if isinstance(value, StrEnum) else value
-        return plain
-
     @property
     def seen_ttl_us(self) -> Micros:
         return self.seen_ttl_ms * 1000
+
+
+def broken_rule(declared: Field[Any], value: object) -> str | None:
+    """The rule of a field's own that a value breaks."""
+    rules = declared.metadata
+    if "choices" in rules:
+        return None if isinstance(value, rules["choices"]) else f"must be one of {', '.join(rules['choices'])}"
+    if "texts" in rules:
+        texts = isinstance(value, tuple) and all(isinstance(each, str) for each in cast("tuple[object, ...]", value))
+        return None if texts else "must be a list of texts"
+    if "low" not in rules:
+        return None if isinstance(value, bool) else "must be true or false"
+    if isinstance(value, bool) or not isinstance(value, int | float if "number" in rules else int):
+        return "must be a number" if "number" in rules else "must be an integer"
+    words = rules.get("words") or f"in {rules['low']}…{rules['high']}"
+    return None if rules["low"] <= value <= rules["high"] else f"must be {words}"
+
+
+def _plain_as_declared(declared: Field[Any], value: object) -> object:
+    """A word becomes the choice it stands for, a list of a file a tuple."""
+    choices = declared.metadata.get("choices")
+    if isinstance(value, str) and choices:
+        words: dict[str, object] = {str(word): word for word in choices}
+        return words.get(value, value)
+    return tuple(cast("list[object]", value)) if isinstance(value, list) else value
 
 
 def _nearest(name: str, known: tuple[str, ...]) -> str:

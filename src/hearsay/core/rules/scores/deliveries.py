@@ -1,0 +1,70 @@
+"""Who gets credit for a message, and who blame, while the application takes its time.
+
+A record of a message is open until the verdict. Rules:
+
+* DELIVERY-1: Accepted: the peer that brought it first gets a first delivery, and a mesh delivery if it is a member;
+  members that brought a copy before the verdict get a mesh delivery each.
+* DELIVERY-2: A copy after the verdict counts for a member if it comes within the window. The window must be shorter
+  than the way to a peer and back, or a peer gets credit for what it was sent.
+* DELIVERY-3: A peer's copies of one message count once.
+* DELIVERY-4: Rejected by the application: blame (P4) for the first peer and for all that brought copies, before or
+  after. With jvm only members are blamed for copies.
+* DELIVERY-5: Signature bad or missing, or one's own message sent back: blame at once, no record, since a copy may be
+  in order.
+* DELIVERY-6: No room for it, or its sender is not wanted: neither blame nor record. Not validated for want of time,
+  or ignored by the application: no blame, also not for copies.
+* DELIVERY-7: A verdict stands. One that comes a second time changes nothing but the credit of the one who is named.
+"""
+
+from __future__ import annotations
+
+from hearsay.core.language.actions import Reason
+
+OPEN, ACCEPTED, INVALID, IGNORED, THROTTLED = range(5)
+"""What a record says of a message."""
+
+UNBLAMED, BLAMED_AT_ONCE = -1, -2
+"""What a rejection means, in place of what the record is to say."""
+
+NOTHING, REMEMBERED, CREDITED, BLAMED = range(4)
+"""What a copy gets."""
+
+_REJECTED = int(Reason.REJECTED)
+_IGNORED = int(Reason.IGNORED)
+_THROTTLED = int(Reason.THROTTLED)
+_SELF_ORIGIN = int(Reason.SELF_ORIGIN)
+_BAD_SIGNATURE = int(Reason.BAD_SIGNATURE)
+
+
+def rejection(reason: int) -> int:
+    """What the record of a message is to say that was rejected for this reason, or that there is none."""
+    if reason == _REJECTED:
+        return INVALID
+    if reason == _IGNORED:
+        return IGNORED
+    if reason == _THROTTLED:
+        return THROTTLED
+    if reason in (_BAD_SIGNATURE, _SELF_ORIGIN):
+        return BLAMED_AT_ONCE
+    return UNBLAMED
+
+
+def copy_answer(state: int, known: bool) -> int:
+    """What a copy gets. `known`: the peer has brought one of this message before."""
+    if state == INVALID:
+        return BLAMED
+    if known:
+        return NOTHING
+    if state == OPEN:
+        return REMEMBERED
+    return CREDITED if state == ACCEPTED else NOTHING
+
+
+def is_in_window(elapsed: int, window: int) -> bool:
+    """Whether a copy that came so long after the verdict still counts."""
+    return elapsed <= window
+
+
+def is_blamed(member: bool, members_only: bool) -> bool:
+    """Whether a peer gets blame for a copy of an invalid message."""
+    return member or not members_only

@@ -1,0 +1,148 @@
+"""What each address sent, and whose messages are looked at when there are too many (the rules:
+`core.rules.scores.gater`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.rules.scores import gater
+from hearsay.core.rules.scores.counters import decayed
+from hearsay.core.scores.gater_parameters import GaterParameters
+from hearsay.core.scores.promises import Draw
+
+Place: TypeAlias = tuple[str, PeerId | None]
+"""An address; a peer whose address is not known has a place of its own."""
+
+
+class _Source:
+    """What came from an address; its connected peers."""
+
+    __slots__ = ("delivered", "duplicate", "ignored", "peers", "rejected", "until")
+
+    def __init__(self) -> None:
+        self.peers = 0
+        self.until: Micros = 0
+        self.delivered = self.duplicate = self.ignored = self.rejected = 0.0
+
+    def decay(self, by: float, zero: float) -> None:
+        self.delivered = decayed(self.delivered, by, zero)
+        self.duplicate = decayed(self.duplicate, by, zero)
+        self.ignored = decayed(self.ignored, by, zero)
+        self.rejected = decayed(self.rejected, by, zero)
+
+
+class Gater:
+    """Counts for the node and for each address. Of peers that are not connected nothing is counted."""
+
+    __slots__ = (
+        "_away",
+        "_parameters",
+        "_places",
+        "_sources",
+        "_throttled",
+        "_throttled_at",
+        "_topic_weights",
+        "_validated",
+    )
+
+    def __init__(self, parameters: GaterParameters, topic_weights: Mapping[TopicId, float] | None = None) -> None:
+        """A delivered message counts as much as its topic weighs; 1 if that is not said."""
+        self._parameters = parameters
+        self._topic_weights = dict(topic_weights or {})
+        self._validated = 0.0
+        self._throttled = 0.0
+        self._throttled_at: Micros = 0
+        self._places: dict[PeerId, Place] = {}
+        """Of connected peers."""
+        self._sources: dict[Place, _Source] = {}
+        self._away: dict[Place, None] = {}
+        """Where all peers have gone, the longest gone first."""
+
+    def connect(self, peer: PeerId, address: str = "") -> None:
+        if peer not in self._places:
+            place = self._places[peer] = (address, None) if address else ("", peer)
+            self._sources.setdefault(place, _Source()).peers += 1
+            self._away.pop(place, None)
+
+    def disconnect(self, peer: PeerId, now: Micros) -> None:
+        place = self._places.pop(peer, None)
+        if place is None:
+            return
+        source = self._sources[place]
+        source.peers -= 1
+        source.until = now + self._parameters.retain_ms * 1000
+        if not source.peers:
+            self._away[place] = None
+            if len(self._away) > self._parameters.max_retained_addresses:
+                self._forget(next(iter(self._away)))
+
+    def validate(self) -> None:
+        """The application is asked about a message."""
+        self._validated += 1.0
+
+    def deliver(self, peer: PeerId | None, topic: TopicId) -> None:
+        source = self._source(peer)
+        if source is not None:
+            source.delivered += self._topic_weights.get(topic, 1.0)
+
+    def duplicate(self, peer: PeerId) -> None:
+        source = self._source(peer)
+        if source is not None:
+            source.duplicate += 1.0
+
+    def reject(self, peer: PeerId, reason: int, now: Micros) -> None:
+        """A message is not used; `reason` is a `Reason`."""
+        counts_as = gater.rejection(reason)
+        source = self._source(peer)
+        if counts_as == gater.TURNED_AWAY:
+            self._throttled += 1.0
+            self._throttled_at = now
+        elif source is not None and counts_as == gater.IGNORED:
+            source.ignored += 1.0
+        elif source is not None and counts_as == gater.REJECTED:
+            source.rejected += 1.0
+
+    def lets_in(self, peer: PeerId, now: Micros, draw: Draw) -> bool:
+        """Whether the peer's messages are looked at; control always is."""
+        own = self._parameters
+        since = now - self._throttled_at
+        if gater.is_open(since, own.quiet_ms * 1000, self._throttled, self._validated, own.threshold):
+            return True
+        source = self._source(peer)
+        if source is None:
+            return True
+        sent = gater.sent_by_address(
+            source.delivered,
+            source.duplicate * own.duplicate_weight,
+            source.ignored * own.ignore_weight,
+            source.rejected * own.reject_weight,
+        )
+        return gater.is_let_in(draw(), source.delivered, sent)
+
+    def refresh(self, now: Micros) -> None:
+        """Let counts decay; due every `decay_interval_ms`."""
+        own = self._parameters
+        self._validated = decayed(self._validated, own.global_decay, own.decay_to_zero)
+        self._throttled = decayed(self._throttled, own.global_decay, own.decay_to_zero)
+        for source in self._sources.values():
+            if source.peers:
+                source.decay(own.source_decay, own.decay_to_zero)
+        while self._away and self._sources[oldest := next(iter(self._away))].until < now:
+            self._forget(oldest)
+
+    def knows(self, address: str) -> bool:
+        return (address, None) in self._sources
+
+    def sizes(self) -> tuple[tuple[str, int, int], ...]:
+        return (("retained addresses", len(self._away), self._parameters.max_retained_addresses),)
+
+    def _source(self, peer: PeerId | None) -> _Source | None:
+        place = None if peer is None else self._places.get(peer)
+        return None if place is None else self._sources[place]
+
+    def _forget(self, place: Place) -> None:
+        del self._away[place]
+        del self._sources[place]

@@ -1,0 +1,108 @@
+"""Who was asked for which message and has not sent it (the rules: `core.rules.scores.promises`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from hearsay.core.language.identifiers import MessageId, Micros, PeerId
+from hearsay.core.rules.scores import promises
+from hearsay.core.scores.choices import TrackedPromises
+from hearsay.core.scores.declarations import bound, span, word
+from hearsay.core.shell.parameters import Parameters
+from hearsay.core.shell.randomness import below
+
+Draw: TypeAlias = Callable[[], int]
+"""A hash of 64 bits of what the choice is about: the peer and the heartbeat, say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromiseParameters(Parameters):
+    """Which promises are followed, for how long, and how many."""
+
+    owner: ClassVar[str] = "promises"
+
+    tracked_promises: TrackedPromises = word("which ids of an IWANT are promises", TrackedPromises.ONE)
+    iwant_followup_ms: int = span("after so long a promise is broken", 3_000)
+    max_promises_per_peer: int = bound("promises of a peer that are followed", 5_000)
+    max_promises: int = bound("promises of all peers that are followed", 100_000)
+
+
+class Promises:
+    """Promises by message and by peer, in the order of their ends."""
+
+    __slots__ = ("_ends", "_followup", "_of_message", "_of_peer", "_parameters")
+
+    def __init__(self, parameters: PromiseParameters) -> None:
+        self._parameters = parameters
+        self._followup: Micros = parameters.iwant_followup_ms * 1000
+        self._ends: dict[tuple[PeerId, MessageId], Micros] = {}
+        """The earliest first, since all last equally long."""
+        self._of_message: dict[MessageId, dict[PeerId, None]] = {}
+        self._of_peer: dict[PeerId, dict[MessageId, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def ask(self, peer: PeerId, ids: Sequence[MessageId], now: Micros, draw: Draw) -> None:
+        """The peer is asked for these messages; `draw` is for the choice of one."""
+        match self._parameters.tracked_promises:
+            case TrackedPromises.ONE:
+                if ids:
+                    self._promise(peer, ids[below(draw(), len(ids))], now)
+            case TrackedPromises.ALL:
+                for message in ids:
+                    self._promise(peer, message, now)
+            case TrackedPromises.NONE:
+                pass
+
+    def keep(self, message: MessageId) -> None:
+        """The message has come; nobody else can keep a promise of it."""
+        for peer in tuple(self._of_message.get(message, ())):
+            self._end(peer, message)
+
+    def reject(self, message: MessageId, reason: int) -> None:
+        """The message has come and is not used; `reason` is a `Reason`."""
+        if promises.rejection_keeps(reason):
+            self.keep(message)
+
+    def void(self, peer: PeerId) -> None:
+        """The peer's messages are not looked at for now."""
+        for message in tuple(self._of_peer.get(peer, ())):
+            self._end(peer, message)
+
+    def take_broken(self, now: Micros) -> tuple[tuple[PeerId, int], ...]:
+        """How many each peer has broken since this was last asked, peers ascending."""
+        broken: Counter[PeerId] = Counter()
+        while self._ends:
+            peer, message = next(iter(self._ends))
+            if not promises.is_broken(now, self._ends[peer, message]):
+                break
+            self._end(peer, message)
+            broken[peer] += 1
+        return tuple(sorted(broken.items(), key=lambda item: item[0]))
+
+    def is_promised(self, message: MessageId) -> bool:
+        """Whether somebody was asked for it and may still send it (rust asks nobody else then)."""
+        return message in self._of_message
+
+    def sizes(self) -> tuple[tuple[str, int, int], ...]:
+        return (("promises", len(self._ends), self._parameters.max_promises),)
+
+    def _promise(self, peer: PeerId, message: MessageId, now: Micros) -> None:
+        own = self._parameters
+        of_peer = self._of_peer.get(peer, {})
+        room = promises.has_room(len(of_peer), own.max_promises_per_peer, len(self._ends), own.max_promises)
+        if room and message not in of_peer:
+            self._ends[peer, message] = now + self._followup
+            self._of_message.setdefault(message, {})[peer] = None
+            self._of_peer.setdefault(peer, {})[message] = None
+
+    def _end(self, peer: PeerId, message: MessageId) -> None:
+        del self._ends[peer, message]
+        for index, key, value in ((self._of_message, message, peer), (self._of_peer, peer, message)):
+            del index[key][value]
+            if not index[key]:
+                del index[key]

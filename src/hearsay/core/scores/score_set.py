@@ -1,0 +1,109 @@
+"""Everything that scores are made with, as one object: read from tables, and handed to a scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar, cast
+
+from hearsay.core.language.identifiers import TopicId
+from hearsay.core.scores.choices import Validation
+from hearsay.core.scores.declarations import with_decays
+from hearsay.core.scores.gater_parameters import GaterParameters
+from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.promises import PromiseParameters
+from hearsay.core.scores.scorer import Scorer
+from hearsay.core.scores.thresholds import ScoreThresholds
+from hearsay.core.scores.topic_parameters import TopicScoreParameters
+from hearsay.core.shell.parameters import ParameterError, Parameters, Violation
+
+P = TypeVar("P", bound=Parameters)
+ANY_TOPIC = "any"
+"""The role of every topic, in sets that know of no others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSet:
+    """Parameters of the peer, thresholds, and parameters by topic; in a named set, by what a topic is for."""
+
+    peer: PeerScoreParameters = field(default_factory=lambda: PeerScoreParameters(validation=Validation.SELECTIVE))
+    thresholds: ScoreThresholds = field(default_factory=ScoreThresholds)
+    topics: Mapping[str, TopicScoreParameters] = field(default_factory=dict[str, TopicScoreParameters])
+    promises: PromiseParameters = field(default_factory=PromiseParameters)
+    gater: GaterParameters | None = None
+    gater_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What a delivered message counts for the gater, by topic; 1 if it is not said."""
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, object]) -> Self:
+        """From `[router.score]` with its tables `thresholds` and `topics`; all that is wrong is said at once."""
+        own = {key: value for key, value in values.items() if key not in ("thresholds", "topics")}
+        wrong: list[Violation] = []
+        interval, zero = _interval_and_zero(own)
+        peer = _read(PeerScoreParameters, own, "", interval, zero, wrong)
+        thresholds = _read(ScoreThresholds, _table(values, "thresholds", wrong), "thresholds.", 0, 0, wrong)
+        topics: dict[str, TopicScoreParameters | None] = {}
+        for place, name, table in _topics(values.get("topics", []), wrong):
+            if name in topics:
+                wrong.append(Violation(f"{place}.topic", name, "is there twice"))
+            topics[name] = _read(TopicScoreParameters, table, f"{place}.", interval, zero, wrong)
+        if peer is None or thresholds is None or wrong:
+            raise ParameterError(tuple(wrong))
+        found = {name: parameters for name, parameters in topics.items() if parameters is not None}
+        return cls(peer=peer, thresholds=thresholds, topics=found)
+
+    def to_mapping(self) -> dict[str, object]:
+        """As `from_mapping` reads it, with every decay resolved."""
+        topics = [{"topic": name, **parameters.to_mapping()} for name, parameters in self.topics.items()]
+        return {**self.peer.to_mapping(), "thresholds": self.thresholds.to_mapping(), "topics": topics}
+
+    def scorer(self, roles: Mapping[TopicId, str]) -> Scorer:
+        """A scorer for topics, each with what it is for; other topics are not scored."""
+        topics = {topic: self.topics[role].numbers() for topic, role in roles.items() if role in self.topics}
+        return Scorer(self.peer, topics)
+
+
+def _interval_and_zero(own: Mapping[str, object]) -> tuple[int, float]:
+    """What decays given as times refer to; zeros if these are not given rightly."""
+    interval, zero = own.get("decay_interval_ms", 0), own.get("decay_to_zero", 0.0)
+    right = type(interval) is int and type(zero) in (int, float)
+    return cast("tuple[int, float]", (interval, zero)) if right else (0, 0.0)
+
+
+def _table(values: Mapping[str, object], name: str, wrong: list[Violation]) -> Mapping[str, object]:
+    found = values.get(name, {})
+    if isinstance(found, Mapping):
+        return cast("Mapping[str, object]", found)
+    wrong.append(Violation(name, found, "must be a table"))
+    return {}
+
+
+def _topics(given: object, wrong: list[Violation]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
+    """The place, the name and the rest of each topic's table."""
+    tables: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [given]
+    for number, table in enumerate(tables):
+        place = f"topics[{number}]"
+        if not isinstance(table, Mapping):
+            wrong.append(Violation(place, table, "must be a table"))
+            continue
+        rest = dict(cast("Mapping[str, object]", table))
+        name = rest.pop("topic", None)
+        if isinstance(name, str) and name:
+            yield place, name, rest
+        else:
+            wrong.append(Violation(f"{place}.topic", name, "must be the name of a topic"))
+
+
+def _read(
+    kind: type[P], values: Mapping[str, object], place: str, interval: int, zero: float, wrong: list[Violation]
+) -> P | None:
+    """The parameters, or None after what is wrong with them, named by their place, was noted."""
+    resolved, violations = with_decays(values, kind.names(), interval, zero)
+    wrong += [Violation(place + each.field, each.value, each.rule) for each in violations]
+    said = {violation.field for violation in violations}
+    try:
+        return kind.from_mapping(resolved)
+    except ParameterError as error:
+        others = [each for each in error.violations if f"{each.field}_ms" not in said]
+        wrong += [Violation(place + each.field, each.value, each.rule) for each in others]
+        return None

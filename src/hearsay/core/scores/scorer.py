@@ -1,0 +1,274 @@
+"""The scores that one node gives its peers.
+
+Of topics without parameters nothing is kept. No clock and no chance: callers say when it is, in microseconds that
+never go back. Peers and topics that are not known are no errors: who has gone may still be spoken of. Calls about
+different peers can come in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
+from hearsay.core.rules.scores import deliveries, parts, retention
+from hearsay.core.scores.addresses import SharedAddresses
+from hearsay.core.scores.counters import PeerCounters, TopicCounters
+from hearsay.core.scores.deliveries import DeliveryRecords
+from hearsay.core.scores.inspection import PeerParts, ScoreParts, TopicParts
+from hearsay.core.scores.numbers import TopicNumbers
+from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.retained import RetainedPeers
+from hearsay.core.shell.parameters import MAX_COUNT
+
+
+class Scorer:
+    """Counts what peers do, and says what that is worth."""
+
+    __slots__ = (
+        "_addresses",
+        "_application",
+        "_deliveries",
+        "_numbers",
+        "_parameters",
+        "_peers",
+        "_retained",
+        "_topics",
+    )
+
+    def __init__(self, parameters: PeerScoreParameters, topics: Mapping[TopicId, TopicNumbers]) -> None:
+        self._parameters = parameters
+        self._numbers = parameters.numbers()
+        self._topics = dict(topics)
+        self._peers: dict[PeerId, PeerCounters] = {}
+        """Connected ones, and those that are kept."""
+        self._retained = RetainedPeers(parameters.max_retained_peers)
+        self._addresses = SharedAddresses(
+            parameters.shared_address_allowed, parameters.ipv6_addresses, parameters.max_addresses_per_peer
+        )
+        self._deliveries = DeliveryRecords(self._numbers.delivery_ttl, parameters.max_deliveries)
+        self._application: dict[PeerId, float] = {}
+        """What the application said; 0 is not kept."""
+
+    def connect(self, peer: PeerId, addresses: Iterable[str] = ()) -> None:
+        found = self._peers.get(peer)
+        if found is not None and not found.connected:
+            self._retained.take_back(peer)
+            found.connected = True
+            if self._numbers.return_is_fresh:
+                found = None
+        if found is None:
+            self._peers[peer] = PeerCounters()
+        self.set_addresses(peer, addresses)
+
+    def set_addresses(self, peer: PeerId, addresses: Iterable[str]) -> None:
+        """Where a known peer is now (P6)."""
+        if peer in self._peers and self._numbers.address_weight:
+            self._addresses.place(peer, addresses)
+
+    def disconnect(self, peer: PeerId, now: Micros) -> None:
+        found = self._peers.get(peer)
+        if found is None or not found.connected:
+            return
+        if not retention.is_kept(self.score(peer, now), self._numbers.retain_positive, self._numbers.retain):
+            self._forget(peer)
+            return
+        found.connected = False
+        for topic, counted in found.topics.items():
+            counted.go_away(self._topics[topic], self._numbers, now)
+        evicted = self._retained.keep(peer, now + self._numbers.retain, found.is_blameless)
+        if evicted is not None:
+            self._forget(evicted)
+
+    def graft(self, peer: PeerId, topic: TopicId, now: Micros) -> None:
+        counted = self._counted(peer, topic)
+        if counted is not None:
+            counted.graft(now)
+
+    def prune(self, peer: PeerId, topic: TopicId, now: Micros) -> None:
+        counted = self._counted(peer, topic)
+        if counted is not None:
+            counted.prune(self._topics[topic], self._numbers, now)
+
+    def validate(self, topic: TopicId, message: MessageId, now: Micros) -> None:
+        """The application is asked about a message."""
+        if topic in self._topics:
+            self._deliveries.record(message, now)
+
+    def deliver(self, peer: PeerId | None, topic: TopicId, message: MessageId, now: Micros) -> None:
+        """A message is accepted that this peer brought first; None for one's own."""
+        if topic not in self._topics:
+            return
+        counted = self._counted(peer, topic)
+        if counted is not None:
+            counted.deliver(self._topics[topic])
+        record = self._deliveries.record(message, now)
+        if record.state != deliveries.OPEN:
+            return
+        record.state = deliveries.ACCEPTED
+        record.decided = now
+        for sender in record.senders:
+            if sender != peer:
+                self._deliver_copy(sender, topic)
+
+    def duplicate(self, peer: PeerId, topic: TopicId, message: MessageId, now: Micros) -> None:
+        """A copy of a message comes that was seen before."""
+        if topic not in self._topics:
+            return
+        record = self._deliveries.record(message, now)
+        answer = deliveries.copy_answer(record.state, peer in record.senders)
+        if answer == deliveries.BLAMED:
+            self._blame_copy(peer, topic)
+        elif answer != deliveries.NOTHING and len(record.senders) < self._parameters.max_senders_per_delivery:
+            record.senders[peer] = None
+            in_window = deliveries.is_in_window(now - record.decided, self._topics[topic].window)
+            if answer == deliveries.CREDITED and in_window:
+                self._deliver_copy(peer, topic)
+
+    def reject(self, peer: PeerId, topic: TopicId, message: MessageId, reason: int, now: Micros) -> None:
+        """A message that this peer brought is not used; `reason` is a `Reason`."""
+        verdict = deliveries.rejection(reason)
+        if verdict == deliveries.BLAMED_AT_ONCE:
+            self._blame(peer, topic)
+        if verdict < 0 or topic not in self._topics:
+            return
+        record = self._deliveries.record(message, now)
+        if record.state != deliveries.OPEN:
+            return
+        record.state = verdict
+        if verdict == deliveries.INVALID:
+            self._blame(peer, topic)
+            for sender in record.senders:
+                self._blame_copy(sender, topic)
+        record.senders.clear()
+
+    def penalise(self, peer: PeerId, count: float = 1.0) -> None:
+        """The peer misbehaves (P7): broken promises, GRAFTs that come too early."""
+        _check(count, 0)
+        found = self._peers.get(peer)
+        if found is not None:
+            found.misbehaviour += count
+
+    def penalise_slow(self, peer: PeerId, count: float = 1.0) -> None:
+        """Messages to the peer were dropped because it was too slow to take them."""
+        _check(count, 0)
+        found = self._peers.get(peer)
+        if found is not None:
+            found.slow += count
+
+    def set_application_score(self, peer: PeerId, score: float) -> None:
+        """The application's opinion (P5), also of peers that are not here yet; 0 is none."""
+        _check(score, -MAX_COUNT)
+        if score:
+            self._application[peer] = float(score)
+        else:
+            self._application.pop(peer, None)
+
+    def set_topic_parameters(self, topic: TopicId, numbers: TopicNumbers) -> None:
+        """Change what a topic counts, from now on; smaller caps hold at once (COUNTER-3)."""
+        self._topics[topic] = numbers
+        for found in self._peers.values():
+            if topic in found.topics:
+                found.topics[topic].recap(numbers)
+
+    def refresh(self, now: Micros) -> None:
+        """Let counters decay and times go on; due every `decay_interval_ms`."""
+        numbers = self._numbers
+        for peer in self._retained.expire(now):
+            self._forget(peer)
+        for found in self._peers.values():
+            if found.connected or numbers.decay_while_away:
+                found.decay(numbers)
+                for topic, counted in found.topics.items():
+                    counted.decay(self._topics[topic], numbers.zero)
+                    counted.refresh_mesh_time(self._topics[topic], now)
+        self._deliveries.expire(now)
+
+    def score(self, peer: PeerId, now: Micros) -> float:
+        found = self._peers.get(peer)
+        return 0.0 if found is None else parts.total(*self._peer_parts(peer, found, now))
+
+    def parts(self, peer: PeerId, now: Micros) -> ScoreParts | None:
+        """What the score of a known peer is made of."""
+        found = self._peers.get(peer)
+        if found is None:
+            return None
+        own = self._peer_parts(peer, found, now)
+        topics = ((topic, self._topic_parts(topic, counted, now)) for topic, counted in found.topics.items())
+        return ScoreParts(parts.total(*own), own, tuple(topics))
+
+    def sizes(self) -> tuple[tuple[str, int, int], ...]:
+        """What peers can make grow: its name, how much there is, how much there may be."""
+        own = self._parameters
+        counters = sum(len(found.topics) for found in self._peers.values())
+        return (
+            ("delivery records", len(self._deliveries), own.max_deliveries),
+            ("retained peers", len(self._retained), own.max_retained_peers),
+            ("topic counters", counters, len(self._peers) * len(self._topics)),
+            ("addresses", len(self._addresses), 2 * own.max_addresses_per_peer * len(self._peers)),
+        )
+
+    def _peer_parts(self, peer: PeerId, found: PeerCounters, now: Micros) -> PeerParts:
+        numbers = self._numbers
+        topics = 0.0
+        for topic, counted in found.topics.items():
+            topics += parts.topic_sum(*self._topic_parts(topic, counted, now), self._topics[topic].weight)
+        misbehaviour = parts.excess_square(found.misbehaviour, numbers.misbehaviour_threshold)
+        slow = parts.excess(found.slow, numbers.slow_threshold)
+        shared = self._addresses.excess(peer, numbers.address_threshold)
+        return PeerParts(
+            parts.capped_topics(topics, numbers.topic_cap),
+            self._application.get(peer, 0.0) * numbers.application_weight,
+            shared * numbers.address_weight,
+            misbehaviour * numbers.misbehaviour_weight,
+            slow * numbers.slow_weight,
+        )
+
+    def _topic_parts(self, topic: TopicId, counted: TopicCounters, now: Micros) -> TopicParts:
+        own, numbers = self._topics[topic], self._numbers
+        time = counted.time_in_mesh(numbers, now)
+        active = counted.is_active(own, numbers, now)
+        deficit = parts.deficit_square(counted.mesh, own.mesh_threshold) if active else 0.0
+        return TopicParts(
+            parts.time_in_mesh(time, own.quantum, own.time_in_mesh_cap, numbers.whole_quanta)
+            * own.time_in_mesh_weight,
+            counted.first * own.first_weight,
+            deficit * own.mesh_weight,
+            counted.failures * own.failure_weight,
+            parts.square(counted.invalid) * own.invalid_weight,
+        )
+
+    def _counted(self, peer: PeerId | None, topic: TopicId) -> TopicCounters | None:
+        """The counters of a known peer in a topic with parameters."""
+        found = None if peer is None else self._peers.get(peer)
+        if found is None:
+            return None
+        counted = found.topics.get(topic)
+        if counted is None and topic in self._topics:
+            counted = TopicCounters()
+            found.topics = dict(sorted([*found.topics.items(), (topic, counted)], key=lambda item: item[0]))
+        return counted
+
+    def _deliver_copy(self, peer: PeerId, topic: TopicId) -> None:
+        counted = self._counted(peer, topic)
+        if counted is not None:
+            counted.deliver_copy(self._topics[topic])
+
+    def _blame(self, peer: PeerId, topic: TopicId) -> None:
+        counted = self._counted(peer, topic)
+        if counted is not None:
+            counted.blame()
+
+    def _blame_copy(self, peer: PeerId, topic: TopicId) -> None:
+        counted = self._counted(peer, topic)
+        if counted is not None and deliveries.is_blamed(counted.member, self._numbers.blame_members_only):
+            counted.blame()
+
+    def _forget(self, peer: PeerId) -> None:
+        del self._peers[peer]
+        self._addresses.remove(peer)
+
+
+def _check(value: float, low: float) -> None:
+    """Wrong use by the caller raises before anything changes."""
+    if not low <= value <= MAX_COUNT:
+        raise ValueError(f"{value!r}: must be in {low}…{MAX_COUNT}")

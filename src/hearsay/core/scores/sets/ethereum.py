@@ -1,0 +1,153 @@
+"""What Ethereum's consensus clients run, made from the number of validators.
+
+Lighthouse, Teku and Lodestar share a generator of 2020 (blacktemplar's gist). A refresh comes each slot. Theory: a
+counter that grows by r per slot and decays by d reaches r / (1 - d) just before a decay and d times that just
+after, so caps and thresholds are made from the rates that are expected:
+
+* First deliveries are worth 40 at a rate twice that of one among D mesh peers.
+* Mesh deliveries are expected at a fiftieth of the topic's rate. A peer that delivers nothing loses all that it can
+  have from all topics; so does one invalid message.
+
+Committees and their aggregators are those of the consensus specification. These clients stand on four implementations
+of gossipsub; where those differ, the set keeps to the specification.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hearsay.core.scores.choices import Validation
+from hearsay.core.scores.decays import decay_over
+from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.scores.thresholds import ScoreThresholds
+from hearsay.core.scores.topic_parameters import TopicScoreParameters
+
+SLOT_MS = 12_000
+EPOCH = 32
+"""Slots."""
+SUBNETS = 64
+_ZERO = 0.01
+_DEGREE = 8
+_TARGET_COMMITTEE = 128
+_MOST_COMMITTEES = 64
+_AGGREGATORS_PER_COMMITTEE = 16
+_IN_MESH_SCORE = 10.0
+_IN_MESH_QUANTA = 300.0
+_FIRST_SCORE = 40.0
+_EXPECTED_SHARE = 50.0
+_WEIGHTS = {
+    "beacon_block": 0.5,
+    "beacon_aggregate_and_proof": 0.5,
+    "beacon_attestation": 1 / SUBNETS,
+    "voluntary_exit": 0.05,
+    "proposer_slashing": 0.05,
+    "attester_slashing": 0.05,
+}
+MOST_SCORE = (_IN_MESH_SCORE + _FIRST_SCORE) * 2.15
+"""2.15 are the weights of all topics, each of the subnets counted."""
+THRESHOLDS = ScoreThresholds(
+    gossip=-4_000, publish=-8_000, graylist=-16_000, accept_exchange=100, opportunistic_graft=5
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _MeshDeliveries:
+    decay_slots: int
+    cap_factor: float
+    activation_slots: int
+
+
+def fades_in(slots: int) -> float:
+    return decay_over(slots, _ZERO)
+
+
+def steady(rate: float, decay: float) -> float:
+    """What a counter reaches that grows so much per slot, before its decay."""
+    return rate / (1.0 - decay)
+
+
+def committees_per_slot(validators: int) -> int:
+    return max(1, min(_MOST_COMMITTEES, validators // EPOCH // _TARGET_COMMITTEE))
+
+
+def aggregates_per_slot(validators: int) -> float:
+    """One in so many members of a committee aggregates that a committee has about sixteen."""
+    attesters = validators / EPOCH
+    committee = int(attesters / committees_per_slot(validators))
+    return attesters / max(1, committee // _AGGREGATORS_PER_COMMITTEE)
+
+
+def _topic(name: str, rate: float, first_slots: int, mesh: _MeshDeliveries | None = None) -> TopicScoreParameters:
+    weight = _WEIGHTS[name]
+    first_decay = fades_in(first_slots)
+    cap = steady(2.0 * rate / _DEGREE, first_decay)
+    parameters = TopicScoreParameters(
+        validation=Validation.SELECTIVE,
+        topic_weight=weight,
+        time_in_mesh_weight=_IN_MESH_SCORE / _IN_MESH_QUANTA,
+        time_in_mesh_quantum_ms=SLOT_MS,
+        time_in_mesh_cap=_IN_MESH_QUANTA,
+        first_deliveries_weight=_FIRST_SCORE / cap,
+        first_deliveries_decay=first_decay,
+        first_deliveries_cap=cap,
+        invalid_messages_weight=-MOST_SCORE / weight,
+        invalid_messages_decay=fades_in(50 * EPOCH),
+    )
+    return parameters if mesh is None else _with_mesh_deliveries(parameters, rate, mesh)
+
+
+def _with_mesh_deliveries(
+    parameters: TopicScoreParameters, rate: float, mesh: _MeshDeliveries
+) -> TopicScoreParameters:
+    decay = fades_in(mesh.decay_slots)
+    threshold = steady(rate / _EXPECTED_SHARE, decay) * decay
+    penalty = -MOST_SCORE / (parameters.topic_weight * threshold * threshold)
+    return replace(
+        parameters,
+        mesh_deliveries_weight=penalty,
+        mesh_deliveries_decay=decay,
+        mesh_deliveries_cap=mesh.cap_factor * threshold,
+        mesh_deliveries_threshold=threshold,
+        mesh_deliveries_window_ms=2_000,
+        mesh_deliveries_activation_ms=mesh.activation_slots * SLOT_MS,
+        mesh_failure_weight=penalty,
+        mesh_failure_decay=decay,
+    )
+
+
+def ethereum(validators: int) -> ScoreSet:
+    """The set for so many active validators."""
+    many = committees_per_slot(validators) >= 2 * SUBNETS // EPOCH
+    subnet = _MeshDeliveries(4 * EPOCH, 16, EPOCH // 2 + 1) if many else _MeshDeliveries(16 * EPOCH, 16, 3 * EPOCH)
+    slashings = 1 / 5 / EPOCH
+    return ScoreSet(
+        peer=PeerScoreParameters(
+            topic_cap=MOST_SCORE / 2,
+            application_weight=1,
+            shared_address_weight=-MOST_SCORE / 2,
+            shared_address_threshold=3,
+            misbehaviour_weight=-15.879,
+            misbehaviour_threshold=6,
+            misbehaviour_decay=fades_in(10 * EPOCH),
+            decay_interval_ms=SLOT_MS,
+            decay_to_zero=_ZERO,
+            retain_ms=100 * EPOCH * SLOT_MS,
+        ),
+        thresholds=THRESHOLDS,
+        topics={
+            "beacon_block": _topic("beacon_block", 1, 20 * EPOCH, _MeshDeliveries(5 * EPOCH, 3, EPOCH)),
+            "beacon_aggregate_and_proof": _topic(
+                "beacon_aggregate_and_proof",
+                aggregates_per_slot(validators),
+                EPOCH,
+                _MeshDeliveries(2 * EPOCH, 4, EPOCH),
+            ),
+            "beacon_attestation": _topic(
+                "beacon_attestation", validators / (SUBNETS * EPOCH), EPOCH if many else 4 * EPOCH, subnet
+            ),
+            "voluntary_exit": _topic("voluntary_exit", 4 / EPOCH, 100 * EPOCH),
+            "proposer_slashing": _topic("proposer_slashing", slashings, 100 * EPOCH),
+            "attester_slashing": _topic("attester_slashing", slashings, 100 * EPOCH),
+        },
+    )

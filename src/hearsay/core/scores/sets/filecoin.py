@@ -1,0 +1,66 @@
+"""What Filecoin runs (Lotus, August 2026; go underneath).
+
+Mesh deliveries are not scored anywhere. Only bootstrap and drand peers, whom the application trusts (P5), can reach
+`accept_exchange`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hearsay.core.scores.choices import Validation
+from hearsay.core.scores.decays import decay_over
+from hearsay.core.scores.gater_parameters import FILECOIN_BOOTSTRAP as BOOTSTRAP_GATER
+from hearsay.core.scores.gater_parameters import GO as GO_GATER
+from hearsay.core.scores.promises import PromiseParameters
+from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.scores.sets.implementations import GO
+from hearsay.core.scores.thresholds import ScoreThresholds
+from hearsay.core.scores.topic_parameters import TopicScoreParameters
+
+BOOTSTRAP_APPLICATION_SCORE = 2500.0
+DRAND_APPLICATION_SCORE = 1500.0
+"""What the application says of such peers."""
+_HOUR = decay_over(3600, 0.01)
+_TEN_MINUTES = decay_over(600, 0.01)
+
+
+def _topic(weight: float, in_mesh: float, first: float, decay: float, cap: float) -> TopicScoreParameters:
+    return TopicScoreParameters(
+        validation=Validation.SELECTIVE,
+        topic_weight=weight,
+        time_in_mesh_weight=in_mesh,
+        time_in_mesh_quantum_ms=1_000,
+        time_in_mesh_cap=1,
+        first_deliveries_weight=first,
+        first_deliveries_decay=decay,
+        first_deliveries_cap=cap,
+        invalid_messages_weight=-1000,
+        invalid_messages_decay=_HOUR,
+    )
+
+
+FILECOIN = ScoreSet(
+    peer=replace(
+        GO.peer,
+        application_weight=1,
+        shared_address_weight=-100,
+        shared_address_threshold=5,
+        misbehaviour_weight=-10,
+        misbehaviour_threshold=6,
+        misbehaviour_decay=_HOUR,
+        retain_ms=6 * 3_600_000,
+    ),
+    thresholds=ScoreThresholds(
+        gossip=-500, publish=-1_000, graylist=-2_500, accept_exchange=1_000, opportunistic_graft=3.5
+    ),
+    topics={
+        "blocks": _topic(0.1, 0.00027, 5, _HOUR, 100),
+        "messages": _topic(0.1, 0.0002778, 0.5, _TEN_MINUTES, 100),
+        "drand": _topic(0.5, 0.00027, 5, _HOUR, 25),
+    },
+    promises=PromiseParameters(iwant_followup_ms=5_000),
+    gater=GO_GATER,
+    gater_weights={"blocks": 10, "messages": 1, "drand": 5},
+)
+FILECOIN_BOOTSTRAP = replace(FILECOIN, gater=BOOTSTRAP_GATER)

@@ -1,0 +1,146 @@
+"""The defaults of implementations, and where they differ.
+
+go v0.16.0 gives none but the times of a refresh; rust-libp2p and nim-libp2p of August 2026, js-libp2p of July,
+jvm-libp2p of June 2026. Defaults of a topic are the role `any`; no implementation applies them to topics unasked.
+"""
+
+from __future__ import annotations
+
+from hearsay.core.scores.choices import (
+    InvalidCopies,
+    Ipv6Counting,
+    MeshTimes,
+    QuantumRounding,
+    RetainedScores,
+    TrackedPromises,
+    Validation,
+)
+from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.promises import PromiseParameters
+from hearsay.core.scores.score_set import ANY_TOPIC, ScoreSet
+from hearsay.core.scores.thresholds import ScoreThresholds
+from hearsay.core.scores.topic_parameters import TopicScoreParameters
+
+GO = ScoreSet(
+    peer=PeerScoreParameters(
+        validation=Validation.SELECTIVE,
+        decay_interval_ms=1_000,
+        decay_to_zero=0.01,
+        deficit_after_prune=True,
+        second_prune_counts=True,
+    ),
+)
+
+_COMMON_THRESHOLDS = ScoreThresholds(
+    gossip=-10, publish=-50, graylist=-80, accept_exchange=10, opportunistic_graft=20
+)
+_COMMON_TOPIC = TopicScoreParameters(
+    topic_weight=0.5,
+    time_in_mesh_weight=1,
+    time_in_mesh_quantum_ms=1,
+    time_in_mesh_cap=3600,
+    first_deliveries_weight=1,
+    first_deliveries_decay=0.5,
+    first_deliveries_cap=2000,
+    mesh_deliveries_weight=-1,
+    mesh_deliveries_decay=0.5,
+    mesh_deliveries_cap=100,
+    mesh_deliveries_threshold=20,
+    mesh_deliveries_window_ms=10,
+    mesh_deliveries_activation_ms=5_000,
+    mesh_failure_weight=-1,
+    mesh_failure_decay=0.5,
+    invalid_messages_weight=-1,
+    invalid_messages_decay=0.3,
+)
+"""rust's and js's."""
+
+RUST = ScoreSet(
+    peer=PeerScoreParameters(
+        topic_cap=3600,
+        application_weight=10,
+        shared_address_weight=-5,
+        shared_address_threshold=10,
+        ipv6_addresses=Ipv6Counting.WHOLE,
+        misbehaviour_weight=-10,
+        misbehaviour_decay=0.2,
+        slow_peer_weight=-0.2,
+        slow_peer_decay=0.2,
+        decay_interval_ms=1_000,
+        decay_to_zero=0.1,
+        retain_ms=3_600_000,
+        time_in_mesh_quanta=QuantumRounding.FRACTION,
+    ),
+    thresholds=_COMMON_THRESHOLDS,
+    topics={ANY_TOPIC: _COMMON_TOPIC},
+    promises=PromiseParameters(tracked_promises=TrackedPromises.ALL),
+)
+
+JS = ScoreSet(
+    peer=PeerScoreParameters(
+        topic_cap=10,
+        application_weight=10,
+        shared_address_weight=-5,
+        shared_address_threshold=10,
+        misbehaviour_weight=-10,
+        misbehaviour_decay=0.2,
+        decay_interval_ms=1_000,
+        decay_to_zero=0.1,
+        retain_ms=3_600_000,
+        retained_scores=RetainedScores.UNTIL_RETURN,
+    ),
+    thresholds=_COMMON_THRESHOLDS,
+    topics={ANY_TOPIC: _COMMON_TOPIC},
+)
+
+NIM = ScoreSet(
+    peer=PeerScoreParameters(
+        validation=Validation.SELECTIVE,
+        misbehaviour_weight=-1,
+        misbehaviour_decay=0.999,
+        decay_interval_ms=1_000,
+        decay_to_zero=0.01,
+        retain_ms=120_000,
+        time_in_mesh_quanta=QuantumRounding.FRACTION,
+        retained_scores=RetainedScores.ALL,
+    ),
+    thresholds=ScoreThresholds(gossip=-100, publish=-1_000, graylist=-10_000),
+    topics={
+        ANY_TOPIC: TopicScoreParameters(
+            time_in_mesh_weight=0.01,
+            time_in_mesh_quantum_ms=1_000,
+            time_in_mesh_cap=10,
+            first_deliveries_weight=1,
+            first_deliveries_decay=0.5,
+            first_deliveries_cap=10,
+            mesh_deliveries_weight=-1,
+            mesh_deliveries_decay=0.5,
+            mesh_deliveries_cap=10,
+            mesh_deliveries_threshold=1,
+            mesh_deliveries_window_ms=5,
+            mesh_deliveries_activation_ms=10_000,
+            mesh_failure_weight=-1,
+            mesh_failure_decay=0.5,
+            invalid_messages_weight=-1,
+            invalid_messages_decay=0.5,
+        )
+    },
+    promises=PromiseParameters(tracked_promises=TrackedPromises.NONE),
+)
+
+JVM = ScoreSet(
+    peer=PeerScoreParameters(
+        validation=Validation.SELECTIVE,
+        ipv6_addresses=Ipv6Counting.NOT,
+        misbehaviour_threshold=1,
+        misbehaviour_decay=0.9,
+        decay_interval_ms=60_000,
+        decay_to_zero=0.01,
+        retain_ms=600_000,
+        time_in_mesh_quanta=QuantumRounding.FRACTION,
+        mesh_times=MeshTimes.NOW,
+        invalid_copies=InvalidCopies.MEMBERS,
+        retained_scores=RetainedScores.ALL,
+        decay_while_away=True,
+    ),
+)

@@ -1,0 +1,33 @@
+"""A scorer to be driven call by call, as go's own tests drive theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hearsay.core.scores.choices import Validation
+from hearsay.core.scores.numbers import TopicNumbers
+from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.scorer import Scorer
+
+TOPIC = "topic"
+MS = 1_000
+SECOND = 1_000_000
+GO_NUMBERS = TopicNumbers(weight=1.0, quantum=SECOND, first_decay=1.0, mesh_decay=1.0, invalid_decay=1.0)
+"""Nothing decays; go's tests say so too, which its parameters would refuse."""
+
+
+def scorer(*peers: str, peer: dict[str, Any] | None = None, **topic: Any) -> Scorer:
+    """With one topic, whose numbers are go's in its tests but for those that are named; these peers are connected."""
+    own = {"validation": Validation.SELECTIVE, "decay_interval_ms": 1_000, "decay_to_zero": 0.01, **(peer or {})}
+    made = Scorer(PeerScoreParameters(**own), {TOPIC: GO_NUMBERS._replace(**topic)})
+    for name in peers:
+        made.connect(name)
+    return made
+
+
+def deliver(made: Scorer, peer: str, count: int, now: int = 0, prefix: str = "") -> None:
+    """So many messages that this peer is first to bring, and that are accepted at once."""
+    for number in range(count):
+        message = f"{prefix}{peer}-{number}"
+        made.validate(TOPIC, message, now)
+        made.deliver(peer, TOPIC, message, now)

@@ -1,0 +1,96 @@
+"""Promises of IWANT: what go's tests expect (gossip_tracer_test.go), the choices, and the bounds."""
+
+from __future__ import annotations
+
+import pytest
+from scoring import MS, SECOND
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.scores.choices import TrackedPromises
+from hearsay.core.scores.promises import PromiseParameters, Promises
+from hearsay.core.shell.randomness import Purpose, Randomness
+
+CHANCE = Randomness(1)
+IDS = [f"message-{number}" for number in range(100)]
+
+
+def promises(**parameters) -> Promises:
+    return Promises(PromiseParameters(**parameters))
+
+
+def ask(made: Promises, peer: str, ids: list[str], now: int = 0) -> None:
+    made.ask(peer, ids, now, lambda: CHANCE.draw(Purpose.GOSSIP_IDS, ord(peer), now))
+
+
+def test_broken_promises():
+    """One of three peers is not looked at. Rules: PROMISE-1, PROMISE-3, PROMISE-4."""
+    made = promises(iwant_followup_ms=100)
+    for peer in "ABC":
+        ask(made, peer, IDS)
+    made.void("B")
+    assert made.take_broken(100 * MS) == ()
+    assert made.take_broken(100 * MS + 1) == (("A", 1), ("C", 1))
+    assert len(made) == 0
+    assert made.take_broken(SECOND) == ()
+
+
+def test_kept_promises():
+    """Rules: PROMISE-2."""
+    made = promises(iwant_followup_ms=100)
+    for peer in "AB":
+        ask(made, peer, IDS)
+    for message in IDS:
+        made.keep(message)
+    assert len(made) == 0
+    assert made.take_broken(SECOND) == ()
+
+
+@pytest.mark.parametrize(("reason", "broken"), [(Reason.BAD_SIGNATURE, 1), (Reason.REJECTED, 0), (Reason.IGNORED, 0)])
+def test_a_message_that_is_not_used_keeps_promises_unless_its_signature_is_bad(reason, broken):
+    """Rules: PROMISE-2."""
+    made = promises()
+    ask(made, "A", ["one"])
+    made.reject("one", reason)
+    assert len(made.take_broken(4 * SECOND)) == broken
+
+
+@pytest.mark.parametrize(
+    ("tracked", "count"), [(TrackedPromises.ONE, 1), (TrackedPromises.ALL, 100), (TrackedPromises.NONE, 0)]
+)
+def test_which_ids_are_promises(tracked, count):
+    """Rules: PROMISE-1."""
+    made = promises(tracked_promises=tracked)
+    ask(made, "A", IDS)
+    ask(made, "B", [])
+    assert len(made) == count
+    assert sum(made.is_promised(message) for message in IDS) == count
+    assert made.take_broken(4 * SECOND) == ((("A", count),) if count else ())
+
+
+def test_the_one_is_drawn():
+    """Rules: PROMISE-1."""
+    chosen = set()
+    for number in range(200):
+        made = promises()
+        made.ask("A", IDS, 0, lambda number=number: CHANCE.draw(Purpose.GOSSIP_IDS, number))
+        chosen |= {message for message in IDS if made.is_promised(message)}
+    assert len(chosen) > 70
+
+
+def test_asking_again_gives_no_more_time():
+    """Rules: PROMISE-3."""
+    made = promises()
+    ask(made, "A", ["one"])
+    ask(made, "A", ["one"], 2 * SECOND)
+    assert made.take_broken(3 * SECOND + 1) == (("A", 1),)
+
+
+def test_a_peer_cannot_promise_more_than_is_followed():
+    """Rules: PROMISE-5."""
+    made = promises(tracked_promises=TrackedPromises.ALL, max_promises_per_peer=5, max_promises=12)
+    for peer in "ABC":
+        ask(made, peer, IDS)
+    assert made.sizes() == (("promises", 12, 12),)
+    assert made.take_broken(4 * SECOND) == (("A", 5), ("B", 5), ("C", 2))
+    ask(made, "C", IDS, 5 * SECOND)
+    assert made.sizes() == (("promises", 5, 12),)

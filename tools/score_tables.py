@@ -1,0 +1,116 @@
+"""The parameters of scores and the named sets as tables: writes their places in docs/guide/scores.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any
+
+from hearsay.core.scores.gater_parameters import GaterParameters
+from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.promises import PromiseParameters
+from hearsay.core.scores.score_set import ANY_TOPIC
+from hearsay.core.scores.sets.named import named_set
+from hearsay.core.scores.thresholds import ScoreThresholds
+from hearsay.core.scores.topic_parameters import TopicScoreParameters
+from hearsay.core.shell.parameters import MAX_COUNT, MAX_TIME_MS, Parameters
+
+PAGE = Path(__file__).parents[1] / "docs" / "guide" / "scores.md"
+_MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_KINDS: Mapping[str, type[Parameters]] = {
+    "topic-parameters": TopicScoreParameters,
+    "peer-parameters": PeerScoreParameters,
+    "thresholds": ScoreThresholds,
+    "promises": PromiseParameters,
+    "gater": GaterParameters,
+}
+_SETS = ("go", "rust", "js", "nim", "jvm", "hardening", "filecoin", "ethereum", "ethereum-prysm")
+_TOPICS = {
+    "rust, js": ("rust", ANY_TOPIC),
+    "nim": ("nim", ANY_TOPIC),
+    "hardening": ("hardening", ANY_TOPIC),
+    "filecoin blocks": ("filecoin", "blocks"),
+    "… messages": ("filecoin", "messages"),
+    "… drand": ("filecoin", "drand"),
+    "ethereum block": ("ethereum", "beacon_block"),
+    "… aggregate": ("ethereum", "beacon_aggregate_and_proof"),
+    "… attestation": ("ethereum", "beacon_attestation"),
+}
+_LIMITS = {MAX_COUNT: "10⁹", -MAX_COUNT: "−10⁹", MAX_TIME_MS: "30 days"}
+
+
+def made(name: str) -> str:
+    if name in _KINDS:
+        return _declared(_KINDS[name])
+    if name == "set-topics":
+        return _compared({column: named_set(name).topics[topic] for column, (name, topic) in _TOPICS.items()})
+    if name == "set-thresholds":
+        return _compared({name: named_set(name).thresholds for name in _SETS})
+    return _compared({name: named_set(name).peer for name in _SETS})
+
+
+def page() -> str:
+    """The page with its tables as they should be."""
+    return _MADE.sub(lambda found: f"{found[1]}\n{made(found[2])}\n{found[3]}", PAGE.read_text(encoding="utf-8"))
+
+
+def _declared(kind: type[Parameters]) -> str:
+    rows = ((f"`{each.name}`", _range(each), _default(each), each.metadata["meaning"]) for each in fields(kind))
+    return _table(("parameter", "range", "default", "meaning"), rows)
+
+
+def _range(declared: Field[Any]) -> str:
+    rules = declared.metadata
+    if "choices" in rules:
+        return ", ".join(f"`{word}`" for word in rules["choices"])
+    if "texts" in rules:
+        return "a list of texts"
+    if "low" not in rules:
+        return "true, false"
+    return rules.get("words") or f"{_limit(rules['low'])} … {_limit(rules['high'])}"
+
+
+def _limit(value: float) -> str:
+    return _LIMITS.get(int(value), str(value))
+
+
+def _default(declared: Field[Any]) -> str:
+    value = declared.default
+    return f"`{value}`" if "choices" in declared.metadata else _plain(value) if value else ""
+
+
+def _compared(columns: Mapping[str, Parameters]) -> str:
+    """A row for each parameter that is something other than its default somewhere."""
+    declared = fields(next(iter(columns.values())))
+    rows = (
+        (f"`{each.name}`", *(_other_than_default(each, parameters) for parameters in columns.values()))
+        for each in declared
+        if each.name != "validation"
+    )
+    return _table(("parameter", *columns), [row for row in rows if any(row[1:])])
+
+
+def _other_than_default(declared: Field[Any], parameters: Parameters) -> str:
+    value = getattr(parameters, declared.name)
+    return "" if value == declared.default else _plain(value)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        whole = f"{value:,.0f}".replace(",", " ")
+        return (whole if value == int(value) else f"{value:.6g}").replace("-", "−")
+    return str(value)
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [tuple(head), *map(tuple, rows)]
+    lines.insert(1, ("---",) * len(lines[0]))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
