@@ -56,8 +56,27 @@ from hearsay.core.language.rpc import Message, PartKind, Rpc
 from hearsay.core.language.sizes import PartSize, framed_size, part_sizes
 from hearsay.libp2p.names.peer_id import PeerId, from_text, to_text
 from hearsay.trace.folder.arrow import share_the_heap
+from hearsay.trace.language.event_rows import (
+    Codes,
+    add_peer_row,
+    deliver_row,
+    drop_rpc_row,
+    duplicate_row,
+    graft_row,
+    join_row,
+    leave_row,
+    node_down_row,
+    node_up_row,
+    prune_row,
+    publish_row,
+    recv_rpc_row,
+    reject_row,
+    remove_peer_row,
+    send_rpc_row,
+)
+from hearsay.trace.language.overlay_rows import OVERLAY_ROWS
 from hearsay.trace.language.rows import RowBuffer, Rows, pack_row
-from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, Column, TraceEvent
+from hearsay.trace.language.schema import NONE, Column
 from hearsay.trace.series.goodbye import lost_at
 from hearsay.trace.series.run_series import RunSeries, numbered_folders, write_names
 from hearsay.trace.write.writer import TraceWriter
@@ -74,6 +93,9 @@ MAX_OTHER_TOPICS = 1_000
 
 _MessageFacts: TypeAlias = tuple[int, int, int, Micros, bytes]
 """Topic, author, bytes of data, when it was accepted here, its id."""
+
+_PartRow: TypeAlias = Callable[[Micros, int, int, int, int, int, int, int, int, int, int], Codes]
+"""Makes the row of a part that is sent or dropped."""
 
 TracedPart: TypeAlias = tuple[PartKind, int, int, _MessageFacts | None, int, int, int]
 """Of an RPC that is to be sent: kind, topic, message and what is known of it, bytes, count, via."""
@@ -147,8 +169,8 @@ class LiveTrace:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         if lost_us is not None:
-            self._row(TraceEvent.NODE_DOWN, reason=Reason.LOST, time_us=lost_us)
-        self._row(TraceEvent.NODE_UP)
+            self._row(node_down_row(lost_us, self._own, Reason.LOST))
+        self._row(node_up_row(clock(), self._own))
         self._arm()
 
     def parts(self, rpc: Rpc, vias: Sequence[Via]) -> tuple[TracedPart, ...]:
@@ -163,63 +185,53 @@ class LiveTrace:
         return tuple(found)
 
     def sent(self, peer: PeerId, parts: Iterable[TracedPart]) -> None:
-        self._parts(TraceEvent.SEND_RPC, peer, parts, NONE)
+        self._parts(send_rpc_row, peer, parts, NONE)
 
     def dropped(self, peer: PeerId, parts: Iterable[TracedPart]) -> None:
-        self._parts(TraceEvent.DROP_RPC, peer, parts, Reason.QUEUE_FULL)
+        self._parts(drop_rpc_row, peer, parts, Reason.QUEUE_FULL)
 
     def received(self, peer: PeerId, rpc: Rpc) -> None:
-        remote = self._peer(peer)
+        own, remote, now = self._own, self._peer(peer), self._clock
         for place, (kind, topic, size, count) in _with_framing(rpc):
             message = NONE if place is None else message_number(rpc.messages[place].id)
             number = self._number_of(topic)
             if kind is PartKind.SUBSCRIBE and topic is not None:
                 number = self._topics.of(topic, MAX_OTHER_TOPICS)
-            self._row(
-                TraceEvent.RECV_RPC, kind=kind, remote=remote, topic=number, message=message, size=size, count=count
-            )
+            self._row(recv_rpc_row(now(), kind, own, remote, number, message, NONE, size, count, NONE))
 
     def delivered(self, action: Deliver) -> None:
-        message, sender = action.message, action.received_from
+        sender = action.received_from
         remote = NONE if sender is None else self._peer(sender)
-        self._row(TraceEvent.DELIVER, remote=remote, topic=self._topics.of(message.topic), named=message)
+        topic, message = self._topics.of(action.message.topic), self._named(action.message)
+        self._row(deliver_row(self._clock(), self._own, remote, topic, message, NONE, NONE))
 
     def happened(self, action: TraceAction) -> None:
+        own = self._own
         match action:
             case PeerAdded() | PeerRemoved():
-                event = TraceEvent.ADD_PEER if isinstance(action, PeerAdded) else TraceEvent.REMOVE_PEER
-                self._row(event, remote=self._peer(action.peer))
+                connected = add_peer_row if isinstance(action, PeerAdded) else remove_peer_row
+                self._row(connected(self._clock(), own, self._peer(action.peer)))
             case TopicJoined() | TopicLeft():
-                event = TraceEvent.JOIN if isinstance(action, TopicJoined) else TraceEvent.LEAVE
-                self._row(event, topic=self._topics.of(action.topic))
+                membership = join_row if isinstance(action, TopicJoined) else leave_row
+                self._row(membership(self._clock(), own, self._topics.of(action.topic)))
             case PeerGrafted() | PeerPruned():
-                event = TraceEvent.GRAFT if isinstance(action, PeerGrafted) else TraceEvent.PRUNE
-                self._row(event, remote=self._peer(action.peer), topic=self._topics.of(action.topic))
+                self._link(graft_row if isinstance(action, PeerGrafted) else prune_row, action.peer, action.topic)
             case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
-                event = OVERLAY_EVENTS[type(action)]
-                self._row(event, remote=self._peer(action.peer), topic=self._topics.of(action.topic))
+                self._link(OVERLAY_ROWS[type(action)], action.peer, action.topic)
             case MessagePublished():
-                message = action.message
-                topic, size = self._topics.of(message.topic), len(message.data)
-                self._row(TraceEvent.PUBLISH, topic=topic, named=message, hops=0, size=size)
+                topic, message = self._topics.of(action.message.topic), self._named(action.message)
+                self._row(publish_row(self._clock(), own, topic, message, 0, len(action.message.data)))
             case DuplicateReceived():
                 remote = NONE if action.peer is None else self._peer(action.peer)
                 topic, message = self._number_of(action.topic), message_number(action.message_id)
-                self._row(TraceEvent.DUPLICATE, remote=remote, topic=topic, message=message)
+                self._row(duplicate_row(self._clock(), own, remote, topic, message, NONE, NONE))
             case MessageRejected():
-                self._row(
-                    TraceEvent.REJECT,
-                    kind=PartKind.PUBLISH,
-                    remote=self._peer(action.peer),
-                    topic=self._number_of(action.message.topic),
-                    message=message_number(action.message.id),
-                    count=1,
-                    reason=action.reason,
-                )
+                remote, kind = self._peer(action.peer), PartKind.PUBLISH
+                topic, message = self._number_of(action.message.topic), message_number(action.message.id)
+                self._row(reject_row(self._clock(), kind, own, remote, topic, message, 1, action.reason))
             case PartDropped():
-                remote = self._peer(action.peer)
-                kind, count, reason = action.kind, action.count, action.reason
-                self._row(TraceEvent.REJECT, kind=kind, remote=remote, count=count, reason=reason)
+                remote, kind, count = self._peer(action.peer), action.kind, action.count
+                self._row(reject_row(self._clock(), kind, own, remote, NONE, NONE, count, action.reason))
 
     async def close(self) -> None:
         """Write what is left and seal the whole; once, however often it is called."""
@@ -232,15 +244,15 @@ class LiveTrace:
         await self._written()
         if len(self._rows) >= MAX_ROWS:
             self._write()
-        self._row(TraceEvent.NODE_DOWN)
+        self._row(node_down_row(self._clock(), self._own, NONE))
         await self._written()
         self._write()
         await self._written()
-        self._writing = asyncio.ensure_future(asyncio.to_thread(self._series.seal, *self._named(), self._agent))
+        self._writing = asyncio.ensure_future(asyncio.to_thread(self._series.seal, *self._names(), self._agent))
         self._writing.add_done_callback(partial(self._finished, 0))
         await self._written()
 
-    def _named(self) -> tuple[list[str], list[str]]:
+    def _names(self) -> tuple[list[str], list[str]]:
         """The names of peers and topics so far."""
         return self._peers.texts.copy(), self._topics.texts.copy()
 
@@ -256,22 +268,24 @@ class LiveTrace:
     def _number_of(self, topic: Identifier | None) -> int:
         return NONE if topic is None else self._topics.known(topic)
 
-    def _parts(self, event: TraceEvent, peer: PeerId, parts: Iterable[TracedPart], reason: int) -> None:
-        remote = self._peer(peer)
+    def _link(self, row: Callable[[Micros, int, int, int], Codes], peer: Identifier, topic: Identifier) -> None:
+        self._row(row(self._clock(), self._own, self._peer(peer), self._topics.of(topic)))
+
+    def _parts(self, row: _PartRow, peer: PeerId, parts: Iterable[TracedPart], last: int) -> None:
+        """`last` is what only one of the two kinds of rows has."""
+        own, remote, now = self._own, self._peer(peer), self._clock
         for kind, topic, message, facts, size, count, via in parts:
             if facts is not None and self._has_room:
                 self._messages.setdefault(message, facts)
-            self._row(
-                event,
-                kind=kind,
-                remote=remote,
-                topic=topic,
-                message=message,
-                size=size,
-                count=count,
-                via=via,
-                reason=reason,
-            )
+            self._row(row(now(), kind, own, remote, topic, message, NONE, size, count, via, last))
+
+    def _named(self, message: Message) -> int:
+        """A message's number; the next folder says what message that is, if it has room for the row."""
+        if not self._has_room:
+            return message_number(message.id)
+        number, facts = self._facts(message)
+        self._messages.setdefault(number, facts)
+        return number
 
     def _facts(self, message: Message) -> tuple[int, _MessageFacts]:
         """A message's number, and what the dictionary says of it."""
@@ -283,31 +297,11 @@ class LiveTrace:
             known = topic, author, size, self._clock(), _id_bytes(message.id)
         return number, known
 
-    def _row(
-        self,
-        event: int,
-        *,
-        kind: int = NONE,
-        remote: int = NONE,
-        topic: int = NONE,
-        message: int = NONE,
-        named: Message | None = None,
-        hops: int = NONE,
-        size: int = NONE,
-        count: int = NONE,
-        via: int = NONE,
-        reason: int = NONE,
-        time_us: Micros | None = None,
-    ) -> None:
+    def _row(self, codes: Codes) -> None:
         if not self._has_room:
             self._lose(1)
             return
-        if named is not None:
-            message, facts = self._facts(named)
-            self._messages.setdefault(message, facts)
-        time = self._clock() if time_us is None else time_us
-        row = pack_row(time, event, kind, self._own, remote, topic, message, hops, size, count, via, NONE, reason)
-        self._rows.values.frombytes(row)
+        self._rows.values.frombytes(pack_row(*codes))
         if len(self._rows) >= MAX_ROWS:
             self._write()
 
@@ -336,7 +330,7 @@ class LiveTrace:
         self._rows.clear()
         self._messages = {}
         complete, self._lost = not self._lost, 0
-        names = self._named()
+        names = self._names()
         work = asyncio.to_thread(_write_folder, self._series, rows, *names, messages, self._agent, complete)
         self._writing = asyncio.ensure_future(work)
         self._writing.add_done_callback(partial(self._finished, len(rows)))

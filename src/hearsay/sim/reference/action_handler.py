@@ -43,7 +43,6 @@ from hearsay.sim.reference.event_queue import EventQueue
 from hearsay.sim.reference.nodes import SimNode
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.results.recorder import Parts, Recorder
-from hearsay.trace.language import event_rows
 from hearsay.trace.language.event_rows import (
     Codes,
     add_peer_row,
@@ -56,12 +55,10 @@ from hearsay.trace.language.event_rows import (
     reject_row,
     remove_peer_row,
 )
-from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, wire_name
+from hearsay.trace.language.overlay_rows import OVERLAY_ROWS
+from hearsay.trace.language.schema import NONE
 
 _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
-_OVERLAY_ROWS: dict[type[OverlayAction], Callable[[int, int, int, int], Codes]] = {
-    action: getattr(event_rows, f"{wire_name(event)}_row") for action, event in OVERLAY_EVENTS.items()
-}
 
 
 class ActionHandler:
@@ -119,7 +116,7 @@ class ActionHandler:
                     self._recorder.left(node.id, self._topic_numbers[action.topic], now)
                     self._recorder.row(leave_row(now, node.id, self._topic_numbers[action.topic]))
                 case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
-                    self._row_link(_OVERLAY_ROWS[type(action)], node, action, now)
+                    self._row_link(OVERLAY_ROWS[type(action)], node, action, now)
                 case Dial() | Disconnect() | Ping() | FindContacts():
                     self._connection_requests.perform(node, action)
                 case _:
