@@ -1,15 +1,20 @@
-"""Random small scenarios for the four routers, with everything that a scenario may say; for hypothesis."""
+"""Random small scenarios for the four routers, with everything that a scenario may say.
+
+Hypothesis makes a scenario smaller in which something fails, but chooses the same simple values again and again.
+`even_scenario` chooses all of them alike, and so meets far more.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
 
 Pick = Callable[[Sequence[Any]], Any]
 
-ROUTERS = ("gossipsub", "meshsub", "randomsub", "floodsub")
+ROUTERS = ("gossipsub", "meshsub", "randomsub", "floodsub", "gossipsub")
 PRESETS = {
     "gossipsub": ("r1", "simsub", "v1.1", "guide"),
     "meshsub": ("r1", "simsub", "v1.1"),
@@ -22,21 +27,28 @@ DEGREES = ((6, 4, 12), (2, 1, 3), (3, 3, 3), (0, 0, 0), (4, 2, 5))
 @st.composite
 def scenario_texts(draw: Any) -> str:
     """The text of a scenario file. Simple choices stand first, so that hypothesis shrinks towards them."""
+    return _scenario(lambda values: draw(st.sampled_from(values)))
 
-    def pick(values: Sequence[Any]) -> Any:
-        return draw(st.sampled_from(values))
 
+def even_scenario(name: str) -> str:
+    """The text of the scenario of this name."""
+    return _scenario(Random(name).choice)
+
+
+def _scenario(pick: Pick) -> str:
     nodes = pick([5, 2, 20, 60, 120])
     topics = ["b", "a", "c10", "c9"][: pick([1, 2, 4])]
-    router = _router(pick)
-    says_hello = not any('preset = "simsub"' in line or line == "hello = false" for line in router)
+    router = _routers(pick)
+    says_hello = not any('preset = "simsub"' in line or "hello = false" in line for line in router)
+    calm = pick([True, False, False])
     return "\n".join(
         [
             *_times_and_links(pick, nodes),
+            *([] if calm else _troubles(pick)),
             *router,
             *_topics_and_workload(pick, topics),
-            *_timed(pick, draw, nodes, topics, ["join", "leave", "publish"] if says_hello else ["publish"]),
-            *_faults(pick),
+            *_timed(pick, nodes, topics, ["join", "leave", "publish"] if says_hello else ["publish"]),
+            *([] if calm else _faults(pick)),
             f"[trace]\nstate_interval_s = {pick([0, 1, 10])}",
         ]
     )
@@ -47,20 +59,44 @@ def _times_and_links(pick: Pick, nodes: int) -> list[str]:
         f"seed = {pick(range(1000))}\nwarmup_s = {pick([1, 0, 5])}\nlinger_s = {pick([1, 3, 8])}",
         f'[network]\nnodes = {nodes}\ntopology = "{pick(["random", "ring_random", "scale_free", "complete"])}"',
         f"degree = {pick([3, 0, 1, 10, 70])}\nnat_share = {pick([0, 0, 0.3])}",
+        f"[validation]\ndelay_ms = {pick([0, 0, 20, 700])}\nreject_share = {pick([0, 0, 0.2])}",
         f'[links]\nlatency = "{pick(["uniform", "constant", "log_normal"])}"',
-        f"min_ms = {pick([10, 1, 0])}\nmax_ms = {pick([150, 10])}\nvalue_ms = {pick([50, 5, 0.3, 0])}",
+        f"min_ms = {pick([10, 1, 0])}\nmax_ms = {pick([150, 10, 900])}\nvalue_ms = {pick([50, 5, 0.3, 0])}",
+    ]
+
+
+def _troubles(pick: Pick) -> list[str]:
+    """Of links, whose table is open, and of nodes."""
+    return [
         f"jitter_ms = {pick([0, 0, 3, 20])}",
         f"uplink_mbit = {pick([0, 0, 1, 0.05])}\nuplink_queue_bytes = {pick([0, 500, 5000])}",
         f"[loss]\nrate = {pick([0, 0, 0.05, 0.3])}\ncontrol = {pick(['false', 'true'])}",
         f"[service]\ntime_ms = {pick([0, 0, 0, 2])}",
-        f"[validation]\ndelay_ms = {pick([0, 0, 20])}\nreject_share = {pick([0, 0, 0.2])}",
     ]
+
+
+def _routers(pick: Pick) -> list[str]:
+    lines = ["[router]", *_router(pick)]
+    if pick([False, False, False, True]):
+        lines += ["[[population]]", f"share = {pick([0.2, 0.5])}", f"router = {{ {', '.join(_router(pick))} }}"]
+    return lines
 
 
 def _router(pick: Pick) -> list[str]:
     kind = pick(ROUTERS)
-    has_mesh = kind in ("gossipsub", "meshsub")
-    lines = ["[router]", f'kind = "{kind}"', f'preset = "{pick(PRESETS[kind])}"']
+    lines = [f'kind = "{kind}"', f'preset = "{pick(PRESETS[kind])}"']
+    options = _options(kind)
+    if kind in ("gossipsub", "meshsub") and pick([False, True]):
+        names = ("degree", "degree_low", "degree_high")
+        lines += [f"{name} = {value}" for name, value in zip(names, pick(DEGREES), strict=True)]
+    if kind == "gossipsub" and pick([False, False, True]):
+        lines += ["history_length = 3", "history_gossip = 2"]
+    rarely = [False] * pick([4, 1]) + [True]
+    return [*lines, *(f"{name} = {pick(values)}" for name, values in options.items() if pick(rarely))]
+
+
+def _options(kind: str) -> dict[str, Sequence[Any]]:
+    """Parameters and what they may be, other than by the preset."""
     options: dict[str, Sequence[Any]] = {
         "hello": ["true", "false"],
         "announce_again_ms": [300, 3000],
@@ -74,7 +110,7 @@ def _router(pick: Pick) -> list[str]:
     }
     if kind == "randomsub":
         options |= {"degree": [1, 3], "network_size": [100]}
-    if has_mesh:
+    if kind in ("gossipsub", "meshsub"):
         options |= {
             "prune_trigger": ['"at_high"'],
             "full_mesh": ['"refuse"', '"accept"'],
@@ -88,9 +124,6 @@ def _router(pick: Pick) -> list[str]:
             "max_backoff_ms": [300],
             "exchange_peers": [3],
         }
-        if pick([False, True]):
-            names = ("degree", "degree_low", "degree_high")
-            lines += [f"{name} = {value}" for name, value in zip(names, pick(DEGREES), strict=True)]
     if kind == "gossipsub":
         options |= {
             "degree_lazy": [0, 1, 20],
@@ -106,14 +139,7 @@ def _router(pick: Pick) -> list[str]:
             "iwant_answers_per_id": [0, 1],
             "max_cached_messages": [1, 2],
         }
-        if pick([False, False, True]):
-            lines += ["history_length = 3", "history_gossip = 2"]
-    lines += [f"{name} = {pick(values)}" for name, values in options.items() if pick([False] * 4 + [True])]
-    if pick([False, False, False, True]):
-        other_kind = pick(ROUTERS)
-        other = f'kind = "{other_kind}", preset = "{pick(PRESETS[other_kind])}"'
-        lines += ["[[population]]", f"share = {pick([0.2, 0.5])}", f"router = {{ {other} }}"]
-    return lines
+    return options
 
 
 def _topics_and_workload(pick: Pick, topics: Sequence[str]) -> list[str]:
@@ -131,13 +157,13 @@ def _topics_and_workload(pick: Pick, topics: Sequence[str]) -> list[str]:
     ]
 
 
-def _timed(pick: Pick, draw: Any, nodes: int, topics: Sequence[str], actions: Sequence[str]) -> list[str]:
+def _timed(pick: Pick, nodes: int, topics: Sequence[str], actions: Sequence[str]) -> list[str]:
     lines: list[str] = []
-    for _ in range(pick([0, 0, 3, 8])):
-        at_ms = draw(st.integers(0, 8000))
+    busy = range(pick([nodes, min(nodes, 3)]))
+    for _ in range(pick([0, 0, 3, 8, 30])):
         lines += [
             "[[timed]]",
-            f"at_s = {at_ms / 1000}\nnode = {pick(range(nodes))}",
+            f"at_s = {pick(range(8000)) / 1000}\nnode = {pick(busy)}",
             f'action = "{pick(actions)}"\ntopic = "{pick(topics)}"',
         ]
     return lines
@@ -152,7 +178,7 @@ def _faults(pick: Pick) -> list[str]:
         )
     if pick([False] * 4 + [True]):
         lines.append(f"[[faults.crash]]\nat_s = {pick([1, 2.5])}\nshare = {pick([0.2, 0.5])}")
-        lines.append(pick(["", "rejoin_after_s = 1"]))
+        lines.append(pick(["", "rejoin_after_s = 1", "rejoin_after_s = 0.1"]))
     if pick([False] * 4 + [True]):
         lines.append(f"[[faults.partition]]\nat_s = {pick([0.5, 2])}\nheal_s = {pick([3, 4])}\nshare = 0.4")
     if pick([False] * 4 + [True]):

@@ -1,9 +1,9 @@
-"""Every rule of a router stands once, by its id, and somebody shows it, tests it and, if kernels run it, compiles it.
+"""Every rule of a router stands once, by its id; somebody shows or tests it and, if kernels run it, breaks it there.
 
 A rule stands as a bullet `* MESH-3: …` of a module docstring in `core`. Conversations cite the rules that they show
-(`# Rules: MESH-3.`), tests those that they hold, in a docstring, and kernels those that they follow. Routers with
-kernels may have rules that no kernel follows: these say *reference only*, and what switches them on. Scores have no
-kernels yet.
+(`# Rules: MESH-3.`), tests those that they hold, in a docstring, kernels those that they follow, and faults planted
+into kernels those that they break. Routers with kernels may have rules that no kernel follows: these say *reference
+only*, and what switches them on. Scores have no kernels yet.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from planted_kernels import LIST, mutants
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "src" / "hearsay" / "core"
@@ -55,6 +56,7 @@ SHOWN = cited(conversations())
 TESTED = cited((file, text) for file, text in docstrings(TESTS) if file != Path(__file__))
 COMPILED = cited(docstrings(KERNELS))
 MENTIONED = cited(docstrings(CORE))
+BROKEN = {mutant.rule: LIST for mutant in mutants() if mutant.rule is not None}
 
 
 def test_a_rule_stands_once():
@@ -62,7 +64,9 @@ def test_a_rule_stands_once():
 
 
 @pytest.mark.parametrize(
-    "citations", [SHOWN, TESTED, COMPILED, MENTIONED], ids=["shown", "tested", "compiled", "told"]
+    "citations",
+    [SHOWN, TESTED, COMPILED, BROKEN, MENTIONED],
+    ids=["shown", "tested", "compiled", "broken", "told"],
 )
 def test_what_is_cited_stands_somewhere(citations):
     assert {rule: file for rule, file in citations.items() if rule not in RULES} == {}
@@ -74,6 +78,10 @@ def test_every_rule_is_shown_or_tested():
 
 def test_every_rule_of_a_router_with_kernels_is_followed_by_one_or_is_for_the_reference_engine_alone():
     assert sorted(OF_KERNELS - set(COMPILED) - set(REFERENCE_ONLY)) == []
+
+
+def test_every_rule_that_a_kernel_follows_is_broken_by_a_planted_fault():
+    assert sorted(set(COMPILED) - set(BROKEN)) == []
 
 
 def test_the_rules_for_the_reference_engine_alone(capsys):

@@ -8,15 +8,20 @@ sixty faults cost one compilation, and a run without a number is the engine as i
 from __future__ import annotations
 
 import ast
+import os
+import shutil
 import tomllib
 from collections import defaultdict
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 import hearsay
+from hearsay.sim.array.machine.compiling import KEPT
 from hearsay.sim.array.world import layout
 
 SOURCE = Path(hearsay.__file__).parent
+COPIES = Path(__file__).parents[2] / "build" / "kernel-mutants"
 LIST = Path(__file__).with_name("mutants.toml")
 PLACE = layout.SCALARS - 1
 """The last word before the arrays' places; nothing else is there."""
@@ -31,6 +36,8 @@ class Mutant:
     text: str
     becomes: str | None
     """None: the statement is left out."""
+    rule: str | None
+    """The one that no longer holds, by its id."""
     unseen: str | None
     """Why no comparison can see it, where none can."""
 
@@ -40,7 +47,8 @@ def mutants() -> list[Mutant]:
     for file, entries in tomllib.loads(LIST.read_text(encoding="utf-8")).items():
         for entry in entries:
             place = (f"sim/array/{file}.py", entry["in"], entry["text"])
-            found.append(Mutant(len(found) + 1, entry["name"], *place, entry.get("becomes"), entry.get("unseen")))
+            more = (entry.get(key) for key in ("becomes", "rule", "unseen"))
+            found.append(Mutant(len(found) + 1, entry["name"], *place, *more))
     return found
 
 
@@ -90,3 +98,16 @@ def plant(package: Path) -> None:
     for file, wanted in by_file.items():
         path = package / file
         path.write_text(planted(path.read_text(encoding="utf-8"), wanted), encoding="utf-8")
+
+
+def planted_copy() -> Path:
+    """A folder for PYTHONPATH, in which the package has all mutants; made once, so that it is compiled once."""
+    sources = blake2b(KEPT.digest(SOURCE).encode() + LIST.read_bytes(), digest_size=8)
+    folder = COPIES / sources.hexdigest()
+    if not folder.exists():
+        shutil.rmtree(COPIES, ignore_errors=True)
+        made = COPIES / f"making-{os.getpid()}"
+        shutil.copytree(SOURCE, made / "hearsay", ignore=shutil.ignore_patterns("__pycache__"))
+        plant(made / "hearsay")
+        made.rename(folder)
+    return folder

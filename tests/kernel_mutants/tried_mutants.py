@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count as count_from
+from itertools import islice
+from pathlib import Path
 from time import monotonic, sleep
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from planted_kernels import PLACE, Mutant, mutants
 
-from engines_agree import plan_of
+from engines_agree import even_plan
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.recorder import Recorder
-from hearsay.sim.results.summary import summarise
-from hearsay.sim.scenario.scenario import ScenarioError
-from random_scenarios import scenario_texts
+from hearsay.sim.results.summarise import summarise
 
-SAME, OTHER, BROKEN = 0, 1, 2
+LONGEST_S = 10
+"""For one scenario, which takes a tenth of a second."""
+SAME, OTHER, RAISED = 0, 1, 2
+_FAR_APART = 1_000_000
+"""Two seeds have no scenario in common."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
+    text: str
     plan: Plan
     summary: dict[str, object]
     """Of the reference engine; the hash of the trace is in it."""
@@ -33,67 +39,63 @@ class Case:
 
 def cases(count: int, first_seed: int, most_events: int) -> list[Case]:
     """So many random scenarios of which the reference engine made a summary."""
-    found: list[Case] = []
-
-    @seed(first_seed)
-    @settings(
-        max_examples=4 * count, deadline=None, database=None, suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
-    )  # fmt: skip
-    @given(scenario_texts())
-    def collect(text: str) -> None:
-        if len(found) < count and (case := _case(text, most_events)) is not None:
-            found.append(case)
-
-    collect()
-    return found
+    found = (_case(number, most_events) for number in count_from(first_seed * _FAR_APART))
+    return list(islice((case for case in found if case is not None), count))
 
 
-def _case(text: str, most_events: int) -> Case | None:
-    try:
-        plan = plan_of(text)
-    except ScenarioError:
-        return None
+def _case(number: int, most_events: int) -> Case | None:
+    text, plan = even_plan(number)
     engine = ReferenceEngine(plan, Recorder())
 
     def stop_storms(_now: int) -> None:
         engine.stop_requested = engine.recorder.events > most_events
 
     complete = engine.run(stop_storms)
-    return Case(plan, summarise(plan, engine.figures(), "", engine.now, complete).to_json()) if complete else None
+    if not complete:
+        return None
+    return Case(text, plan, summarise(plan, engine.figures(), "", engine.now, complete).to_json())
 
 
-def differs(number: int, case: Case, threads: int = 1) -> bool:
-    engine = ArrayEngine(case.plan, None, threads)
+def differs(number: int, case: Case) -> bool:
+    engine = ArrayEngine(case.plan, None)
     engine.arrays.world[PLACE] = number
     complete = engine.run()
     return summarise(case.plan, engine.figures(), "", engine.now, complete).to_json() != case.summary
 
 
-def try_all(count: int, first_seed: int, only: list[str], most_events: int, longest_s: float) -> int:
+def try_all(count: int, first_seed: int, only: Sequence[str], most_events: int, json_file: Path | None) -> int:
+    wanted = [mutant for mutant in mutants() if not only or any(word in mutant.name for word in only)]
     known = cases(count, first_seed, most_events)
     print(f"{len(known)} scenarios, seed {first_seed}", flush=True)
-    if different := [number for number, case in enumerate(known) if differs(0, case)]:
-        print(f"without any fault the engines differ in scenarios {different}")
-        return 1
-    wanted = [mutant for mutant in mutants() if not only or mutant.name in only]
-    survivors: list[Mutant] = []
+    for case in known:
+        if differs(0, case):
+            print(f"without any fault the engines differ:\n\n{case.text}")
+            return 2
+    took: dict[Mutant, int | None] = {}
     for mutant in wanted:
-        took = _scenarios_until_seen(mutant, known, longest_s)
-        print(f"{took or 'survives':>8}  {mutant.file}  {mutant.name}", flush=True)
-        if took is None:
-            survivors.append(mutant)
-    unexplained = [mutant for mutant in survivors if mutant.unseen is None]
-    needless = [mutant for mutant in wanted if mutant.unseen is not None and mutant not in survivors]
-    print(f"{len(wanted) - len(survivors)} of {len(wanted)} seen")
+        took[mutant], how = _scenarios_until_seen(mutant, known)
+        print(f"{took[mutant] or '':>8} {how:9} {mutant.file}  {mutant.name}", flush=True)
+        if (place := took[mutant]) is not None:
+            known.insert(0, known.pop(place - 1))
+    if json_file:
+        json_file.write_text(json.dumps({mutant.name: count for mutant, count in took.items()}), encoding="utf-8")
+    return _report(took)
+
+
+def _report(took: dict[Mutant, int | None]) -> int:
+    survivors = [mutant for mutant, count in took.items() if count is None]
+    needless = [mutant for mutant, count in took.items() if count is not None and mutant.unseen is not None]
+    print(f"{len(took) - len(survivors)} of {len(took)} seen")
     for mutant in survivors:
         print(f"survives: {mutant.file} {mutant.name}: {mutant.unseen or 'NOT EXPLAINED'}")
     for mutant in needless:
         print(f"seen, though mutants.toml says that it cannot be: {mutant.name}")
-    return 1 if unexplained or needless else 0
+    if needless:
+        return 2
+    return 1 if any(mutant.unseen is None for mutant in survivors) else 0
 
 
-def _scenarios_until_seen(mutant: Mutant, known: list[Case], longest_s: float) -> int | None:
+def _scenarios_until_seen(mutant: Mutant, known: list[Case]) -> tuple[int | None, str]:
     """A fault may write where it must not, or go on for ever: each is tried in a process of its own."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -101,21 +103,29 @@ def _scenarios_until_seen(mutant: Mutant, known: list[Case], longest_s: float) -
         os.close(reading)
         _try(mutant, known, lambda: os.write(writing, b"."))
     os.close(writing)
-    tried = 0
     os.set_blocking(reading, False)
+    try:
+        return _watch(pid, reading)
+    finally:
+        os.close(reading)
+
+
+def _watch(pid: int, reading: int) -> tuple[int | None, str]:
+    """The scenario that saw the fault, and by what."""
+    tried = 0
     last = monotonic()
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
         tried, last = _count(reading, tried, last)
         if done:
-            os.close(reading)
-            same = os.WIFEXITED(status) and os.WEXITSTATUS(status) == SAME
-            return None if same else tried + 1
-        if monotonic() - last > longest_s:
+            code = os.waitstatus_to_exitcode(status)
+            if code == SAME:
+                return None, "survives"
+            return tried + 1, {OTHER: "differs", RAISED: "raises"}.get(code, "dies")
+        if monotonic() - last > LONGEST_S:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            os.close(reading)
-            return tried + 1
+            return tried + 1, "goes on"
         sleep(0.002)
 
 
@@ -137,7 +147,7 @@ def _try(mutant: Mutant, known: list[Case], tell: Callable[[], object]) -> None:
                 break
             tell()
     except BaseException:
-        code = BROKEN
+        code = RAISED
     finally:
         sys.stdout.flush()
         os._exit(code)

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from profiles import examples
 
-from engines_agree import check, difference_text, plan_of, run_array, run_reference
+from engines_agree import agree, check, difference_text, even_plan, plan_of, run_array, run_reference
 from hearsay.cli.commands import hearsay
 from hearsay.cli.failures import CommandFailed
 from hearsay.core.language.actions import Reason
@@ -68,6 +68,13 @@ rate = 0.1
 @given(scenario_texts())
 def test_engines_agree_on_random_scenarios(text):
     check(text)
+
+
+@pytest.mark.parametrize("number", range(examples(0.4).max_examples))
+def test_engines_agree_on_even_scenarios(number):
+    """Hypothesis chooses the same simple values again and again."""
+    _, plan = even_plan(number)
+    agree(plan)
 
 
 @examples(0.25)
