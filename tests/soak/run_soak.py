@@ -21,7 +21,7 @@ from pathlib import Path
 from time import monotonic, time
 
 ROOT = Path(__file__).parents[2]
-SUBJECTS = ("scenarios", "engines", "parsers", "defences", "kill_points")
+SUBJECTS = ("scenarios", "engines", "kernel_faults", "parsers", "defences", "kill_points")
 PATHS = ("src", "bench", "tests/soak", "tests/fuzz", "tests/mutants", "tests/pipeline", "tests/studies")
 SEEN = "seen: "
 
@@ -35,6 +35,7 @@ def main() -> int:
     )
     parser.add_argument("--once", action="store_true", help="one turn of the first subject, in this process")
     flags = parser.parse_args()
+    find_modules()
     if flags.once:
         seen = import_module(flags.only[0]).soak(flags.seed)
         print(SEEN + json.dumps(seen))
@@ -68,9 +69,7 @@ class Soak:
     def _turn(self, subject: str, seed: int) -> None:
         began = monotonic()
         arguments = ["tests/soak/run_soak.py", "--only", subject, "--seed", str(seed), "--once"]
-        done = subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=environment(), capture_output=True, text=True
-        )
+        done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True)
         took_s = monotonic() - began
         self._spent_s[subject] += took_s
         self._turns[subject] += 1
@@ -94,10 +93,11 @@ class Soak:
             print(line)
 
 
-def environment() -> dict[str, str]:
-    """Modules of tests and benches are found by name, as pytest finds them."""
+def find_modules() -> None:
+    """Modules of tests and benches are found by name, as pytest finds them; by the processes that are started too."""
     paths = [str(ROOT / path) for path in PATHS]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])}
+    sys.path[:0] = paths
+    os.environ["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
 
 
 if __name__ == "__main__":

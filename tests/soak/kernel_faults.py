@@ -1,0 +1,29 @@
+"""All faults planted into kernels, against random scenarios: which of them does the comparison of the engines see?
+
+That a fault is not seen by so few scenarios is no failure. But it is one when the engines differ without any fault,
+or a fault is seen that is explained as unseen.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+RUNNER = Path(__file__).parents[1] / "kernel_mutants" / "run_kernel_mutants.py"
+SCENARIOS = 40
+FAILED = 2
+
+
+def soak(number: int) -> Counter[str]:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "took.json"
+        arguments = ["--scenarios", str(SCENARIOS), "--seed", str(number), "--json", str(file)]
+        done = subprocess.run([sys.executable, str(RUNNER), *arguments], capture_output=True, text=True)
+        assert done.returncode < FAILED, done.stdout + done.stderr
+        assert file.exists(), done.stdout + done.stderr
+        took: dict[str, int | None] = json.loads(file.read_text(encoding="utf-8"))
+    return Counter({f"fault seen: {name}": int(count is not None) for name, count in took.items()})
