@@ -32,6 +32,7 @@ TOGETHER = {
         "tests/sim/test_array_engine.py",
         "tests/sim/test_trace_hashes.py",
         "tests/sim/test_runs.py",
+        "tests/interaction/test_replayed_conversations.py",
     ),
 }
 """Spark in processes and clusters of its own, Spark in the worker itself, kernels."""

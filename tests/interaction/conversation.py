@@ -27,7 +27,7 @@ made the routers do, or `(nothing)`. Time is milliseconds and moves only by comm
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import episub_words
@@ -90,7 +90,8 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.registry import create, find_router, negotiate
+from hearsay.core.registry import RouterKind, create, find_router, negotiate
+from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
 
@@ -134,11 +135,7 @@ class Conversation:
         yield from ()
 
     def _node(self, name: str, router: str, *settings: str) -> Iterator[str]:
-        kind = find_router(router)
-        values = dict(setting.split("=") for setting in settings)
-        preset = kind.presets[values.pop("preset", next(iter(kind.presets)))]
-        given = {key: _plain(value) for key, value in values.items()}
-        parameters = kind.parameters.from_mapping({**preset, **given})
+        kind, parameters = chosen_router(router, settings)
         self._routers[name] = create(kind, name, parameters, Randomness(1), self._now)
         yield from ()
 
@@ -272,6 +269,15 @@ class Conversation:
                     raise ValueError(f"not a part of an RPC: {part}")
         made = Control(**{kind: tuple(parts) for kind, parts in control.items()}) if control else None  # type: ignore[arg-type]
         return Rpc(tuple(subscriptions), tuple(messages), made)
+
+
+def chosen_router(router: str, settings: Sequence[str]) -> tuple[RouterKind, RouterParameters]:
+    """What `node` names: a router, its preset, and parameters beside it."""
+    kind = find_router(router)
+    values = dict(setting.split("=") for setting in settings)
+    preset = kind.presets[values.pop("preset", next(iter(kind.presets)))]
+    given = {key: _plain(value) for key, value in values.items()}
+    return kind, kind.parameters.from_mapping({**preset, **given})
 
 
 def _plain(value: str) -> object:
