@@ -11,7 +11,8 @@ from hearsay.libp2p.host.host import Host, HostLimits
 from hearsay.libp2p.limits.frames import FrameReader
 from hearsay.libp2p.limits.frames import frame as framed
 from hearsay.libp2p.limits.resources import Budget, ResourceLimits
-from hearsay.libp2p.mux.connection import STREAM_BYTES, ConnectionLimits
+from hearsay.libp2p.mux.connection_limits import ConnectionLimits
+from hearsay.libp2p.mux.connection_streams import STREAM_BYTES
 from hearsay.libp2p.mux.multistream import line
 from hearsay.libp2p.mux.yamux import Flag, FrameType, GoAway, YamuxLimits
 from hearsay.libp2p.names.errors import FrameError

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from hearsay.libp2p.host.host import Host, HostLimits
-from hearsay.libp2p.mux.connection import ConnectionLimits
+from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.mux.yamux import YamuxLimits
 from hearsay.libp2p.names.errors import DialError, MultistreamError

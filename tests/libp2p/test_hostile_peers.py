@@ -9,7 +9,7 @@ import pytest
 from attacker import PROTOCOL_ERROR, Attacker, data_frame, frame, opening
 
 from hearsay.libp2p.host.host import Host, HostLimits
-from hearsay.libp2p.mux.connection import ConnectionLimits
+from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
 from hearsay.libp2p.mux.multistream import line
 from hearsay.libp2p.mux.upgrade import Upgrade

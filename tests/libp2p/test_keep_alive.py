@@ -11,7 +11,7 @@ from attacker import Attacker, frame, opening
 from one_host import with_host
 
 from hearsay.libp2p.host.host import HostLimits
-from hearsay.libp2p.mux.connection import ConnectionLimits
+from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.yamux import FrameType
 
 QUICK = HostLimits(connection=ConnectionLimits(idle_s=0.2, answer_s=0.4, write_s=0.4))
@@ -35,8 +35,8 @@ async def test_a_stopped_process_is_gone(host):
         while not host.connections:
             await asyncio.sleep(0.01)
         (connection,) = host.connections.values()
-        heard_s = connection._heard_s
-        while connection._heard_s == heard_s:  # an answer to a ping
+        heard_s = connection._liveness.heard_s
+        while connection._liveness.heard_s == heard_s:  # an answer to a ping
             await asyncio.sleep(0.01)
         assert not down.is_set()
         os.kill(child.pid, signal.SIGSTOP)

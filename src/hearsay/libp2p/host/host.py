@@ -24,7 +24,8 @@ from hearsay.libp2p.host.interfaces import concrete_addresses
 from hearsay.libp2p.host.listener import Listener
 from hearsay.libp2p.host.node_host import MAX_STREAMS
 from hearsay.libp2p.limits.resources import Budget, ResourceLimits, Resources, address_group
-from hearsay.libp2p.mux.connection import Connection, ConnectionLimits
+from hearsay.libp2p.mux.connection import Connection
+from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.errors import DialError, OwnAddress, OwnIdentity, ProtocolError
 from hearsay.libp2p.names.keys import PrivateKey

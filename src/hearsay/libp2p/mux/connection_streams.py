@@ -1,0 +1,326 @@
+"""The streams of a connection: opened by either side, agreeing on a protocol, then carrying somebody's bytes.
+
+* A stream that has no protocol yet has a deadline and little room, and a peer may have few of them.
+* What waits for a peer, or came from it and was not read, is reserved in budgets. Whoever is over their own loses the
+  stream, or the connection if it is the peer's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.mux.connection_limits import ConnectionLimits
+from hearsay.libp2p.mux.multistream import Dialer, Listener, Negotiation
+from hearsay.libp2p.mux.stream import Stream, StreamClosed
+from hearsay.libp2p.mux.yamux import Finished, Opened, Received, Reset, Yamux, YamuxEvent
+from hearsay.libp2p.names.errors import MultistreamError
+from hearsay.libp2p.names.peer_id import PeerId
+
+STREAM_BYTES = 4096
+"""What a stream takes before it carries anything."""
+NEGOTIATION_BYTES = 16 * 1024
+"""A stream that has no protocol yet may keep so much, the above included."""
+
+
+class StreamsOwner(Protocol):
+    """The connection, as its streams know it."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def protocols(self) -> Collection[str]:
+        """What is offered on streams."""
+        ...
+
+    def budget_for(self, protocol: str) -> Budget:
+        """The budget of a stream that has this protocol."""
+        ...
+
+    def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
+        """Whether so many bytes more are too many for a budget itself, and for the peer."""
+        ...
+
+    def tell_over_limit(self) -> None: ...
+
+    def expel(self) -> None:
+        """End the connection: the peer takes more room than there is for it."""
+        ...
+
+    def stream_opened(self, stream: Stream) -> None:
+        """A stream of the peer has its protocol."""
+        ...
+
+    def flush_soon(self) -> None: ...
+
+
+class ConnectionStreams:
+    """Carries the bytes of a connection's streams, through its multiplexer."""
+
+    def __init__(self, connection: StreamsOwner, mux: Yamux, limits: ConnectionLimits) -> None:
+        self._connection = connection
+        self._mux = mux
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._streams: dict[int, Stream] = {}
+        self._negotiating: dict[int, _NegotiatingStream] = {}
+        self._writers: dict[int, tuple[Stream, list[Callable[[], None]]]] = {}
+        """Who waits for a stream to be writable."""
+        self.peer: PeerId = b""
+        self.budget = Budget("connection", 0)
+        """The connection's, in which streams without a protocol have theirs."""
+        self.congested = False
+        """The socket takes no more for now."""
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def budgets(self) -> list[Budget]:
+        return [stream.budget for stream in self._streams.values()]
+
+    def opened_by(self, dialer: bool, protocol: str) -> int:
+        """How many streams of a protocol the side that dialled has opened, or the other."""
+        parity = 1 if dialer else 0
+        return sum(
+            1 for number, stream in self._streams.items() if number % 2 == parity and stream.protocol == protocol
+        )
+
+    async def open(self, protocols: Sequence[str]) -> Stream:
+        """A stream for the first of `protocols` the peer speaks; `MultistreamError` when it speaks none."""
+        number = self._mux.open()
+        stream = self._unnamed(number)
+        if stream is None:
+            self._mux.reset(number)
+            raise StreamClosed("there is no room for one stream more of this peer")
+        agreed: asyncio.Future[None] = self._loop.create_future()
+        negotiating = self._negotiate(stream, Dialer(protocols), agreed)
+        try:
+            await agreed
+        except asyncio.CancelledError:
+            negotiating.give_up()
+            raise
+        return stream
+
+    # What a stream asks of its carrier.
+
+    def send(self, number: int, data: bytes) -> None:
+        if not self._mux.send(number, data) and number in self._streams:
+            stream = self._streams[number]
+            own = self._connection.over_own(stream.budget, len(data))
+            self._loop.call_soon(self._end_for_room, stream, *own)
+        self._connection.flush_soon()
+
+    def unsent(self, number: int) -> int:
+        return self._mux.unsent(number)
+
+    def read(self, number: int, count: int) -> None:
+        self._mux.read(number, count)
+        self._connection.flush_soon()
+
+    def finish(self, number: int) -> None:
+        self._mux.finish(number)
+        self.forget_if_over(number)
+        self._connection.flush_soon()
+
+    def reset(self, number: int) -> None:
+        self._mux.reset(number)
+        self._streams.pop(number, None)
+        self._call_writers(number)
+        self._connection.flush_soon()
+
+    def over_budget(self, stream: Stream, count: int) -> None:
+        self._end_for_room(stream, *self._connection.over_own(stream.budget, count))
+
+    def call_when_writable(self, stream: Stream, callback: Callable[[], None]) -> None:
+        self._writers.setdefault(stream.id, (stream, []))[1].append(callback)
+        self._connection.flush_soon()
+
+    # What the connection tells.
+
+    def act_on(self, events: list[YamuxEvent]) -> None:
+        for event in events:
+            if isinstance(event, Received):
+                stream = self._streams.get(event.stream)
+                if stream is not None:
+                    self._data(stream, event.data)
+            elif isinstance(event, Opened):
+                self._accept(event.stream)
+            elif isinstance(event, Finished):
+                stream = self._streams.get(event.stream)
+                if stream is not None:
+                    self._ended(stream)
+            elif isinstance(event, Reset):
+                stream = self._streams.pop(event.stream, None)
+                negotiating = self._negotiating.get(event.stream)
+                if negotiating is not None:
+                    negotiating.fail(StreamClosed("the peer reset the stream"))
+                if stream is not None:
+                    stream.on_reset()
+                self._call_writers(event.stream)
+            if self._connection.closed:
+                return
+        self._connection.flush_soon()
+
+    def forget_if_over(self, number: int) -> None:
+        """Both sides have finished the stream."""
+        if not self._mux.has(number):
+            stream = self._streams.pop(number, None)
+            if stream is not None:
+                stream.on_over()
+
+    def flushed(self) -> None:
+        """What could leave has left: writers may go on."""
+        for number in self._mux.take_drained():
+            self.forget_if_over(number)
+        if self._writers and not self.congested:
+            for number, (stream, _) in list(self._writers.items()):
+                if stream.was_reset or stream.writable:
+                    self._call_writers(number)
+
+    def end(self) -> None:
+        """Tell everybody who uses a stream that it is gone."""
+        for stream in list(self._streams.values()):
+            stream.on_reset()
+        self._streams.clear()
+        for number in list(self._writers):
+            self._call_writers(number)
+        for negotiating in list(self._negotiating.values()):
+            negotiating.fail(StreamClosed("the connection is gone"))
+
+    # On the way to a protocol.
+
+    def named(self, stream: Stream, protocol: str) -> bool:
+        """A stream has its protocol, and a budget as such; False if there is no room for it there."""
+        stream.budget.close()
+        stream.budget = self._connection.budget_for(protocol)
+        if not stream.budget.reserve(STREAM_BYTES) or not self._mux.charge(stream.id, stream.budget):
+            return False
+        stream.protocol = protocol
+        return True
+
+    def negotiated(self, negotiating: _NegotiatingStream) -> None:
+        """A stream has its protocol, or will never have one."""
+        negotiating.deadline.cancel()
+        self._negotiating.pop(negotiating.stream.id, None)
+        stream = negotiating.stream
+        if negotiating.agreed is None and stream.protocol and not stream.was_reset:
+            self._connection.stream_opened(stream)
+
+    def _data(self, stream: Stream, data: bytes) -> None:
+        negotiating = self._negotiating.get(stream.id)
+        if negotiating is None:
+            stream.on_data(data)
+        else:
+            self._mux.read(stream.id, len(data) - negotiating.receive(data))
+
+    def _ended(self, stream: Stream) -> None:
+        negotiating = self._negotiating.get(stream.id)
+        if negotiating is not None:
+            negotiating.fail(StreamClosed("the peer closed the stream before it had a protocol"))
+            stream.reset()
+        else:
+            stream.on_end()
+            self.forget_if_over(stream.id)
+
+    def _accept(self, number: int) -> None:
+        if sum(1 for waiting in self._negotiating.values() if waiting.agreed is None) >= self._limits.max_negotiating:
+            self._mux.reset(number)
+            return
+        stream = self._unnamed(number)
+        if stream is None:
+            self._mux.reset(number)
+        else:
+            self._negotiate(stream, Listener(self._connection.protocols), None)
+
+    def _unnamed(self, number: int) -> Stream | None:
+        """A stream that has no protocol yet, if there is room for it."""
+        budget = Budget("negotiation", NEGOTIATION_BYTES, (self.budget,))
+        if not budget.reserve(STREAM_BYTES):
+            return None
+        stream = self._streams[number] = Stream(self, number, budget)
+        self._mux.charge(number, budget)
+        return stream
+
+    def _negotiate(
+        self, stream: Stream, negotiation: Negotiation, agreed: asyncio.Future[None] | None
+    ) -> _NegotiatingStream:
+        deadline = self._loop.call_later(self._limits.negotiation_s, self._negotiation_late, stream)
+        negotiating = _NegotiatingStream(self, stream, negotiation, agreed, deadline)
+        self._negotiating[stream.id] = negotiating
+        self.send(stream.id, negotiation.start())
+        return negotiating
+
+    def _negotiation_late(self, stream: Stream) -> None:
+        negotiating = self._negotiating.get(stream.id)
+        if negotiating is not None:
+            negotiating.fail(MultistreamError(f"no protocol was agreed within {self._limits.negotiation_s:g} s"))
+            stream.reset()
+
+    def _end_for_room(self, stream: Stream, streams_own: bool, peers_own: bool) -> None:
+        if stream.was_reset or self._connection.closed:
+            return
+        if streams_own or peers_own:
+            self._connection.tell_over_limit()
+        if peers_own:
+            self._connection.expel()
+        else:
+            stream.reset()
+
+    def _call_writers(self, number: int) -> None:
+        for callback in self._writers.pop(number, (None, ()))[1]:
+            callback()
+
+
+class _NegotiatingStream:
+    """A stream on its way to a protocol."""
+
+    __slots__ = ("_negotiation", "_streams", "agreed", "deadline", "stream")
+
+    def __init__(
+        self,
+        streams: ConnectionStreams,
+        stream: Stream,
+        negotiation: Negotiation,
+        agreed: asyncio.Future[None] | None,
+        deadline: asyncio.TimerHandle,
+    ) -> None:
+        self._streams = streams
+        self.stream = stream
+        self._negotiation = negotiation
+        self.agreed = agreed
+        """For who waits, at streams we opened."""
+        self.deadline = deadline
+
+    def receive(self, data: bytes) -> int:
+        """Take bytes of the peer; how many of them belong to what comes after."""
+        try:
+            answer = self._negotiation.receive(data)
+        except MultistreamError as error:
+            self.fail(error)
+            self.stream.reset()
+            return 0
+        if answer:
+            self.stream.write(answer)
+        if self._negotiation.protocol is not None:
+            if not self._streams.named(self.stream, self._negotiation.protocol):
+                self.fail(StreamClosed("there is no room for one stream more of this protocol"))
+                self.stream.reset()
+                return 0
+            if self.agreed is not None and not self.agreed.done():
+                self.agreed.set_result(None)
+            self.stream.preload(self._negotiation.leftover)
+            self._streams.negotiated(self)
+        return len(self._negotiation.leftover)
+
+    def fail(self, error: Exception) -> None:
+        if self.agreed is not None and not self.agreed.done():
+            self.agreed.set_exception(error)
+        self._streams.negotiated(self)
+
+    def give_up(self) -> None:
+        """Whoever waited does not any more."""
+        self._streams.negotiated(self)
+        self.stream.reset()
