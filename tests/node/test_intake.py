@@ -259,7 +259,7 @@ async def test_what_waits_for_threads_is_bounded_in_bytes_and_still_handled():
     limits = {"unverified_bytes": 60_000, "unverified_bytes_per_peer": 40_000}
     async with node_and_bare_hosts(2, **limits) as (node, topic, one, two):
         first, second = DearAuthor(), DearAuthor()
-        budget = node._running._unverified
+        budget = node._running._reception._unverified
         for number in range(100):
             one.send(first.write(b"%d" % number + bytes(1000)))
             two.send(second.write(b"%d" % number + bytes(1000)))
@@ -276,7 +276,7 @@ async def test_what_waits_for_threads_is_bounded_in_bytes_and_still_handled():
 async def test_what_a_peer_has_checked_at_a_time_is_bounded():
     batches = []
     async with node_and_bare_hosts(1) as (node, topic, sender):
-        verification = node._running._verification
+        verification = node._running._reception._verification
         ask = verification.ask
         verification.ask = lambda batch: (batches.append(batch_us(batch.messages)), ask(batch))
         dear = DearAuthor()
@@ -296,7 +296,7 @@ async def most_that_waited_of_one(**limits):
         used = []
         for _ in range(100):
             await topic.next()
-            used.append(node._running._unverified.used)
+            used.append(node._running._reception._unverified.used)
         return max(used)
 
 
@@ -313,7 +313,7 @@ async def test_what_of_a_peer_waits_for_threads_leaves_as_much_room_to_others():
 @run
 async def test_a_peer_without_room_waits_and_nobody_else_does():
     async with node_and_bare_hosts(2) as (node, topic, dear_one, honest):
-        budget = node._running._unverified
+        budget = node._running._reception._unverified
         budget.reserve(budget.limit)
         dear_one.send(DearAuthor().write(b"later"))
         intake = node._running.links[dear_one.host.peer].intake

@@ -185,7 +185,7 @@ class Node:
             from hearsay.node.live_trace import LiveTrace
 
             router, _ = self.config.router_parameters()
-            driver.trace = LiveTrace(
+            trace = LiveTrace(
                 self._trace_directory,
                 self.peer,
                 clock,
@@ -193,6 +193,7 @@ class Node:
                 router.name,
                 return_memory=self.config.return_memory,
             )
+            driver.record_in(trace)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

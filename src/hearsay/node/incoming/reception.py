@@ -1,0 +1,221 @@
+"""What comes in of peers on its way to the router: counted, held to allowances, and without what is forged.
+
+An intake per peer reads its stream and decodes in turns; what becomes of an RPC is said here, for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from hearsay.core.language.actions import MessageRejected, PartDropped, Reason
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.rpc import Control, Message, PartKind, Rpc
+from hearsay.core.shell.router import Router
+from hearsay.libp2p.limits.resources import Budget, Resources
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.config import NodeLimits
+from hearsay.node.fairness.allowance import Allowance
+from hearsay.node.fairness.conduct import Offence
+from hearsay.node.fairness.turns import Turns
+from hearsay.node.incoming.admission import Admission
+from hearsay.node.incoming.intake import Intake
+from hearsay.node.incoming.statistics import Statistics
+from hearsay.node.incoming.validation import Validation
+from hearsay.node.incoming.verification import Verdicts, Verification
+from hearsay.node.meeting.address_records import take_records
+from hearsay.wire.decode import DecodedRpc, decode_rpc
+from hearsay.wire.limits import WireError
+from hearsay.wire.message_ids import MessageIds
+from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_fault
+
+if TYPE_CHECKING:
+    from hearsay.node.live_trace import LiveTrace
+
+_NEW_MESSAGE = 2
+"""Parts of its allowance that a peer gets back for a message that was new: the message, and the RPC it came in."""
+_IDS_PER_PART = 8
+"""Ids count as parts of an RPC; so many of them as one."""
+
+
+def _parts(control: Control) -> int:
+    """What a control message costs of a peer's allowance."""
+    ids = (
+        sum([len(part.ids) for part in control.ihave])
+        + sum([len(part.ids) for part in control.iwant])
+        + sum([len(part.ids) for part in control.idontwant])
+        + sum([len(part.peers) for part in control.prune])
+    )
+    return (
+        ids // _IDS_PER_PART
+        + len(control.ihave)
+        + len(control.iwant)
+        + len(control.idontwant)
+        + len(control.graft)
+        + len(control.prune)
+        + len(control.extensions)
+        + len(control.episub)
+    )
+
+
+class Reception:
+    """Its owner knows a topic's signature `policy`, will `learn` a signed address, `blame` a peer for an offence,
+    `tell` of parts that were dropped, and hand what is let in over to the router."""
+
+    def __init__(
+        self,
+        router: Router,
+        clock: Callable[[], Micros],
+        limits: NodeLimits,
+        resources: Resources,
+        validation: Validation,
+        statistics: Statistics,
+        message_ids: MessageIds,
+        *,
+        policy: Callable[[str], SignaturePolicy],
+        learn: Callable[[bytes, PeerId], None],
+        blame: Callable[[PeerId, Offence, int], None],
+        tell: Callable[[PartDropped], None],
+        hand_over: Callable[[Intake, Rpc, Micros | None], None],
+    ) -> None:
+        self._router = router
+        self._clock = clock
+        self._limits = limits
+        self._statistics = statistics
+        self._message_ids = message_ids
+        self._policy = policy
+        self._learn = learn
+        self._blame = blame
+        self._tell = tell
+        self._hand_over = hand_over
+        self.trace: LiveTrace | None = None
+        accepts_exchange = bool(getattr(router.parameters, "accept_exchange", False))
+        self._exchanged_peers = int(getattr(router.parameters, "exchange_peers", 0)) if accepts_exchange else 0
+        held = resources.share("RPCs held back", limits.held_back_bytes)
+        self._admission = Admission(validation, held, statistics, self._is_new, hand_over)
+        self._turns = Turns(monotonic, asyncio.get_running_loop().call_soon)
+        self._verification = Verification(limits.verification_threads, self._is_new)
+        self._unverified = resources.share("messages whose signatures wait", limits.unverified_bytes)
+
+    def intake_of(self, peer: PeerId) -> Intake:
+        """For what comes in of a peer from now on."""
+        limits = self._limits
+        return Intake(
+            peer,
+            self,
+            self._turns,
+            self._verification,
+            Allowance(limits.parts_per_s, limits.parts_at_once, monotonic()),
+            Budget("unverified", limits.unverified_bytes_per_peer, (self._unverified,)),
+            limits.rpc.max_rpc_bytes,
+            monotonic,
+        )
+
+    def forget(self, peer: PeerId) -> None:
+        self._admission.forget(peer)
+
+    def verdict_came(self, senders: list[PeerId]) -> None:
+        self._admission.verdict_came(senders)
+
+    async def close(self) -> None:
+        await self._verification.close()
+
+    def decode(self, data: bytes, episub: bool) -> DecodedRpc | None:
+        try:
+            return decode_rpc(data, self._message_ids, self._limits.rpc, episub)
+        except WireError:
+            self._statistics.rpcs_received += 1
+            self._statistics.bytes_received += len(data)
+            return None
+
+    def malformed(self, intake: Intake) -> None:
+        self._statistics.malformed_rpcs += 1
+        self._blame(intake.peer, Offence.MALFORMED, 1)
+
+    def over_allowance(self, intake: Intake) -> None:
+        self._blame(intake.peer, Offence.OVER_LIMIT, 1)
+
+    def received(self, intake: Intake, size: int, decoded: DecodedRpc, episub: bool) -> Rpc:
+        statistics = self._statistics
+        statistics.rpcs_received += 1
+        statistics.bytes_received += size
+        statistics.left_out_parts += decoded.left_out
+        rpc = decoded.rpc
+        intake.allowance.left -= 1 + len(rpc.messages) + len(rpc.subscriptions) + decoded.left_out
+        if self.trace is not None:
+            self.trace.received(intake.peer, rpc)
+        over = len(rpc.messages) - self._router.parameters.max_messages_per_rpc
+        if over > 0:
+            self._tell(PartDropped(intake.peer, PartKind.PUBLISH, over, Reason.OVER_LIMIT))
+            rpc = replace(rpc, messages=rpc.messages[:-over])
+        control = rpc.control
+        if control is None:
+            return rpc
+        intake.allowance.left -= _parts(control)
+        rpc, records = take_records(rpc)
+        if self._router.strategy.chooses_connections and episub:
+            for record in records:
+                self._learn(record, intake.peer)
+        if self._exchanged_peers:
+            for prune in control.prune:
+                named = prune.peers[: self._exchanged_peers] if prune.topic in self._router.joined else ()
+                for known in named:
+                    if known.record is not None:
+                        self._learn(known.record, intake.peer)
+        return rpc
+
+    def unproven(self, rpc: Rpc) -> list[Message]:
+        return [
+            message
+            for message in rpc.messages
+            if message.signature is not None
+            and self._is_new(message)
+            and plain_fault(message, self._policy(str(message.topic))) is None
+        ]
+
+    def let_in(self, intake: Intake, rpc: Rpc, verdicts: Verdicts) -> None:
+        now_us = self._clock()
+        if rpc.messages:
+            # What is seen now is so for the router, too: at a later time it might have forgotten, and not look again.
+            self._router.seen.expire(now_us)
+            rpc = self._authentic(intake, rpc, verdicts)
+            self._admission.admit(intake, rpc, now_us)
+        else:
+            self._hand_over(intake, rpc, now_us)
+
+    def _is_new(self, message: Message) -> bool:
+        """Whether a message would be taken. Those seen before, and of topics not joined, need no second look."""
+        router = self._router
+        return message.topic in router.joined and message.id not in router.seen.known
+
+    def _authentic(self, intake: Intake, rpc: Rpc, verdicts: Verdicts) -> Rpc:
+        """Without the messages whose signatures are wrong.
+
+        This is done before the router marks a message as seen: else a forged copy would keep out the true one.
+        """
+        refused: list[tuple[Message, Fault]] = []
+        for message in rpc.messages:
+            if not self._is_new(message):
+                continue
+            fault = plain_fault(message, self._policy(str(message.topic)))
+            if fault is None and message.signature is not None:
+                number = id(message)
+                fault = verdicts[number] if number in verdicts else signature_fault(message)
+            if fault is not None:
+                refused.append((message, fault))
+            else:
+                intake.allowance.left += _NEW_MESSAGE
+        if not refused:
+            return rpc
+        self._statistics.bad_signatures += len(refused)
+        for message, _ in refused:
+            if self.trace is not None:
+                self.trace.happened(MessageRejected(message, intake.peer, Reason.BAD_SIGNATURE))
+        forged = sum(fault.forged for _, fault in refused)
+        if forged:
+            self._blame(intake.peer, Offence.FORGED, forged)
+        kept = tuple(message for message in rpc.messages if not any(message is wrong for wrong, _ in refused))
+        return replace(rpc, messages=kept)

@@ -1,0 +1,144 @@
+"""What a router wants sent: encoded once, split at the limit, queued per peer, written once per turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hearsay.core.language.actions import Send
+from hearsay.core.language.rpc import Control, Rpc
+from hearsay.core.language.sizes import rpc_size
+from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.incoming.statistics import Statistics
+from hearsay.node.meeting.address_records import with_records
+from hearsay.node.outgoing_queue import OutgoingMemory, OutgoingRpc, Priority, by_priority
+from hearsay.node.peer_link import PeerLink
+from hearsay.wire.encode import encode_rpc
+from hearsay.wire.splitting import split_rpc
+
+if TYPE_CHECKING:
+    from hearsay.node.live_trace import LiveTrace
+
+
+class Sender:
+    """Its owner knows the signed `record_of` a peer, and hears of control that found no room, to `say_again`."""
+
+    def __init__(
+        self,
+        memory: OutgoingMemory,
+        max_rpc_bytes: int,
+        statistics: Statistics,
+        record_of: Callable[[PeerId], bytes | None],
+        say_again: Callable[[PeerLink, Rpc], None],
+    ) -> None:
+        self.memory = memory
+        self._max_rpc_bytes = max_rpc_bytes
+        self._statistics = statistics
+        self._record_of = record_of
+        self._say_again = say_again
+        self.trace: LiveTrace | None = None
+        self.messages_sent = self.messages_dropped = 0
+        """RPCs with messages since `count_anew`; those of them that found no room."""
+        self._to_flush: dict[PeerId, PeerLink] = {}
+        self._last_encoded: tuple[Rpc, list[OutgoingRpc]] | None = None
+
+    def count_anew(self) -> None:
+        self.messages_sent = self.messages_dropped = 0
+
+    def forget(self, peer: PeerId) -> None:
+        self._to_flush.pop(peer, None)
+
+    def forget_encoded(self) -> None:
+        """The next RPC is another one."""
+        self._last_encoded = None
+
+    def send(self, action: Send, link: PeerLink) -> None:
+        self.messages_sent += bool(action.rpc.messages)
+        last = self._last_encoded
+        if last is not None and last[0] is action.rpc:
+            for entry in last[1]:
+                self._queue(link, entry)
+        else:
+            self._encode(action, link)
+        if not self._to_flush:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._to_flush[link.peer] = link
+
+    def _encode(self, action: Send, link: PeerLink) -> None:
+        """Frames for the parts of an RPC, each queued before the next is made: a short request may ask for much more
+        than there is room for. One message goes to many peers, so what was made whole is kept for the next."""
+        rpc = action.rpc
+        if rpc.control is not None and any(prune.peers for prune in rpc.control.prune):
+            rpc = replace(rpc, control=self._with_records(rpc.control))
+        if rpc.control is not None and rpc.control.episub:
+            rpc = replace(rpc, control=with_records(rpc.control, self._record_of))
+        entries: list[OutgoingRpc] = []
+        whole = True
+        for priority, part in by_priority(rpc):
+            pieces, oversized = split_rpc(part, self._max_rpc_bytes)
+            self._statistics.messages_dropped += len(oversized)
+            several = len(pieces) > 1
+            for piece in pieces:
+                traced = self.trace.parts(piece, () if several else action.vias) if self.trace is not None else ()
+                again = piece if priority is Priority.CONTROL else None
+                entry = OutgoingRpc(priority, b"", len(piece.messages), again, traced)
+                if several and not link.queue.make_room(rpc_size(piece), priority):
+                    self.lost(link, entry)
+                    self.messages_dropped += bool(entry.messages)
+                    continue
+                entry.frame = frame(encode_rpc(piece))
+                self._queue(link, entry)
+                entries.append(entry)
+            whole = whole and not several
+        if whole:
+            self._last_encoded = action.rpc, entries
+
+    def _queue(self, link: PeerLink, entry: OutgoingRpc) -> None:
+        if not link.queue.push(entry):
+            self.messages_dropped += bool(entry.messages)
+
+    def _with_records(self, control: Control) -> Control:
+        """Peer exchange with the signed addresses of those whose addresses are known."""
+        prunes = [
+            replace(
+                prune,
+                peers=tuple(
+                    replace(known, record=self._record_of(known.peer))
+                    for known in prune.peers
+                    if isinstance(known.peer, bytes)
+                ),
+            )
+            for prune in control.prune
+        ]
+        return replace(control, prune=tuple(prunes))
+
+    def flush(self) -> None:
+        links, self._to_flush = self._to_flush, {}
+        for link in links.values():
+            link.flush()
+
+    def left(self, link: PeerLink, entries: list[OutgoingRpc]) -> None:
+        """Entries of a queue went into the stream."""
+        statistics = self._statistics
+        for entry in entries:
+            statistics.rpcs_sent += 1
+            statistics.bytes_sent += len(entry.frame)
+            if self.trace is not None:
+                self.trace.sent(link.peer, entry.traced)
+
+    def lost(self, link: PeerLink, entry: OutgoingRpc) -> None:
+        """An entry did not find room in a peer's queue."""
+        statistics = self._statistics
+        if entry.priority is Priority.GOSSIP:
+            statistics.gossip_dropped += 1
+        elif entry.priority is Priority.MESSAGE:
+            statistics.messages_dropped += entry.messages
+        else:
+            statistics.control_dropped += 1
+            assert entry.again is not None
+            asyncio.get_running_loop().call_soon(self._say_again, link, entry.again)
+        if self.trace is not None:
+            self.trace.dropped(link.peer, entry.traced)
