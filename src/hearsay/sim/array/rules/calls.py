@@ -10,7 +10,6 @@ from hearsay.sim.array.machine.compiling import kernel, shared
 from hearsay.sim.array.rules.forwarding import publish, receive, validated
 from hearsay.sim.array.rules.gossip import age, forget_requests, gossip, keep_fanout, on_ihave, on_iwant
 from hearsay.sim.array.rules.membership import (
-    announce_again,
     connect,
     disconnect,
     join,
@@ -18,13 +17,13 @@ from hearsay.sim.array.rules.membership import (
     on_subscription,
     subscriptions_over_limit,
 )
-from hearsay.sim.array.rules.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune, send_mesh_again
+from hearsay.sim.array.rules.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune
 from hearsay.sim.array.rules.notes import STARTED, note_call, note_gossip, note_message, note_rpc, note_topic_part
+from hearsay.sim.array.rules.unsent import SAID_AGAIN, note_unsent, say_again
 from hearsay.sim.array.travel.outbox import flush
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1
 from hearsay.sim.array.world.layout import (
-    ANNOUNCE_AGAIN,
     APPLICATION,
     BEAT_SPREAD,
     DUE,
@@ -36,16 +35,12 @@ from hearsay.sim.array.world.layout import (
     MISSING_WINDOW,
     NEWS,
     OWED,
-    OWES_ANNOUNCEMENT,
-    OWES_MESH,
     ROUTER_KIND,
     SERVICE,
     STARTS,
     TICK,
     TOPIC,
     TOPICS,
-    UNANNOUNCED,
-    UNSENT,
     UP,
     UPLINK,
     UPLINK_FREE,
@@ -108,12 +103,8 @@ _UNSUPPORTED = int(Reason.UNSUPPORTED)
 @kernel
 def _end(w: World, th: int, now: int, node: int) -> None:
     """The end of a call: what it wants to send."""
-    if control(w)[th, OUT_COUNT]:
-        owed = nodes32(w)[node, OWED]
-        if owed & OWES_ANNOUNCEMENT:
-            announce_again(w, th, node, False)
-        if owed & OWES_MESH:
-            send_mesh_again(w, th, now, node, False)
+    if control(w)[th, OUT_COUNT] and nodes32(w)[node, OWED] & SAID_AGAIN:
+        say_again(w, th, now, node, False)
     flush(w, th, now, node)
 
 
@@ -149,8 +140,8 @@ def call_timer(w: World, th: int, now: int, node: int) -> None:
         _beat(w, th, now, node)
         return
     nodes32(w)[node, OWED] &= ~WAITS_TO_ANNOUNCE
-    if nodes32(w)[node, OWED] & OWES_ANNOUNCEMENT:
-        announce_again(w, th, node, True)
+    if nodes32(w)[node, OWED]:
+        say_again(w, th, now, node, True)
     _end(w, th, now, node)
 
 
@@ -167,8 +158,8 @@ def _beat(w: World, th: int, now: int, node: int) -> None:
     due = next_heartbeat(due, interval, now)
     if w[SERVICE]:
         nodes64(w)[node, DUE] = due
-    if header[OWED] & OWES_ANNOUNCEMENT:
-        announce_again(w, th, node, True)
+    if header[OWED]:
+        say_again(w, th, now, node, True)
     keep_meshes(w, th, now, node, tick)
     if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
         keep_fanout(w, th, now, node)
@@ -376,29 +367,10 @@ def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, ext
 
 @kernel
 def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int) -> None:
-    """An RPC did not leave: subscriptions and mesh links are said again, messages and gossip are lost."""
+    """An RPC did not leave."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node) and not payload & INLINE:
         note_rpc(w, th, now, node, _FAILED, peer, payload)
     slot = find_slot(w, node, peer)
-    if payload & INLINE or slot < 0 or not flags(w)[slot, 0] & IS_CONNECTED:
-        return
-    for index in range(arena(w)[payload]):
-        part = words_at(w, part_place(payload, index))
-        kind = part[PART_KIND]
-        if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
-            flags(w)[slot, part[PART_TOPIC]] |= UNANNOUNCED
-            _announce_later(w, th, now, node)
-        elif (kind == GRAFT or kind == PRUNE) and has_mesh(w, node):
-            flags(w)[slot, part[PART_TOPIC]] |= UNSENT
-            nodes32(w)[node, OWED] |= OWES_MESH
-
-
-@kernel
-def _announce_later(w: World, th: int, now: int, node: int) -> None:
-    """At the next heartbeat, or, in a router that has none, by a timer for it."""
-    header = nodes32(w)[node]
-    header[OWED] |= OWES_ANNOUNCEMENT
-    if not has_mesh(w, node) and not header[OWED] & WAITS_TO_ANNOUNCE:
-        header[OWED] |= WAITS_TO_ANNOUNCE
-        push(w, th, now + parameter(w, node, ANNOUNCE_AGAIN), node, _TIMER, -1, header[STARTS], 0, -1, 0)
+    if not payload & INLINE and slot >= 0 and flags(w)[slot, 0] & IS_CONNECTED:
+        note_unsent(w, th, now, node, slot, payload)

@@ -7,7 +7,7 @@ from hearsay.core.language.rpc import PartKind
 from hearsay.sim.array.machine.compiling import kernel, shared
 from hearsay.sim.array.rules.gossip import forget_fanout
 from hearsay.sim.array.rules.mesh import drop, end_slot, first_slot, has_mesh, join_mesh, leave_mesh, leave_peer
-from hearsay.sim.array.travel.outbox import is_addressed, put_subscription
+from hearsay.sim.array.travel.outbox import put_subscription
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     APPLICATION,
@@ -21,14 +21,11 @@ from hearsay.sim.array.world.layout import (
     MAX_SUBSCRIPTIONS,
     NATIVE,
     NEWS,
-    OWED,
-    OWES_ANNOUNCEMENT,
     ROUTER_KIND,
     SUBSCRIBED,
     TICK,
     TOPICS,
     TRACKS_SINCE,
-    UNANNOUNCED,
     World,
     flags,
     members,
@@ -146,29 +143,3 @@ def _announce(w: World, th: int, node: int, topic: int, subscribe: bool) -> None
         for slot in range(first_slot(w, node), end_slot(w, node)):
             if flags(w)[slot, 0] & CONNECTED:
                 put_subscription(w, th, slot, topic, subscribe)
-
-
-@kernel
-def announce_again(w: World, th: int, node: int, to_all: bool) -> None:
-    """Where a SUBSCRIBE or UNSUBSCRIBE did not leave: say how it stands now, to all or whoever gets mail anyway.
-
-    Rules: SHELL-5.
-    """
-    table = flags(w)
-    left = False
-    for slot in range(first_slot(w, node), end_slot(w, node)):
-        owed = False
-        for topic in range(w[TOPICS]):
-            if table[slot, topic] & UNANNOUNCED:
-                owed = True
-        if not owed:
-            continue
-        if not to_all and not is_addressed(w, th, slot):
-            left = True
-            continue
-        for topic in range(w[TOPICS]):
-            if table[slot, topic] & UNANNOUNCED:
-                table[slot, topic] &= ~UNANNOUNCED
-                put_subscription(w, th, slot, topic, members(w)[node, topic] & JOINED != 0)
-    if not left:
-        nodes32(w)[node, OWED] &= ~OWES_ANNOUNCEMENT

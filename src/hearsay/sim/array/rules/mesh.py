@@ -13,7 +13,7 @@ from hearsay.core.rules import backoff_times, graft_answers, mesh_sizes
 from hearsay.core.rules.graft_answers import BARE_PRUNE, EXCHANGE_PRUNE, MEMBER, NO_PRUNE, TAKEN_IN
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel, shared
-from hearsay.sim.array.travel.outbox import is_addressed, put_graft, put_prune
+from hearsay.sim.array.travel.outbox import put_graft, put_prune
 from hearsay.sim.array.travel.parts import backoff_seconds, prune_extras
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import draw_topic, pick
@@ -32,8 +32,6 @@ from hearsay.sim.array.world.layout import (
     MAX_BACKOFFS,
     MESH_SIZE,
     MESHSUB,
-    OWED,
-    OWES_MESH,
     PRUNE_FROM,
     REFUSE_FROM,
     ROUTER_KIND,
@@ -41,7 +39,6 @@ from hearsay.sim.array.world.layout import (
     TOLD_BACKOFFS,
     TOPICS,
     UNKNOWN_GRAFT_PRUNES,
-    UNSENT,
     UNSUBSCRIBE_BACKOFF,
     World,
     candidates,
@@ -67,8 +64,6 @@ _DRAW_JOIN = int(Purpose.JOIN)
 
 graft_answer = shared(graft_answers.graft_answer)
 mesh_change = shared(mesh_sizes.mesh_change)
-below_low = shared(mesh_sizes.is_too_small)
-from_high = shared(mesh_sizes.is_too_large)
 has_room_for_one = shared(mesh_sizes.has_room_for_one)
 is_full = shared(mesh_sizes.is_full)
 later_end = shared(backoff_times.later_end)
@@ -103,22 +98,6 @@ def drop(w: World, th: int, now: int, node: int, peer: int, kind: int, count: in
 @inlined
 def mesh_size(w: World, node: int, topic: int) -> int:
     return members(w)[node, topic] >> MESH_SIZE
-
-
-@inlined
-def is_too_small(w: World, node: int, size: int) -> bool:
-    return below_low(size, parameter(w, node, DEGREE_LOW))
-
-
-@inlined
-def is_too_large(w: World, node: int, size: int) -> bool:
-    return from_high(size, parameter(w, node, PRUNE_FROM))
-
-
-@inlined
-def is_off_size(w: World, node: int, topic: int) -> bool:
-    size = mesh_size(w, node, topic)
-    return is_too_small(w, node, size) | is_too_large(w, node, size)
 
 
 @kernel
@@ -215,8 +194,6 @@ def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> 
 @kernel
 def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
     """The upkeep of a heartbeat (MESH-2, SIZE-1)."""
-    if nodes32(w)[node, OWED] & OWES_MESH:
-        send_mesh_again(w, th, now, node, True)
     if nodes32(w)[node, BACKOFFS] >= 0 and tick % EXPIRE_EVERY == 0:
         _expire_backoffs(w, now, node)
     degree = parameter(w, node, DEGREE)
@@ -233,33 +210,13 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
 
 
 @kernel
-def send_mesh_again(w: World, th: int, now: int, node: int, to_all: bool) -> None:
-    """GRAFT or PRUNE, whichever is true now, where one did not leave: to all, or to whoever gets mail anyway.
-
-    Rules: MESH-4.
-    """
-    table = flags(w)
-    left = False
-    for slot in range(first_slot(w, node), end_slot(w, node)):
-        owed = False
-        for topic in range(w[TOPICS]):
-            if table[slot, topic] & UNSENT:
-                owed = True
-        if not owed:
-            continue
-        if not to_all and not is_addressed(w, th, slot):
-            left = True
-            continue
-        for topic in range(w[TOPICS]):
-            if table[slot, topic] & UNSENT:
-                table[slot, topic] &= ~UNSENT
-                if table[slot, topic] & IN_MESH:
-                    put_graft(w, th, slot, topic)
-                else:
-                    left_us = time_left(now, _until(w, node, topic, peers(w)[slot]))
-                    _say_prune(w, th, node, slot, topic, left_us, False)
-    if not left:
-        nodes32(w)[node, OWED] &= ~OWES_MESH
+def say_link(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """GRAFT or PRUNE, whichever is true now, where one did not leave (MESH-4)."""
+    if flags(w)[slot, topic] & IN_MESH:
+        put_graft(w, th, slot, topic)
+    else:
+        left_us = time_left(now, _until(w, node, topic, peers(w)[slot]))
+        _say_prune(w, th, node, slot, topic, left_us, False)
 
 
 @kernel

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.machine.compiling import kernel
-from hearsay.sim.array.rules.mesh import is_off_size
+from hearsay.core.rules import mesh_sizes
+from hearsay.sim.array.machine.compiling import inlined, kernel, shared
+from hearsay.sim.array.rules.mesh import mesh_size
 from hearsay.sim.array.world.knowledge import column, is_marked, word_of
 from hearsay.sim.array.world.layout import (
     COUNT,
+    DEGREE_LOW,
     FIRST_MESSAGE,
     FIRST_SLOT,
     GOSSIPS_FROM,
@@ -15,6 +17,7 @@ from hearsay.sim.array.world.layout import (
     LINK32,
     NEWEST,
     NODE32,
+    PRUNE_FROM,
     TOPICS,
     TWIN,
     World,
@@ -40,11 +43,14 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.payload import IHAVE, PART_IDS, PART_KIND, part_place
 from hearsay.sim.array.world.queue import EVENT_KIND, GOSSIP, INLINE, MESSAGE, NODE, PAYLOAD, TOPIC_PART, source_of
+from hearsay.sim.array.world.routers import parameter
 
 _MOST_CELLS = 128
 _TIMER = int(EventKind.TIMER_FIRED)
 _CONNECTED = int(EventKind.PEER_CONNECTED)
 _RPC = int(EventKind.RPC_RECEIVED)
+is_too_small = shared(mesh_sizes.is_too_small)
+is_too_large = shared(mesh_sizes.is_too_large)
 
 
 @kernel
@@ -111,7 +117,7 @@ def ask_for_neighbours(w: World, block: int) -> None:
             continue
         if (events[place, 0] >> EVENT_KIND) & 15 == _TIMER:
             message = max(nodes32(w)[node, GOSSIPS_FROM], w[FIRST_MESSAGE])
-            if message >= w[NEWEST] and not is_off_size(w, node, 0):
+            if message >= w[NEWEST] and not _is_off_size(w, node, 0):
                 continue
             touch_cached(w, word_of(w, node, column(w, message)))
             for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
@@ -126,3 +132,10 @@ def ask_for_neighbours(w: World, block: int) -> None:
         touch_peers(w, slot)
         touch_peers(w, slot + 16)
         touch_peers(w, last)
+
+
+@inlined
+def _is_off_size(w: World, node: int, topic: int) -> bool:
+    """Whether the heartbeat will have to graft or to prune."""
+    size = mesh_size(w, node, topic)
+    return is_too_small(size, parameter(w, node, DEGREE_LOW)) | is_too_large(size, parameter(w, node, PRUNE_FROM))

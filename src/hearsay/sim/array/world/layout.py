@@ -126,10 +126,10 @@ REFUSED, DUE_OF, REACHED_OF = range(3)
     OWED, BACKLOG, BACKLOG_END,
 ) = range(16)  # fmt: skip
 """COUNT of CAP slots are in use. OLDEST: no older message is cached or remembered by beats.
-AGES_AT: no message is forgotten before this heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED: bits
-below."""
-OWES_ANNOUNCEMENT, OWES_MESH, WAITS_TO_ANNOUNCE = 1, 2, 4
-"""WAITS_TO_ANNOUNCE: a timer is set, in a router without a heartbeat."""
+AGES_AT: no message is forgotten before this heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED:
+which of UNANNOUNCED and UNSENT any slot has, and WAITS_TO_ANNOUNCE."""
+WAITS_TO_ANNOUNCE = 1
+"""A timer is set, in a router without a heartbeat."""
 NODE32 = 16
 """One cache line."""
 DUE, UPLINK_FREE, SERIAL, PENDING = range(4)
@@ -149,7 +149,8 @@ COUNTERS = 40
 
 # Slots.
 SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED = 1, 2, 4, 8, 16, 32, 64, 128
-"""Bits of `flags`. The last three stand with the first topic; DIALLED by the node, until it is connected."""
+"""Bits of `flags`. UNANNOUNCED, UNSENT: a SUBSCRIBE or UNSUBSCRIBE, a GRAFT or PRUNE did not leave. The last three
+stand with the first topic; DIALLED by the node, until it is connected."""
 
 # Links.
 LINK_SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
