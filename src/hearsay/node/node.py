@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic, time_ns
+from time import time_ns
 from types import TracebackType
 from typing import Self
 
@@ -29,8 +29,7 @@ from hearsay.extras import require_extra
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.limits.resources import Budget, address_group
-from hearsay.libp2p.mux.stream import Stream, StreamClosed
-from hearsay.libp2p.names.errors import MultistreamError, ProtocolError
+from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
@@ -42,26 +41,22 @@ from hearsay.node import freed_memory
 from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver
-from hearsay.node.fairness.conduct import Conduct, KeptOut, Offence
+from hearsay.node.fairness.conduct import Offence
+from hearsay.node.held_peers import HeldPeers
 from hearsay.node.incoming.sequence_file import SequenceFile
 from hearsay.node.incoming.sequence_numbers import SequenceNumbers
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validator
 from hearsay.node.meeting.address_news import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
-from hearsay.node.meeting.local_network import LocalNetwork
-from hearsay.node.meeting.rendezvous import RendezvousSearch
 from hearsay.node.meeting.request_handler import RequestHandler
-from hearsay.node.peer_link import PeerLink
+from hearsay.node.meeting.searches import Searches
+from hearsay.node.our_streams import OurStreams
 from hearsay.node.topic import Backlogs, Published, Received, Topic
 from hearsay.py_libp2p.host import PyLibp2pHost
-from hearsay.py_libp2p.provider_search import ProviderSearch
 from hearsay.wire.decode import MessageIdFunction
 from hearsay.wire.signing import Author, SignaturePolicy
 from hearsay.wire.splitting import check_fits, check_topic
-
-REOPEN_SECONDS = (0.1, 1.0, 5.0)
-"""Waits before our stream to a peer that ended it is opened again; then the peer is left alone."""
 
 MAX_INBOUND_STREAMS = 3
 """A peer's, for a protocol of pubsub; the newest counts."""
@@ -104,10 +99,9 @@ class Node:
         self.confirmed: frozenset[PeerId] | None = None
         """After `close`: the peers that took everything they were sent; None if the host cannot know."""
         self._addresses = AddressBoard()
-        self.on_kept_out: list[Callable[[KeptOut], None]] = []
+        self._held_peers = HeldPeers(self._host, limits.conduct)
+        self.on_kept_out = self._held_peers.on_kept_out
         """Called when a peer, or everybody at an address, is kept out from now on."""
-        self._conduct = Conduct(monotonic, self._put_out, self.config.limits.conduct)
-        self._host.admits = lambda peer, address: self._conduct.kept_out(peer, address) is None
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: Driver | None = None
         self._sequence_file: SequenceFile | None = None
@@ -119,14 +113,18 @@ class Node:
             tell=self._addresses.tell,
             protocol_of=self._protocol_of,
             limits=self.config.limits.discovery,
-            kept_out=self._conduct.kept_out,
+            kept_out=self._held_peers.conduct.kept_out,
         )
         self._request_handler = RequestHandler(
             self._discovery, self._ping_service, lambda: self.peers, lambda event: self._running.feed(event)
         )
-        self._searches: list[RendezvousSearch | ProviderSearch] = []
-        self._local_network = (
-            LocalNetwork(self._discovery.found, self.config.local_interfaces) if self.config.local_network else None
+        self._searches = Searches(
+            self._host,
+            self.config,
+            self._discovery,
+            self._identification,
+            topics=lambda: self._topics,
+            tell=self._addresses.tell,
         )
 
     async def __aenter__(self) -> Self:
@@ -145,26 +143,25 @@ class Node:
             failed=self._router_failed,
             resources=self._host.resources,
             budget_of=self._budget_of,
-            offence=self._offended,
+            offence=self._held_peers.offended,
         )
+        self._held_peers.driver = driver
         try:
             self._begin_records(driver, clock)
             for protocol in driver.protocols:
                 self._host.handle(protocol, self._inbound, MAX_INBOUND_STREAMS)
             if driver.router.strategy.chooses_connections:
                 self._identification.on_identified.append(self._remember)
-            self._host.on_peer_up.append(self._peer_up)
+            self._host.on_peer_up.append(OurStreams(self._host, driver, self._start).peer_up)
             self._host.on_peer_down.append(driver.peer_down)
-            self._host.on_over_limit.append(lambda peer: self._offended(peer, Offence.OVER_LIMIT, 1))
+            self._host.on_over_limit.append(lambda peer: self._held_peers.offended(peer, Offence.OVER_LIMIT, 1))
             for address in self.config.listen:
                 await self._host.listen(Multiaddr.parse(address))
             for address in self.config.bootstrap:
                 self._discovery.keep(Multiaddr.parse(address))
             if self.config.rendezvous_point:
                 RendezvousPoint(self._host, self.config.limits.rendezvous)
-            self._search()
-            if self._local_network is not None:
-                await self._local_network.start(self._host.addresses)
+            await self._searches.begin()
             if self.config.return_memory:
                 self._start(freed_memory.watch())
         except BaseException:
@@ -295,8 +292,7 @@ class Node:
         joined = self._topics[topic] = Topic(self, topic, self._backlogs)
         driver.feed(Join(topic))
         self._require_router()
-        for search in self._searches:
-            search.topic_joined()
+        self._searches.topic_joined()
         return joined
 
     async def leave(self, topic: str) -> None:
@@ -393,10 +389,7 @@ class Node:
         await self._closing
 
     async def _close(self) -> None:
-        if self._local_network is not None:
-            await self._local_network.close()
-        for search in self._searches:
-            await search.close()
+        await self._searches.close()
         await self._discovery.close()
         await self._request_handler.close()
         if self._driver is not None:
@@ -436,28 +429,6 @@ class Node:
 
     def _budget_of(self, peer: PeerId) -> Budget:
         return self._host.resources.peer(peer, self._host.address_of(peer))
-
-    def _offended(self, peer: PeerId, offence: Offence, count: int) -> None:
-        driver, address = self._running, self._host.address_of(peer)
-        driver.statistics.offences[offence] += count
-        self._conduct.note(peer, address, offence, count)
-        link = driver.links.get(peer)
-        if link is not None and self._conduct.slowed(peer, address):
-            driver.statistics.slowed += 1
-            link.rest(self.config.limits.conduct.pause_s)
-
-    def _put_out(self, news: KeptOut) -> None:
-        """No more is read from these peers; they are let go of when the router has done what it is about."""
-        driver, loop = self._running, asyncio.get_running_loop()
-        driver.statistics.put_out += 1
-        for peer in list(self._host.connections):
-            if peer == news.peer or (news.peer is None and self._host.address_of(peer) == news.address):
-                link = driver.links.get(peer)
-                if link is not None:
-                    link.intake.refuse()
-                loop.call_soon(self._host.disconnect, peer)
-        for callback in self.on_kept_out:
-            callback(news)
 
     def _require_router(self) -> None:
         if self.failure is not None:
@@ -509,71 +480,11 @@ class Node:
         if not self._discovery.keeps(peer):
             self._host.disconnect(peer)
 
-    def _search(self) -> None:
-        """Begin to look for the peers of topics where the configuration says."""
-        if self.config.rendezvous:
-            search = RendezvousSearch(
-                self._host,
-                [Multiaddr.parse(address) for address in self.config.rendezvous],
-                topics=lambda: self._topics,
-                record=self._identification.record,
-                found=self._discovery.found_record,
-                tell=self._addresses.tell,
-            )
-            self._searches.append(search)
-        if self.config.dht:
-            assert isinstance(self._host, PyLibp2pHost)
-            search = ProviderSearch(self._host, topics=lambda: self._topics, found=self._discovery.found)
-            self._searches.append(search)
-
-    def _peer_up(self, peer: PeerId) -> None:
-        driver = self._running
-        driver.peer_up(peer)
-        link = driver.links[peer]
-        opening = self._start(self._open(driver, link))
-        opening.add_done_callback(lambda _: link.settled.set())
-
     def _inbound(self, stream: Stream) -> None:
         self._running.inbound_open(stream)
-
-    async def _open(self, driver: Driver, link: PeerLink) -> None:
-        """Our stream to a peer; again, a few times, when the peer ends it but stays connected."""
-        for wait_s in (0.0, *REOPEN_SECONDS):
-            await asyncio.sleep(wait_s)
-            if driver.links.get(link.peer) is not link:
-                return
-            try:
-                stream = await self._host.open_stream(link.peer, driver.protocols)
-            except MultistreamError:
-                return  # the peer does not speak pubsub
-            except (StreamClosed, ProtocolError):
-                continue
-            if driver.links.get(link.peer) is not link:
-                stream.reset()
-                return
-            ended = asyncio.Event()
-            driver.outbound_open(link, stream)
-            stream.receive_with(_OurStream(ended))
-            await ended.wait()
-            if link.outbound is stream:
-                driver.outbound_lost(link)
 
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-class _OurStream:
-    """Watches the stream we write to; nothing is expected on it."""
-
-    def __init__(self, ended: asyncio.Event) -> None:
-        self._ended = ended
-
-    def data_received(self, data: bytes) -> None:
-        raise ProtocolError("data on a stream that is ours to write to")
-
-    def stream_ended(self, reset: bool) -> None:
-        if reset:
-            self._ended.set()
