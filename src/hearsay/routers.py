@@ -45,6 +45,7 @@ from hearsay.core.language.rpc import (
     LAST_EXTENSION_FIELD,
     MESHSUB,
     MESHSUB_11,
+    MESHSUB_12,
     Control,
     Extension,
     Graft,
@@ -57,7 +58,8 @@ from hearsay.core.language.rpc import (
     Subscription,
 )
 from hearsay.core.language.state_table import Peering
-from hearsay.core.mesh.gossipsub import Gossipsub, GossipsubParameters
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
 from hearsay.core.registry import ROUTERS, RouterKind, UnknownRouter, create, find_router
 from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation, choice, integer, milliseconds
@@ -72,6 +74,7 @@ __all__ = [
     "LAST_EXTENSION_FIELD",
     "MESHSUB",
     "MESHSUB_11",
+    "MESHSUB_12",
     "ROUTERS",
     "Action",
     "ConnectedPeer",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hearsay.core.language.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
 from hearsay.core.language.sizes import framed_size, part_sizes, rpc_size, varint_size
-from hearsay.core.mesh.gossipsub import GossipsubParameters
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.rules.mixing import mix
 from hearsay.core.shell.parameters import ParameterError

@@ -78,6 +78,7 @@ from hearsay.core.language.rpc import (
     FLOODSUB,
     MESHSUB,
     MESHSUB_11,
+    MESHSUB_12,
     RANDOMSUB,
     Control,
     Graft,
@@ -100,6 +101,7 @@ PROTOCOLS = {
     "randomsub": RANDOMSUB,
     "meshsub": MESHSUB,
     "meshsub11": MESHSUB_11,
+    "meshsub12": MESHSUB_12,
     "episub": EPISUB,
 }
 
@@ -164,7 +166,7 @@ class Conversation:
         yield from self._feed(name, Leave(topic))
 
     def _publish(self, name: str, topic: str, number: str) -> Iterator[str]:
-        message = self._messages.setdefault(number, Message(number, topic, b"", name))
+        message = self._messages.setdefault(number, Message(number, topic, number.encode(), name))
         yield from self._feed(name, Publish(message))
 
     def _deliver(self) -> Iterator[str]:
@@ -252,7 +254,7 @@ class Conversation:
                 case ["SUBSCRIBE" | "UNSUBSCRIBE" as word, topic]:
                     subscriptions.append(Subscription(topic, word == "SUBSCRIBE"))
                 case ["MESSAGE", number, "in", topic, *rest]:
-                    default = Message(number, topic, b"", speaker)
+                    default = Message(number, topic, number.encode(), speaker)
                     message = self._messages.setdefault(number, default)
                     messages.append(replace(message, hops=int(rest[1])) if rest else message)
                 case ["IHAVE", topic, *ids]:
@@ -294,6 +296,7 @@ def _shown(rpc: Rpc) -> str:
         parts += [f"IWANT {' '.join(map(str, iwant.ids))}" for iwant in rpc.control.iwant]
         parts += [f"GRAFT {graft.topic}" for graft in rpc.control.graft]
         parts += [_shown_prune(prune) for prune in rpc.control.prune]
+        parts += [f"IDONTWANT {' '.join(map(str, part.ids))}" for part in rpc.control.idontwant]
         parts += map(episub_words.shown, rpc.control.episub)
     return "; ".join(parts)
 

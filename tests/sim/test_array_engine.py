@@ -377,11 +377,12 @@ def test_latencies_are_the_reference_engines():
 
 def test_parameters_without_a_kernel_are_named():
     keys = [("router.preset", "v1.1"), ("router.accept_exchange", "true"), ("router.ask_again_heartbeats", "3"),
-            ("router.max_cached_bytes", "1"), ("router.max_subscription_bytes", "1")]  # fmt: skip
+            ("router.max_cached_bytes", "1"), ("router.max_subscription_bytes", "1"),
+            ("router.idontwant_threshold_bytes", "1024"), ("router.skip_senders", "true")]  # fmt: skip
     scenario = load_scenario(None, "r1", [*keys, ("network.nodes", "100000")])
     assert [problem.split(" =")[0] for problem in unsupported(scenario)] == [
-        "router.accept_exchange", "router.ask_again_heartbeats", "router.max_cached_bytes",
-        "router.max_subscription_bytes",
+        "router.accept_exchange", "router.ask_again_heartbeats", "router.idontwant_threshold_bytes",
+        "router.max_cached_bytes", "router.max_subscription_bytes", "router.skip_senders",
     ]  # fmt: skip
     assert choose_engine(scenario)[0] == "reference"
     assert unsupported(load_scenario(None, "r1", keys[:1])) == []

@@ -17,7 +17,8 @@ from hearsay.core.episub.router import Episub
 from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
 from hearsay.core.flooding.randomsub import Randomsub, RandomsubParameters
 from hearsay.core.language.identifiers import Micros, PeerId
-from hearsay.core.mesh.gossipsub import Gossipsub, GossipsubParameters
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Randomness

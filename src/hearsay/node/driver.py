@@ -42,7 +42,8 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Identifier, Micros
-from hearsay.core.language.rpc import MESHSUB_11, Message, PartKind, Rpc
+from hearsay.core.language.rpc import Message, PartKind, Rpc
+from hearsay.core.mesh.versions import knows_backoff
 from hearsay.core.registry import create
 from hearsay.core.shell.failures import RouterFailed, describe_error
 from hearsay.core.shell.randomness import Randomness
@@ -357,7 +358,7 @@ class Driver:
     def _broke_backoff(self, action: PartDropped) -> bool:
         """Whether a peer that said GRAFT in backoff must have known."""
         peer = self.router.connected.get(action.peer)
-        if peer is None or peer.protocol != MESHSUB_11 or action.topic is None:
+        if peer is None or not knows_backoff(peer.protocol) or action.topic is None:
             return False
         return not self._early_grafts.forgives(action.peer, action.topic)
 

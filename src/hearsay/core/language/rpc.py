@@ -20,6 +20,7 @@ FLOODSUB = "/floodsub/1.0.0"
 RANDOMSUB = "/randomsub/1.0.0"
 MESHSUB = "/meshsub/1.0.0"
 MESHSUB_11 = "/meshsub/1.1.0"
+MESHSUB_12 = "/meshsub/1.2.0"
 EPISUB = "/hearsay/episub/1.0.0"
 
 FIRST_EXTENSION_FIELD = 64
@@ -114,7 +115,7 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class IDontWant:
-    """v1.2: messages the peer need not send. Read and counted, not acted on."""
+    """v1.2: messages that the peer need not send."""
 
     ids: tuple[MessageId, ...]
 

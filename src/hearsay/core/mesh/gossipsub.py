@@ -12,6 +12,11 @@ Rules:
 * GOSSIP-4: IHAVE is answered with IWANT for the ids not seen; IWANT with the messages that are still kept. How many,
   says `rules/gossip_counts.py`.
 * GOSSIP-5: An id is asked of everyone who announces it (go).
+* IDONTWANT-6: Who is in the mesh, speaks 1.2 and did not send the message is told that one has it, as soon as it is
+  here and before anybody looks at it; of one's own with `idontwant_on_publish` (*reference only:*
+  `idontwant_threshold_bytes`).
+* IDONTWANT-7: No copy goes to a peer that sent one while the application looked at the message (rust, nim;
+  *reference only:* `skip_senders`).
 * GOSSIP-6: An id is not asked of others for `ask_again_heartbeats` (rust; *reference only:* `ask_again_heartbeats`).
 
 gossipsub *has* a mesh, a fan-out and a message cache; the heartbeat below reads as the table of contents.
@@ -21,18 +26,19 @@ Where the sources differ, a parameter says which rule holds; `docs/routers/gossi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import IHave, IWant, Message, PartKind
+from hearsay.core.language.rpc import IDontWant, IHave, IWant, Message, PartKind
 from hearsay.core.language.state_table import Peering
 from hearsay.core.mesh.fanout import Fanout
-from hearsay.core.mesh.mesh import MeshParameters
+from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters, GossipTargets, SeenBy, ShortMesh
 from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.mesh.message_cache import MessageCache
+from hearsay.core.mesh.unwanted import Unwanted
+from hearsay.core.mesh.versions import knows_idontwant
 from hearsay.core.rules.gossip_counts import (
     ids_over_limit,
     ids_to_ask,
@@ -41,88 +47,12 @@ from hearsay.core.rules.gossip_counts import (
     may_be_asked,
     needs_samples,
 )
-from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds
+from hearsay.core.rules.idontwant import is_worth_telling
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.seen import SeenCache, WindowedSeen, missing
 from hearsay.core.shell.shell import Shell
-
-
-class GossipTargets(StrEnum):
-    """Draw D_lazy of all topic peers and drop those in the mesh (r1, simsub), or leave it out first (guide, go)."""
-
-    SELECT_THEN_FILTER = "select_then_filter"
-    FILTER_THEN_SELECT = "filter_then_select"
-
-
-class SeenBy(StrEnum):
-    """Remember ids for a time (r1), or as long as the message cache keeps them (simsub's actor)."""
-
-    TIME = "time"
-    HISTORY = "history"
-
-
-class FanoutTopUp(StrEnum):
-    """Make up for lost fan-out peers in the heartbeat (r1) or at the next publish (guide)."""
-
-    HEARTBEAT = "heartbeat"
-    PUBLISH = "publish"
-
-
-class ShortMesh(StrEnum):
-    """Publishing with fewer than D mesh peers: to those alone (r1, go), or to random others up to D (rust, js)."""
-
-    MESH_ONLY = "mesh_only"
-    TOP_UP = "top_up"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GossipsubParameters(MeshParameters):
-    """Gossip, caches and fan-out, beside the mesh's parameters.
-
-    | field | rule | r1 | simsub |
-    |---|---|---|---|
-    | degree_lazy | D_lazy, peers that get gossip | 6 | 6 |
-    | gossip_targets | draw before or after leaving out the mesh | select_then_filter | select_then_filter |
-    | history_length | windows a message is kept, the open one included | 5 | 121 |
-    | history_gossip | windows that are gossiped about, the open one included | 3 | 3 |
-    | seen_by | how long ids are remembered | time | history |
-    | fanout_ttl_ms | fan-out is forgotten after that long without a publish | 60 000 | 60 000 |
-    | fanout_top_up | when lost fan-out peers are replaced | heartbeat | heartbeat |
-    | short_mesh | publishing with a small mesh | mesh_only | mesh_only |
-    | graft_on_missing | GRAFT a peer after so many IHAVEs with news; 0 is off | 0 | 0 |
-    | missing_window_heartbeats | … counted over so many heartbeats | 5 | 5 |
-    | max_ids_per_ihave | ids of one IHAVE that are acted on, and sent | 5000 | 5000 |
-    | max_ids_per_iwant | ids asked of one peer, and acted on when it asks, per heartbeat | 5000 | 5000 |
-    | ask_again_heartbeats | an id that was asked for is not asked of others for so many; 0: of all | 0 | 0 |
-    | iwant_answers_per_id | how often one message is sent to one peer on request | 3 | 1 000 000 |
-    | max_cached_messages | size of the message cache | 200 000 | 200 000 |
-    | max_cached_bytes | … in bytes of memory; 0 is off | 0 | 0 |
-    """
-
-    degree_lazy: int = integer(6, low=0)
-    gossip_targets: GossipTargets = choice(GossipTargets.SELECT_THEN_FILTER)
-    history_length: int = integer(5, low=1, high=100_000)
-    history_gossip: int = integer(3, low=0, high=100_000)
-    seen_by: SeenBy = choice(SeenBy.TIME)
-    fanout_ttl_ms: int = milliseconds(60_000)
-    fanout_top_up: FanoutTopUp = choice(FanoutTopUp.HEARTBEAT)
-    short_mesh: ShortMesh = choice(ShortMesh.MESH_ONLY)
-    graft_on_missing: int = integer(0, low=0)
-    missing_window_heartbeats: int = integer(5, low=1)
-    max_ids_per_ihave: int = integer(5_000, low=1)
-    max_ids_per_iwant: int = integer(5_000, low=1)
-    ask_again_heartbeats: int = integer(0, low=0)
-    iwant_answers_per_id: int = integer(3, low=0)
-    max_cached_messages: int = integer(200_000, low=1)
-    max_cached_bytes: int = integer(0, low=0)
-
-    def cross_rules(self) -> Iterator[Violation]:
-        yield from MeshParameters.cross_rules(self)
-        if self.history_gossip > self.history_length:
-            rule = f"must not be above history_length ({self.history_length})"
-            yield Violation("history_gossip", self.history_gossip, rule)
 
 
 class Gossipsub(MeshStrategy):
@@ -137,6 +67,16 @@ class Gossipsub(MeshStrategy):
             parameters.max_cached_messages,
             parameters.max_cached_bytes,
         )
+        self.unwanted = Unwanted(
+            parameters.idontwant_ttl_heartbeats,
+            parameters.max_idontwants,
+            parameters.max_ids_per_idontwant,
+            parameters.max_unwanted,
+        )
+        self.wants_first_copies = self.tells_idontwant
+        self.wants_duplicates = parameters.skip_senders
+        self._senders: dict[MessageId, set[PeerId]] = {}
+        """Who sent a message that the application is looking at, beside the first; with `skip_senders`."""
         self._news: dict[TopicId, dict[PeerId, int]] = {}
         self._asked_of: dict[PeerId, int] = {}
         """How many ids a peer was asked for since the last heartbeat; outlasts a disconnection, as the next does."""
@@ -160,27 +100,52 @@ class Gossipsub(MeshStrategy):
             )
         return super().new_seen_cache()
 
+    @property
+    def tells_idontwant(self) -> bool:
+        return self.parameters.idontwant_threshold_bytes > 0
+
+    def first_copy(self, message: Message, received_from: PeerId) -> None:
+        self._tell_mesh(message, received_from)
+
+    def duplicate(self, message: Message, received_from: PeerId) -> None:
+        if message.id in self.shell.pending:
+            self._senders.setdefault(message.id, set()).add(received_from)
+
     def accepted(self, message: Message, received_from: PeerId) -> None:
         self.cache.put(message)
         self.forward(message, received_from)
+        self._senders.pop(message.id, None)
+
+    def who_want(self, peers: Sequence[PeerId], message: Message) -> Sequence[PeerId]:
+        if len(self.unwanted):
+            peers = self.unwanted.without(peers, message.id)
+        if message.id in self._senders:
+            senders = self._senders[message.id]
+            peers = [peer for peer in peers if peer not in senders]
+        return peers
 
     def publish(self, message: Message) -> None:
         self.cache.put(message)
+        if self.parameters.idontwant_on_publish:
+            self._tell_mesh(message, None)
         topic = message.topic
         if topic not in self.mesh.topics:
             route = self.fanout.publish(topic, self.heartbeat.tick)
-            self.shell.outbox.forward(route.ordered, message, Via.FANOUT, None)
+            self.shell.outbox.forward(self.who_want(route.ordered, message), message, Via.FANOUT, None)
         elif self.parameters.short_mesh is ShortMesh.TOP_UP:
             self._top_up_publish(message)
         self.forward(message, None)
 
     def timer_fired(self) -> None:
         tick = self.heartbeat.advance()
+        self.unwanted.beat(tick)
         self.mesh.upkeep(tick)
         self.fanout.upkeep(tick)
         self._gossip(tick)
         self._forget_old_news(tick)
         self._forget_old_requests(tick)
+        for message_id in [each for each in self._senders if each not in self.shell.pending]:
+            del self._senders[message_id]
         self.cache.shift()
         self.shell.seen.shift()
 
@@ -194,6 +159,7 @@ class Gossipsub(MeshStrategy):
     def peer_removed(self, peer: ConnectedPeer) -> None:
         super().peer_removed(peer)
         self.fanout.remove_peer(peer)
+        self.unwanted.remove_peer(peer.id)
         for counts in self._news.values():
             counts.pop(peer.id, None)
 
@@ -241,7 +207,7 @@ class Gossipsub(MeshStrategy):
         self._asked_by[sender.id] = asked + len(ids)
         for message_id in ids:
             message = self.cache.get(message_id)
-            if message is None:
+            if message is None or self.unwanted.holds(sender.id, message_id):
                 continue
             if is_answered(self.cache.count_answer(message_id, sender.id), self.parameters.iwant_answers_per_id):
                 self.shell.outbox.answer(sender.id, message)
@@ -249,6 +215,24 @@ class Gossipsub(MeshStrategy):
                 refused += 1
         if refused:
             self.shell.drop(sender.id, PartKind.IWANT, refused, Reason.OVER_LIMIT)
+
+    def on_idontwant(self, sender: ConnectedPeer, parts: tuple[IDontWant, ...]) -> None:
+        if not self.tells_idontwant:
+            super().on_idontwant(sender, parts)
+            return
+        over = self.unwanted.hear(sender.id, parts)
+        if over:
+            self.shell.drop(sender.id, PartKind.IDONTWANT, over, Reason.OVER_LIMIT)
+
+    def _tell_mesh(self, message: Message, received_from: PeerId | None) -> None:
+        """IDONTWANT to the mesh but whom the message is from."""
+        mesh = self.mesh.topics.get(message.topic)
+        if mesh is None or not is_worth_telling(len(message.data), self.parameters.idontwant_threshold_bytes):
+            return
+        shell = self.shell
+        for peer in mesh.ordered:
+            if peer != received_from and knows_idontwant(shell.connected[peer].protocol):
+                shell.outbox.unwanted(peer, message.id)
 
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
         yield from self.mesh.peerings()
@@ -274,7 +258,7 @@ class Gossipsub(MeshStrategy):
 
     def remembers(self, peer: PeerId) -> bool:
         """Whether anything is counted for a peer that should be gone with its connection."""
-        return any(peer in counts for counts in self._news.values())
+        return any(peer in counts for counts in self._news.values()) or self.unwanted.remembers(peer)
 
     def _gossip(self, tick: int) -> None:
         """IHAVE for the recent messages of every topic one routes (r1, "Gossip is emitted by selecting peers")."""
@@ -314,7 +298,7 @@ class Gossipsub(MeshStrategy):
         others = [peer for peer in shell.peers.in_topic(message.topic).native if peer not in mesh]
         state = shell.randomness.draw(Purpose.PUBLISH_TOP_UP, shell.key, key_of(message.topic), key_of(message.id))
         extra = sample(state, others, self.parameters.degree - len(mesh))
-        shell.outbox.forward(extra, message, Via.TOP_UP, None)
+        shell.outbox.forward(self.who_want(extra, message), message, Via.TOP_UP, None)
 
     def _count_news(self, sender: ConnectedPeer, topic: TopicId) -> None:
         """Repeated news from one peer means that the mesh misses messages: take that peer into it."""

@@ -25,10 +25,11 @@ from enum import StrEnum
 
 from hearsay.core.language.actions import Dial, PeerGrafted, PeerPruned, Reason
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
-from hearsay.core.language.rpc import MESHSUB_11, PartKind, PeerInfo, Prune, Rpc
+from hearsay.core.language.rpc import PartKind, PeerInfo, Prune, Rpc
 from hearsay.core.language.state_table import Peering
 from hearsay.core.mesh.address_shares import Spread
 from hearsay.core.mesh.backoff import BackoffParameters, Backoffs
+from hearsay.core.mesh.versions import knows_backoff
 from hearsay.core.rules.backoff_times import received_backoff, seconds_to_name
 from hearsay.core.rules.graft_answers import (
     BACKOFF_PRUNE,
@@ -318,7 +319,7 @@ class Mesh:
 
     def _say_prune(self, peer: PeerId, topic: TopicId, backoff_us: Micros, others: tuple[PeerInfo, ...] = ()) -> None:
         """PRUNE, with the time and the others if both sides know about such."""
-        timed = self._shell.connected[peer].protocol == MESHSUB_11 and backoff_us > 0
+        timed = knows_backoff(self._shell.connected[peer].protocol) and backoff_us > 0
         prune = Prune(topic, seconds_to_name(backoff_us), others) if timed else Prune(topic)
         self._shell.outbox.prune(peer, prune)
 

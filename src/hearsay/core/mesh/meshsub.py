@@ -6,14 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hearsay.core.language.actions import Via
 from hearsay.core.language.identifiers import PeerId, TopicId
-from hearsay.core.language.rpc import FLOODSUB, MESHSUB, MESHSUB_11, Message, Prune, Rpc
+from hearsay.core.language.rpc import FLOODSUB, MESHSUB, Message, Prune, Rpc
 from hearsay.core.language.state_table import Peering
 from hearsay.core.mesh.mesh import Heartbeat, Mesh, MeshParameters
+from hearsay.core.mesh.versions import spoken
 from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.promises import BackoffPromise, MeshPromise, Promises
 from hearsay.core.shell.randomness import Purpose, key_of, sample
@@ -40,9 +41,13 @@ class MeshStrategy(Strategy):
 
     def __init__(self, parameters: MeshParameters) -> None:
         super().__init__(parameters)
-        if parameters.prune_backoff_ms:
-            self.protocols = (MESHSUB_11, *self.protocols)
-            self.native_protocols = (MESHSUB_11, *self.native_protocols)
+        self.native_protocols = spoken(parameters.prune_backoff_ms > 0, self.tells_idontwant)
+        self.protocols = (*self.native_protocols, FLOODSUB)
+
+    @property
+    def tells_idontwant(self) -> bool:
+        """Whether the router says and hears IDONTWANT (v1.2)."""
+        return False
 
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
@@ -56,8 +61,12 @@ class MeshStrategy(Strategy):
         """To the mesh, and to those that only flood."""
         mesh = self.mesh.topics.get(message.topic)
         if mesh is not None:
-            self.shell.outbox.forward(mesh.ordered, message, Via.MESH, received_from)
+            self.shell.outbox.forward(self.who_want(mesh.ordered, message), message, Via.MESH, received_from)
         self.flood(message, received_from)
+
+    def who_want(self, peers: Sequence[PeerId], message: Message) -> Sequence[PeerId]:
+        """Those of `peers` to whom a message may be sent."""
+        return peers
 
     def peer_removed(self, peer: ConnectedPeer) -> None:
         self.mesh.remove_peer(peer)

@@ -5,6 +5,8 @@ Rules (r1, "Control Message Piggybacking"; guide, "Network packets"):
 * OUT-1: at most one RPC per peer and call, peers ascending, the parts of an RPC in the order of handling, then by
   topic and id. Nothing waits for a later call.
 * OUT-2: without coalescing, as in simsub, every part is an RPC of its own, in the same order.
+* OUT-3: IDONTWANT goes ahead of all else, in an RPC of its own: it is worth something only as long as the peer has
+  not sent what it is about (*reference only:* `idontwant_threshold_bytes`).
 
 Nearly all sends are one message, or one topic's gossip, to a few peers; they share one `Rpc` and skip the packing.
 """
@@ -17,7 +19,18 @@ from hearsay.core.language.actions import Action, Send, Via
 from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
-from hearsay.core.language.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+from hearsay.core.language.rpc import (
+    Control,
+    Extension,
+    Graft,
+    IDontWant,
+    IHave,
+    IWant,
+    Message,
+    Prune,
+    Rpc,
+    Subscription,
+)
 
 _send = fast_init(Send)
 _rpc = fast_init(Rpc)
@@ -100,13 +113,15 @@ _NOTHING: list[Send] = []
 class Outbox:
     """Collects parts per peer during one `handle` call."""
 
-    __slots__ = ("_coalesce", "entries")
+    __slots__ = ("_coalesce", "entries", "urgent")
 
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
         self.entries: list[Send] | dict[PeerId, Send | _Parcel] = _NOTHING
         """What goes to whom; empty between calls. A list while it is the sends of one `forward` or `ihave`, which are
         in order already; by peer as soon as there is more."""
+        self.urgent: dict[PeerId, list[MessageId]] = {}
+        """Who is told what one does not want; empty between calls."""
 
     def forward(
         self,
@@ -168,6 +183,9 @@ class Outbox:
     def want(self, peer: PeerId, ids: Iterable[MessageId]) -> None:
         self._parcel(peer).wanted.update(ids)
 
+    def unwanted(self, peer: PeerId, message_id: MessageId) -> None:
+        self.urgent.setdefault(peer, []).append(message_id)
+
     def extension(self, peer: PeerId, extension: Extension) -> None:
         self._parcel(peer).extensions.append(extension)
 
@@ -178,6 +196,12 @@ class Outbox:
     def peers(self) -> list[PeerId]:
         """Whom something goes to already, ascending."""
         return sorted(self._by_peer())
+
+    def flush_urgent(self, actions: list[Action]) -> None:
+        """Append what goes ahead of all else."""
+        for peer in sorted(self.urgent):
+            actions.append(Send(peer, Rpc(control=Control(idontwant=(IDontWant(tuple(self.urgent[peer])),)))))
+        self.urgent = {}
 
     def flush(self, actions: list[Action]) -> None:
         """Append the sends to `actions` and be empty again."""

@@ -15,7 +15,8 @@ Rules, with where they come from:
   to somebody whom it believes to be in no topic it sends nothing, so nothing goes out that could carry the news.
 * SHELL-6: What a peer can make grow has a bound: its topics, the messages and the parts of control of one RPC. What
   is over is dropped and traced.
-* SHELL-7: An IDONTWANT (v1.2) is counted and not acted on (*reference only:* no router here says it).
+* SHELL-7: An IDONTWANT (v1.2) that the router does not know is counted and not acted on (*reference only:* no router
+  with kernels says it).
 
 Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order and does nothing else;
 `deadline()` names the next time a `TimerFired` is due. A *strategy* adds whom to forward to and its own upkeep.
@@ -63,15 +64,8 @@ from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import (
     CONTROL_KINDS,
     Control,
-    ControlPart,
-    Extension,
-    Graft,
-    IDontWant,
-    IHave,
-    IWant,
     Message,
     PartKind,
-    Prune,
     Rpc,
     Subscription,
 )
@@ -111,6 +105,7 @@ class Router:
         "_unannounced",
         "_validate",
         "_wants_duplicates",
+        "_wants_first_copies",
         "actions",
         "connected",
         "due_moved",
@@ -151,6 +146,7 @@ class Router:
         self._max_messages = self.parameters.max_messages_per_rpc
         self._validate = self.parameters.validate
         self._wants_duplicates = strategy.wants_duplicates
+        self._wants_first_copies = strategy.wants_first_copies
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self._due: Micros | None = None
         self._announce_due: Micros | None = None
@@ -207,6 +203,8 @@ class Router:
 
     def _send_off(self, actions: list[Action]) -> None:
         """The end of a call: what it wants to send comes last among its actions."""
+        if self.outbox.urgent:
+            self.outbox.flush_urgent(actions)
         if self.outbox.entries:
             if self._unannounced:
                 self._announce_again([peer for peer in self.outbox.peers() if peer in self._unannounced])
@@ -415,6 +413,8 @@ class Router:
             len(self.pending),
             self.parameters.max_pending_validations,
         )
+        if self._wants_first_copies and (verdict == ACCEPTED or verdict == ASKED):
+            self.strategy.first_copy(message, sender)
         if verdict == ACCEPTED:
             self.seen.add(message.id, self.now, sender)
             self._accept(message, sender)
@@ -449,30 +449,23 @@ class Router:
         self.strategy.accepted(message, sender)
 
     def _receive_control(self, sender: ConnectedPeer, control: Control) -> None:
-        groups = control.groups()
-        if sum(map(len, groups)) > self.parameters.max_control_per_rpc:
-            groups = self._within_limit(sender, control).groups()
-        for parts in groups:
-            for part in parts:
-                self._receive_part(sender, part)
-
-    def _receive_part(self, sender: ConnectedPeer, part: ControlPart) -> None:
+        if sum(map(len, control.groups())) > self.parameters.max_control_per_rpc:
+            control = self._within_limit(sender, control)
         strategy = self.strategy
-        match part:
-            case IHave():
-                strategy.on_ihave(sender, part)
-            case IWant():
-                strategy.on_iwant(sender, part)
-            case Graft():
-                strategy.on_graft(sender, part.topic)
-            case Prune():
-                strategy.on_prune(sender, part)
-            case Extension():
-                strategy.on_extension(sender, part)
-            case IDontWant():
-                self.drop(sender.id, PartKind.IDONTWANT, len(part.ids), Reason.UNSUPPORTED)
-            case _:
-                strategy.on_episub(sender, part)
+        for ihave in control.ihave:
+            strategy.on_ihave(sender, ihave)
+        for iwant in control.iwant:
+            strategy.on_iwant(sender, iwant)
+        for graft in control.graft:
+            strategy.on_graft(sender, graft.topic)
+        for prune in control.prune:
+            strategy.on_prune(sender, prune)
+        for extension in control.extensions:
+            strategy.on_extension(sender, extension)
+        if control.idontwant:
+            strategy.on_idontwant(sender, control.idontwant)
+        for part in control.episub:
+            strategy.on_episub(sender, part)
 
     def _within_limit(self, sender: ConnectedPeer, control: Control) -> Control:
         """The first parts of a control message, in the order of handling, as many as the limit allows."""

@@ -18,7 +18,7 @@ from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.events import ContactsFound, DialFailed, RoundTripMeasured
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import Extension, IHave, IWant, Message, PartKind, Prune, Rpc
+from hearsay.core.language.rpc import Extension, IDontWant, IHave, IWant, Message, PartKind, Prune, Rpc
 from hearsay.core.language.sizes import part_kind
 from hearsay.core.language.state_table import OverlayState, Peering
 from hearsay.core.shell.parameters import RouterParameters
@@ -48,6 +48,9 @@ class Strategy(ABC):
     wants_duplicates: bool = False
     """Whether `duplicate` is called. Most of what routers receive is duplicates, and most have nothing to do then."""
 
+    wants_first_copies: bool = False
+    """Whether `first_copy` is called."""
+
     shell: Shell
 
     def __init__(self, parameters: RouterParameters) -> None:
@@ -60,6 +63,10 @@ class Strategy(ABC):
     def new_seen_cache(self) -> SeenCache:
         parameters = self.parameters
         return TimedSeen(parameters.seen_ttl_us, parameters.max_seen, parameters.max_seen_bytes)
+
+    def first_copy(self, message: Message, received_from: PeerId) -> None:
+        """A message is here for the first time; nobody has looked at it yet. For strategies that are
+        `wants_first_copies`."""
 
     @abstractmethod
     def accepted(self, message: Message, received_from: PeerId) -> None:
@@ -113,6 +120,10 @@ class Strategy(ABC):
 
     def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
         self.shell.drop(sender.id, PartKind.PRUNE, 1, Reason.UNSUPPORTED)
+
+    def on_idontwant(self, sender: ConnectedPeer, parts: tuple[IDontWant, ...]) -> None:
+        """All that one RPC says the peer does not want."""
+        self.shell.drop(sender.id, PartKind.IDONTWANT, sum(len(part.ids) for part in parts), Reason.UNSUPPORTED)
 
     def on_extension(self, sender: ConnectedPeer, extension: Extension) -> None:
         self.shell.drop(sender.id, PartKind.EXTENSION, 1, Reason.UNSUPPORTED)

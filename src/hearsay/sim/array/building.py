@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.events import EventKind
-from hearsay.core.language.rpc import FLOODSUB, MESHSUB_11, Message, Rpc
+from hearsay.core.language.rpc import FLOODSUB, Message, Rpc
 from hearsay.core.language.sizes import framed_size, message_size, part_sizes
-from hearsay.core.mesh.gossipsub import GossipsubParameters
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.versions import knows_backoff
 from hearsay.core.registry import negotiate
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
@@ -172,7 +173,7 @@ def _peering(ours: Strategy, theirs: Strategy) -> int:
     protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
     if protocol not in ours.native_protocols:
         return at.FLOODED
-    return at.TOLD_BACKOFFS if protocol == MESHSUB_11 else at.MESHED
+    return at.TOLD_BACKOFFS if knows_backoff(protocol) else at.MESHED
 
 
 def _set_topics(arrays: Arrays, plan: Plan, order: Sequence[int]) -> None:

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.core.mesh.gossipsub import FanoutTopUp, GossipTargets, SeenBy, ShortMesh
+from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipTargets, SeenBy, ShortMesh
 from hearsay.core.mesh.mesh import UnknownGraft
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.sim.array.world import layout as at
-from hearsay.sim.plan.engines import REFERENCE_ONLY, WITH_KERNELS
+from hearsay.sim.plan.engines import PART_OF, REFERENCE_ONLY, WITH_KERNELS
 
 _Value: TypeAlias = Callable[[Any], int]
 
@@ -112,7 +112,7 @@ def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
     """A router's line in the table `parameters`; `NoKernel` if that would leave out a parameter."""
     columns = _COLUMNS[router]
     carried = {name for column in columns for name in column.names}
-    missing = set(parameters.names()) - carried - set(REFERENCE_ONLY)
+    missing = set(parameters.names()) - carried - set(REFERENCE_ONLY) - set(PART_OF)
     if missing:
         raise NoKernel(f"{router}: no column carries {', '.join(sorted(missing))}")
     line = np.zeros(at.PARAMETERS, dtype=np.int64)

@@ -22,13 +22,23 @@ WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 REFERENCE_ONLY: Mapping[str, str] = {
     "accept_exchange": "dials peers that a PRUNE names; with prune_backoff_ms",
     "ask_again_heartbeats": "above 0: an id is not asked of others for so many heartbeats",
+    "idontwant_threshold_bytes": "above 0: the mesh is told what one has",
     "max_cached_bytes": "above 0: a bound of the message cache in memory",
     "max_seen_bytes": "above 0: a bound of the seen cache in memory",
     "max_subscription_bytes": "above 0: a bound of all peers' subscriptions in memory",
     "max_subscription_bytes_per_peer": "above 0: a bound of one peer's subscriptions in memory",
     "places_per_address": "above 0: places by address",
+    "skip_senders": "true: no copy to a peer that sent one during validation",
 }
 """Parameters that the array engine does not know but as switched off, and what switches on what it lacks."""
+PART_OF = {
+    "idontwant_on_publish": "idontwant_threshold_bytes",
+    "idontwant_ttl_heartbeats": "idontwant_threshold_bytes",
+    "max_ids_per_idontwant": "idontwant_threshold_bytes",
+    "max_idontwants": "idontwant_threshold_bytes",
+    "max_unwanted": "idontwant_threshold_bytes",
+}
+"""Parameters that say nothing as long as another one is off, which the array engine does not know."""
 WORTH_COMPILING = 2_000_000
 """Events from which the array engine is faster although it may have to be compiled first."""
 
@@ -54,7 +64,7 @@ def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
     for name in REFERENCE_ONLY:
         value = getattr(parameters, name, 0)
         if value and name != "accept_exchange":
-            yield f"{key}.{name} = {value}: only 0"
+            yield f"{key}.{name} = {str(value).lower()}: only {'false' if value is True else 0}"
 
 
 def choose_engine(scenario: Scenario, *, checked: bool = False) -> tuple[EngineName, str]:

@@ -1,0 +1,257 @@
+"""IDONTWANT (v1.2): what go-libp2p-pubsub's tests expect, with their numbers, and what is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearsay.core.language.actions import PartDropped, Send
+from hearsay.core.language.events import (
+    Join,
+    MessageValidated,
+    PeerConnected,
+    PeerDisconnected,
+    Publish,
+    RpcReceived,
+    TimerFired,
+    Verdict,
+)
+from hearsay.core.language.rpc import (
+    FLOODSUB,
+    MESHSUB,
+    MESHSUB_11,
+    MESHSUB_12,
+    Control,
+    Graft,
+    IDontWant,
+    IWant,
+    Message,
+    Rpc,
+    Subscription,
+)
+from hearsay.core.mesh.unwanted import Unwanted
+from hearsay.core.registry import ROUTERS, create
+from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.router import Router
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+
+GO = {"idontwant_threshold_bytes": 1024, "idontwant_on_publish": True}
+
+
+def router(peers: Sequence[tuple[str, str]], **given: object) -> Router:
+    """A router in the topic `t`, with these peers in its mesh."""
+    kind = ROUTERS["gossipsub"]
+    made = create(kind, "me", kind.parameters.from_mapping({**kind.presets["v1.1"], **GO, **given}), Randomness(1))
+    made.handle(Join("t"), 0)
+    for peer, protocol in peers:
+        made.handle(PeerConnected(peer, protocol), 0)
+        made.handle(RpcReceived(peer, Rpc((Subscription("t", True),), (), Control(graft=(Graft("t"),)))), 0)
+    return made
+
+
+def message(name: str, size: int) -> Message:
+    return Message(name, "t", bytes(size))
+
+
+def says(made: Router, peer: str, *ids: str) -> list[object]:
+    return list(made.handle(RpcReceived(peer, Rpc(control=Control(idontwant=(IDontWant(ids),)))), made.now))
+
+
+def sends(made: Router, peer: str, *messages: Message) -> list[object]:
+    return list(made.handle(RpcReceived(peer, Rpc((), messages)), made.now))
+
+
+def told(actions: Sequence[object]) -> list[tuple[object, tuple[object, ...]]]:
+    """Who is told of which ids."""
+    return [
+        (action.peer, part.ids)
+        for action in actions
+        if isinstance(action, Send) and action.rpc.control is not None
+        for part in action.rpc.control.idontwant
+    ]
+
+
+def copies(actions: Sequence[object]) -> list[tuple[object, object]]:
+    """Who gets which message."""
+    return [(action.peer, each.id) for action in actions if isinstance(action, Send) for each in action.rpc.messages]
+
+
+def beat(made: Router) -> None:
+    due = made.deadline()
+    assert due is not None
+    made.handle(TimerFired(), due)
+
+
+def test_versions_from_the_newest_down_to_floodsub():
+    assert router(()).strategy.protocols == (MESHSUB_12, MESHSUB_11, MESHSUB, FLOODSUB)
+    assert router((), idontwant_threshold_bytes=0).strategy.protocols == (MESHSUB_11, MESHSUB, FLOODSUB)
+
+
+def test_the_mesh_is_told_before_validation_is_over_and_ids_are_in_order():
+    """Rules: IDONTWANT-6, OUT-3. Go's IdontwantSend."""
+    made = router([("b", MESHSUB_12), ("c", MESHSUB_12)], validate=True)
+    assert told(sends(made, "b", message("m1", 1025))) == [("c", ("m1",))]
+    assert told(sends(made, "b", message("m3", 2000), message("m2", 2000))) == [("c", ("m3", "m2"))]
+    actions = made.handle(MessageValidated("m1", Verdict.ACCEPT), made.now)
+    assert (told(actions), copies(actions)) == ([], [("c", "m1")])
+
+
+def test_who_sent_a_message_is_not_told():
+    """Go's NoIDONTWANTToMessageSender."""
+    made = router([("b", MESHSUB_12)], validate=True)
+    assert told(sends(made, "b", message("m1", 1025))) == []
+
+
+@pytest.mark.parametrize("protocol", [MESHSUB_11, MESHSUB, FLOODSUB])
+def test_older_peers_are_told_nothing(protocol):
+    """Go's IdontwantIncompat."""
+    made = router([("b", MESHSUB_12), ("c", protocol)], validate=True)
+    assert told(sends(made, "b", message("m1", 1025))) == []
+
+
+def test_nobody_is_told_of_small_messages():
+    """Rules: IDONTWANT-1. Go's IdontwantSmallMessage."""
+    made = router([("b", MESHSUB_12), ("c", MESHSUB_12)], idontwant_threshold_bytes=16)
+    assert told(sends(made, "b", message("m1", 8))) == []
+    assert told(sends(made, "b", message("m2", 16))) == [("c", ("m2",))]
+
+
+def test_who_is_not_in_the_mesh_is_not_told():
+    """Go's IdontwantNonMesh."""
+    made = router([("b", MESHSUB_12)])
+    made.handle(PeerConnected("c", MESHSUB_12), 0)
+    made.handle(RpcReceived("c", Rpc((Subscription("t", True),))), 0)
+    assert told(sends(made, "b", message("m1", 1025))) == []
+
+
+def test_the_mesh_is_told_before_the_first_publish():
+    """Go's IDONTWANTBeforeFirstPublish."""
+    made = router([("b", MESHSUB_12)])
+    actions = made.handle(Publish(message("m1", 1025)), made.now)
+    sent = [action for action in actions if isinstance(action, Send)]
+    assert told(sent[:1]) == [("b", ("m1",))]
+    assert copies(sent[1:]) == [("b", "m1")]
+
+
+def test_what_a_peer_does_not_want_it_does_not_get():
+    """Rules: IDONTWANT-4. Go's IdontwantReceive and IdontwantBeforeIwant."""
+    made = router([("b", MESHSUB_12), ("c", MESHSUB_12)])
+    says(made, "c", "m1")
+    assert copies(sends(made, "b", message("m1", 2000))) == []
+    asked = made.handle(RpcReceived("c", Rpc(control=Control(iwant=(IWant(("m1",)),)))), made.now)
+    assert copies(asked) == []
+
+
+def test_what_a_peer_did_not_want_it_gets_after_three_heartbeats():
+    """Rules: IDONTWANT-3. Go's IdontwantClear and IDontWantUnwantedCleanup."""
+    made = router([("b", MESHSUB_12), ("c", MESHSUB_12)])
+    says(made, "c", "m1")
+    for _ in range(2):
+        beat(made)
+    assert made.strategy.remembers("c")
+    beat(made)
+    assert not made.strategy.remembers("c")
+    assert copies(sends(made, "b", message("m1", 2000))) == [("c", "m1")]
+
+
+def test_nothing_is_kept_of_an_empty_one_or_of_who_is_gone():
+    """Go's IDontWantUnwantedCleanup."""
+    made = router([("c", MESHSUB_12)])
+    says(made, "c")
+    assert not made.strategy.remembers("c")
+    says(made, "c", "m1")
+    made.handle(PeerDisconnected("c"), made.now)
+    assert not made.strategy.remembers("c")
+
+
+def test_of_eleven_ids_ten_are_heard():
+    """Rules: IDONTWANT-2. Go's HandleIDontwantSpam."""
+    unwanted = Unwanted(3, 1_000, 10, 100_000)
+    ids = [f"m{number}" for number in range(11)]
+    assert unwanted.hear("p", [IDontWant(tuple(ids[:5])), IDontWant(tuple(ids[5:]))]) == 1
+    assert unwanted.holds("p", ids[9])
+    assert not unwanted.holds("p", ids[10])
+
+
+def test_of_1001_rpcs_1000_are_heard_until_the_next_heartbeat():
+    """Go's AttackSpamIDONTWANT."""
+    made = router([("b", MESHSUB_12), ("c", MESHSUB_12)])
+    heard = [says(made, "c", f"m{number}") for number in range(1_001)]
+    assert not any(heard[:1_000])
+    assert [type(action) for action in heard[1_000]] == [PartDropped]
+    assert copies(sends(made, "b", message("m1000", 2000))) == [("c", "m1000")]
+    beat(made)
+    says(made, "c", "late")
+    assert copies(sends(made, "b", message("late", 2000))) == []
+
+
+def test_a_router_that_is_not_asked_to_speaks_no_idontwant():
+    made = router([("b", MESHSUB_11), ("c", MESHSUB_11)], idontwant_threshold_bytes=0)
+    assert [type(action) for action in says(made, "c", "m1")] == [PartDropped]
+    assert copies(sends(made, "b", message("m1", 2000))) == [("c", "m1")]
+
+
+def test_who_sent_a_copy_during_validation_gets_none_with_skip_senders():
+    """Rules: IDONTWANT-7."""
+    for skip, expected in ((True, ["d"]), (False, ["c", "d"])):
+        made = router([(name, MESHSUB_12) for name in "bcd"], validate=True, skip_senders=skip)
+        sends(made, "b", message("m1", 10))
+        sends(made, "c", message("m1", 10))
+        accepted = made.handle(MessageValidated("m1", Verdict.ACCEPT), made.now)
+        assert [peer for peer, _ in copies(accepted)] == expected
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("hear"), st.integers(0, 2), st.lists(st.integers(0, 5), max_size=5)),
+            st.tuples(st.just("beat"), st.just(0), st.just([])),
+            st.tuples(st.just("leave"), st.integers(0, 2), st.just([])),
+        ),
+        max_size=60,
+    )
+)
+def test_what_is_remembered_is_what_a_plain_list_says(calls):
+    """Rules: IDONTWANT-2, IDONTWANT-3, IDONTWANT-5."""
+    ttl, most_rpcs, most_ids, limit = 2, 2, 3, 7
+    unwanted = Unwanted(ttl, most_rpcs, most_ids, limit)
+    plain: list[tuple[int, int, int]] = []  # peer, id, heartbeat; the oldest first
+    rpcs: dict[int, int] = {}
+    tick = 0
+    for what, peer, ids in calls:
+        if what == "hear":
+            unwanted.hear(peer, [IDontWant(tuple(ids))] if ids else [])
+            if ids:
+                rpcs[peer] = rpcs.get(peer, 0) + 1
+                for each in ids[:most_ids] if rpcs[peer] <= most_rpcs else []:
+                    plain = [known for known in plain if known[:2] != (peer, each)] + [(peer, each, tick)]
+            plain = plain[-limit:]
+        elif what == "beat":
+            tick += 1
+            unwanted.beat(tick)
+            rpcs.clear()
+            plain = [known for known in plain if tick - known[2] < ttl]
+        else:
+            unwanted.remove_peer(peer)
+            rpcs.pop(peer, None)
+            plain = [known for known in plain if known[0] != peer]
+        held = {(peer, each) for peer in range(3) for each in range(6) if unwanted.holds(peer, each)}
+        assert held == {known[:2] for known in plain}
+        assert len(unwanted) == len(plain)
+
+
+def test_simulated_large_messages_cost_fewer_copies_and_none_is_lost():
+    """While a message is validated, neighbours hear that it is here and send none of it."""
+    given = [("network.nodes", "60"), ("workload.messages", "10"), ("workload.size_bytes", "4096"),
+             ("router.preset", "v1.1"), ("router.validate", "true"), ("validation.delay_ms", "300")]  # fmt: skip
+    told_, untold = (
+        Simulation(load_scenario(None, "r1", [*given, ("router.idontwant_threshold_bytes", threshold)])).run().summary
+        for threshold in ("1024", "0")
+    )
+    assert told_.delivery_ratio == untold.delivery_ratio == 1
+    assert told_.sent["idontwant"] > 0
+    assert told_.duplicates < untold.duplicates / 2
