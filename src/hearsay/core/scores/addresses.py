@@ -23,7 +23,7 @@ _PREFIX = (Ipv6Counting.WHOLE_AND_PREFIX, Ipv6Counting.PREFIX)
 
 
 class SharedAddresses:
-    __slots__ = ("_allowed", "_at", "_ipv6", "_most", "_of")
+    __slots__ = ("_allowed", "_at", "_ipv6", "_most", "_of", "changes")
 
     def __init__(self, allowed: Sequence[str], ipv6: Ipv6Counting, most_per_peer: int) -> None:
         self._allowed = tuple(ip_network(text, strict=False) for text in allowed)
@@ -33,6 +33,8 @@ class SharedAddresses:
         """How many peers an address has."""
         self._of: dict[PeerId, tuple[str, ...]] = {}
         """Ascending, so that sums do not depend on who said what first."""
+        self.changes = 0
+        """So often has an address won or lost a peer."""
 
     def __len__(self) -> int:
         return len(self._at)
@@ -43,11 +45,14 @@ class SharedAddresses:
         counted = sorted({name for text in self._first(addresses) for name in self._names(text)})
         if counted:
             self._of[peer] = tuple(counted)
+            self.changes += 1
             for name in counted:
                 self._at[name] = self._at.get(name, 0) + 1
 
     def remove(self, peer: PeerId) -> None:
-        for name in self._of.pop(peer, ()):
+        left = self._of.pop(peer, ())
+        self.changes += bool(left)
+        for name in left:
             if self._at[name] == 1:
                 del self._at[name]
             else:

@@ -10,7 +10,7 @@ from hearsay.core.scores.numbers import PeerNumbers, TopicNumbers
 class TopicCounters:
     """Of a peer in one topic that has parameters. Only members of the mesh have a time in it."""
 
-    __slots__ = ("_active", "failures", "first", "grafted", "invalid", "member", "mesh", "mesh_time")
+    __slots__ = ("_active", "failures", "first", "grafted", "invalid", "member", "mesh", "mesh_time", "worth")
 
     def __init__(self) -> None:
         self.member = False
@@ -22,6 +22,8 @@ class TopicCounters:
         self.mesh = 0.0
         self.failures = 0.0
         self.invalid = 0.0
+        self.worth: float | None = None
+        """The topic's sum, until something changes."""
 
     def graft(self, now: Micros) -> None:
         self.member = True
@@ -84,13 +86,23 @@ class TopicCounters:
 class PeerCounters:
     """Of one peer, connected or kept."""
 
-    __slots__ = ("connected", "misbehaviour", "slow", "topics")
+    __slots__ = ("connected", "misbehaviour", "neighbourhood", "score", "slow", "topics")
 
     def __init__(self) -> None:
         self.connected = True
         self.topics: dict[TopicId, TopicCounters] = {}
         self.misbehaviour = 0.0
         self.slow = 0.0
+        self.score: float | None = None
+        """The total, until something changes …"""
+        self.neighbourhood = 0
+        """… here, or at any address: as of so many changes of addresses."""
+
+    def change(self) -> None:
+        """Everything is to be summed anew."""
+        self.score = None
+        for counted in self.topics.values():
+            counted.worth = None
 
     def decay(self, peer: PeerNumbers) -> None:
         self.misbehaviour = counters.decayed(self.misbehaviour, peer.misbehaviour_decay, peer.zero)

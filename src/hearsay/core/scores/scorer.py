@@ -73,6 +73,7 @@ class Scorer:
             self._forget(peer)
             return
         found.connected = False
+        found.change()
         for topic, counted in found.topics.items():
             counted.go_away(self._topics[topic], self._numbers, now)
         evicted = self._retained.keep(peer, now + self._numbers.retain, found.is_blameless)
@@ -147,6 +148,7 @@ class Scorer:
         found = self._peers.get(peer)
         if found is not None:
             found.misbehaviour += count
+            found.score = None
 
     def penalise_slow(self, peer: PeerId, count: float = 1.0) -> None:
         """Messages to the peer were dropped because it was too slow to take them."""
@@ -154,6 +156,7 @@ class Scorer:
         found = self._peers.get(peer)
         if found is not None:
             found.slow += count
+            found.score = None
 
     def set_application_score(self, peer: PeerId, score: float) -> None:
         """The application's opinion (P5), also of peers that are not here yet; 0 is none."""
@@ -162,12 +165,15 @@ class Scorer:
             self._application[peer] = float(score)
         else:
             self._application.pop(peer, None)
+        if peer in self._peers:
+            self._peers[peer].score = None
 
     def set_topic_parameters(self, topic: TopicId, numbers: TopicNumbers) -> None:
         """Change what a topic counts, from now on; smaller caps hold at once (COUNTER-3)."""
         self._topics[topic] = numbers
         for found in self._peers.values():
             if topic in found.topics:
+                found.change()
                 found.topics[topic].recap(numbers)
 
     def refresh(self, now: Micros) -> None:
@@ -178,14 +184,22 @@ class Scorer:
         for found in self._peers.values():
             if found.connected or numbers.decay_while_away:
                 found.decay(numbers)
+                found.change()
                 for topic, counted in found.topics.items():
                     counted.decay(self._topics[topic], numbers.zero)
                     counted.refresh_mesh_time(self._topics[topic], now)
         self._deliveries.expire(now)
 
     def score(self, peer: PeerId, now: Micros) -> float:
+        """Computed anew when something has changed since it was last asked for."""
         found = self._peers.get(peer)
-        return 0.0 if found is None else parts.total(*self._peer_parts(peer, found, now))
+        if found is None:
+            return 0.0
+        changes = self._addresses.changes
+        if found.score is None or found.neighbourhood != changes or self._numbers.mesh_time_of_now:
+            found.score = parts.total(*self._peer_parts(peer, found, now))
+            found.neighbourhood = changes
+        return found.score
 
     def parts(self, peer: PeerId, now: Micros) -> ScoreParts | None:
         """What the score of a known peer is made of."""
@@ -209,19 +223,25 @@ class Scorer:
 
     def _peer_parts(self, peer: PeerId, found: PeerCounters, now: Micros) -> PeerParts:
         numbers = self._numbers
-        topics = 0.0
-        for topic, counted in found.topics.items():
-            topics += parts.topic_sum(*self._topic_parts(topic, counted, now), self._topics[topic].weight)
         misbehaviour = parts.excess_square(found.misbehaviour, numbers.misbehaviour_threshold)
         slow = parts.excess(found.slow, numbers.slow_threshold)
         shared = self._addresses.excess(peer, numbers.address_threshold)
         return PeerParts(
-            parts.capped_topics(topics, numbers.topic_cap),
+            self._sum_of_topics(found, now),
             self._application.get(peer, 0.0) * numbers.application_weight,
             shared * numbers.address_weight,
             misbehaviour * numbers.misbehaviour_weight,
             slow * numbers.slow_weight,
         )
+
+    def _sum_of_topics(self, found: PeerCounters, now: Micros) -> float:
+        summed = 0.0
+        for topic, counted in found.topics.items():
+            if counted.worth is None or self._numbers.mesh_time_of_now:
+                weighted = self._topic_parts(topic, counted, now)
+                counted.worth = parts.topic_sum(*weighted, self._topics[topic].weight)
+            summed += counted.worth
+        return parts.capped_topics(summed, self._numbers.topic_cap)
 
     def _topic_parts(self, topic: TopicId, counted: TopicCounters, now: Micros) -> TopicParts:
         own, numbers = self._topics[topic], self._numbers
@@ -238,7 +258,7 @@ class Scorer:
         )
 
     def _counted(self, peer: PeerId | None, topic: TopicId) -> TopicCounters | None:
-        """The counters of a known peer in a topic with parameters."""
+        """The counters of a known peer in a topic with parameters, to be changed."""
         found = None if peer is None else self._peers.get(peer)
         if found is None:
             return None
@@ -246,6 +266,8 @@ class Scorer:
         if counted is None and topic in self._topics:
             counted = TopicCounters()
             found.topics = dict(sorted([*found.topics.items(), (topic, counted)], key=lambda item: item[0]))
+        if counted is not None:
+            found.score = counted.worth = None
         return counted
 
     def _deliver_copy(self, peer: PeerId, topic: TopicId) -> None:
