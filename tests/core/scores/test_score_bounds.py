@@ -44,6 +44,20 @@ def test_senders_of_copies_are_bounded():
     assert [made.score(peer, MS) for peer in "ABCD"] == [-1, -1, -4, -1]
 
 
+def test_a_copy_counts_once():
+    """Rules: DELIVERY-3."""
+    made = scorer("A", "B", mesh_cap=9.0, mesh_weight=-1.0, mesh_threshold=4.0)
+    made.graft("B", TOPIC, 0)
+    for message in (1, 2):
+        for _ in range(3):
+            made.duplicate("B", TOPIC, message, 0)
+        made.deliver("A", TOPIC, message, 0)
+        for _ in range(3):
+            made.duplicate("B", TOPIC, message, 0)
+    made.refresh(MS)
+    assert made.score("B", MS) == -4
+
+
 def test_nothing_is_kept_of_topics_that_are_not_scored():
     """Rules: SCORE-6."""
     made = scorer("A", "B")
