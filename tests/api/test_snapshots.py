@@ -55,7 +55,15 @@ def signature(value: Any) -> str:
         return "(…)"
 
 
-def members(value: type) -> Iterator[str]:
+def own_and_hidden(value: type, exported: set[type]) -> dict[str, Any]:
+    """What a class has of its own, and of bases that are not promised themselves."""
+    bases = [
+        base for base in value.__mro__ if base.__module__.startswith("hearsay.") and base not in exported - {value}
+    ]
+    return {name: member for base in reversed(bases) for name, member in vars(base).items()}
+
+
+def members(value: type, exported: set[type]) -> Iterator[str]:
     """Its fields, or else its public methods and properties, in alphabetical order."""
     if issubclass(value, Enum):
         yield from (f"  {member.name}" for member in value)
@@ -65,7 +73,7 @@ def members(value: type) -> Iterator[str]:
         return
     if dataclasses.is_dataclass(value):
         yield from (f"  {field.name}: {field.type}" for field in dataclasses.fields(value))
-    for name, member in sorted(vars(value).items()):
+    for name, member in sorted(own_and_hidden(value, exported).items()):
         if name.startswith("_"):
             continue
         if isinstance(member, property) or type(member).__name__ == "cached_property":
@@ -78,10 +86,11 @@ def members(value: type) -> Iterator[str]:
 
 def described(module: Any) -> str:
     lines: list[str] = []
+    exported = {getattr(module, name) for name in module.__all__ if isinstance(getattr(module, name), type)}
     for name in sorted(module.__all__):
         value = getattr(module, name)
         if isinstance(value, type):
-            lines += [f"class {name}", *members(value)]
+            lines += [f"class {name}", *members(value, exported)]
         elif inspect.isfunction(value):
             lines.append(f"{name}{signature(value)}")
         else:
