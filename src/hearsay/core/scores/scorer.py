@@ -8,6 +8,7 @@ different peers can come in any order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.rules.scores import deliveries, parts, retention
@@ -19,6 +20,9 @@ from hearsay.core.scores.numbers import TopicNumbers
 from hearsay.core.scores.peer_parameters import PeerScoreParameters
 from hearsay.core.scores.retained import RetainedPeers
 from hearsay.core.shell.parameters import MAX_COUNT
+
+Weighted: TypeAlias = tuple[float, float, float, float, float]
+"""Parts times their weights."""
 
 
 class Scorer:
@@ -207,8 +211,10 @@ class Scorer:
         if found is None:
             return None
         own = self._peer_parts(peer, found, now)
-        topics = ((topic, self._topic_parts(topic, counted, now)) for topic, counted in found.topics.items())
-        return ScoreParts(parts.total(*own), own, tuple(topics))
+        topics = tuple(
+            (topic, TopicParts(*self._topic_parts(topic, counted, now))) for topic, counted in found.topics.items()
+        )
+        return ScoreParts(parts.total(*own), PeerParts(*own), topics)
 
     def sizes(self) -> tuple[tuple[str, int, int], ...]:
         """What peers can make grow: its name, how much there is, how much there may be."""
@@ -221,12 +227,13 @@ class Scorer:
             ("addresses", len(self._addresses), 2 * own.max_addresses_per_peer * len(self._peers)),
         )
 
-    def _peer_parts(self, peer: PeerId, found: PeerCounters, now: Micros) -> PeerParts:
+    def _peer_parts(self, peer: PeerId, found: PeerCounters, now: Micros) -> Weighted:
+        """As `PeerParts` has them; a plain tuple is quicker to make."""
         numbers = self._numbers
         misbehaviour = parts.excess_square(found.misbehaviour, numbers.misbehaviour_threshold)
         slow = parts.excess(found.slow, numbers.slow_threshold)
         shared = self._addresses.excess(peer, numbers.address_threshold)
-        return PeerParts(
+        return (
             self._sum_of_topics(found, now),
             self._application.get(peer, 0.0) * numbers.application_weight,
             shared * numbers.address_weight,
@@ -243,12 +250,13 @@ class Scorer:
             summed += counted.worth
         return parts.capped_topics(summed, self._numbers.topic_cap)
 
-    def _topic_parts(self, topic: TopicId, counted: TopicCounters, now: Micros) -> TopicParts:
+    def _topic_parts(self, topic: TopicId, counted: TopicCounters, now: Micros) -> Weighted:
+        """As `TopicParts` has them."""
         own, numbers = self._topics[topic], self._numbers
         time = counted.time_in_mesh(numbers, now)
         active = counted.is_active(own, numbers, now)
         deficit = parts.deficit_square(counted.mesh, own.mesh_threshold) if active else 0.0
-        return TopicParts(
+        return (
             parts.time_in_mesh(time, own.quantum, own.time_in_mesh_cap, numbers.whole_quanta)
             * own.time_in_mesh_weight,
             counted.first * own.first_weight,

@@ -1,0 +1,127 @@
+"""Random calls of promises against a list of all that was asked for, and of the gater against its bounds.
+
+Rules: PROMISE-1, PROMISE-2, PROMISE-3, PROMISE-4, PROMISE-5, GATER-3.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.scores.choices import TrackedPromises
+from hearsay.core.scores.gater import Gater
+from hearsay.core.scores.gater_parameters import GO
+from hearsay.core.scores.promises import PromiseParameters, Promises
+from hearsay.core.shell.randomness import below
+
+PEERS = st.sampled_from("ABC")
+MESSAGES = st.integers(0, 6)
+DRAWS = st.integers(0, 2**64 - 1)
+FOLLOWUP = 3_000_000
+
+
+class PromiseMachine(RuleBasedStateMachine):
+    @initialize(tracked=st.sampled_from(TrackedPromises), of_peer=st.integers(1, 4), of_all=st.integers(1, 8))
+    def start(self, tracked, of_peer, of_all):
+        self.now = 0
+        self.tracked, self.of_peer, self.of_all = tracked, of_peer, of_all
+        self.made = Promises(
+            PromiseParameters(tracked_promises=tracked, max_promises_per_peer=of_peer, max_promises=of_all)
+        )
+        self.open: list[tuple[str, int, int]] = []
+        """Peer, message, end."""
+
+    @rule(peer=PEERS, ids=st.lists(MESSAGES, max_size=4, unique=True), draw=DRAWS)
+    def ask(self, peer, ids, draw):
+        self.made.ask(peer, ids, self.now, lambda: draw)
+        if self.tracked is TrackedPromises.ONE:
+            ids = [ids[below(draw, len(ids))]] if ids else []
+        for message in ids if self.tracked is not TrackedPromises.NONE else ():
+            of_peer = [each for each in self.open if each[0] == peer]
+            known = any(each[1] == message for each in of_peer)
+            if not known and len(of_peer) < self.of_peer and len(self.open) < self.of_all:
+                self.open.append((peer, message, self.now + FOLLOWUP))
+
+    @rule(message=MESSAGES)
+    def come(self, message):
+        self.made.keep(message)
+        self.open = [each for each in self.open if each[1] != message]
+
+    @rule(message=MESSAGES, reason=st.sampled_from([Reason.REJECTED, Reason.BAD_SIGNATURE]))
+    def reject(self, message, reason):
+        self.made.reject(message, reason)
+        if reason is Reason.REJECTED:
+            self.open = [each for each in self.open if each[1] != message]
+
+    @rule(peer=PEERS)
+    def void(self, peer):
+        self.made.void(peer)
+        self.open = [each for each in self.open if each[0] != peer]
+
+    @rule(span=st.sampled_from([0, 1, 1_000_000, FOLLOWUP]))
+    def beat(self, span):
+        self.now += span
+        broken = Counter(peer for peer, _, end in self.open if end < self.now)
+        assert self.made.take_broken(self.now) == tuple(sorted(broken.items()))
+        self.open = [each for each in self.open if each[2] >= self.now]
+
+    @invariant()
+    def the_same_are_open(self):
+        assert len(self.made) == len(self.open)
+        for message in range(7):
+            assert self.made.is_promised(message) == any(each[1] == message for each in self.open)
+
+
+class GaterMachine(RuleBasedStateMachine):
+    @initialize()
+    def start(self):
+        self.now = 0
+        self.made = Gater(replace(GO, retain_ms=2_000, max_retained_addresses=1))
+        self.connected: dict[str, str] = {}
+
+    @rule(peer=PEERS, address=st.sampled_from(["1.2.3.4", "1.2.3.5", ""]))
+    def connect(self, peer, address):
+        self.made.connect(peer, address)
+        self.connected.setdefault(peer, address)
+
+    @rule(peer=PEERS)
+    def disconnect(self, peer):
+        self.made.disconnect(peer, self.now)
+        self.connected.pop(peer, None)
+
+    @rule(peer=PEERS, reason=st.sampled_from(Reason))
+    def reject(self, peer, reason):
+        self.made.reject(peer, reason, self.now)
+
+    @rule(peer=PEERS)
+    def deliver(self, peer):
+        self.made.validate()
+        self.made.deliver(peer, "topic")
+        self.made.duplicate(peer)
+
+    @rule(span=st.sampled_from([0, 1_000_000, 3_000_000]))
+    def refresh(self, span):
+        self.now += span
+        self.made.refresh(self.now)
+
+    @invariant()
+    def a_chance_is_never_none(self):
+        assert all(self.made.lets_in(peer, self.now, lambda: 0) for peer in "ABC")
+
+    @invariant()
+    def addresses_of_connected_peers_are_known_and_others_are_bounded(self):
+        there = {address for address in self.connected.values() if address}
+        assert all(self.made.knows(address) for address in there)
+        assert sum(map(self.made.knows, ("1.2.3.4", "1.2.3.5"))) <= len(there) + 1
+        assert all(size <= limit for _, size, limit in self.made.sizes())
+
+
+TestPromises = PromiseMachine.TestCase
+TestPromises.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestGater = GaterMachine.TestCase
+TestGater.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
