@@ -69,7 +69,7 @@ def _troubles(pick: Pick) -> list[str]:
     """Of links, whose table is open, and of nodes."""
     return [
         f"jitter_ms = {pick([0, 0, 3, 20])}",
-        f"uplink_mbit = {pick([0, 0, 1, 0.05])}\nuplink_queue_bytes = {pick([0, 500, 5000])}",
+        f"uplink_mbit = {pick([0, 0, 1, 0.05, 0.05])}\nuplink_queue_bytes = {pick([0, 500, 150, 5000])}",
         f"[loss]\nrate = {pick([0, 0, 0.05, 0.3])}\ncontrol = {pick(['false', 'true'])}",
         f"[service]\ntime_ms = {pick([0, 0, 0, 2])}",
     ]
@@ -115,12 +115,12 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
             "prune_trigger": ['"at_high"'],
             "full_mesh": ['"refuse"', '"accept"'],
             "unknown_graft": ['"prune"', '"ignore"'],
-            "heartbeat_interval_ms": [50, 300],
+            "heartbeat_interval_ms": [50, 50, 300],
             "first_heartbeat_ms": [0, 100],
             "first_heartbeat_spread_ms": [0, 50],
-            "prune_backoff_ms": [500, 3000],
+            "prune_backoff_ms": [500, 3000, 3000],
             "unsubscribe_backoff_ms": [200],
-            "max_backoffs": [1, 2],
+            "max_backoffs": [1, 2, 2],
             "max_backoff_ms": [300],
             "exchange_peers": [3],
         }
@@ -132,8 +132,8 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
             "fanout_ttl_ms": [500],
             "fanout_top_up": ['"publish"'],
             "short_mesh": ['"top_up"'],
-            "graft_on_missing": [1, 2],
-            "missing_window_heartbeats": [1, 3],
+            "graft_on_missing": [1, 2, 2],
+            "missing_window_heartbeats": [1, 3, 20],
             "max_ids_per_ihave": [1, 2],
             "max_ids_per_iwant": [1, 3],
             "iwant_answers_per_id": [0, 1],
@@ -146,14 +146,14 @@ def _topics_and_workload(pick: Pick, topics: Sequence[str]) -> list[str]:
     lines: list[str] = []
     for topic in topics:
         lines += ["[[topics]]", f'name = "{topic}"']
-        if pick([False, False, True]):
+        if pick([False, True]):
             lines.append("subscribers_share = 0.5")
     return [
         *lines,
         f"[workload]\nmessages = {pick([3, 0, 10, 30])}\ninterval_s = {pick([0.3, 0.05, 1])}",
         f'arrivals = "{pick(["interval", "poisson"])}"\ntopic_choice = "{pick(["round_robin", "random"])}"',
         f'publishers = "{pick(["script", "subscribers", "any", "non_subscribers"])}"',
-        f"publisher_count = {pick([0, 0, 2])}\ninject = {pick([1, 5])}\nsize_bytes = {pick([100, 3000])}",
+        f"publisher_count = {pick([0, 2])}\ninject = {pick([1, 5])}\nsize_bytes = {pick([100, 3000])}",
     ]
 
 

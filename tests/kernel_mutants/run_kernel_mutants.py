@@ -1,4 +1,4 @@
-"""Tries each planted fault of a kernel against random scenarios: which does the comparison of the engines not see?
+"""Tries each planted fault of a kernel against scenarios, random ones and corners: which does no comparison see?
 
     python tests/kernel_mutants/run_kernel_mutants.py [--scenarios 300] [--seed 1] [--only NAME …] [--json FILE]
 

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count as count_from
 from itertools import islice
@@ -15,7 +15,8 @@ from time import monotonic, sleep
 
 from planted_kernels import PLACE, Mutant, mutants
 
-from engines_agree import even_plan
+from corner_scenarios import corner_scenarios
+from engines_agree import even_plan, plan_of
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.engine import ReferenceEngine
@@ -37,14 +38,16 @@ class Case:
     """Of the reference engine; the hash of the trace is in it."""
 
 
-def cases(count: int, first_seed: int, most_events: int) -> list[Case]:
-    """So many random scenarios of which the reference engine made a summary."""
-    found = (_case(number, most_events) for number in count_from(first_seed * _FAR_APART))
-    return list(islice((case for case in found if case is not None), count))
+def cases(count: int, first_seed: int, most_events: int) -> Iterator[Case]:
+    """The corners, and so many random scenarios, of which the reference engine made a summary."""
+    numbers = count_from(first_seed * _FAR_APART)
+    corners = (_case(text, plan_of(text), most_events) for text in corner_scenarios())
+    yield from (case for case in corners if case is not None)
+    found = (_case(*even_plan(number), most_events) for number in numbers)
+    yield from islice((case for case in found if case is not None), count)
 
 
-def _case(number: int, most_events: int) -> Case | None:
-    text, plan = even_plan(number)
+def _case(text: str, plan: Plan, most_events: int) -> Case | None:
     engine = ReferenceEngine(plan, Recorder())
 
     def stop_storms(_now: int) -> None:
@@ -65,7 +68,7 @@ def differs(number: int, case: Case) -> bool:
 
 def try_all(count: int, first_seed: int, only: Sequence[str], most_events: int, json_file: Path | None) -> int:
     wanted = [mutant for mutant in mutants() if not only or any(word in mutant.name for word in only)]
-    known = cases(count, first_seed, most_events)
+    known = list(cases(count, first_seed, most_events))
     print(f"{len(known)} scenarios, seed {first_seed}", flush=True)
     for case in known:
         if differs(0, case):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from profiles import examples
 
+from corner_scenarios import CORNERS, corner_scenarios
 from engines_agree import agree, check, difference_text, even_plan, plan_of, run_array, run_reference
 from hearsay.cli.commands import hearsay
 from hearsay.cli.failures import CommandFailed
@@ -75,6 +77,11 @@ def test_engines_agree_on_even_scenarios(number):
     """Hypothesis chooses the same simple values again and again."""
     _, plan = even_plan(number)
     agree(plan)
+
+
+@pytest.mark.parametrize("text", list(islice(corner_scenarios(), CORNERS)))
+def test_engines_agree_in_corners(text):
+    assert agree(plan_of(text))
 
 
 @examples(0.25)
@@ -275,7 +282,7 @@ def test_a_difference_is_shown_with_its_rows():
 def test_what_applications_reject_is_due_to_nobody_in_either_engine(delay_ms):
     """Also where the verdict comes when the window of the message is over."""
     few = LIVELY.replace("messages = 240", "messages = 20").replace("seen_ttl_ms = 6000\n", "")
-    check(f"{few}\n[validation]\ndelay_ms = {delay_ms}\nreject_share = 0.4\n")
+    assert agree(plan_of(f"{few}\n[validation]\ndelay_ms = {delay_ms}\nreject_share = 0.4\n"))
 
 
 def test_names_fit_into_their_tables():
