@@ -90,6 +90,24 @@ def test_peers_that_have_gone_are_bounded():
     assert [made.score(peer, 11) for peer in ("bad", "worse", 0, 1)] == [0, -1, -4, -4]
 
 
+@pytest.mark.parametrize("what", ["a broken promise", "a verdict", "a copy"])
+def test_what_comes_out_about_a_peer_that_has_gone_is_kept_as_long(what):
+    """Rules: RETAIN-5."""
+    made = scorer("A", "B", peer={**KEPT, "max_retained_peers": 2}, invalid_weight=-1.0)
+    made.disconnect("A", 0)
+    made.validate(TOPIC, 1, 0)
+    if what == "a copy":
+        made.duplicate("A", TOPIC, 1, 0)
+    if what == "a broken promise":
+        made.penalise("A")
+    else:
+        made.reject("A" if what == "a verdict" else "B", TOPIC, 1, Reason.REJECTED, 0)
+    for number in range(5):
+        made.connect(number)
+        made.disconnect(number, number)
+    assert made.score("A", 5) == -1
+
+
 def test_addresses_of_a_peer_are_bounded():
     """Rules: ADDRESS-4."""
     peer = {"shared_address_weight": -1, "shared_address_threshold": 1, "max_addresses_per_peer": 2}

@@ -21,7 +21,7 @@ class RetainedPeers:
         self._most = most
         self._blameless: dict[PeerId, Micros] = {}
         self._blamed: dict[PeerId, Micros] = {}
-        """Until when; the longest gone first."""
+        """Until when; the longest gone first, but for those that were blamed later."""
 
     def __len__(self) -> int:
         return len(self._blameless) + len(self._blamed)
@@ -35,6 +35,12 @@ class RetainedPeers:
         oldest = next(iter(group))
         del group[oldest]
         return oldest
+
+    def blame(self, peer: PeerId) -> None:
+        """Something against the peer comes out while it is away: a verdict, a broken promise."""
+        until = self._blameless.pop(peer, None)
+        if until is not None:
+            self._blamed[peer] = until
 
     def take_back(self, peer: PeerId) -> None:
         self._blameless.pop(peer, None)

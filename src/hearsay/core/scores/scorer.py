@@ -153,6 +153,7 @@ class Scorer:
         if found is not None:
             found.misbehaviour += count
             found.score = None
+            self._retained.blame(peer)
 
     def penalise_slow(self, peer: PeerId, count: float = 1.0) -> None:
         """Messages to the peer were dropped because it was too slow to take them."""
@@ -287,11 +288,13 @@ class Scorer:
         counted = self._counted(peer, topic)
         if counted is not None:
             counted.blame()
+            self._retained.blame(peer)
 
     def _blame_copy(self, peer: PeerId, topic: TopicId) -> None:
         counted = self._counted(peer, topic)
         if counted is not None and deliveries.is_blamed(counted.member, self._numbers.blame_members_only):
             counted.blame()
+            self._retained.blame(peer)
 
     def _forget(self, peer: PeerId) -> None:
         del self._peers[peer]
