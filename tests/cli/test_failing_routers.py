@@ -39,7 +39,7 @@ DIVIDES, SHOUTS, STUMBLES = (
 SMALL = ("--preset", "r1", "--nodes", "5", "--messages", "1")
 DIVIDES = (
     r"router divides failed at node \d, handling TimerFired at \d+\.\d{6} s: ZeroDivisionError: division by zero "
-    r"\(failing_routers\.py:8, in timer_fired\)"
+    r"\(failing_routers\.py:9, in timer_fired\)"
 )
 
 
@@ -59,7 +59,7 @@ def routers(tmp_path, monkeypatch):
             "failing_routers:SHOUTS", 1,
             r"router shouts failed at node \d, after handling TimerFired, asking for what cannot be done at .*",
         ),
-        ("failing_routers:STUMBLES", 1, r".*KeyError: 'missing' \(failing_routers\.py:17, in __init__\).*"),
+        ("failing_routers:STUMBLES", 1, r".*KeyError: 'missing' \(failing_routers\.py:18, in __init__\).*"),
         ("failing_routers:NOBODY", 2, ".* cannot be loaded: module 'failing_routers' has no attribute 'NOBODY'"),
         ("unreadable_routers:A", 2, r".* cannot be loaded: SyntaxError: .* \(unreadable_routers.py, line 1\)"),
     ],

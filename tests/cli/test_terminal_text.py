@@ -97,5 +97,6 @@ def test_progress_of_a_sweep_counts_from_the_start_and_is_plain_on_a_dumb_termin
     assert "sweep: 2 of 2 runs done" in dumb
     assert "\x1b" not in dumb
     able = shown_on_a_terminal("xterm", "sweep", "small.toml", "--out", "able", cwd=tmp_path)
-    assert "0 of 2 done, starting Spark" in able
+    assert "sweep: starting Spark" in able
+    assert "0 of 2 done, starting" in able
     assert "None" not in able

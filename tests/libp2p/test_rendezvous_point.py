@@ -87,7 +87,7 @@ async def test_a_peer_that_asks_and_does_not_read_is_answered_no_more_than_its_w
     streams = await streams_to(host.peer, attacker, 8)
     for stream in streams:
         stream.write(QUESTION * 60)
-    held = host.connections[attacker.peer]._streams
+    held = host.connections[attacker.peer]._streams._streams
     await until(lambda: len(held) == 8 and all(stream._paused and stream.unsent for stream in held.values()))
     assert sum(stream.unsent for stream in held.values()) < 8 * 70_000
 

@@ -16,6 +16,8 @@ from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.trace.language.schema import Column, PartKind, TraceEvent
 from hearsay.trace.read.reader import read_rows
 
+pytestmark = pytest.mark.thorough
+
 NAMES = [*RUNS, "spanning"]
 ALL = [*NAMES, *GO_TRACES]
 

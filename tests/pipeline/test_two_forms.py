@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from simulated_runs import GO_TRACES, RUNS
 
 from hearsay.pipeline.input.rows import run_table, trace_rows
@@ -9,6 +10,8 @@ from hearsay.pipeline.metrics.messages import messages_table
 from hearsay.pipeline.metrics.traffic import traffic_of_rows
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
+
+pytestmark = pytest.mark.thorough
 
 NAMES = [*RUNS, "spanning"]
 
