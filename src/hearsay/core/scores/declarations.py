@@ -11,6 +11,7 @@ A group is one part of the score: a weight, and what it needs. Rules (go):
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -112,14 +113,15 @@ def _from(least: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedParameters(Parameters):
+class GroupedParameters(Parameters, ABC):
     """Parameters in groups. A group is looked at when its fields are right by themselves."""
 
     validation: Validation = word("how much must be given", Validation.ATOMIC)
 
     @classmethod
+    @abstractmethod
     def groups(cls) -> tuple[Group, ...]:
-        raise NotImplementedError
+        """The groups, in the order in which mistakes are told."""
 
     def violations(self) -> Iterator[Violation]:
         found = tuple(self.field_violations())
