@@ -38,7 +38,7 @@ def subscribe(machine, peer, names):
 
 def of_subscriptions(count):
     book = PeerBook()
-    peer = book.connected["peer"] = ConnectedPeer("peer", "", True, "")
+    peer = book.connected["peer"] = ConnectedPeer("peer", "", True, "", False)
     for number in range(count):
         book.subscribe(peer, f"topic {number}")
     return book, book.topic_bytes
@@ -47,7 +47,7 @@ def of_subscriptions(count):
 def of_shared_topics(count):
     book = PeerBook()
     for number in range(count // 500):
-        peer = book.connected[number] = ConnectedPeer(number.to_bytes(38, "big"), "", True, "")
+        peer = book.connected[number] = ConnectedPeer(number.to_bytes(38, "big"), "", True, "", False)
         for topic in range(500):
             book.subscribe(peer, f"topic {topic}")
     return book, book.topic_bytes

@@ -33,7 +33,9 @@ def test_one_more_is_grafted_out_of_turn_only_if_the_next_beat_lets_it_stay():
     assert [has_room_for_one(size, prune_from=13) for size in (11, 12)] == [True, False]
 
 
-NOBODY = dict.fromkeys(("native", "joined", "unknown_is_pruned", "subscribed", "member", "early", "full"), False)
+NOBODY = dict.fromkeys(
+    ("native", "joined", "unknown_is_pruned", "subscribed", "member", "direct", "early", "unwelcome", "full"), False
+)
 ABLE = {**NOBODY, "native": True, "joined": True, "subscribed": True}
 
 
@@ -45,13 +47,15 @@ ABLE = {**NOBODY, "native": True, "joined": True, "subscribed": True}
         ({**NOBODY, "native": True, "unknown_is_pruned": True}, Reason.NOT_SUBSCRIBED, "BARE_PRUNE"),
         ({**ABLE, "subscribed": False, "full": True}, Reason.NOT_A_SUBSCRIBER, "BARE_PRUNE"),
         ({**ABLE, "member": True, "early": True, "full": True}, MEMBER, "NO_PRUNE"),
-        ({**ABLE, "early": True, "full": True}, Reason.BACKOFF, "BACKOFF_PRUNE"),
+        ({**ABLE, "direct": True, "early": True, "full": True}, Reason.DIRECT_PEER, "BACKOFF_PRUNE"),
+        ({**ABLE, "early": True, "unwelcome": True, "full": True}, Reason.BACKOFF, "BACKOFF_PRUNE"),
+        ({**ABLE, "unwelcome": True, "full": True}, Reason.LOW_SCORE, "BACKOFF_PRUNE"),
         ({**ABLE, "full": True}, Reason.OVER_LIMIT, "EXCHANGE_PRUNE"),
         (ABLE, TAKEN_IN, "NO_PRUNE"),
     ],
 )
 def test_a_graft_gets_the_first_answer_that_fits(asked, reason, prune):
-    """Rules: GRAFT-1, GRAFT-2, GRAFT-3, GRAFT-4, GRAFT-5, GRAFT-6, GRAFT-7."""
+    """Rules: GRAFT-1, GRAFT-2, GRAFT-3, GRAFT-4, GRAFT-5, GRAFT-6, GRAFT-7, GRAFT-8, GRAFT-9."""
     assert graft_answer(**asked) == (reason, getattr(graft_answers, prune))
 
 

@@ -25,6 +25,8 @@ class Via(IntEnum):
     RANDOM = 6
     INJECT = 7
     TOP_UP = 8
+    FLOOD_PUBLISH = 9
+    DIRECT = 10
 
 
 class Reason(IntEnum):
@@ -45,6 +47,11 @@ class Reason(IntEnum):
     BAD_SIGNATURE = 12
     NOT_A_NEIGHBOUR = 13
     GIVEN_UP = 14
+    GRAYLISTED = 15
+    GATED = 16
+    LOW_SCORE = 17
+    DIRECT_PEER = 18
+    FILTERED = 19
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class EventKind(IntEnum):
     RPC_RECEIVED = 9
     MESSAGE_VALIDATED = 10
     SEND_FAILED = 11
+    PEER_RATED = 12
+    DIRECT_PEER_CHOSEN = 13
 
 
 class Verdict(Enum):
@@ -46,13 +48,14 @@ class TimerFired:
 class PeerConnected:
     """A peer that speaks `protocol` is there. `subscribed` lists topics that are implied without a hello.
 
-    Peers with the same `address` may be one person; an empty one is not known.
+    Peers with the same `address` may be one person; an empty one is not known. `outbound`: this side dialled.
     """
 
     peer: PeerId
     protocol: str
     subscribed: tuple[TopicId, ...] = ()
     address: str = ""
+    outbound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,22 @@ class SendFailed:
     rpc: Rpc
 
 
+@dataclass(frozen=True, slots=True)
+class PeerRated:
+    """The application's own opinion of a peer, connected or not, for its score (v1.1, P5); 0 is none."""
+
+    peer: PeerId
+    rating: float
+
+
+@dataclass(frozen=True, slots=True)
+class DirectPeerChosen:
+    """From now on a peer is direct, or is not any more (v1.1, "Explicit peering agreements")."""
+
+    peer: PeerId
+    direct: bool = True
+
+
 OtherEvent: TypeAlias = (
     TimerFired
     | PeerConnected
@@ -133,5 +152,7 @@ OtherEvent: TypeAlias = (
     | Publish
     | MessageValidated
     | SendFailed
+    | PeerRated
+    | DirectPeerChosen
 )
 Event: TypeAlias = RpcReceived | OtherEvent

@@ -206,7 +206,9 @@ class Mesh:
             self._parameters.unknown_graft is UnknownGraft.PRUNE,
             topic in sender.topics,
             sender.id in mesh,
+            False,
             self._backoffs.holds(topic, sender.id, self._shell.now),
+            False,
             is_full(len(mesh), self._refuse_from),
         )
         if reason == TAKEN_IN or (reason == MESH_IS_FULL and self._makes_way(topic, mesh, sender.id)):

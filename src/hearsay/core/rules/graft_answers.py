@@ -6,7 +6,10 @@ Rules, the first that fits (r1; v1.1, "Prune backoff"; go):
 * GRAFT-2: For a topic one is not in: a PRUNE (r1) or nothing (v1.1).
 * GRAFT-3: From a peer that is not in the topic: a PRUNE.
 * GRAFT-4: From a member: nothing, it is one already.
+* GRAFT-8: From a direct peer: a PRUNE; it gets every message anyway (v1.1; *reference only:*
+  `direct_connect_heartbeats`).
 * GRAFT-5: In backoff: a PRUNE that starts it anew. Whoever does not keep apart would else try until it is let in.
+* GRAFT-9: From a peer with a negative score: a PRUNE that names nobody (v1.1; *reference only:* `score`).
 * GRAFT-6: When the mesh is full: a PRUNE that names others of the topic.
 * GRAFT-7: Otherwise the peer is taken in.
 """
@@ -22,13 +25,23 @@ NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
 NOT_A_SUBSCRIBER = int(Reason.NOT_A_SUBSCRIBER)
 IN_BACKOFF = int(Reason.BACKOFF)
 MESH_IS_FULL = int(Reason.OVER_LIMIT)
+FROM_DIRECT = int(Reason.DIRECT_PEER)
+UNWELCOME = int(Reason.LOW_SCORE)
 
 NO_PRUNE, BARE_PRUNE, BACKOFF_PRUNE, EXCHANGE_PRUNE = range(4)
 """A bare one names the topic alone, the next the backoff too, the last also others of the topic."""
 
 
 def graft_answer(
-    native: bool, joined: bool, unknown_is_pruned: bool, subscribed: bool, member: bool, early: bool, full: bool
+    native: bool,
+    joined: bool,
+    unknown_is_pruned: bool,
+    subscribed: bool,
+    member: bool,
+    direct: bool,
+    early: bool,
+    unwelcome: bool,
+    full: bool,
 ) -> tuple[int, int]:
     """Why a GRAFT is dropped, or TAKEN_IN or MEMBER; and the PRUNE that it gets."""
     if not native:
@@ -39,8 +52,12 @@ def graft_answer(
         return NOT_A_SUBSCRIBER, BARE_PRUNE
     if member:
         return MEMBER, NO_PRUNE
+    if direct:
+        return FROM_DIRECT, BACKOFF_PRUNE
     if early:
         return IN_BACKOFF, BACKOFF_PRUNE
+    if unwelcome:
+        return UNWELCOME, BACKOFF_PRUNE
     if full:
         return MESH_IS_FULL, EXCHANGE_PRUNE
     return TAKEN_IN, NO_PRUNE

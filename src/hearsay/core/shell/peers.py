@@ -53,11 +53,13 @@ class PeerGroup:
 class ConnectedPeer:
     """One connected peer. `native` peers speak this router's own protocol; the others are served by flooding."""
 
-    __slots__ = ("address", "id", "native", "protocol", "topic_bytes", "topics")
+    __slots__ = ("address", "id", "native", "outbound", "protocol", "topic_bytes", "topics")
 
-    def __init__(self, peer: PeerId, protocol: str, native: bool, address: str) -> None:
+    def __init__(self, peer: PeerId, protocol: str, native: bool, address: str, outbound: bool) -> None:
         self.id = peer
         self.address = address
+        self.outbound = outbound
+        """This side dialled."""
         self.protocol = protocol
         self.native = native
         self.topics: set[TopicId] = set()

@@ -57,6 +57,12 @@ class Purpose(IntEnum):
     PEER_EXCHANGE = 26
     GOSSIP_IDS = 27
     MAKE_WAY = 28
+    PROMISED = 29
+    GATED = 30
+    KEPT = 31
+    OUTBOUND = 32
+    OPPORTUNITY = 33
+    EXCHANGE_DIAL = 34
     NAT = 64
     CONTACT = 65
     NODES = 66

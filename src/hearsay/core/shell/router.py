@@ -45,6 +45,7 @@ from hearsay.core.language.actions import (
 from hearsay.core.language.events import (
     ContactsFound,
     DialFailed,
+    DirectPeerChosen,
     Event,
     Join,
     Leave,
@@ -52,6 +53,7 @@ from hearsay.core.language.events import (
     OtherEvent,
     PeerConnected,
     PeerDisconnected,
+    PeerRated,
     Publish,
     RoundTripMeasured,
     RpcReceived,
@@ -100,6 +102,7 @@ class Router:
         "_announce_due",
         "_due",
         "_expire_us",
+        "_judges",
         "_max_messages",
         "_states",
         "_unannounced",
@@ -147,6 +150,7 @@ class Router:
         self._validate = self.parameters.validate
         self._wants_duplicates = strategy.wants_duplicates
         self._wants_first_copies = strategy.wants_first_copies
+        self._judges = strategy.judges
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self._due: Micros | None = None
         self._announce_due: Micros | None = None
@@ -172,6 +176,9 @@ class Router:
         self.actions = actions
         rpc = event.rpc
         news = False
+        if self._judges:
+            rpc = self.strategy.admitted(self.connected[sender], rpc)
+            news = bool(actions)
         if rpc.subscriptions:
             self._receive_subscriptions(self.connected[sender], rpc.subscriptions)
             news = True
@@ -236,6 +243,10 @@ class Router:
                     self._send_failed(event.peer, event.rpc)
             case DialFailed() | RoundTripMeasured() | ContactsFound():
                 self.strategy.discovery(event)
+            case PeerRated():
+                self.strategy.rated(event.peer, event.rating)
+            case DirectPeerChosen():
+                self.strategy.choose_direct(event.peer, event.direct)
             case _:
                 assert_never(event)
 
@@ -260,6 +271,9 @@ class Router:
             case Leave():
                 if event.topic not in self.joined:
                     raise UsageError(f"topic {event.topic!r} is not joined")
+            case PeerRated() | DirectPeerChosen():
+                if not self._judges:
+                    raise UsageError(f"this router keeps no scores and has no direct peers: {event}")
             case _:
                 pass
 
@@ -306,7 +320,7 @@ class Router:
 
     def _connected(self, event: PeerConnected) -> None:
         native = event.protocol in self.strategy.native_protocols
-        peer = ConnectedPeer(event.peer, event.protocol, native, event.address)
+        peer = ConnectedPeer(event.peer, event.protocol, native, event.address, event.outbound)
         self.connected[event.peer] = peer
         self.actions.append(PeerAdded(event.peer, event.protocol))
         for topic in event.subscribed:
@@ -427,7 +441,7 @@ class Router:
             if self._wants_duplicates:
                 self.strategy.duplicate(message, sender)
         else:
-            self.actions.append(MessageRejected(message, sender, Reason(verdict)))
+            self._reject(message, sender, Reason(verdict))
 
     def _expire(self) -> None:
         self._expire_us = self.seen.expire(self.now)
@@ -436,13 +450,18 @@ class Router:
         message, sender = self.pending.pop(message_id)
         match verdict:
             case Verdict.ACCEPT if message.topic not in self.joined:  # left while the application looked at it
-                self.actions.append(MessageRejected(message, sender, Reason.NOT_SUBSCRIBED))
+                self._reject(message, sender, Reason.NOT_SUBSCRIBED)
             case Verdict.ACCEPT:
                 self._accept(message, sender)
             case Verdict.REJECT:
-                self.actions.append(MessageRejected(message, sender, Reason.REJECTED))
+                self._reject(message, sender, Reason.REJECTED)
             case Verdict.IGNORE:
-                self.actions.append(MessageRejected(message, sender, Reason.IGNORED))
+                self._reject(message, sender, Reason.IGNORED)
+
+    def _reject(self, message: Message, sender: PeerId, reason: Reason) -> None:
+        self.actions.append(MessageRejected(message, sender, reason))
+        if self._judges:
+            self.strategy.rejected(message, sender, reason)
 
     def _accept(self, message: Message, sender: PeerId) -> None:
         self.actions.append(_deliver(message, sender))

@@ -51,6 +51,9 @@ class Strategy(ABC):
     wants_first_copies: bool = False
     """Whether `first_copy` is called."""
 
+    judges: bool = False
+    """Whether peers are judged by what they do: `admitted` and `rejected` are called, and there may be direct peers."""
+
     shell: Shell
 
     def __init__(self, parameters: RouterParameters) -> None:
@@ -74,6 +77,19 @@ class Strategy(ABC):
 
     def duplicate(self, message: Message, received_from: PeerId) -> None:
         """A peer sent a message that was here before; for strategies that are `wants_duplicates`."""
+
+    def admitted(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
+        """What is looked at of an RPC; what is not is dropped here. For strategies that `judges`."""
+        return rpc
+
+    def rejected(self, message: Message, received_from: PeerId, reason: Reason) -> None:
+        """A peer's message is not used; for strategies that `judges`."""
+
+    def rated(self, peer: PeerId, rating: float) -> None:
+        """The application's opinion of a peer; for strategies that `judges`."""
+
+    def choose_direct(self, peer: PeerId, direct: bool) -> None:
+        """A peer is direct from now on, or is not any more; for strategies that `judges`."""
 
     @abstractmethod
     def publish(self, message: Message) -> None:

@@ -148,7 +148,9 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         parameter(w, node, UNKNOWN_GRAFT_PRUNES) != 0,
         flag & SUBSCRIBED != 0,
         flag & IN_MESH != 0,
+        False,
         is_early(now, _until(w, node, topic, peer)),
+        False,
         is_full(mesh_size(w, node, topic), parameter(w, node, REFUSE_FROM)),
     )
     if reason == TAKEN_IN:
