@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
+from hearsay.core.language.score_parts import PeerParts, ScoreParts, TopicParts
 from hearsay.core.rules.scores import deliveries, parts, retention
 from hearsay.core.scores.addresses import SharedAddresses
 from hearsay.core.scores.counters import PeerCounters, TopicCounters
 from hearsay.core.scores.deliveries import DeliveryRecords
-from hearsay.core.scores.inspection import PeerParts, ScoreParts, TopicParts
 from hearsay.core.scores.numbers import TopicNumbers
 from hearsay.core.scores.peer_parameters import PeerScoreParameters
 from hearsay.core.scores.retained import RetainedPeers

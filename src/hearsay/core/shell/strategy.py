@@ -19,6 +19,7 @@ from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.events import ContactsFound, DialFailed, RoundTripMeasured
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Extension, IDontWant, IHave, IWant, Message, PartKind, Prune, Rpc
+from hearsay.core.language.score_parts import ScoreParts
 from hearsay.core.language.sizes import part_kind
 from hearsay.core.language.state_table import OverlayState, Peering
 from hearsay.core.shell.parameters import RouterParameters
@@ -52,7 +53,7 @@ class Strategy(ABC):
     """Whether `first_copy` is called."""
 
     judges: bool = False
-    """Whether peers are judged by what they do: `admitted` and `rejected` are called, and there may be direct peers."""
+    """Whether peers are judged by what they do: `admitted` and `rejected` are called; there may be direct peers."""
 
     shell: Shell
 
@@ -176,6 +177,10 @@ class Strategy(ABC):
     def holds(self, message_id: MessageId) -> bool:
         """Whether the full message is still kept."""
         return False
+
+    def scores(self) -> Iterable[tuple[PeerId, ScoreParts]]:
+        """What the router thinks of each connected peer, ascending; nothing if it keeps no scores."""
+        return ()
 
     def other_state(self) -> Iterable[PeerId]:
         """Peers that are remembered beside those connected and peered with, once for each list they are on."""
