@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import profiles
 import pytest
+from prepared_commands import end_server
 from standalone import Cluster, free_port
 from xdist.remote import Producer
 
@@ -26,6 +27,10 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[leftovers.MARK] = leftovers.own_mark()
+
+
+def pytest_unconfigure() -> None:
+    end_server()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,7 +1,8 @@
 """What a test module leaves behind: processes that go on, and ports on which this process still listens.
 
 Every process that a test starts inherits a mark in its environment, and keeps it when its parent has gone. The JVM
-and the daemons of Spark that a whole session of tests shares are started under another mark.
+and the daemons of Spark that a whole session of tests shares are started under another mark; the server that commands
+are forked from is known by its pid.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kills import descendants, ends_within
+from prepared_commands import servers
 
 from hearsay.pipeline.spark import session
 
@@ -41,10 +43,13 @@ def for_the_whole_session() -> Iterator[None]:
 
 def processes() -> list[str]:
     """Those that a test started and that do not end, each as a line."""
+    return [line_of(pid) for pid in sorted(marked()) if not ends_within(pid, PATIENCE_S)]
+
+
+def marked() -> set[int]:
     mark = f"{MARK}={own_mark()}".encode()
     found = {pid for pid in all_processes() if mark in read(pid, "environ").split(b"\0")}
-    found -= {os.getpid(), *jvm_of_this_process()}
-    return [line_of(pid) for pid in sorted(found) if not ends_within(pid, PATIENCE_S)]
+    return found - {os.getpid(), *servers(), *jvm_of_this_process()}
 
 
 def all_processes() -> list[int]:

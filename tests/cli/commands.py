@@ -1,4 +1,9 @@
-"""The real command for tests: run to its end, or watched and sent a signal on the way."""
+"""The real command for tests: run to its end, or watched and sent a signal on the way.
+
+A command is forked from a process that has its imports done (`prepared_commands.py`), unless the environment or an
+option asks for what only a fresh Python does. `afresh=True` asks for that too: what a start costs and loads, what it
+inherits, and one run of each command are tested so.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +14,39 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
+from typing import Any, TypeAlias
 
-from kills import LOOK_AGAIN_S, descendants, ends_within, environment, gone, heed_signals
+from kills import LOOK_AGAIN_S, descendants, ends_within, environment, gone
+from prepared_commands import Command, can_become
 
 HEARSAY = Path(sys.executable).with_name("hearsay")
+FORKED = {"cwd", "env", "stdin", "stdout", "stderr"}
+"""What a forked command can be given."""
 _LONGEST_S = 300
+Process: TypeAlias = "Command | subprocess.Popen[str]"
 
 
-def hearsay(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    """Run a command; it never shows a traceback."""
-    command = [str(HEARSAY), *map(str, arguments)]
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": _LONGEST_S, **options}
-    done = subprocess.run(command, text=True, **options)  # type: ignore[call-overload]
-    assert "Traceback" not in (done.stderr or "")
-    return done
+def started(*arguments: object, afresh: bool = False, **options: Any) -> Process:
+    """A command under way."""
+    given = [str(argument) for argument in arguments]
+    if not afresh and options.keys() <= FORKED and can_become(options.get("env") or os.environ):
+        return Command(given, **options)
+    return subprocess.Popen([str(HEARSAY), *given], text=True, **options)
+
+
+def hearsay(
+    *arguments: object, input: str | None = None, timeout: float = _LONGEST_S, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a command, with nothing to read unless it is said; it never shows a traceback."""
+    given = subprocess.DEVNULL if input is None else subprocess.PIPE
+    streams = {"stdin": given, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = started(*arguments, **{**streams, **options})
+    try:
+        shown, told = process.communicate(input, timeout)
+    finally:
+        process.kill()
+    assert "Traceback" not in (told or ""), told
+    return subprocess.CompletedProcess(process.args, process.wait(), shown, told)
 
 
 def signalled(
@@ -36,11 +60,9 @@ def signalled(
     temporary.mkdir()
     said = folder / "stderr"
     with said.open("w") as errors:
-        process = subprocess.Popen(
-            [str(HEARSAY), *map(str, arguments)],
-            stdout=subprocess.PIPE, stderr=errors, text=True, preexec_fn=heed_signals,
-            env={**environment(), "TMPDIR": str(temporary)},
-        )  # fmt: skip
+        process = started(
+            *arguments, stdout=subprocess.PIPE, stderr=errors, env={**environment(), "TMPDIR": str(temporary)}
+        )
         end = monotonic() + _LONGEST_S
         while not moment(said, temporary):
             assert not ends_within(process.pid, LOOK_AGAIN_S), said.read_text()

@@ -10,20 +10,12 @@ import signal
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import hearsay
 
-HEARSAY = Path(sys.executable).with_name("hearsay")
 SMALL = ("--nodes", "30", "--messages", "3")
-
-
-def hearsay(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [str(HEARSAY), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)  # type: ignore[call-overload]
-    assert "Traceback" not in done.stderr
-    return done
 
 
 def refuse_constants(name: str) -> None:

@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from commands import HEARSAY, hearsay
+from commands import hearsay, started
 
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
 from hearsay.studies.one_run import Task, perform
@@ -72,12 +72,13 @@ def test_a_router_that_raises_is_told_in_one_line(routers, router, code, words):
 
 
 def test_the_traceback_is_there_for_those_who_ask(routers):
-    done = subprocess.run(
-        [HEARSAY, "simulate", *SMALL, "--router", "failing_routers:DIVIDES"],
-        env={**routers, "HEARSAY_DEBUG": "1"}, capture_output=True, text=True, timeout=60,
+    process = started(
+        "simulate", *SMALL, "--router", "failing_routers:DIVIDES", env={**routers, "HEARSAY_DEBUG": "1"},
+        stderr=subprocess.PIPE,
     )  # fmt: skip
-    assert done.returncode == 1
-    assert "    1 / 0" in done.stderr
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "    1 / 0" in told
 
 
 def test_a_run_of_a_study_keeps_the_same_words_as_its_error(routers):

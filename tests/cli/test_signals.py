@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import HEARSAY, has_said, hearsay, signalled, spark_opens_a_session
+from commands import HEARSAY, has_said, hearsay, signalled, spark_opens_a_session, started
 from kills import heed_signals
 
 ENDS = [
@@ -129,12 +129,7 @@ def test_output_that_cannot_be_written_is_a_failure_in_one_line(run, arguments, 
 
 
 def test_a_reader_that_goes_away_is_told_nothing(run):
-    process = subprocess.Popen(
-        [HEARSAY, "trace", "show", run, "--limit", "100000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = started("trace", "show", run, "--limit", 100_000, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()

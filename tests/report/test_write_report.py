@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from commands import hearsay as run_command
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
 from hearsay.pipeline.output.stored_tables import read_table
@@ -41,7 +41,6 @@ from hearsay.report.errors import ReportError
 from hearsay.report.run import MOST_TOPICS, open_runs
 from hearsay.report.write import write_report
 
-HEARSAY = Path(sys.executable).with_name("hearsay")
 MOST_BYTES = 5_000_000
 
 
@@ -365,7 +364,7 @@ def test_the_line_of_all_topics_is_that_of_the_topic_where_there_is_one(tmp_path
 def simulated(folder: Path, router: str) -> Path:
     """A run folder's scenario and summary beside made-up tables."""
     command = ["simulate", "--preset", "r1", "--router", router, "--nodes", "9", "--messages", "1", "--trace", "none"]
-    done = subprocess.run([HEARSAY, *command, "--out", folder], capture_output=True, text=True, timeout=120)
+    done = run_command(*command, "--out", folder)
     assert done.returncode == 0, done.stderr
     return write_run(folder)
 
@@ -503,7 +502,7 @@ def test_a_run_of_a_million_nodes_stays_small(tmp_path):
 
 
 def hearsay(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([HEARSAY, "report", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    return run_command("report", *arguments)
 
 
 def test_the_command_names_the_report(tmp_path):
@@ -558,7 +557,7 @@ def test_a_damaged_run_is_refused_in_one_line(tmp_path, name, content, said):
 def test_a_truncated_trace_is_said_first(tmp_path):
     scenario = ["--preset", "r1", "--nodes", "9", "--messages", "1", "--trace", "full"]
     run = tmp_path / "ring"
-    done = subprocess.run([HEARSAY, "simulate", *scenario, "--out", run], capture_output=True, text=True, timeout=120)
+    done = run_command("simulate", *scenario, "--out", run)
     assert done.returncode == 0, done.stderr
     write_run(run)
     assert "Before you read on" not in report(tmp_path, run).text

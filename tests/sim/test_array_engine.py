@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from commands import hearsay as run_command
 from hypothesis import given
 from profiles import examples
 
@@ -405,24 +406,15 @@ def test_what_it_cannot_do_is_named():
 def test_the_command_says_the_same_on_both_engines(tmp_path):
     summaries = []
     for engine in ("reference", "array"):
-        done = subprocess.run(
-            [sys.executable, "-m", "hearsay", "simulate", "--preset", "churn-30", "--nodes", "120", "--messages", "9",
-             "--engine", engine, "--json", "--out", str(tmp_path / engine)],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        small = ("--preset", "churn-30", "--nodes", 120, "--messages", 9)
+        done = run_command("simulate", *small, "--engine", engine, "--json", "--out", tmp_path / engine)
         summaries.append(json.loads(done.stdout))
     assert summaries[0].pop("engine") == "reference"
     assert summaries[1].pop("engine") == "array"
     assert summaries[0] == summaries[1]
-    compared = subprocess.run(
-        [sys.executable, "-m", "hearsay", "trace", "diff", str(tmp_path / "reference"), str(tmp_path / "array")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    compared = run_command("trace", "diff", tmp_path / "reference", tmp_path / "array")
     assert (compared.returncode, compared.stdout) == (0, "the traces are equal\n")
-    refused = subprocess.run(
-        [sys.executable, "-m", "hearsay", "simulate", "--router", "episub", "--engine", "array"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    refused = run_command("simulate", "--router", "episub", "--engine", "array")
     assert refused.returncode == 2
     assert "router.kind = 'episub'" in refused.stderr
 

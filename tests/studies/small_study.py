@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow.parquet
+from commands import hearsay as run_command
 from kills import environment
 
 from hearsay.pipeline.spark.session import Where
@@ -54,12 +54,8 @@ def swept(spark, path: Path, out: Path, **options) -> Swept:
 def hearsay(
     *arguments: object, cwd: Path | None = None, variables: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    command = [sys.executable, "-m", "hearsay", *map(str, arguments)]
-    variables = {**environment(), **(variables or {})}
-    done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=cwd, timeout=300)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
+    """The command, without the session of this process."""
+    return run_command(*arguments, cwd=cwd, env={**environment(), **(variables or {})})
 
 
 def table(folder: Path, name: str):

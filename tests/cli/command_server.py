@@ -1,0 +1,141 @@
+"""A process that has imported what commands import, and forks one that becomes a command whenever it is asked to.
+
+Rules:
+
+* A command is a process of its own: its arguments, folder, environment, standard streams and exit are those that a
+  fresh Python would have. Only its imports are done.
+* A fork keeps the thread that asked for it and no other, so no import may start a thread.
+* A keeper between the server and the command waits for its end and tells it to who asked. The server waits for
+  nobody, and ends with the process that started it.
+
+Started by `prepared_commands.py`, as `command_server.py FD`: the socket on which requests come.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+from contextlib import suppress
+from importlib import import_module
+from io import RawIOBase, TextIOWrapper
+from pathlib import Path
+
+PREPARED = (
+    "pyarrow.dataset", "pyarrow.parquet", "hearsay.cli.analyze", "hearsay.cli.main", "hearsay.cli.commands",
+    "hearsay.cli.node_terminal", "hearsay.cli.report", "hearsay.cli.simulate", "hearsay.cli.study_session",
+    "hearsay.cli.trace", "hearsay.ingest.run.import_traces", "hearsay.ingest.run.tracestat", "hearsay.node.node",
+    "hearsay.pipeline.input.run_facts", "hearsay.pipeline.output.outputs", "hearsay.report.write",
+    "hearsay.sim.array.engine", "hearsay.sim.simulate", "hearsay.trace.read.show",
+)  # fmt: skip
+LONGEST_REQUEST = 1 << 20
+STREAMS = 3
+
+
+def prepare() -> None:
+    for name in PREPARED:
+        import_module(name)
+    import_module("numba").njit(lambda number: number)(0)  # numba imports most of itself for its first function
+    threads = os.listdir("/proc/self/task")
+    assert len(threads) == 1, f"{len(threads)} threads after the imports"
+    gc.collect()
+    gc.freeze()
+
+
+def next_command(requests: socket.socket) -> dict[str, object] | None:
+    """Returns with a request in each process that becomes a command, and with none in the server at its end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for keepers
+    while True:
+        request, given, _, _ = socket.recv_fds(requests, LONGEST_REQUEST, STREAMS + 1)
+        if not request:
+            return None
+        if os.fork() == 0:
+            requests.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            asked = socket.socket(fileno=given.pop())
+            if is_command(asked, given):
+                return {**json.loads(request), "streams": given}
+        for number in given:
+            os.close(number)
+
+
+def is_command(asked: socket.socket, streams: list[int]) -> bool:
+    """True in the process that becomes the command. The other one tells its pid and its exit code, and ends."""
+    pid = os.fork()
+    if pid == 0:
+        asked.close()
+        return True
+    for number in streams:
+        os.close(number)
+    with suppress(BrokenPipeError):  # who asked may have ended before the command
+        asked.send(b"%d" % pid)
+        _, status = os.waitpid(pid, 0)
+        asked.send(b"%d" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def become(arguments: list[str], folder: str, environment: dict[str, str], streams: list[int]) -> None:
+    """Take on all that a process gets from who starts it."""
+    for number, given in enumerate(streams):
+        os.dup2(given, number)
+        os.close(given)
+    open_streams()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None
+    more = environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [entry for entry in more if entry and entry not in sys.path]
+    sys.argv = [str(Path(sys.executable).with_name("hearsay")), *arguments]
+
+
+def open_streams() -> None:
+    """Anew: they remember whether they can be sought in."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        server: TextIOWrapper = getattr(sys, name)
+        unbuffered = isinstance(server.buffer, RawIOBase)
+        binary = os.fdopen(number, "wb" if number else "rb", 0 if unbuffered else -1, closefd=False)
+        stream = TextIOWrapper(
+            binary, server.encoding, server.errors, line_buffering=server.line_buffering,
+            write_through=server.write_through,
+        )  # fmt: skip
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+class LastExit:
+    """Python ends as always, but takes no modules apart, which would take longer than most commands."""
+
+    def __init__(self) -> None:
+        """What is registered first is called last."""
+        self.code = 1
+        atexit.register(self.leave)
+
+    def leave(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(self.code)
+
+
+def run(last: LastExit) -> None:
+    """As the console script does."""
+    try:
+        import_module("hearsay.cli.main").main()
+    except SystemExit as ended:
+        last.code = int(str(ended.code))
+        raise
+
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(sys.executable).parent)
+    last = LastExit()
+    prepare()
+    command = next_command(socket.socket(fileno=int(sys.argv[1])))
+    if command is not None:
+        become(**command)  # type: ignore[arg-type]
+        run(last)

@@ -1,0 +1,161 @@
+"""Commands that are forked from a process which has imported what they import (`command_server.py`).
+
+One server for each process of tests, begun when it is first needed. A fork saves a command the second that its
+imports take, and the tests start hundreds of commands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from select import select
+from threading import Thread
+from time import monotonic
+from typing import IO
+
+SERVER = Path(__file__).with_name("command_server.py")
+READ_AT_IMPORT = ("HEARSAY_CHECKED_KERNELS", "HOME", "LANG", "LC_", "NUMBA_", "PYTHON", "XDG_")
+"""Variables that are heeded as Python starts or a module is imported. What PYTHONPATH adds, the server adds."""
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+MOST_TOLD = 32
+
+
+def can_become(environment: Mapping[str, str]) -> bool:
+    """Whether a forked command does what a fresh Python would with this environment."""
+    return sys.platform == "linux" and _read_at_import(environment) == _read_at_import(os.environ)
+
+
+def _read_at_import(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value for name, value in environment.items() if name.startswith(READ_AT_IMPORT) and name != "PYTHONPATH"
+    }
+
+
+@cache
+def server() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    with theirs:
+        started = subprocess.Popen(
+            [sys.executable, str(SERVER), str(theirs.fileno())], pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={**environment, **ONE_THREAD},
+        )  # fmt: skip
+    return started, ours
+
+
+def servers() -> list[int]:
+    """The pid of this process's server, if there is one."""
+    return [server()[0].pid] if server.cache_info().currsize else []
+
+
+def end_server() -> None:
+    """What it has forked goes on."""
+    for _ in servers():
+        started, requests = server()
+        requests.close()
+        started.wait()
+        server.cache_clear()
+
+
+class Command:
+    """A command under way, with as much of `subprocess.Popen` as tests use. Texts are UTF-8."""
+
+    def __init__(
+        self,
+        arguments: list[str],
+        *,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: int | IO[str] | None = None,
+        stdout: int | IO[str] | None = None,
+        stderr: int | IO[str] | None = None,
+    ) -> None:
+        self.args = ["hearsay", *arguments]
+        self.returncode: int | None = None
+        streams = [_stream(number, given) for number, given in enumerate((stdin, stdout, stderr))]
+        self.stdin, self.stdout, self.stderr = (ours for _, ours in streams)
+        self._told, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        request = {
+            "arguments": arguments,
+            "folder": str(cwd or os.getcwd()),
+            "environment": dict(os.environ if env is None else env),
+        }
+        given = [*(theirs for theirs, _ in streams), asked.detach()]
+        socket.send_fds(server()[1], [json.dumps(request).encode()], given)
+        for number in given:
+            os.close(number)
+        self.pid = int(self._told.recv(MOST_TOLD))
+
+    def poll(self) -> int | None:
+        return self._end_within(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = self._end_within(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:
+        """Write this, read all, and wait."""
+        heard = {stream: "" for stream in (self.stdout, self.stderr) if stream is not None}
+
+        def listen(stream: IO[str]) -> None:
+            with stream:
+                heard[stream] = stream.read()
+
+        listeners = [Thread(target=listen, args=(stream,), daemon=True) for stream in heard]
+        for listener in listeners:
+            listener.start()
+        if self.stdin is not None:
+            with suppress(BrokenPipeError), self.stdin:
+                self.stdin.write(input or "")
+        end = None if timeout is None else monotonic() + timeout
+        for listener in listeners:
+            listener.join(None if end is None else end - monotonic())
+            if listener.is_alive():
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        self.wait(None if end is None else max(0.0, end - monotonic()))
+        return heard.get(self.stdout, ""), heard.get(self.stderr, "")  # type: ignore[arg-type]
+
+    def _end_within(self, seconds: float | None) -> int | None:
+        """The exit code, negative for a signal."""
+        if self.returncode is None and select([self._told], [], [], seconds)[0]:
+            self.returncode = int(self._told.recv(MOST_TOLD))
+            self._told.close()
+        return self.returncode
+
+
+def _stream(number: int, given: int | IO[str] | None) -> tuple[int, IO[str] | None]:
+    """A descriptor for the command, and the other end of the pipe if it is one."""
+    match given:
+        case None:
+            return os.dup(number), None
+        case subprocess.DEVNULL:
+            return os.open(os.devnull, os.O_RDWR), None
+        case subprocess.PIPE:
+            reading, writing = os.pipe()
+            if number == 0:
+                return reading, open(writing, "w", encoding="utf-8")
+            return writing, open(reading, encoding="utf-8")
+        case int():
+            return os.dup(given), None
+        case _:
+            return os.dup(given.fileno()), None
