@@ -159,6 +159,26 @@ def test_a_scenario_is_frozen_and_comparable():
                 "not with population.0.router.hello = false, without which nobody would learn of it",
             ),
         ),
+        (
+            {"addresses": {"shared": [[1, 2], [2]]}},
+            Violation("addresses.shared.0.1", 2, "is there more than once"),
+        ),
+        (
+            {"addresses": {"shared": [[1], [100]]}},
+            Violation("addresses.shared.1.0", 100, "must be below network.nodes (100)"),
+        ),
+        (
+            {"ratings": [{"rating": 1, "by": [100]}]},
+            Violation("ratings.0.by.0", 100, "must be below network.nodes (100)"),
+        ),
+        (
+            {"ratings": [{"rating": 1, "population": 0}]},
+            Violation("ratings.0.population", 0, "must be below the number of populations (0)"),
+        ),
+        (
+            {"ratings": [{"rating": 1, "listed": [1], "share": 0.5}]},
+            Violation("share", Decimal("0.5"), "not together with listed"),
+        ),
         ({"links": {"max_ms": 5}}, Violation("max_ms", Decimal(5), "must not be below min_ms (10)")),
         ({"links": {"cap_ms": 5}}, Violation("cap_ms", Decimal(5), "must not be below median_ms (60)")),
         ({"links": {"median_ms": 5000}}, Violation("median_ms", Decimal(5000), "must not be above cap_ms (2000)")),

@@ -4,6 +4,7 @@ The reference engine cannot run a million nodes, but it can be a hundred of them
 call of a witness; here the same calls are made of real routers, and the rows of both are compared: all that a node
 sends, delivers, rejects, grafts and prunes, at the same microsecond. Copies that a node surely knows already are not
 noted, as they are not even sent (`send_ring.py`): they change nothing.
+Who dialled is not noted either: no router with kernels looks at it.
 """
 
 from __future__ import annotations

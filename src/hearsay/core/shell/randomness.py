@@ -82,6 +82,9 @@ class Purpose(IntEnum):
     PROBE = 80
     PERIOD = 81
     RENDEZVOUS = 82
+    RATED = 83
+    INVALID = 84
+    INVALID_SENDERS = 85
 
 
 def below(draw: int, bound: int) -> int:

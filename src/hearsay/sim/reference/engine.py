@@ -27,7 +27,6 @@ from hearsay.core.language.events import (
     Join,
     Leave,
     MessageValidated,
-    PeerConnected,
     PeerDisconnected,
     Publish,
     RpcReceived,
@@ -35,8 +34,8 @@ from hearsay.core.language.events import (
     Verdict,
 )
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.language.rpc import FLOODSUB, Message
-from hearsay.core.registry import create, negotiate
+from hearsay.core.language.rpc import Message
+from hearsay.core.registry import create
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.sim.plan.latency import make_latency
 from hearsay.sim.plan.plan import Plan
@@ -45,6 +44,7 @@ from hearsay.sim.reference.action_handler import ActionHandler
 from hearsay.sim.reference.connection_requests import ConnectionRequests
 from hearsay.sim.reference.event_queue import EVERYWHERE, Entry, EventQueue
 from hearsay.sim.reference.faults import Faults
+from hearsay.sim.reference.introductions import Introductions
 from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
 from hearsay.sim.reference.observer import Observer
 from hearsay.sim.reference.transport import Transport
@@ -91,7 +91,7 @@ class ReferenceEngine:
             SimNode(number, tuple(plan.topics[topic] for topic in subscribed))
             for number, subscribed in enumerate(plan.subscriptions)
         ]
-        self._protocols = [kind.protocols(parameters) for kind, parameters in plan.routers]
+        self.introductions = Introductions(plan, self.randomness, self.nodes)
         latency = make_latency(scenario, self.randomness)
         self.latency = latency
         self.queue = EventQueue(latency.minimum_us)
@@ -300,13 +300,10 @@ class ReferenceEngine:
             self._close(node, previous)
         link.previous = None
         link.set_open(True)
-        ours = self._protocols[self.plan.router_of[node.id]]
-        theirs = self._protocols[self.plan.router_of[link.destination]]
-        implied: tuple[str, ...] = ()
-        router = node.router
-        if router is not None and not router.parameters.hello:
-            implied = tuple(sorted(self.nodes[link.destination].topics))
-        self.feed(node, PeerConnected(link.destination, negotiate(ours, theirs) or FLOODSUB, implied))
+        opinion = self.introductions.opinion(node, link.destination)
+        if opinion is not None:
+            self.feed(node, opinion)
+        self.feed(node, self.introductions.connected(node, link))
 
     def _close(self, node: SimNode, link: Link) -> None:
         link.set_open(False)

@@ -31,12 +31,16 @@ class _LinkState:
 class Link(_LinkState):
     """One direction of a connection. Sequence numbers are unique per direction over all its connections."""
 
-    __slots__ = ("cut", "dead", "last_arrival_us", "source", "twin")
+    __slots__ = ("cut", "dead", "last_arrival_us", "outbound", "source", "twin")
 
     twin: Link
 
-    def __init__(self, source: int, destination: int, latency_us: Micros, previous: Link | None) -> None:
+    def __init__(
+        self, source: int, destination: int, latency_us: Micros, previous: Link | None, outbound: bool
+    ) -> None:
         self.source = source
+        self.outbound = outbound
+        """Whether its source dialled. Of two who dial each other it is the one whose dial made the connection."""
         self.destination = destination
         self.latency_us = latency_us
         self.sequence = (previous.sequence + 1) if previous is not None else 0
@@ -60,9 +64,10 @@ class Link(_LinkState):
 
 
 def connect_pair(source: int, destination: int, latency_us: Micros, old: Link | None, old_twin: Link | None) -> Link:
-    """A new connection; returns the link from `source`. Old links stay reachable until their loss is noticed."""
-    link = Link(source, destination, latency_us, old)
-    twin = Link(destination, source, latency_us, old_twin)
+    """A new connection; returns the link from `source`, who dials. Old links stay reachable until their loss is
+    noticed."""
+    link = Link(source, destination, latency_us, old, outbound=True)
+    twin = Link(destination, source, latency_us, old_twin, outbound=False)
     link.twin = twin
     twin.twin = link
     return link

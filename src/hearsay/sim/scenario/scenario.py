@@ -24,9 +24,11 @@ from pydantic import Field, ValidationInfo, field_validator
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.sections.faults import Faults
+from hearsay.sim.scenario.sections.identities import Addresses, Rating
 from hearsay.sim.scenario.sections.network import Links, Loss, Network, Service
 from hearsay.sim.scenario.sections.routers import Population, RouterChoice, RouterTable
 from hearsay.sim.scenario.sections.section import Section
+from hearsay.sim.scenario.sections.some_nodes import SomeNodes
 from hearsay.sim.scenario.sections.values import MILLION, Seconds, integer_in, number_in, scaled
 from hearsay.sim.scenario.sections.workload import Timed, TimedKind, TopicGroup, Validation, Workload
 
@@ -68,6 +70,8 @@ class Scenario(Section):
     validation: Validation = Validation()
     router: RouterTable = Field(default=RouterChoice.from_mapping({}), validate_default=True)
     population: tuple[Population, ...] = ()
+    addresses: Addresses = Addresses()
+    ratings: tuple[Rating, ...] = ()
     topics: tuple[TopicGroup, ...] = (TopicGroup(),)
     workload: Workload = Workload()
     timed: tuple[Timed, ...] = ()
@@ -94,6 +98,11 @@ class Scenario(Section):
         yield from self._population_rules()
         yield from self._topic_rules()
         yield from self._timed_rules()
+        yield from self._address_rules()
+        for number, entry in enumerate(self.ratings):
+            yield from self._some_nodes_rules(f"ratings.{number}", entry)
+            places = {f"ratings.{number}.by.{place}": node for place, node in enumerate(entry.by or ())}
+            yield from self._nodes_that_are_not_there(places)
         for number, cut in enumerate(self.faults.cut):
             for place, link in enumerate(cut.links or ()):
                 for node in link:
@@ -148,6 +157,23 @@ class Scenario(Section):
                 close = get_close_matches(timed.topic, sorted(known), n=1)
                 hint = f", did you mean {close[0]!r}?" if close else ""
                 yield Violation(f"timed.{number}.topic", timed.topic, f"no such topic{hint}")
+
+    def _address_rules(self) -> Iterator[Violation]:
+        at = [(f"addresses.shared.{one}", nodes) for one, nodes in enumerate(self.addresses.shared)]
+        places = {f"{path}.{place}": node for path, nodes in at for place, node in enumerate(nodes)}
+        yield from self._nodes_that_are_not_there(places)
+        times = Counter(places.values())
+        for place, node in places.items():
+            if times[node] > 1:
+                yield Violation(place, node, "is there more than once")
+                times[node] = 0
+
+    def _some_nodes_rules(self, path: str, some: SomeNodes) -> Iterator[Violation]:
+        places = {f"{path}.listed.{place}": node for place, node in enumerate(some.listed or ())}
+        yield from self._nodes_that_are_not_there(places)
+        if some.population is not None and some.population >= len(self.population):
+            rule = f"must be below the number of populations ({len(self.population)})"
+            yield Violation(f"{path}.population", some.population, rule)
 
     def _nodes_that_are_not_there(self, places: Mapping[str, int]) -> Iterator[Violation]:
         """One line for all of them, with the highest: a network that has it has the others."""
