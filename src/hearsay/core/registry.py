@@ -18,7 +18,7 @@ from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
 from hearsay.core.flooding.randomsub import Randomsub, RandomsubParameters
 from hearsay.core.language.identifiers import Micros, PeerId
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
-from hearsay.core.mesh.gossipsub import Gossipsub
+from hearsay.core.mesh.judging_gossipsub import gossipsub
 from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Randomness
@@ -100,7 +100,7 @@ ROUTERS: Mapping[str, RouterKind] = {
         RouterKind(
             "gossipsub",
             GossipsubParameters,
-            Gossipsub,
+            gossipsub,
             {
                 "r1": {},
                 "simsub": _SIMSUB,

@@ -6,7 +6,6 @@ import pytest
 from scoring import MS, SECOND
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.scores.choices import TrackedPromises
 from hearsay.core.scores.score_set import ANY_TOPIC, ScoreSet
 from hearsay.core.scores.sets.named import NAMES, named_set
 from hearsay.core.shell.parameters import ParameterError
@@ -108,16 +107,10 @@ def test_filecoin():
     made = named_set("filecoin")
     blocks = made.topics["blocks"]
     assert [blocks.first_deliveries_decay, made.peer.misbehaviour_decay] == [0.9987216039048303] * 2
-    assert [blocks.mesh_deliveries_weight, made.promises.iwant_followup_ms] == [0, 5_000]
+    assert blocks.mesh_deliveries_weight == 0
     bootstrap = named_set("filecoin-bootstrap")
     assert bootstrap.topics == made.topics
     assert bootstrap.gater.source_decay < made.gater.source_decay < 1
-
-
-def test_promises_of_implementations():
-    """Rules: PROMISE-1."""
-    found = [named_set(name).promises.tracked_promises for name in ("go", "rust", "js", "nim")]
-    assert found == [TrackedPromises.ONE, TrackedPromises.ALL, TrackedPromises.ONE, TrackedPromises.NONE]
 
 
 def test_a_silent_peer_in_the_evaluation_of_2020():

@@ -66,6 +66,10 @@ class Backoffs:
         until = self._until.get((topic, peer))
         return until is not None and is_early(now, until)
 
+    def until(self, topic: TopicId, peer: PeerId) -> Micros:
+        """When a backoff that runs ends."""
+        return self._until[topic, peer]
+
     def forbids_graft(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
         """Whether one's own GRAFT would be too early."""
         until = self._until.get((topic, peer))

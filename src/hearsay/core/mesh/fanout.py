@@ -87,12 +87,16 @@ class Fanout:
     def __contains__(self, topic: TopicId) -> bool:
         return topic in self._routes
 
+    def candidates(self, topic: TopicId, beside: PeerGroup) -> list[PeerId]:
+        """Who may be in the route of a topic beside others, ascending."""
+        return [peer for peer in self._shell.peers.in_topic(topic).native if peer not in beside]
+
     def _top_up(self, topic: TopicId, route: _Route, tick: int) -> None:
         missing = self._degree - len(route.peers)
         if missing <= 0:
             return
         shell = self._shell
-        candidates = [peer for peer in shell.peers.in_topic(topic).native if peer not in route.peers]
+        candidates = self.candidates(topic, route.peers)
         state = shell.draw(Purpose.FANOUT, topic, tick, len(route.peers))
         for peer in self._spread.choose(state, candidates, missing, missing, route.peers):
             route.peers.add(peer)

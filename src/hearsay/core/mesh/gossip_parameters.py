@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hearsay.core.mesh.mesh import MeshParameters
+from hearsay.core.mesh.judging_parameters import JudgingParameters
 from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds
 
 
@@ -39,7 +39,7 @@ class ShortMesh(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GossipsubParameters(MeshParameters):
+class GossipsubParameters(JudgingParameters):
     """Gossip, caches and fan-out, beside the mesh's parameters.
 
     | field | rule | r1 | simsub |
@@ -94,7 +94,7 @@ class GossipsubParameters(MeshParameters):
     skip_senders: bool = False
 
     def cross_rules(self) -> Iterator[Violation]:
-        yield from MeshParameters.cross_rules(self)
+        yield from JudgingParameters.cross_rules(self)
         if self.history_gossip > self.history_length:
             rule = f"must not be above history_length ({self.history_length})"
             yield Violation("history_gossip", self.history_gossip, rule)

@@ -87,9 +87,12 @@ class Gossipsub(MeshStrategy):
 
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
-        at_publish = self.parameters.fanout_top_up is FanoutTopUp.PUBLISH
+        self.fanout = self.new_fanout(shell)
+
+    def new_fanout(self, shell: Shell) -> Fanout:
         parameters = self.parameters
-        self.fanout = Fanout(
+        at_publish = parameters.fanout_top_up is FanoutTopUp.PUBLISH
+        return Fanout(
             parameters.degree, parameters.fanout_ttl_ms * 1000, at_publish, parameters.places_per_address, shell
         )
 
@@ -194,6 +197,10 @@ class Gossipsub(MeshStrategy):
         if self.parameters.ask_again_heartbeats:
             self._remember_asking(wanted)
         self.shell.outbox.want(sender.id, wanted)
+        self.asked(sender.id, wanted)
+
+    def asked(self, peer: PeerId, ids: list[MessageId]) -> None:
+        """An IWANT for these ids goes to a peer."""
 
     def _remember_asking(self, wanted: list[MessageId]) -> None:
         self._asked_at.update(dict.fromkeys(wanted, self.heartbeat.tick))
@@ -271,7 +278,7 @@ class Gossipsub(MeshStrategy):
             else:
                 continue
             ids = tuple(sorted(by_topic[topic]))
-            targets = self._gossip_targets(topic, routed, tick)
+            targets = self.gossip_targets(topic, routed, tick)
             if needs_samples(len(ids), self.parameters.max_ids_per_ihave):
                 self._gossip_samples(targets, topic, ids, tick)
             else:
@@ -283,7 +290,8 @@ class Gossipsub(MeshStrategy):
             state = self.shell.draw(Purpose.GOSSIP_IDS, topic, tick, key_of(peer))
             self.shell.outbox.ihave((peer,), topic, tuple(sample(state, ids, self.parameters.max_ids_per_ihave)))
 
-    def _gossip_targets(self, topic: TopicId, routed: PeerGroup, tick: int) -> list[PeerId]:
+    def gossip_targets(self, topic: TopicId, routed: PeerGroup, tick: int) -> list[PeerId]:
+        """Who hears of a topic's messages, ascending."""
         shell = self.shell
         state = shell.draw(Purpose.GOSSIP, topic, tick)
         candidates = shell.peers.in_topic(topic).native.ordered
@@ -295,10 +303,15 @@ class Gossipsub(MeshStrategy):
     def _top_up_publish(self, message: Message) -> None:
         shell = self.shell
         mesh = self.mesh.topics[message.topic]
-        others = [peer for peer in shell.peers.in_topic(message.topic).native if peer not in mesh]
+        others = self.beside_mesh(message.topic)
         state = shell.randomness.draw(Purpose.PUBLISH_TOP_UP, shell.key, key_of(message.topic), key_of(message.id))
         extra = sample(state, others, self.parameters.degree - len(mesh))
         shell.outbox.forward(self.who_want(extra, message), message, Via.TOP_UP, None)
+
+    def beside_mesh(self, topic: TopicId) -> list[PeerId]:
+        """Who is not in the mesh of a joined topic and may get one's own messages, ascending."""
+        mesh = self.mesh.topics[topic]
+        return [peer for peer in self.shell.peers.in_topic(topic).native if peer not in mesh]
 
     def _count_news(self, sender: ConnectedPeer, topic: TopicId) -> None:
         """Repeated news from one peer means that the mesh misses messages: take that peer into it."""

@@ -20,15 +20,14 @@ degree is counted once (simsub's actor) or before each branch (r1).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 
 from hearsay.core.language.actions import Dial, PeerGrafted, PeerPruned, Reason
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import PartKind, PeerInfo, Prune, Rpc
 from hearsay.core.language.state_table import Peering
 from hearsay.core.mesh.address_shares import Spread
-from hearsay.core.mesh.backoff import BackoffParameters, Backoffs
+from hearsay.core.mesh.backoff import Backoffs
+from hearsay.core.mesh.mesh_parameters import MeshParameters, UnknownGraft
 from hearsay.core.mesh.versions import knows_backoff
 from hearsay.core.rules.backoff_times import received_backoff, seconds_to_name
 from hearsay.core.rules.graft_answers import (
@@ -44,13 +43,9 @@ from hearsay.core.rules.graft_answers import (
 from hearsay.core.rules.heartbeats import first_heartbeat, next_heartbeat
 from hearsay.core.rules.mesh_sizes import has_room_for_one, is_full, mesh_change
 from hearsay.core.rules.mixing import MASK
-from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.shell import Shell
-
-NO_LIMIT = 1 << 60
-"""Of peers in a mesh."""
 
 EXPIRE_EVERY = 15
 """Heartbeats between two looks for backoffs that are over."""
@@ -67,94 +62,24 @@ _LEAVING, _REFUSING = -1, -2
 """In place of a heartbeat's number, for draws of their own."""
 
 
-class PruneTrigger(StrEnum):
-    """Upkeep prunes when the mesh is larger than D_high (seeds, js), or already as large (go, rust)."""
-
-    ABOVE_HIGH = "above_high"
-    AT_HIGH = "at_high"
-
-
-class FullMesh(StrEnum):
-    """What a GRAFT gets when the mesh has D_high peers: it is taken in (r1), or refused with PRUNE (v1.1)."""
-
-    ACCEPT = "accept"
-    REFUSE = "refuse"
-
-
-class UnknownGraft(StrEnum):
-    """What a GRAFT for a topic one has not joined gets: a PRUNE (r1) or nothing (v1.1)."""
-
-    PRUNE = "prune"
-    IGNORE = "ignore"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeshParameters(BackoffParameters):
-    """The mesh's degrees and its heartbeat.
-
-    | field | rule | r1 | simsub |
-    |---|---|---|---|
-    | degree, degree_low, degree_high | D, D_low <= D <= D_high; all zero is legal: no mesh | 6/4/12 | 6/4/12 |
-    | prune_trigger | prune above D_high, or at it | above_high | above_high |
-    | full_mesh | answer to a GRAFT when the mesh has D_high peers | accept | accept |
-    | unknown_graft | answer to a GRAFT for a topic one is not in | prune | prune |
-    | heartbeat_interval_ms | time between heartbeats | 1000 | 1000 |
-    | first_heartbeat_ms | time to the first heartbeat | 1000 | 1000 |
-    | first_heartbeat_spread_ms | … plus a random share of this | 1000 | 1000 |
-    | places_per_address | members of one address that need not give way to others; 0: all | 0 | 0 |
-    """
-
-    degree: int = integer(6, low=0)
-    degree_low: int = integer(4, low=0)
-    degree_high: int = integer(12, low=0)
-    prune_trigger: PruneTrigger = choice(PruneTrigger.ABOVE_HIGH)
-    full_mesh: FullMesh = choice(FullMesh.ACCEPT)
-    unknown_graft: UnknownGraft = choice(UnknownGraft.PRUNE)
-    heartbeat_interval_ms: int = milliseconds(1000, low=1)
-    first_heartbeat_ms: int = milliseconds(1000)
-    first_heartbeat_spread_ms: int = milliseconds(1000)
-    places_per_address: int = integer(0, low=0)
-
-    def cross_rules(self) -> Iterator[Violation]:
-        if self.degree_low > self.degree:
-            yield Violation("degree_low", self.degree_low, f"must not be above degree ({self.degree})")
-        if self.degree > self.degree_high:
-            yield Violation("degree_high", self.degree_high, f"must not be below degree ({self.degree})")
-
-    @property
-    def prune_from(self) -> int:
-        """The size from which upkeep prunes a mesh."""
-        return self.degree_high + (self.prune_trigger is PruneTrigger.ABOVE_HIGH)
-
-    @property
-    def refuse_from(self) -> int:
-        """The size from which a mesh refuses a GRAFT."""
-        return self.degree_high if self.full_mesh is FullMesh.REFUSE else NO_LIMIT
-
-    @property
-    def backoff_slack_us(self) -> Micros:
-        """How much longer than a backoff one's own GRAFT waits."""
-        return self.backoff_slack_heartbeats * self.heartbeat_interval_ms * 1000
-
-
 class Heartbeat:
     """Sets when the shell's timer is due; late calls skip beats rather than pile them up."""
 
-    __slots__ = ("_due", "_interval_us", "_shell", "tick")
+    __slots__ = ("_interval_us", "_shell", "due", "tick")
 
     def __init__(self, parameters: MeshParameters, shell: Shell) -> None:
         self._shell = shell
         self._interval_us = parameters.heartbeat_interval_ms * 1000
         spread_us = parameters.first_heartbeat_spread_ms * 1000
         phase = shell.randomness.below(spread_us + 1, Purpose.HEARTBEAT_PHASE, shell.key)
-        self._due: Micros = first_heartbeat(shell.now, parameters.first_heartbeat_ms * 1000, phase)
-        shell.due = self._due
+        self.due: Micros = first_heartbeat(shell.now, parameters.first_heartbeat_ms * 1000, phase)
+        shell.due = self.due
         self.tick = 0
 
     def advance(self) -> int:
         """Set the next beat; returns this one's number, from 1."""
         self.tick += 1
-        self._shell.due = self._due = next_heartbeat(self._due, self._interval_us, self._shell.now)
+        self._shell.due = self.due = next_heartbeat(self.due, self._interval_us, self._shell.now)
         return self.tick
 
 
@@ -186,7 +111,7 @@ class Mesh:
         """Build the mesh of a topic just joined: preferred peers first, then random ones, up to D."""
         self.topics[topic] = mesh = PeerGroup()
         for peer in preferred:
-            if not self._backoffs.forbids_graft(topic, peer, self._shell.now):
+            if self.may_graft(topic, peer):
                 self._graft(topic, mesh, peer)
         missing = self._parameters.degree - len(mesh)
         self._graft_random(topic, mesh, missing, missing, Purpose.JOIN, tick)
@@ -194,27 +119,17 @@ class Mesh:
     def leave(self, topic: TopicId) -> None:
         """PRUNE all mesh peers of a topic and forget it."""
         for peer in self.topics.pop(topic):
-            self._shell.actions.append(PeerPruned(topic, peer))
+            self.left(topic, peer)
             self._part(peer, topic, self._parameters.unsubscribe_backoff_ms, self._others(topic, peer, _LEAVING))
 
     def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
         mesh = self.topics.get(topic, _NO_PEERS)
-        backoff_ms = self._parameters.prune_backoff_ms
-        reason, prune = graft_answer(
-            sender.native,
-            topic in self.topics,
-            self._parameters.unknown_graft is UnknownGraft.PRUNE,
-            topic in sender.topics,
-            sender.id in mesh,
-            False,
-            self._backoffs.holds(topic, sender.id, self._shell.now),
-            False,
-            is_full(len(mesh), self._refuse_from),
-        )
+        reason, prune = self.answer(sender, topic, mesh)
         if reason == TAKEN_IN or (reason == MESH_IS_FULL and self._makes_way(topic, mesh, sender.id)):
             mesh.add(sender.id)
-            self._shell.actions.append(PeerGrafted(topic, sender.id))
+            self.entered(topic, sender.id)
             return
+        backoff_ms = self._parameters.prune_backoff_ms
         if prune == BARE_PRUNE:
             self._shell.outbox.prune(sender.id, Prune(topic))
         elif prune == BACKOFF_PRUNE:
@@ -224,6 +139,40 @@ class Mesh:
         if reason != MEMBER:
             about = topic if reason == IN_BACKOFF else None
             self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason(reason), about)
+
+    def answer(
+        self,
+        sender: ConnectedPeer,
+        topic: TopicId,
+        mesh: PeerGroup,
+        direct: bool = False,
+        unwelcome: bool = False,
+        exempt: bool = False,
+    ) -> tuple[int, int]:
+        """What a GRAFT gets. `exempt`: the sender may enter a full mesh."""
+        return graft_answer(
+            sender.native,
+            topic in self.topics,
+            self._parameters.unknown_graft is UnknownGraft.PRUNE,
+            topic in sender.topics,
+            sender.id in mesh,
+            direct,
+            self._backoffs.holds(topic, sender.id, self._shell.now),
+            unwelcome,
+            is_full(len(mesh), self._refuse_from) and not exempt,
+        )
+
+    def entered(self, topic: TopicId, peer: PeerId) -> None:
+        """A peer is in the mesh of a topic now."""
+        self._shell.actions.append(PeerGrafted(topic, peer))
+
+    def left(self, topic: TopicId, peer: PeerId) -> None:
+        """A peer is no longer in the mesh of a topic."""
+        self._shell.actions.append(PeerPruned(topic, peer))
+
+    def may_graft(self, topic: TopicId, peer: PeerId) -> bool:
+        """Whether a peer that is no member may be grafted."""
+        return not self._backoffs.forbids_graft(topic, peer, self._shell.now)
 
     def _makes_way(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> bool:
         """Whether a member with a lent place has left it to a peer that has one of its own."""
@@ -247,15 +196,19 @@ class Mesh:
             )
             self._backoffs.start(prune.topic, sender.id, self._shell.now, backoff)
         if parameters.accept_exchange:
-            for known in prune.peers[: parameters.exchange_peers]:
-                if known.peer not in self._shell.connected and known.peer != self._shell.node:
-                    self._shell.actions.append(Dial(known.peer))
+            self.dial(sender, prune)
+
+    def dial(self, sender: ConnectedPeer, prune: Prune) -> None:
+        """Dial those whom a PRUNE names."""
+        for known in prune.peers[: self._parameters.exchange_peers]:
+            if known.peer not in self._shell.connected and known.peer != self._shell.node:
+                self._shell.actions.append(Dial(known.peer))
 
     def remove(self, peer: PeerId, topic: TopicId) -> None:
         """A peer is no longer in the mesh of a topic, without telling it."""
         mesh = self.topics.get(topic)
         if mesh is not None and mesh.discard(peer):
-            self._shell.actions.append(PeerPruned(topic, peer))
+            self.left(topic, peer)
 
     def remove_peer(self, peer: ConnectedPeer) -> None:
         for topic in sorted(peer.topics):
@@ -265,8 +218,8 @@ class Mesh:
     def graft(self, topic: TopicId, peer: PeerId) -> None:
         """Take one certain peer into the mesh of a joined topic, if it has room."""
         mesh = self.topics[topic]
-        apart = self._backoffs.forbids_graft(topic, peer, self._shell.now)
-        if peer not in mesh and has_room_for_one(len(mesh), self._prune_from) and not apart:
+        room = has_room_for_one(len(mesh), self._prune_from)
+        if peer not in mesh and room and self.may_graft(topic, peer):
             self._graft(topic, mesh, peer)
 
     def upkeep(self, tick: int) -> None:
@@ -275,16 +228,19 @@ class Mesh:
             self._send_again(sorted(self._unsent))
         if len(self._backoffs) and tick % EXPIRE_EVERY == 0:
             self._backoffs.expire(self._shell.now)
-        parameters = self._parameters
         for topic in sorted(self.topics):
-            mesh = self.topics[topic]
-            size = len(mesh)
-            own = size - len(self._spread.lent(0, mesh))
-            grafts, prunes = mesh_change(size, own, parameters.degree_low, parameters.degree, self._prune_from)
-            if grafts:
-                self._graft_random(topic, mesh, grafts, parameters.degree - size, Purpose.GRAFT, tick)
-            if prunes:
-                self._prune_random(topic, mesh, prunes, tick)
+            self.tend(topic, self.topics[topic], tick)
+
+    def tend(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:
+        """GRAFT or PRUNE until the mesh has its degree."""
+        parameters = self._parameters
+        size = len(mesh)
+        own = size - len(self._spread.lent(0, mesh))
+        grafts, prunes = mesh_change(size, own, parameters.degree_low, parameters.degree, self._prune_from)
+        if grafts:
+            self._graft_random(topic, mesh, grafts, parameters.degree - size, Purpose.GRAFT, tick)
+        if prunes:
+            self._prune_random(topic, mesh, prunes, tick)
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         """Remember the topics whose GRAFT or PRUNE did not leave."""
@@ -331,27 +287,36 @@ class Mesh:
         if not count:
             return ()
         shell = self._shell
-        candidates = [other for other in shell.peers.in_topic(topic).native.ordered if other != peer]
+        candidates = self.worth_naming(topic, peer)
         state = shell.draw(Purpose.PEER_EXCHANGE, topic, tick & MASK, key_of(peer))
         return tuple(map(PeerInfo, sample(state, candidates, count)))
 
+    def worth_naming(self, topic: TopicId, peer: PeerId) -> list[PeerId]:
+        """Whom a PRUNE to a peer may name."""
+        return [other for other in self._shell.peers.in_topic(topic).native.ordered if other != peer]
+
     def _graft(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> None:
         if mesh.add(peer):
-            self._shell.actions.append(PeerGrafted(topic, peer))
+            self.entered(topic, peer)
             self._shell.outbox.graft(peer, topic)
 
     def _graft_random(
         self, topic: TopicId, mesh: PeerGroup, own: int, any_: int, purpose: Purpose, tick: int
     ) -> None:
         """GRAFT `own` peers with places of their own; with lent ones `any_`."""
-        shell = self._shell
-        candidates = [peer for peer in shell.peers.in_topic(topic).native.ordered if peer not in mesh.members]
-        if len(self._backoffs):
-            now = shell.now
-            candidates = [peer for peer in candidates if not self._backoffs.forbids_graft(topic, peer, now)]
-        state = shell.draw(purpose, topic, tick)
+        candidates = self.candidates(topic, mesh)
+        state = self._shell.draw(purpose, topic, tick)
         for peer in self._spread.choose(state, candidates, own, any_, mesh):
             self._graft(topic, mesh, peer)
+
+    def candidates(self, topic: TopicId, mesh: PeerGroup) -> list[PeerId]:
+        """Who is no member and may be grafted, ascending."""
+        shell = self._shell
+        found = [peer for peer in shell.peers.in_topic(topic).native.ordered if peer not in mesh.members]
+        if len(self._backoffs):
+            now = shell.now
+            found = [peer for peer in found if not self._backoffs.forbids_graft(topic, peer, now)]
+        return found
 
     def _prune_random(self, topic: TopicId, mesh: PeerGroup, count: int, tick: int) -> None:
         shell = self._shell
@@ -363,5 +328,5 @@ class Mesh:
 
     def _prune(self, topic: TopicId, mesh: PeerGroup, peer: PeerId, others: tuple[PeerInfo, ...]) -> None:
         mesh.discard(peer)
-        self._shell.actions.append(PeerPruned(topic, peer))
+        self.left(topic, peer)
         self._part(peer, topic, self._parameters.prune_backoff_ms, others)

@@ -13,7 +13,8 @@ from hearsay.core.language.actions import Via
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import FLOODSUB, MESHSUB, Message, Prune, Rpc
 from hearsay.core.language.state_table import Peering
-from hearsay.core.mesh.mesh import Heartbeat, Mesh, MeshParameters
+from hearsay.core.mesh.mesh import Heartbeat, Mesh
+from hearsay.core.mesh.mesh_parameters import MeshParameters
 from hearsay.core.mesh.versions import spoken
 from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.promises import BackoffPromise, MeshPromise, Promises
@@ -51,8 +52,11 @@ class MeshStrategy(Strategy):
 
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
-        self.mesh = Mesh(self.parameters, shell)
+        self.mesh = self.new_mesh(shell)
         self.heartbeat = Heartbeat(self.parameters, shell)
+
+    def new_mesh(self, shell: Shell) -> Mesh:
+        return Mesh(self.parameters, shell)
 
     def accepted(self, message: Message, received_from: PeerId) -> None:
         self.forward(message, received_from)

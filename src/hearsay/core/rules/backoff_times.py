@@ -6,6 +6,8 @@ Rules, in microseconds:
 * BACKOFF-2: A GRAFT of the peer is refused until the end; one's own waits for the slack too, since clocks and links
   differ. Only after that is the backoff forgotten.
 * BACKOFF-3: A PRUNE names whole seconds, rounded up: too long harms nobody, too short gets one's own GRAFT refused.
+* BACKOFF-7: A GRAFT in backoff is misbehaviour, and so soon after the PRUNE twice: no clock is that wrong
+  (*reference only:* `score`).
 * BACKOFF-4: A received time counts up to a bound; a PRUNE without a time counts as one's own.
 """
 
@@ -27,6 +29,11 @@ def is_early(now: int, until: int) -> bool:
 def is_early_of_us(now: int, until: int, slack: int) -> bool:
     """Whether one's own GRAFT would be too early; if not, the backoff can be forgotten."""
     return now < until + slack
+
+
+def is_flood(now: int, until: int, backoff: int, flood: int) -> bool:
+    """Whether an early GRAFT comes less than `flood` after a PRUNE that named `backoff`."""
+    return now < until - backoff + flood
 
 
 def time_left(now: int, until: int) -> int:

@@ -10,6 +10,10 @@ Rules (r1, "gossip" and "message cache"; go, for the bounds):
   send.
 * GOSSIP-11: Repeated news from one peer, so often within so many heartbeats, means that the mesh misses messages:
   that peer is GRAFTed, if that is wanted (guide, "Gossip").
+* GOSSIP-13: Gossip goes to D_lazy, or to a share of those who may get it if that is more (v1.1; *reference only:*
+  `gossip_factor`).
+* GOSSIP-14: Of one peer so many RPCs with IHAVE are looked at between two heartbeats (v1.1; *reference only:*
+  `max_ihave_messages`).
 * GOSSIP-12: A fan-out ends when nothing was published to it for longer than its time.
 """
 
@@ -34,6 +38,16 @@ def ids_to_ask(missing: int, asked: int, most: int) -> int:
 def may_be_asked(asked: int, most: int) -> bool:
     """Whether an IHAVE of a peer is looked at, who was asked for so many since the last heartbeat."""
     return asked < most
+
+
+def gossip_targets(lazy: int, eligible: int, factor: float) -> int:
+    """How many get gossip."""
+    return max(lazy, int(factor * eligible))
+
+
+def ihave_is_heard(before: int, most: int) -> bool:
+    """`before`: how many RPCs with IHAVE came since the last heartbeat. 0 is no limit."""
+    return not most or before < most
 
 
 def needs_samples(count: int, most: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Self, TypeVar, cast
 
 from hearsay.core.language.identifiers import TopicId
@@ -11,7 +12,6 @@ from hearsay.core.scores.choices import Validation
 from hearsay.core.scores.declarations import with_decays
 from hearsay.core.scores.gater_parameters import GaterParameters
 from hearsay.core.scores.peer_parameters import PeerScoreParameters
-from hearsay.core.scores.promises import PromiseParameters
 from hearsay.core.scores.scorer import Scorer
 from hearsay.core.scores.thresholds import ScoreThresholds
 from hearsay.core.scores.topic_parameters import TopicScoreParameters
@@ -29,7 +29,6 @@ class ScoreSet:
     peer: PeerScoreParameters = field(default_factory=lambda: PeerScoreParameters(validation=Validation.SELECTIVE))
     thresholds: ScoreThresholds = field(default_factory=ScoreThresholds)
     topics: Mapping[str, TopicScoreParameters] = field(default_factory=dict[str, TopicScoreParameters])
-    promises: PromiseParameters = field(default_factory=PromiseParameters)
     gater: GaterParameters | None = None
     gater_weights: Mapping[str, float] = field(default_factory=dict[str, float])
     """What a delivered message counts for the gater, by topic; 1 if it is not said."""
@@ -52,7 +51,7 @@ class ScoreSet:
         found = {name: parameters for name, parameters in topics.items() if parameters is not None}
         return cls(peer=peer, thresholds=thresholds, topics=found)
 
-    def to_mapping(self) -> dict[str, object]:
+    def to_mapping(self) -> dict[str, Any]:
         """As `from_mapping` reads it, with every decay resolved."""
         topics = [{"topic": name, **parameters.to_mapping()} for name, parameters in self.topics.items()]
         return {**self.peer.to_mapping(), "thresholds": self.thresholds.to_mapping(), "topics": topics}
@@ -62,10 +61,15 @@ class ScoreSet:
         topics = {topic: self.topics[role].numbers() for topic, role in roles.items() if role in self.topics}
         return Scorer(self.peer, topics)
 
+    def of_topic(self, topic: TopicId) -> TopicScoreParameters | None:
+        """The parameters of a topic: its own, or those of any."""
+        return self.topics.get(str(topic), self.topics.get(ANY_TOPIC))
+
 
 def _interval_and_zero(own: Mapping[str, object]) -> tuple[int, float]:
     """What decays given as times refer to; zeros if these are not given rightly."""
     interval, zero = own.get("decay_interval_ms", 0), own.get("decay_to_zero", 0.0)
+    zero = float(zero) if isinstance(zero, Decimal) else zero
     right = type(interval) is int and type(zero) in (int, float)
     return cast("tuple[int, float]", (interval, zero)) if right else (0, 0.0)
 

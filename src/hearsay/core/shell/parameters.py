@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
+from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Protocol, Self, cast
 
 from hearsay.core.language.identifiers import Micros
 
@@ -39,6 +40,15 @@ class ParameterError(ValueError):
         self.violations = violations
 
 
+class Readable(Protocol):
+    """What a table of a file becomes."""
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, object]) -> Self: ...
+
+    def to_mapping(self) -> dict[str, Any]: ...
+
+
 def integer(default: int, low: int, high: int = MAX_COUNT) -> Any:
     """A field that takes an integer in low … high."""
     return field(default=default, metadata={"low": low, "high": high})
@@ -47,6 +57,21 @@ def integer(default: int, low: int, high: int = MAX_COUNT) -> Any:
 def milliseconds(default: int, low: int = 0) -> Any:
     """A field that takes a time in integer milliseconds."""
     return field(default=default, metadata={"low": low, "high": MAX_TIME_MS})
+
+
+def share(default: float) -> Any:
+    """A field that takes a number between 0 and 1."""
+    return field(default=default, metadata={"low": 0, "high": 1, "number": True})
+
+
+def table(kind: type[Readable]) -> Any:
+    """A field that takes a table of its own, or nothing."""
+    return field(default=None, metadata={"table": kind})
+
+
+def pairs() -> Any:
+    """A field that takes a list of pairs of nodes' numbers."""
+    return field(default=(), metadata={"pairs": True})
 
 
 def choice(default: StrEnum) -> Any:
@@ -94,24 +119,32 @@ class Parameters:
             for name, value in values.items()
             if name not in known
         )
+        wrong = list(unknown)
         arguments: dict[str, Any] = {}
         for name, value in values.items():
             if name in known:
-                arguments[name] = _plain_as_declared(known[name], value)
+                try:
+                    arguments[name] = _plain_as_declared(known[name], value)
+                except ParameterError as error:  # of a table of its own
+                    wrong += [Violation(f"{name}.{each.field}", each.value, each.rule) for each in error.violations]
         try:
             built = cls(**arguments)
         except ParameterError as error:
-            raise ParameterError(unknown + error.violations) from None
-        if unknown:
-            raise ParameterError(unknown)
+            raise ParameterError((*wrong, *error.violations)) from None
+        if wrong:
+            raise ParameterError(tuple(wrong))
         return built
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values, as a scenario file writes them."""
+        """Plain values, as a scenario file writes them; tables that are not there are left out."""
         plain: dict[str, Any] = {}
         for declared in fields(self):
             value: Any = getattr(self, declared.name)
-            plain[declared.name] = str(value) if isinstance(value, StrEnum) else value
+            if "table" in declared.metadata:
+                if value is not None:
+                    plain[declared.name] = value.to_mapping()
+            else:
+                plain[declared.name] = str(value) if isinstance(value, StrEnum) else value
         return plain
 
 
@@ -159,6 +192,10 @@ def broken_rule(declared: Field[Any], value: object) -> str | None:
     if "texts" in rules:
         texts = isinstance(value, tuple) and all(isinstance(each, str) for each in cast("tuple[object, ...]", value))
         return None if texts else "must be a list of texts"
+    if "table" in rules:
+        return None if value is None or isinstance(value, rules["table"]) else "must be a table"
+    if "pairs" in rules:
+        return None if _are_pairs(value) else "must be a list of pairs of different nodes"
     if "low" not in rules:
         return None if isinstance(value, bool) else "must be true or false"
     if isinstance(value, bool) or not isinstance(value, int | float if "number" in rules else int):
@@ -168,12 +205,31 @@ def broken_rule(declared: Field[Any], value: object) -> str | None:
 
 
 def _plain_as_declared(declared: Field[Any], value: object) -> object:
-    """A word becomes the choice it stands for, a list of a file a tuple."""
-    choices = declared.metadata.get("choices")
+    """A word becomes the choice it stands for, a list of a file a tuple, a table what it describes."""
+    rules = declared.metadata
+    if "table" in rules and isinstance(value, Mapping):
+        return rules["table"].from_mapping(cast("Mapping[str, object]", value))
+    if "number" in rules and isinstance(value, Decimal):
+        return float(value)
+    if "pairs" in rules and isinstance(value, list | tuple):
+        found = cast("list[object]", value)
+        return tuple(tuple(cast("list[object]", each)) if isinstance(each, list) else each for each in found)
+    choices = rules.get("choices")
     if isinstance(value, str) and choices:
         words: dict[str, object] = {str(word): word for word in choices}
         return words.get(value, value)
     return tuple(cast("list[object]", value)) if isinstance(value, list) else value
+
+
+def _are_pairs(value: object) -> bool:
+    return isinstance(value, tuple) and all(map(_is_pair, cast("tuple[object, ...]", value)))
+
+
+def _is_pair(value: object) -> bool:
+    if not isinstance(value, tuple):
+        return False
+    nodes = cast("tuple[object, ...]", value)
+    return len(nodes) == len(set(nodes)) == 2 and all(type(node) is int and node >= 0 for node in nodes)
 
 
 def _nearest(name: str, known: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
-from hearsay.core.mesh.mesh import MeshParameters
+from hearsay.core.mesh.mesh_parameters import MeshParameters
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.sections.network import TopologyKind
 from hearsay.sim.scenario.sections.routers import RouterChoice
@@ -22,21 +22,42 @@ WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 REFERENCE_ONLY: Mapping[str, str] = {
     "accept_exchange": "dials peers that a PRUNE names; with prune_backoff_ms",
     "ask_again_heartbeats": "above 0: an id is not asked of others for so many heartbeats",
+    "degree_out": "above 0: so many members are dialled ones",
+    "degree_score": "above 0: so many with the best scores stay",
+    "direct_connect_ticks": "above 0: there are direct peers",
+    "flood_publish": "true: one's own messages go to all of the topic",
+    "gater": "a table: whose messages are looked at",
+    "gossip_factor": "above 0: gossip to a share of the topic",
+    "graft_on_subscribe": "true: who joins a topic is grafted at once",
     "idontwant_threshold_bytes": "above 0: the mesh is told what one has",
     "max_cached_bytes": "above 0: a bound of the message cache in memory",
+    "max_ihave_messages": "above 0: so many RPCs with IHAVE are looked at",
     "max_seen_bytes": "above 0: a bound of the seen cache in memory",
     "max_subscription_bytes": "above 0: a bound of all peers' subscriptions in memory",
     "max_subscription_bytes_per_peer": "above 0: a bound of one peer's subscriptions in memory",
     "places_per_address": "above 0: places by address",
+    "score": "a table: peers are judged by what they do",
     "skip_senders": "true: no copy to a peer that sent one during validation",
 }
 """Parameters that the array engine does not know but as switched off, and what switches on what it lacks."""
 PART_OF = {
+    "direct_graft": "direct_connect_ticks",
+    "direct_peers": "direct_connect_ticks",
+    "graft_choice": "score",
+    "graft_flood_ms": "score",
+    "graylisted_subscriptions": "score",
     "idontwant_on_publish": "idontwant_threshold_bytes",
     "idontwant_ttl_heartbeats": "idontwant_threshold_bytes",
     "max_ids_per_idontwant": "idontwant_threshold_bytes",
     "max_idontwants": "idontwant_threshold_bytes",
+    "iwant_followup_ms": "score",
     "max_unwanted": "idontwant_threshold_bytes",
+    "median": "score",
+    "opportunistic_graft_peers": "score",
+    "opportunistic_graft_ticks": "score",
+    "outbound_repair": "degree_out",
+    "outbound_when_full": "degree_out",
+    "tracked_promises": "score",
 }
 """Parameters that say nothing as long as another one is off, which the array engine does not know."""
 WORTH_COMPILING = 2_000_000
@@ -64,7 +85,13 @@ def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
     for name in REFERENCE_ONLY:
         value = getattr(parameters, name, 0)
         if value and name != "accept_exchange":
-            yield f"{key}.{name} = {str(value).lower()}: only {'false' if value is True else 0}"
+            yield f"{key}.{name}{_only(value)}"
+
+
+def _only(value: object) -> str:
+    if isinstance(value, int | float):
+        return f" = {str(value).lower()}: only {'false' if value is True else 0}"
+    return ": only without that table"
 
 
 def choose_engine(scenario: Scenario, *, checked: bool = False) -> tuple[EngineName, str]:

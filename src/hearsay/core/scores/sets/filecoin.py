@@ -12,7 +12,6 @@ from hearsay.core.scores.choices import Validation
 from hearsay.core.scores.decays import decay_over
 from hearsay.core.scores.gater_parameters import FILECOIN_BOOTSTRAP as BOOTSTRAP_GATER
 from hearsay.core.scores.gater_parameters import GO as GO_GATER
-from hearsay.core.scores.promises import PromiseParameters
 from hearsay.core.scores.score_set import ScoreSet
 from hearsay.core.scores.sets.implementations import GO
 from hearsay.core.scores.thresholds import ScoreThresholds
@@ -59,7 +58,6 @@ FILECOIN = ScoreSet(
         "messages": _topic(0.1, 0.0002778, 0.5, _TEN_MINUTES, 100),
         "drand": _topic(0.5, 0.00027, 5, _HOUR, 25),
     },
-    promises=PromiseParameters(iwant_followup_ms=5_000),
     gater=GO_GATER,
     gater_weights={"blocks": 10, "messages": 1, "drand": 5},
 )

@@ -12,11 +12,9 @@ from hearsay.core.scores.choices import (
     MeshTimes,
     QuantumRounding,
     RetainedScores,
-    TrackedPromises,
     Validation,
 )
 from hearsay.core.scores.peer_parameters import PeerScoreParameters
-from hearsay.core.scores.promises import PromiseParameters
 from hearsay.core.scores.score_set import ANY_TOPIC, ScoreSet
 from hearsay.core.scores.thresholds import ScoreThresholds
 from hearsay.core.scores.topic_parameters import TopicScoreParameters
@@ -73,7 +71,6 @@ RUST = ScoreSet(
     ),
     thresholds=_COMMON_THRESHOLDS,
     topics={ANY_TOPIC: _COMMON_TOPIC},
-    promises=PromiseParameters(tracked_promises=TrackedPromises.ALL),
 )
 
 JS = ScoreSet(
@@ -125,7 +122,6 @@ NIM = ScoreSet(
             invalid_messages_decay=0.5,
         )
     },
-    promises=PromiseParameters(tracked_promises=TrackedPromises.NONE),
 )
 
 JVM = ScoreSet(

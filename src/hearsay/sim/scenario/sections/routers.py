@@ -77,8 +77,14 @@ def _parameter_schema(declared: Field[Any]) -> dict[str, object]:
     rules = declared.metadata
     if "choices" in rules:
         return {"enum": [str(word) for word in rules["choices"]], "default": str(declared.default)}
+    if "table" in rules:
+        return {"type": "object"}
+    if "pairs" in rules:
+        pair = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
+        return {"type": "array", "items": pair, "default": []}
     if "low" in rules:
-        return {"type": "integer", "minimum": rules["low"], "maximum": rules["high"], "default": declared.default}
+        kind = "number" if "number" in rules else "integer"
+        return {"type": kind, "minimum": rules["low"], "maximum": rules["high"], "default": declared.default}
     return {"type": "boolean", "default": declared.default}
 
 

@@ -1,0 +1,252 @@
+"""Gossipsub 1.1: a router that judges its peers, and gives each what its score is enough for.
+
+On top of gossipsub 1.0; what scores are and what they are enough for stands in `rules/scores/`. Rules:
+
+* JUDGE-1: Of a graylisted peer nothing is looked at but its subscriptions (go, rust; js: not these either). Of one
+  that the gater keeps out no message is (*reference only:* `score`).
+* JUDGE-2: Below the gossip threshold a peer's IHAVE and IWANT are not looked at, and it gets no IHAVE (*reference
+  only:* `score`).
+* JUDGE-3: One's own messages go to all of the topic whose score is enough, with `flood_publish`: so a message gets
+  out although the mesh is full of bad peers (v1.1, "Flood publishing"; *reference only:* `flood_publish`).
+* JUDGE-4: Peers that only flood get messages if their score is enough for one's own (*reference only:* `score`).
+* JUDGE-5: Direct peers that are not connected are dialled every so many heartbeats (*reference only:*
+  `direct_connect_ticks`).
+* JUDGE-6: Who joins a topic is grafted at once if the mesh has too few (rust, js; *reference only:*
+  `graft_on_subscribe`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hearsay.core.language.actions import Dial, Reason, Via
+from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
+from hearsay.core.language.rpc import CONTROL_KINDS, Control, Message, PartKind, Rpc
+from hearsay.core.language.score_parts import ScoreParts
+from hearsay.core.mesh.fanout import Fanout
+from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters
+from hearsay.core.mesh.gossipsub import Gossipsub
+from hearsay.core.mesh.judging_fanout import JudgingFanout
+from hearsay.core.mesh.judging_mesh import JudgingMesh
+from hearsay.core.mesh.mesh import Mesh
+from hearsay.core.mesh.standing import Standing
+from hearsay.core.rules.gossip_counts import gossip_targets, ihave_is_heard
+from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
+from hearsay.core.shell.randomness import Purpose, sample
+from hearsay.core.shell.shell import Shell
+
+_NOTHING = Rpc()
+
+
+def gossipsub(parameters: GossipsubParameters | None = None) -> Gossipsub:
+    """The router for these parameters: one that judges only if there is something to judge by."""
+    if parameters is not None and parameters.judges:
+        return JudgingGossipsub(parameters)
+    return Gossipsub(parameters)
+
+
+class JudgingGossipsub(Gossipsub):
+    judges = True
+    mesh: JudgingMesh  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self, parameters: GossipsubParameters) -> None:
+        super().__init__(parameters)
+        self.wants_duplicates = True
+        self.wants_first_copies = True
+        self._heard: dict[PeerId, int] = {}
+        """How many RPCs with IHAVE came since the last heartbeat; outlasts a disconnection, as the next does."""
+        self._asked_now: dict[PeerId, list[MessageId]] = {}
+        """What goes into the IWANTs of this call."""
+
+    def attach(self, shell: Shell) -> None:
+        self.standing = Standing(self.parameters, shell)
+        super().attach(shell)
+        self._set_due()
+
+    def new_mesh(self, shell: Shell) -> Mesh:
+        return JudgingMesh(self.parameters, shell, self.standing)
+
+    def new_fanout(self, shell: Shell) -> Fanout:
+        parameters = self.parameters
+        at_publish = parameters.fanout_top_up is FanoutTopUp.PUBLISH
+        return JudgingFanout(parameters.degree, parameters.fanout_ttl_ms * 1000, at_publish, shell, self.standing)
+
+    def admitted(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
+        self.mesh.names_nobody = False
+        standing = self.standing
+        if sender.id in standing.direct:
+            return rpc
+        if standing.is_graylisted(sender.id):
+            return self._without_all(sender, rpc)
+        if rpc.messages and not standing.lets_in(sender.id):
+            self.shell.drop(sender.id, PartKind.PUBLISH, len(rpc.messages), Reason.GATED)
+            rpc = replace(rpc, messages=())
+        control = rpc.control
+        if control is not None and (control.ihave or control.iwant):
+            return replace(rpc, control=self._gossip_heard(sender.id, control))
+        return rpc
+
+    def _without_all(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
+        """The RPC of a graylisted peer (JUDGE-1)."""
+        if rpc.messages:
+            self.shell.drop(sender.id, PartKind.PUBLISH, len(rpc.messages), Reason.GRAYLISTED)
+        if rpc.control is not None:
+            for kind, parts in zip(CONTROL_KINDS, rpc.control.groups()[:-1], strict=True):
+                if parts:
+                    self.shell.drop(sender.id, kind, len(parts), Reason.GRAYLISTED)
+        if not rpc.subscriptions:
+            return _NOTHING
+        if self.parameters.graylisted_subscriptions:
+            return Rpc(rpc.subscriptions)
+        self.shell.drop(sender.id, PartKind.SUBSCRIBE, len(rpc.subscriptions), Reason.GRAYLISTED)
+        return _NOTHING
+
+    def _gossip_heard(self, peer: PeerId, control: Control) -> Control:
+        """What is looked at of IHAVE and IWANT (JUDGE-2, GOSSIP-14)."""
+        if not self.standing.may_gossip(peer):
+            for kind, parts in ((PartKind.IHAVE, control.ihave), (PartKind.IWANT, control.iwant)):
+                if parts:
+                    self.shell.drop(peer, kind, sum(len(part.ids) for part in parts), Reason.LOW_SCORE)
+            return replace(control, ihave=(), iwant=())
+        if not control.ihave:
+            return control
+        before = self._heard.get(peer, 0)
+        if ihave_is_heard(before, self.parameters.max_ihave_messages):
+            self._heard[peer] = before + 1
+            return control
+        self.shell.drop(peer, PartKind.IHAVE, sum(len(part.ids) for part in control.ihave), Reason.OVER_LIMIT)
+        return replace(control, ihave=())
+
+    def first_copy(self, message: Message, received_from: PeerId) -> None:
+        if self.tells_idontwant:
+            super().first_copy(message, received_from)
+        self.standing.validate(message)
+
+    def duplicate(self, message: Message, received_from: PeerId) -> None:
+        self.standing.duplicate(received_from, message)
+        if self.parameters.skip_senders:
+            super().duplicate(message, received_from)
+
+    def accepted(self, message: Message, received_from: PeerId) -> None:
+        self.standing.deliver(received_from, message)
+        super().accepted(message, received_from)
+
+    def rejected(self, message: Message, received_from: PeerId, reason: Reason) -> None:
+        self.standing.reject(received_from, message, reason)
+
+    def publish(self, message: Message) -> None:
+        self.standing.deliver(None, message)
+        super().publish(message)
+        if self.parameters.flood_publish:
+            self._flood_publish(message)
+
+    def _flood_publish(self, message: Message) -> None:
+        """JUDGE-3: to those who have not got it by way of the mesh or the fan-out."""
+        topic = message.topic
+        if topic in self.mesh.topics:
+            others = self.beside_mesh(topic)
+        else:
+            route = self.fanout.peers(topic)
+            others = [peer for peer in self._may_get(topic) if peer not in route]
+        self.shell.outbox.forward(others, message, Via.FLOOD_PUBLISH, None)
+
+    def beside_mesh(self, topic: TopicId) -> list[PeerId]:
+        mesh = self.mesh.topics[topic]
+        return [peer for peer in self._may_get(topic) if peer not in mesh]
+
+    def _may_get(self, topic: TopicId) -> list[PeerId]:
+        """Who may get one's own messages, but direct peers, who do anyway; ascending."""
+        standing = self.standing
+        peers = self.shell.peers.in_topic(topic).native.ordered
+        return [peer for peer in peers if peer not in standing.direct and standing.gets_published(peer)]
+
+    def forward(self, message: Message, received_from: PeerId | None) -> None:
+        super().forward(message, received_from)
+        if self.standing.direct:
+            native = self.shell.peers.in_topic(message.topic).native.members
+            direct = sorted(peer for peer in self.standing.direct if peer in native)
+            self.shell.outbox.forward(self.who_want(direct, message), message, Via.DIRECT, received_from)
+
+    def flood(self, message: Message, received_from: PeerId | None) -> None:
+        others = self.shell.peers.in_topic(message.topic).flood
+        if others.members:
+            enough = [peer for peer in others.ordered if self.standing.gets_published(peer)]
+            self.shell.outbox.forward(enough, message, Via.FLOOD, received_from)
+
+    def timer_fired(self) -> None:
+        self.standing.refresh()
+        if self.shell.now >= self.heartbeat.due:
+            self.standing.begin_heartbeat()
+            self._heard.clear()
+            self._connect_direct(self.heartbeat.tick + 1)
+            super().timer_fired()
+            self.standing.end_heartbeat()
+        self._set_due()
+
+    def _set_due(self) -> None:
+        due = self.standing.due
+        self.shell.due = self.heartbeat.due if due is None else min(due, self.heartbeat.due)
+
+    def _connect_direct(self, tick: int) -> None:
+        every = self.parameters.direct_connect_ticks
+        if every and tick % every == 1 % every:
+            for peer in sorted(self.standing.direct):
+                if peer not in self.shell.connected:
+                    self.shell.actions.append(Dial(peer))
+
+    def gossip_targets(self, topic: TopicId, routed: PeerGroup, tick: int) -> list[PeerId]:
+        standing = self.standing
+        eligible = [
+            peer
+            for peer in self.shell.peers.in_topic(topic).native.ordered
+            if peer not in routed and peer not in standing.direct and standing.may_gossip(peer)
+        ]
+        count = gossip_targets(self.parameters.degree_lazy, len(eligible), self.parameters.gossip_factor)
+        return sample(self.shell.draw(Purpose.GOSSIP, topic, tick), eligible, count)
+
+    def asked(self, peer: PeerId, ids: list[MessageId]) -> None:
+        self._asked_now.setdefault(peer, []).extend(ids)
+
+    def before_flush(self) -> None:
+        super().before_flush()
+        if self._asked_now:
+            for peer, ids in self._asked_now.items():
+                self.standing.ask(peer, ids)
+            self._asked_now = {}
+
+    def joined(self, topic: TopicId) -> None:
+        self.standing.join(topic)
+        super().joined(topic)
+
+    def peer_added(self, peer: ConnectedPeer) -> None:
+        self.standing.connect(peer)
+        super().peer_added(peer)
+
+    def peer_removed(self, peer: ConnectedPeer) -> None:
+        self.standing.disconnect(peer.id)
+        super().peer_removed(peer)
+
+    def peer_subscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        super().peer_subscribed(peer, topic)
+        if self.parameters.graft_on_subscribe and peer.native:
+            self.mesh.fill_up(topic, peer.id)
+
+    def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
+        super().send_failed(peer, rpc)
+        if rpc.messages:
+            self.standing.penalise_slow(peer, len(rpc.messages))
+
+    def rated(self, peer: PeerId, rating: float) -> None:
+        self.standing.rate(peer, rating)
+
+    def choose_direct(self, peer: PeerId, direct: bool) -> None:
+        if not direct:
+            self.standing.direct.discard(peer)
+            return
+        self.standing.direct.add(peer)
+        self.mesh.prune_everywhere(peer)
+        for topic, _ in self.fanout.topics():
+            self.fanout.remove(peer, topic)
+
+    def scores(self) -> list[tuple[PeerId, ScoreParts]]:
+        return list(self.standing.parts())

@@ -1,0 +1,223 @@
+"""The mesh of gossipsub 1.1: scores say who enters, stays and is named; who was dialled has a share of the places.
+
+What is decided stands in `rules/graft_answers.py`, `rules/scores/mesh_members.py` and `rules/backoff_times.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hearsay.core.language.actions import Dial
+from hearsay.core.language.identifiers import PeerId, TopicId
+from hearsay.core.language.rpc import Prune
+from hearsay.core.mesh.judging_parameters import (
+    DirectGraft,
+    GraftChoice,
+    JudgingParameters,
+    Median,
+    OutboundRepair,
+    OutboundWhenFull,
+)
+from hearsay.core.mesh.mesh import Mesh
+from hearsay.core.mesh.standing import Standing
+from hearsay.core.rules.backoff_times import is_flood
+from hearsay.core.rules.graft_answers import FROM_DIRECT, IN_BACKOFF, MESH_IS_FULL, NO_PRUNE, TAKEN_IN
+from hearsay.core.rules.mesh_sizes import is_too_large, is_too_small
+from hearsay.core.rules.mixing import extend
+from hearsay.core.rules.scores.mesh_members import (
+    ALWAYS,
+    NEVER,
+    QUOTA,
+    dialled_to_graft,
+    dialled_to_keep,
+    enters_a_full_mesh,
+    median,
+    opportunity_is_due,
+)
+from hearsay.core.rules.scores.thresholds import mesh_is_poor
+from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
+from hearsay.core.shell.randomness import Purpose, key_of, sample
+from hearsay.core.shell.shell import Shell
+
+_WHEN_FULL = {OutboundWhenFull.ALWAYS: ALWAYS, OutboundWhenFull.QUOTA: QUOTA, OutboundWhenFull.NEVER: NEVER}
+
+
+class JudgingMesh(Mesh):
+    __slots__ = ("_standing", "_when_full", "names_nobody")
+
+    _parameters: JudgingParameters
+
+    def __init__(self, parameters: JudgingParameters, shell: Shell, standing: Standing) -> None:
+        super().__init__(parameters, shell)
+        self._standing = standing
+        self._when_full = _WHEN_FULL[parameters.outbound_when_full]
+        self.names_nobody = False
+        """After a GRAFT out of place, for the rest of its RPC (go): against spam, and so that nothing leaks."""
+
+    def entered(self, topic: TopicId, peer: PeerId) -> None:
+        super().entered(topic, peer)
+        self._standing.graft(peer, topic)
+
+    def left(self, topic: TopicId, peer: PeerId) -> None:
+        super().left(topic, peer)
+        self._standing.prune(peer, topic)
+
+    def may_graft(self, topic: TopicId, peer: PeerId) -> bool:
+        return self._standing.may_be_in_mesh(peer) and super().may_graft(topic, peer)
+
+    def candidates(self, topic: TopicId, mesh: PeerGroup) -> list[PeerId]:
+        return [peer for peer in super().candidates(topic, mesh) if self._standing.may_be_in_mesh(peer)]
+
+    def worth_naming(self, topic: TopicId, peer: PeerId) -> list[PeerId]:
+        if self.names_nobody:
+            return []
+        return [other for other in super().worth_naming(topic, peer) if self._standing.is_welcome(other)]
+
+    def answer(
+        self,
+        sender: ConnectedPeer,
+        topic: TopicId,
+        mesh: PeerGroup,
+        direct: bool = False,
+        unwelcome: bool = False,
+        exempt: bool = False,
+    ) -> tuple[int, int]:
+        standing = self._standing
+        dialled = len(self._dialled(mesh.ordered))
+        reason, prune = super().answer(
+            sender,
+            topic,
+            mesh,
+            sender.id in standing.direct,
+            not standing.is_welcome(sender.id),
+            enters_a_full_mesh(sender.outbound, self._when_full, dialled, self._parameters.degree_out),
+        )
+        if reason == IN_BACKOFF:
+            self._penalise(sender.id, topic)
+        if reason not in (TAKEN_IN, MESH_IS_FULL):
+            self.names_nobody = True
+        if reason == FROM_DIRECT and self._parameters.direct_graft is DirectGraft.IGNORE:
+            prune = NO_PRUNE
+        return reason, prune
+
+    def _penalise(self, peer: PeerId, topic: TopicId) -> None:
+        """BACKOFF-7."""
+        parameters = self._parameters
+        flood = is_flood(
+            self._shell.now,
+            self._backoffs.until(topic, peer),
+            parameters.prune_backoff_ms * 1000,
+            parameters.graft_flood_ms * 1000,
+        )
+        self._standing.penalise(peer, 2.0 if flood else 1.0)
+
+    def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
+        mesh = self.topics.get(prune.topic)
+        if mesh is not None and sender.id not in mesh:
+            self._standing.prune(sender.id, prune.topic)
+        super().on_prune(sender, prune)
+
+    def dial(self, sender: ConnectedPeer, prune: Prune) -> None:
+        """Some of those whom a peer names that is believed, drawn among all."""
+        if not self._standing.is_believed(sender.id):
+            return
+        shell = self._shell
+        named = sorted({each.peer for each in prune.peers} - {shell.node})
+        state = shell.draw(Purpose.EXCHANGE_DIAL, prune.topic, key_of(sender.id), shell.now)
+        for peer in sample(state, named, self._parameters.exchange_peers):
+            if peer not in shell.connected:
+                shell.actions.append(Dial(peer))
+
+    def tend(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:
+        parameters = self._parameters
+        for peer in mesh.ordered:
+            if not self._standing.is_welcome(peer):
+                self._prune(topic, mesh, peer, ())
+        size = len(mesh)
+        if is_too_small(size, parameters.degree_low):
+            self._fill(topic, mesh, parameters.degree - size, tick)
+        elif is_too_large(size, self._prune_from) and size > parameters.degree:
+            self._cut(topic, mesh, tick)
+        self._graft_dialled(topic, mesh, tick)
+        if opportunity_is_due(tick, parameters.opportunistic_graft_ticks, len(mesh)):
+            self._graft_better(topic, mesh, tick)
+
+    def prune_everywhere(self, peer: PeerId) -> None:
+        """A peer is direct from now on, and in no mesh."""
+        for topic in sorted(self.topics):
+            if peer in self.topics[topic]:
+                self._prune(topic, self.topics[topic], peer, ())
+
+    def fill_up(self, topic: TopicId, peer: PeerId) -> None:
+        """A peer joins the topic: it is grafted at once if the mesh has too few (rust, js)."""
+        mesh = self.topics.get(topic)
+        if mesh is None or not is_too_small(len(mesh), self._parameters.degree_low):
+            return
+        if peer not in mesh and self.may_graft(topic, peer):
+            self._graft(topic, mesh, peer)
+
+    def _fill(self, topic: TopicId, mesh: PeerGroup, count: int, tick: int) -> None:
+        candidates = self.candidates(topic, mesh)
+        state = self._shell.draw(Purpose.GRAFT, topic, tick)
+        if self._parameters.graft_choice is GraftChoice.BEST:
+            chosen = self._best_first(self._shuffled(state, candidates))[:count]
+        else:
+            chosen = sample(state, candidates, count)
+        for peer in chosen:
+            self._graft(topic, mesh, peer)
+
+    def _cut(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:
+        """KEEP-2, KEEP-3."""
+        parameters = self._parameters
+        state = self._shell.draw(Purpose.KEPT, topic, tick)
+        best = self._best_first(self._shuffled(state, mesh.ordered))[: parameters.degree_score]
+        others = self._shuffled(extend(state, 1), [peer for peer in mesh.ordered if peer not in best])
+        order = [*best, *others]
+        kept, gone = order[: parameters.degree], order[parameters.degree :]
+        dialled = self._dialled(gone)
+        saved = dialled[: dialled_to_keep(len(self._dialled(kept)), len(dialled), parameters.degree_out)]
+        for _ in saved:
+            kept.remove(next(peer for peer in reversed(kept) if not self._shell.connected[peer].outbound))
+        staying = {*kept, *saved}
+        for peer in mesh.ordered:
+            if peer not in staying:
+                self._prune(topic, mesh, peer, self._others(topic, peer, tick))
+
+    def _graft_dialled(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:
+        """KEEP-4."""
+        parameters = self._parameters
+        to_degree = parameters.outbound_repair is OutboundRepair.TO_DEGREE
+        count = dialled_to_graft(
+            len(mesh),
+            len(self._dialled(mesh.ordered)),
+            parameters.degree_low,
+            parameters.degree_out,
+            parameters.degree if to_degree else parameters.degree_out,
+        )
+        if count:
+            state = self._shell.draw(Purpose.OUTBOUND, topic, tick)
+            for peer in sample(state, self._dialled(self.candidates(topic, mesh)), count):
+                self._graft(topic, mesh, peer)
+
+    def _graft_better(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:
+        """KEEP-5."""
+        parameters, standing = self._parameters, self._standing
+        scores = sorted(map(standing.score, mesh.ordered))
+        size = len(scores)
+        middle = median(scores[(size - 1) // 2], scores[size // 2], parameters.median is Median.MEAN)
+        if not mesh_is_poor(middle, standing.opportunistic_graft):
+            return
+        better = [peer for peer in self.candidates(topic, mesh) if standing.score(peer) > middle]
+        state = self._shell.draw(Purpose.OPPORTUNITY, topic, tick)
+        for peer in sample(state, better, parameters.opportunistic_graft_peers):
+            self._graft(topic, mesh, peer)
+
+    def _dialled(self, peers: Sequence[PeerId]) -> list[PeerId]:
+        connected = self._shell.connected
+        return [peer for peer in peers if connected[peer].outbound]
+
+    def _best_first(self, peers: list[PeerId]) -> list[PeerId]:
+        return sorted(peers, key=self._standing.score, reverse=True)
+
+    def _shuffled(self, state: int, peers: Sequence[PeerId]) -> list[PeerId]:
+        return sorted(peers, key=lambda peer: (extend(state, key_of(peer)), peer))

@@ -1,0 +1,130 @@
+"""The parameters of gossipsub 1.1 that make a router judge its peers, and where implementations differ in that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hearsay.core.mesh.mesh_parameters import MeshParameters
+from hearsay.core.scores.choices import TrackedPromises
+from hearsay.core.scores.gater_parameters import GaterParameters
+from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds, pairs, share, table
+
+
+class OutboundWhenFull(StrEnum):
+    """Whom a full mesh takes in although it is full: who was dialled (go, js), while there are too few of them (nim),
+    or nobody (rust). The first is v1.1's: whoever attacks can dial, but cannot make others dial."""
+
+    ALWAYS = "always"
+    QUOTA = "quota"
+    NEVER = "never"
+
+
+class OutboundRepair(StrEnum):
+    """How many dialled peers a mesh with too few of them grafts: up to D_out, or as many as D is above them (js)."""
+
+    TO_DEGREE_OUT = "to_degree_out"
+    TO_DEGREE = "to_degree"
+
+
+class Median(StrEnum):
+    """Of an even number of scores: the upper one of the middle two (go), or their mean (rust)."""
+
+    UPPER = "upper"
+    MEAN = "mean"
+
+
+class GraftChoice(StrEnum):
+    """Whom a mesh with too few peers grafts: anybody with a score that is not negative, or the best (nim)."""
+
+    RANDOM = "random"
+    BEST = "best"
+
+
+class DirectGraft(StrEnum):
+    """What the GRAFT of a direct peer gets: a PRUNE (go), or nothing (rust)."""
+
+    PRUNE = "prune"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgingParameters(MeshParameters):
+    """Scores, and what the mesh, gossip and publishing do with them; all off is gossipsub 1.0.
+
+    | field | rule | 1.0 | v1.1 |
+    |---|---|---|---|
+    | score | `[router.score]`, or the name of a set; without it all scores are 0 | none | as given |
+    | gater | `[router.gater]`: whose messages are looked at when there are too many | none | as given |
+    | degree_score | D_score: the best so many stay when a mesh is pruned | 0 | 4 |
+    | degree_out | D_out: so many members were dialled by this side, below D_low and D / 2 at most | 0 | 2 |
+    | outbound_when_full | whom a full mesh takes in | always | always |
+    | outbound_repair | how many dialled peers are grafted for D_out | to_degree_out | to_degree_out |
+    | opportunistic_graft_ticks | heartbeats between two looks at the median of a mesh; 0 is off | 0 | 60 |
+    | opportunistic_graft_peers | … and so many are grafted | 2 | 2 |
+    | median | of an even number of scores | upper | upper |
+    | graft_choice | whom a mesh with too few grafts | random | random |
+    | graft_on_subscribe | who joins a topic is grafted at once if the mesh has too few (rust, js) | off | off |
+    | graft_flood_ms | a GRAFT so soon after a PRUNE counts twice as misbehaviour | 10 000 | 10 000 |
+    | flood_publish | one's own messages go to all of the topic | off | on |
+    | gossip_factor | share of the topic's other peers that get gossip, if that is more than D_lazy | 0 | 0.25 |
+    | max_ihave_messages | RPCs with IHAVE of one peer that are looked at per heartbeat; 0: all | 0 | 10 |
+    | iwant_followup_ms | after so long the promise of an IHAVE is broken | 3 000 | 3 000 |
+    | tracked_promises | which ids of an IWANT are promises | one | one |
+    | direct_connect_ticks | heartbeats between two looks whether direct peers are there; 0: no looks | 0 | 300 |
+    | direct_graft | what the GRAFT of a direct peer gets | prune | prune |
+    | direct_peers | pairs of simulated nodes that are direct to each other | none | none |
+    | graylisted_subscriptions | subscriptions count even of the graylisted (go, rust) | on | on |
+    """
+
+    score: ScoreSet | None = table(ScoreSet)
+    gater: GaterParameters | None = table(GaterParameters)
+    degree_score: int = integer(0, low=0)
+    degree_out: int = integer(0, low=0)
+    outbound_when_full: OutboundWhenFull = choice(OutboundWhenFull.ALWAYS)
+    outbound_repair: OutboundRepair = choice(OutboundRepair.TO_DEGREE_OUT)
+    opportunistic_graft_ticks: int = integer(0, low=0)
+    opportunistic_graft_peers: int = integer(2, low=0)
+    median: Median = choice(Median.UPPER)
+    graft_choice: GraftChoice = choice(GraftChoice.RANDOM)
+    graft_on_subscribe: bool = False
+    graft_flood_ms: int = milliseconds(10_000)
+    flood_publish: bool = False
+    gossip_factor: float = share(0.0)
+    max_ihave_messages: int = integer(0, low=0)
+    iwant_followup_ms: int = milliseconds(3_000, low=1)
+    tracked_promises: TrackedPromises = choice(TrackedPromises.ONE)
+    direct_connect_ticks: int = integer(0, low=0)
+    direct_graft: DirectGraft = choice(DirectGraft.PRUNE)
+    direct_peers: tuple[tuple[int, int], ...] = pairs()
+    graylisted_subscriptions: bool = True
+
+    @property
+    def judges(self) -> bool:
+        """Whether any of it is on."""
+        return (
+            self.score is not None
+            or self.gater is not None
+            or self.graft_on_subscribe
+            or self.flood_publish
+            or self.gossip_factor > 0
+            or self.degree_score + self.degree_out + self.max_ihave_messages + self.direct_connect_ticks > 0
+        )
+
+    def cross_rules(self) -> Iterator[Violation]:
+        yield from MeshParameters.cross_rules(self)
+        if self.degree_score > self.degree_high:
+            yield Violation("degree_score", self.degree_score, f"must not be above degree_high ({self.degree_high})")
+        if self.degree_out and not (self.degree_out < self.degree_low and 2 * self.degree_out <= self.degree):
+            limits = f"must be below degree_low ({self.degree_low}) and at most half of degree ({self.degree})"
+            yield Violation("degree_out", self.degree_out, limits)
+        if self.direct_peers and not self.direct_connect_ticks:
+            yield Violation("direct_peers", self.direct_peers, "only with direct_connect_ticks above 0")
+        if self.opportunistic_graft_ticks and self.score is None:
+            rule = "only with a score: a median of zeros says nothing"
+            yield Violation("opportunistic_graft_ticks", self.opportunistic_graft_ticks, rule)
+        if self.score is not None and self.places_per_address:
+            rule = "must be 0 with a score, whose part P6 is about addresses"
+            yield Violation("places_per_address", self.places_per_address, rule)

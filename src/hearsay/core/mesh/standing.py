@@ -1,0 +1,248 @@
+"""How peers stand with a router: their scores, their promises, whether they are direct, and who is let in.
+
+The seam between routers and `core.scores`, whose `__init__` says when what is called. Without a score all scores are
+0, without a gater all are let in. Rules of its own:
+
+* STANDING-1: Who is direct is no matter of scores: a direct peer is always let in, gets every message, and is in no
+  mesh and no fan-out (v1.1, "Explicit peering agreements"; *reference only:* `direct_connect_ticks`).
+* STANDING-2: A heartbeat asks for each score once and keeps to it, whatever it does to the peer (go; *reference
+  only:* `score`).
+* STANDING-3: A refresh that is due with a heartbeat comes before it (rust; *reference only:* `score`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
+from hearsay.core.language.rpc import Message
+from hearsay.core.language.score_parts import ScoreParts
+from hearsay.core.mesh.judging_parameters import JudgingParameters
+from hearsay.core.rules.scores.thresholds import (
+    exchange_is_accepted,
+    gets_published,
+    is_graylisted,
+    may_be_in_mesh,
+    may_gossip,
+)
+from hearsay.core.scores.gater import Gater
+from hearsay.core.scores.promises import PromiseParameters, Promises
+from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.scores.scorer import Scorer
+from hearsay.core.scores.thresholds import ScoreThresholds
+from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.core.shell.randomness import Purpose, key_of
+from hearsay.core.shell.shell import Shell
+
+
+class Standing:
+    __slots__ = (
+        "_gater",
+        "_gater_due",
+        "_gater_us",
+        "_kept",
+        "_present",
+        "_promises",
+        "_refresh_due",
+        "_refresh_us",
+        "_score_set",
+        "_scorer",
+        "_shell",
+        "_thresholds",
+        "direct",
+    )
+
+    def __init__(self, parameters: JudgingParameters, shell: Shell) -> None:
+        self._shell = shell
+        self._score_set = parameters.score
+        self._scorer = None if parameters.score is None else Scorer(parameters.score.peer, {})
+        self._thresholds = _thresholds(parameters.score)
+        followed = PromiseParameters(
+            tracked_promises=parameters.tracked_promises, iwant_followup_ms=parameters.iwant_followup_ms
+        )
+        self._promises = Promises(followed)
+        weights: dict[TopicId, float] = {}
+        if parameters.score is not None:
+            weights.update(parameters.score.gater_weights)
+        self._gater = None if parameters.gater is None else Gater(parameters.gater, weights)
+        self._gater_us: Micros = 0 if parameters.gater is None else parameters.gater.decay_interval_ms * 1000
+        self._gater_due: Micros = shell.now + self._gater_us
+        self._refresh_us: Micros = 0 if parameters.score is None else parameters.score.peer.decay_interval_us
+        self._refresh_due: Micros = shell.now + self._refresh_us
+        self._present: set[PeerId] = set()
+        self._kept: dict[PeerId, float] | None = None
+        """Scores of this heartbeat, while it runs."""
+        self.direct: set[PeerId] = set()
+
+    def score(self, peer: PeerId) -> float:
+        if self._scorer is None:
+            return 0.0
+        if self._kept is None:
+            return self._scorer.score(peer, self._shell.now)
+        score = self._kept.get(peer)
+        if score is None:
+            score = self._kept[peer] = self._scorer.score(peer, self._shell.now)
+        return score
+
+    def may_be_in_mesh(self, peer: PeerId) -> bool:
+        return peer not in self.direct and may_be_in_mesh(self.score(peer))
+
+    def is_welcome(self, peer: PeerId) -> bool:
+        return may_be_in_mesh(self.score(peer))
+
+    def may_gossip(self, peer: PeerId) -> bool:
+        return may_gossip(self.score(peer), self._thresholds.gossip)
+
+    def gets_published(self, peer: PeerId) -> bool:
+        return peer in self.direct or gets_published(self.score(peer), self._thresholds.publish)
+
+    def is_graylisted(self, peer: PeerId) -> bool:
+        return peer not in self.direct and is_graylisted(self.score(peer), self._thresholds.graylist)
+
+    def is_believed(self, peer: PeerId) -> bool:
+        """Whether those whom it names are dialled."""
+        return exchange_is_accepted(self.score(peer), self._thresholds.accept_exchange)
+
+    @property
+    def opportunistic_graft(self) -> float:
+        return self._thresholds.opportunistic_graft
+
+    def lets_in(self, peer: PeerId) -> bool:
+        """Whether the peer's messages are looked at; who is kept out cannot keep promises."""
+        if self._gater is None or peer in self.direct:
+            return True
+        shell = self._shell
+        let_in = self._gater.lets_in(
+            peer, shell.now, lambda: shell.randomness.draw(Purpose.GATED, shell.key, key_of(peer), shell.now)
+        )
+        if not let_in:
+            self._promises.void(peer)
+        return let_in
+
+    def connect(self, peer: ConnectedPeer) -> None:
+        self._present.add(peer.id)
+        if self._scorer is not None:
+            self._scorer.connect(peer.id, (peer.address,) if peer.address else ())
+        if self._gater is not None:
+            self._gater.connect(peer.id, peer.address)
+
+    def disconnect(self, peer: PeerId) -> None:
+        self._present.discard(peer)
+        if self._scorer is not None:
+            self._scorer.disconnect(peer, self._shell.now)
+        if self._gater is not None:
+            self._gater.disconnect(peer, self._shell.now)
+
+    def join(self, topic: TopicId) -> None:
+        """Topics are scored from when they are joined."""
+        parameters = None if self._score_set is None else self._score_set.of_topic(topic)
+        if self._scorer is not None and parameters is not None:
+            self._scorer.set_topic_parameters(topic, parameters.numbers())
+
+    def graft(self, peer: PeerId, topic: TopicId) -> None:
+        if self._scorer is not None:
+            self._scorer.graft(peer, topic, self._shell.now)
+
+    def prune(self, peer: PeerId, topic: TopicId) -> None:
+        """The peer leaves the mesh or says PRUNE; one that has gone was judged when it went."""
+        if self._scorer is not None and peer in self._present:
+            self._scorer.prune(peer, topic, self._shell.now)
+
+    def validate(self, message: Message) -> None:
+        """A first copy is looked at."""
+        if self._scorer is not None:
+            self._scorer.validate(message.topic, message.id, self._shell.now)
+        if self._gater is not None:
+            self._gater.validate()
+        self._promises.keep(message.id)
+
+    def deliver(self, peer: PeerId | None, message: Message) -> None:
+        if self._scorer is not None:
+            self._scorer.deliver(peer, message.topic, message.id, self._shell.now)
+        if self._gater is not None:
+            self._gater.deliver(peer, message.topic)
+        self._promises.keep(message.id)
+
+    def duplicate(self, peer: PeerId, message: Message) -> None:
+        if self._scorer is not None:
+            self._scorer.duplicate(peer, message.topic, message.id, self._shell.now)
+        if self._gater is not None:
+            self._gater.duplicate(peer)
+
+    def reject(self, peer: PeerId, message: Message, reason: Reason) -> None:
+        if self._scorer is not None:
+            self._scorer.reject(peer, message.topic, message.id, int(reason), self._shell.now)
+        if self._gater is not None:
+            self._gater.reject(peer, int(reason), self._shell.now)
+        self._promises.reject(message.id, int(reason))
+
+    def penalise(self, peer: PeerId, count: float = 1.0) -> None:
+        if self._scorer is not None:
+            self._scorer.penalise(peer, count)
+
+    def penalise_slow(self, peer: PeerId, count: int) -> None:
+        """So many messages did not leave for the peer (rust, nim)."""
+        if self._scorer is not None:
+            self._scorer.penalise_slow(peer, float(count))
+
+    def rate(self, peer: PeerId, rating: float) -> None:
+        if self._scorer is not None:
+            self._scorer.set_application_score(peer, rating)
+
+    def ask(self, peer: PeerId, ids: list[MessageId]) -> None:
+        """An IWANT leaves."""
+        shell = self._shell
+        first = key_of(ids[0])
+        self._promises.ask(
+            peer,
+            ids,
+            shell.now,
+            lambda: shell.randomness.draw(Purpose.PROMISED, shell.key, key_of(peer), first, shell.now),
+        )
+
+    @property
+    def due(self) -> Micros | None:
+        """When something decays next."""
+        ends = [
+            end for end, every in ((self._refresh_due, self._refresh_us), (self._gater_due, self._gater_us)) if every
+        ]
+        return min(ends, default=None)
+
+    def refresh(self) -> None:
+        """Let decay what is due; late calls skip times rather than make up for them."""
+        now = self._shell.now
+        if self._scorer is not None and now >= self._refresh_due:
+            self._scorer.refresh(now)
+            self._refresh_due += -(-(now + 1 - self._refresh_due) // self._refresh_us) * self._refresh_us
+        if self._gater is not None and now >= self._gater_due:
+            self._gater.refresh(now)
+            self._gater_due += -(-(now + 1 - self._gater_due) // self._gater_us) * self._gater_us
+
+    def begin_heartbeat(self) -> None:
+        """Broken promises count; from now on scores stay as they are."""
+        for peer, broken in self._promises.take_broken(self._shell.now):
+            self.penalise(peer, float(broken))
+        self._kept = {}
+
+    def end_heartbeat(self) -> None:
+        self._kept = None
+
+    def parts(self) -> Iterator[tuple[PeerId, ScoreParts]]:
+        if self._scorer is not None:
+            for peer in sorted(self._present):
+                parts = self._scorer.parts(peer, self._shell.now)
+                if parts is not None:
+                    yield peer, parts
+
+    def sizes(self) -> Iterable[tuple[str, int, int]]:
+        """What peers can make grow: its name, how much there is, how much there may be."""
+        yield from self._promises.sizes()
+        if self._scorer is not None:
+            yield from self._scorer.sizes()
+        if self._gater is not None:
+            yield from self._gater.sizes()
+
+
+def _thresholds(score: ScoreSet | None) -> ScoreThresholds:
+    return ScoreThresholds() if score is None else score.thresholds

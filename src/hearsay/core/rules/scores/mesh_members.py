@@ -1,0 +1,47 @@
+"""Who stays in a mesh, and who is taken in beyond its degree (gossipsub v1.1, "Mesh maintenance").
+
+Whoever attacks a mesh dials into it, and does little; so the best stay, and some that one dialled oneself. Rules:
+
+* KEEP-1: A heartbeat prunes who has a negative score, and names nobody to them.
+* KEEP-2: A mesh that is too large keeps the D_score best; the others that stay are drawn.
+* KEEP-3: D_out dialled peers stay, if there are so many: they take the places of those that were drawn last and were
+  not dialled.
+* KEEP-4: A mesh with D_low or more members, but fewer than D_out dialled ones, grafts dialled peers up to D_out (go),
+  or as many as D is above them (js).
+* KEEP-5: Every so many heartbeats a mesh of two or more whose median score is poor grafts a few peers that are better
+  than the median. So a mesh full of peers that do nothing gets out of it.
+* KEEP-6: A full mesh takes in a peer that one dialled (go, js), while it has too few of them (nim), or not (rust).
+"""
+
+from __future__ import annotations
+
+ALWAYS, QUOTA, NEVER = range(3)
+"""Whether a full mesh takes in a peer that one dialled."""
+
+
+def dialled_to_keep(kept: int, gone: int, degree_out: int) -> int:
+    """How many dialled peers that would go stay after all; `kept` and `gone` count the dialled ones."""
+    return max(0, min(degree_out - kept, gone))
+
+
+def dialled_to_graft(size: int, dialled: int, low: int, degree_out: int, up_to: int) -> int:
+    """How many dialled peers a mesh grafts; `up_to` is D_out or D."""
+    if size < low or dialled >= degree_out:
+        return 0
+    return max(0, up_to - dialled)
+
+
+def opportunity_is_due(tick: int, every: int, size: int) -> bool:
+    """Whether a heartbeat looks at the median of a mesh."""
+    return every > 0 and tick % every == 0 and size > 1
+
+
+def median(lower: float, upper: float, mean: bool) -> float:
+    """Of the two scores in the middle; of an odd number both are the same."""
+    return (lower + upper) / 2.0 if mean else upper
+
+
+def enters_a_full_mesh(outbound: bool, rule: int, dialled: int, degree_out: int) -> bool:
+    if not outbound or rule == NEVER:
+        return False
+    return rule == ALWAYS or dialled < degree_out
