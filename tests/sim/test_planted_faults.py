@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from hearsay.core.language.actions import Action, Deliver, Send, Via
+from hearsay.core.language.events import Verdict
 from hearsay.core.mesh.backoff import Backoffs
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.mesh import Mesh
@@ -71,6 +72,16 @@ def test_sends_to_non_subscribers(monkeypatch):
 
     monkeypatch.setattr(Gossipsub, "publish", to_everyone)
     reported("non-subscriber", problems(topics__0__subscribers_share=0.5, workload__publishers="subscribers"))
+
+
+def test_forwards_what_the_application_refused(monkeypatch):
+    sound = Router._validated
+    monkeypatch.setattr(
+        Router, "_validated", lambda self, message_id, verdict: sound(self, message_id, Verdict.ACCEPT)
+    )
+    found = problems(workload__publishers="any", validation__invalid="[{share = 0.5}]")
+    reported("delivered, which the application refused", found)
+    reported("sent to .*, which the application refused", found)
 
 
 def test_ignores_prune(monkeypatch):

@@ -83,10 +83,11 @@ def test_a_router_s_preset_and_own_parameters():
     assert (router.parameters.degree, router.parameters.seen_by) == (5, "time")
 
 
-@pytest.mark.parametrize("validation", [{"delay_ms": 1}, {"reject_share": 0.5}])
+@pytest.mark.parametrize("validation", [{"delay_ms": 1}, {"reject_share": 0.5}, {"invalid": [{}]}])
 def test_validation_turns_validate_on_in_every_router(validation: dict[str, object]):
     population = [{"share": 0.5, "router": {"kind": "floodsub"}}]
-    made = Scenario.model_validate({"validation": validation, "population": population})
+    workload = {"publishers": "any"}
+    made = Scenario.model_validate({"validation": validation, "population": population, "workload": workload})
     assert made.router.parameters.validate
     assert made.population[0].router.parameters.validate
     assert not Scenario.model_validate({"population": population}).population[0].router.parameters.validate
@@ -178,6 +179,18 @@ def test_a_scenario_is_frozen_and_comparable():
         (
             {"ratings": [{"rating": 1, "listed": [1], "share": 0.5}]},
             Violation("share", Decimal("0.5"), "not together with listed"),
+        ),
+        (
+            {"validation": {"invalid": [{"topics": ["topik"]}]}, "workload": {"publishers": "any"}},
+            Violation("validation.invalid.0.topics.0", "topik", "no such topic, did you mean 'topic'?"),
+        ),
+        (
+            {"validation": {"invalid": [{}]}},
+            Violation(
+                "workload.publishers",
+                "script",
+                "no node publishes anything, so nothing is invalid (validation.invalid)",
+            ),
         ),
         ({"links": {"max_ms": 5}}, Violation("max_ms", Decimal(5), "must not be below min_ms (10)")),
         ({"links": {"cap_ms": 5}}, Violation("cap_ms", Decimal(5), "must not be below median_ms (60)")),

@@ -9,7 +9,7 @@ It keeps books of its own from the events and actions of each node and compares 
 5. IHAVE names only messages of the gossip windows, IWANT answers come only from the message cache's windows;
 6. nothing left of a peer after its disconnect;
 7. one RPC per peer and event, peers ascending (unless the router sends parts singly);
-8. nothing used before the application accepted it;
+8. nothing used before the application accepted it, nor when it did not;
 9. no GRAFT to a peer before a backoff that a PRUNE named is over (v1.1); nor is a mesh asked to have peers (4) from
    whom it has to keep apart.
 
@@ -61,6 +61,8 @@ class _Book:
     came_from: dict[Any, Any] = field(default_factory=lambda: {})
     accepted_beat: dict[Any, int] = field(default_factory=lambda: {})
     pending: set[Any] = field(default_factory=lambda: set())
+    refused: set[Any] = field(default_factory=lambda: set())
+    """Messages that the application rejected or ignored, while they count as seen."""
     apart_until: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
     """At the latest, by the PRUNEs that came and went; outlasts a disconnection."""
     no_graft_before: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
@@ -107,6 +109,7 @@ class Checker:
                     self._delivery(node, router, book, action, now)
                 case Validate():
                     book.pending.add(action.message.id)
+                    book.refused.discard(action.message.id)
                     book.came_from[action.message.id] = action.received_from
                 case MessagePublished():
                     book.came_from.pop(action.message.id, None)
@@ -159,6 +162,8 @@ class Checker:
                 book.pending.discard(event.message_id)
                 if event.verdict is Verdict.ACCEPT:
                     book.accepted_beat[event.message_id] = book.beat
+                else:
+                    book.refused.add(event.message_id)
             case _:
                 pass
 
@@ -173,6 +178,8 @@ class Checker:
         message = action.message
         if message.id in book.pending:
             self._problem(now, node, f"message {message.id} delivered before the application accepted it")
+        if message.id in book.refused:
+            self._problem(now, node, f"message {message.id} delivered, which the application refused")
         if message.topic not in book.joined:
             self._problem(
                 now, node, f"message {message.id} delivered in topic {message.topic!r}, which is not joined"
@@ -200,6 +207,8 @@ class Checker:
         for message, via in zip(action.rpc.messages, action.vias, strict=True):
             if message.id in book.pending:
                 self._problem(now, node, f"message {message.id} sent to {peer} before the application accepted it")
+            if message.id in book.refused:
+                self._problem(now, node, f"message {message.id} sent to {peer}, which the application refused")
             if via in (Via.IWANT, Via.LAZY):
                 self._kept(node, book, message.id, now)
                 continue

@@ -73,7 +73,10 @@ def unsupported(scenario: Scenario) -> list[str]:
     choices = {"router": scenario.router}
     for number, population in enumerate(scenario.population):
         choices[f"population.{number}.router"] = population.router
-    return [problem for key, choice in choices.items() for problem in _without_kernel(key, choice)]
+    missing = [problem for key, choice in choices.items() for problem in _without_kernel(key, choice)]
+    if scenario.validation.invalid:
+        missing.append("validation.invalid: only validation.reject_share")
+    return missing
 
 
 def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:

@@ -166,7 +166,7 @@ class ActionHandler:
     def _row_rejected(self, node: SimNode, action: MessageRejected, now: Micros) -> None:
         message: Any = action.message
         node.validating.pop(message.id, None)
-        if action.reason is Reason.REJECTED:
+        if action.reason in (Reason.REJECTED, Reason.IGNORED):
             self._recorder.refused.add(message.id)
         topic = self._topic_numbers[message.topic]
         kind, reason = int(PartKind.PUBLISH), int(action.reason)

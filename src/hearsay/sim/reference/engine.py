@@ -31,15 +31,15 @@ from hearsay.core.language.events import (
     Publish,
     RpcReceived,
     TimerFired,
-    Verdict,
 )
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Message
 from hearsay.core.registry import create
-from hearsay.core.shell.randomness import Purpose, Randomness, key_of
+from hearsay.core.shell.randomness import Randomness
 from hearsay.sim.plan.latency import make_latency
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.plan.planned_events import Publication
+from hearsay.sim.plan.verdicts import Verdicts
 from hearsay.sim.reference.action_handler import ActionHandler
 from hearsay.sim.reference.connection_requests import ConnectionRequests
 from hearsay.sim.reference.event_queue import EVERYWHERE, Entry, EventQueue
@@ -105,7 +105,7 @@ class ReferenceEngine:
         )
         self.stop_requested = False
         self.complete = False
-        self._reject_millionths = scenario.validation.reject_millionths
+        self._verdicts = Verdicts(plan, self.randomness)
         self._service_us = scenario.service.time_us
         self._schedule_plan()
 
@@ -408,8 +408,7 @@ class ReferenceEngine:
         self.feed(node, Publish(message))
 
     def validated(self, node: SimNode, message: Message) -> None:
-        invalid = self.randomness.chance(self._reject_millionths, Purpose.REJECT, key_of(message.id))
-        self.feed(node, MessageValidated(message.id, Verdict.REJECT if invalid else Verdict.ACCEPT))
+        self.feed(node, MessageValidated(message.id, self._verdicts.of(node.id, message.id)))
 
     def feed(self, node: SimNode, event: Event) -> None:
         """Hand an event to a node's router and do what it asks for."""

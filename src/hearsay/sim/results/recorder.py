@@ -72,7 +72,7 @@ class Recorder:
         self.events = 0
         self.messages: dict[Any, MessageInfo] = {}
         self.refused: set[Any] = set()
-        """Messages that the application rejected."""
+        """Messages that some application rejected or ignored."""
         self.delivered = 0
         self._deliveries: list[Rows] = []
         self.memberships: list[Membership] = []

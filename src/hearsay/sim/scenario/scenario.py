@@ -30,7 +30,14 @@ from hearsay.sim.scenario.sections.routers import Population, RouterChoice, Rout
 from hearsay.sim.scenario.sections.section import Section
 from hearsay.sim.scenario.sections.some_nodes import SomeNodes
 from hearsay.sim.scenario.sections.values import MILLION, Seconds, integer_in, number_in, scaled
-from hearsay.sim.scenario.sections.workload import Timed, TimedKind, TopicGroup, Validation, Workload
+from hearsay.sim.scenario.sections.workload import (
+    Publishers,
+    Timed,
+    TimedKind,
+    TopicGroup,
+    Validation,
+    Workload,
+)
 
 MAX_SEED = (1 << 63) - 1
 
@@ -103,6 +110,7 @@ class Scenario(Section):
             yield from self._some_nodes_rules(f"ratings.{number}", entry)
             places = {f"ratings.{number}.by.{place}": node for place, node in enumerate(entry.by or ())}
             yield from self._nodes_that_are_not_there(places)
+        yield from self._invalid_message_rules()
         for number, cut in enumerate(self.faults.cut):
             for place, link in enumerate(cut.links or ()):
                 for node in link:
@@ -145,7 +153,6 @@ class Scenario(Section):
                     times[node] = 0
 
     def _timed_rules(self) -> Iterator[Violation]:
-        known = frozenset(self.topic_names)
         silent = self._without_hello()
         places = {f"timed.{number}.node": timed.node for number, timed in enumerate(self.timed)}
         yield from self._nodes_that_are_not_there(places)
@@ -153,10 +160,14 @@ class Scenario(Section):
             if silent and timed.action is not TimedKind.PUBLISH:
                 rule = f"not with {silent} = false, without which nobody would learn of it"
                 yield Violation(f"timed.{number}.action", str(timed.action), rule)
-            if timed.topic not in known:
-                close = get_close_matches(timed.topic, sorted(known), n=1)
-                hint = f", did you mean {close[0]!r}?" if close else ""
-                yield Violation(f"timed.{number}.topic", timed.topic, f"no such topic{hint}")
+            yield from self._topic_that_is_not_there(f"timed.{number}.topic", timed.topic)
+
+    def _topic_that_is_not_there(self, path: str, topic: str) -> Iterator[Violation]:
+        known = self.topic_names
+        if topic not in known:
+            close = get_close_matches(topic, sorted(known), n=1)
+            hint = f", did you mean {close[0]!r}?" if close else ""
+            yield Violation(path, topic, f"no such topic{hint}")
 
     def _address_rules(self) -> Iterator[Violation]:
         at = [(f"addresses.shared.{one}", nodes) for one, nodes in enumerate(self.addresses.shared)]
@@ -167,6 +178,18 @@ class Scenario(Section):
             if times[node] > 1:
                 yield Violation(place, node, "is there more than once")
                 times[node] = 0
+
+    def _invalid_message_rules(self) -> Iterator[Violation]:
+        invalid = self.validation.invalid
+        for number, entry in enumerate(invalid):
+            path = f"validation.invalid.{number}"
+            yield from self._some_nodes_rules(path, entry)
+            for place, topic in enumerate(entry.topics or ()):
+                yield from self._topic_that_is_not_there(f"{path}.topics.{place}", topic)
+        published = any(timed.action is TimedKind.PUBLISH for timed in self.timed)
+        if invalid and self.workload.publishers is Publishers.SCRIPT and not published:
+            rule = "no node publishes anything, so nothing is invalid (validation.invalid)"
+            yield Violation("workload.publishers", str(self.workload.publishers), rule)
 
     def _some_nodes_rules(self, path: str, some: SomeNodes) -> Iterator[Violation]:
         places = {f"{path}.listed.{place}": node for place, node in enumerate(some.listed or ())}

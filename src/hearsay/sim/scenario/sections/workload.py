@@ -10,11 +10,13 @@ from typing import Annotated
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.sections.section import Section
+from hearsay.sim.scenario.sections.some_nodes import SomeNodes
 from hearsay.sim.scenario.sections.values import (
     MAX_NODES,
     MILLION,
     Bytes,
     Count,
+    Flag,
     Milliseconds,
     NodeNumber,
     Seconds,
@@ -115,11 +117,33 @@ class Timed(Section):
         return scaled(self.at_s, MILLION)
 
 
+class Refusal(StrEnum):
+    """What applications answer to an invalid message."""
+
+    REJECT = "reject"
+    IGNORE = "ignore"
+
+
+class InvalidMessages(SomeNodes):
+    """[[validation.invalid]] – a share of what these nodes publish is invalid, for all applications but, with
+    `forwards_invalid`, their own."""
+
+    topics: tuple[Text, ...] | None = None
+    message_share: Share = Decimal(1)
+    verdict: Annotated[Refusal, one_of(Refusal)] = Refusal.REJECT
+    forwards_invalid: Flag = False
+
+    @property
+    def message_millionths(self) -> int:
+        return scaled(self.message_share, MILLION)
+
+
 class Validation(Section):
     """[validation] – the application's check of a message."""
 
     delay_ms: Milliseconds = Decimal(0)
     reject_share: Share = Decimal(0)
+    invalid: tuple[InvalidMessages, ...] = ()
 
     @property
     def delay_us(self) -> Micros:
@@ -131,4 +155,4 @@ class Validation(Section):
 
     @property
     def active(self) -> bool:
-        return self.delay_us > 0 or self.reject_millionths > 0
+        return self.delay_us > 0 or self.reject_millionths > 0 or bool(self.invalid)
