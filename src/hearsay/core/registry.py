@@ -17,6 +17,7 @@ from hearsay.core.episub.router import Episub
 from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
 from hearsay.core.flooding.randomsub import Randomsub, RandomsubParameters
 from hearsay.core.language.identifiers import Micros, PeerId
+from hearsay.core.mesh import deployed_presets
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.mesh.judging_gossipsub import gossipsub
 from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
@@ -106,6 +107,9 @@ ROUTERS: Mapping[str, RouterKind] = {
                 "simsub": _SIMSUB,
                 "guide": _GUIDE,
                 "v1.1": {**_V11, "gossip_targets": "filter_then_select", "short_mesh": "top_up"},
+                "spec": deployed_presets.SPEC,
+                "go": deployed_presets.GO,
+                "hardening": deployed_presets.HARDENING,
             },
         ),
         RouterKind("episub", EpisubParameters, Episub, _EPISUB),

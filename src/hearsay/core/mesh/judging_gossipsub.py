@@ -32,6 +32,7 @@ from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.gossip_counts import gossip_targets, ihave_is_heard
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
+from hearsay.core.shell.promises import MeshPromise, Promises
 from hearsay.core.shell.randomness import Purpose, sample
 from hearsay.core.shell.shell import Shell
 
@@ -83,7 +84,8 @@ class JudgingGossipsub(Gossipsub):
             rpc = replace(rpc, messages=())
         control = rpc.control
         if control is not None and (control.ihave or control.iwant):
-            return replace(rpc, control=self._gossip_heard(sender.id, control))
+            heard = self._gossip_heard(sender.id, control)
+            return rpc if heard is control else replace(rpc, control=heard)
         return rpc
 
     def _without_all(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
@@ -247,6 +249,17 @@ class JudgingGossipsub(Gossipsub):
         self.mesh.prune_everywhere(peer)
         for topic, _ in self.fanout.topics():
             self.fanout.remove(peer, topic)
+
+    def promises(self) -> Promises:
+        """A mesh with D_high may still graft dialled peers and better ones; how small it may be depends on scores."""
+        parameters = self.parameters
+        promised = super().promises()
+        assert promised.mesh is not None
+        beyond = parameters.degree_out
+        if parameters.opportunistic_graft_ticks:
+            beyond += parameters.opportunistic_graft_peers
+        lowest = promised.mesh.lowest if parameters.score is None and not self.standing.direct else 0
+        return replace(promised, mesh=MeshPromise(lowest=lowest, highest=promised.mesh.highest + beyond))
 
     def scores(self) -> list[tuple[PeerId, ScoreParts]]:
         return list(self.standing.parts())

@@ -22,7 +22,6 @@ from hearsay.core.mesh.judging_parameters import JudgingParameters
 from hearsay.core.rules.scores.thresholds import (
     exchange_is_accepted,
     gets_published,
-    is_graylisted,
     may_be_in_mesh,
     may_gossip,
 )
@@ -98,7 +97,9 @@ class Standing:
         return peer in self.direct or gets_published(self.score(peer), self._thresholds.publish)
 
     def is_graylisted(self, peer: PeerId) -> bool:
-        return peer not in self.direct and is_graylisted(self.score(peer), self._thresholds.graylist)
+        if self._scorer is None or peer in self.direct:
+            return False
+        return self._scorer.is_graylisted(peer, self._thresholds.graylist, self._shell.now)
 
     def is_believed(self, peer: PeerId) -> bool:
         """Whether those whom it names are dialled."""

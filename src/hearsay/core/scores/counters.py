@@ -86,7 +86,7 @@ class TopicCounters:
 class PeerCounters:
     """Of one peer, connected or kept."""
 
-    __slots__ = ("connected", "misbehaviour", "neighbourhood", "score", "slow", "topics")
+    __slots__ = ("connected", "least", "misbehaviour", "neighbourhood", "score", "slow", "topics")
 
     def __init__(self) -> None:
         self.connected = True
@@ -95,12 +95,14 @@ class PeerCounters:
         self.slow = 0.0
         self.score: float | None = None
         """The total, until something changes …"""
+        self.least: float | None = None
+        """What it was when it was last summed, as long as only credit has come since."""
         self.neighbourhood = 0
         """… here, or at any address: as of so many changes of addresses."""
 
     def change(self) -> None:
         """Everything is to be summed anew."""
-        self.score = None
+        self.score = self.least = None
         for counted in self.topics.values():
             counted.worth = None
 

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.score_parts import PeerParts, ScoreParts, TopicParts
 from hearsay.core.rules.scores import deliveries, parts, retention
+from hearsay.core.rules.scores.thresholds import is_graylisted
 from hearsay.core.scores.addresses import SharedAddresses
 from hearsay.core.scores.counters import PeerCounters, TopicCounters
 from hearsay.core.scores.deliveries import DeliveryRecords
@@ -87,11 +88,13 @@ class Scorer:
     def graft(self, peer: PeerId, topic: TopicId, now: Micros) -> None:
         counted = self._counted(peer, topic)
         if counted is not None:
+            self._peers[peer].least = None
             counted.graft(now)
 
     def prune(self, peer: PeerId, topic: TopicId, now: Micros) -> None:
         counted = self._counted(peer, topic)
         if counted is not None:
+            self._peers[peer].least = None
             counted.prune(self._topics[topic], self._numbers, now)
 
     def validate(self, topic: TopicId, message: MessageId, now: Micros) -> None:
@@ -152,7 +155,7 @@ class Scorer:
         found = self._peers.get(peer)
         if found is not None:
             found.misbehaviour += count
-            found.score = None
+            found.score = found.least = None
             self._retained.blame(peer)
 
     def penalise_slow(self, peer: PeerId, count: float = 1.0) -> None:
@@ -161,7 +164,7 @@ class Scorer:
         found = self._peers.get(peer)
         if found is not None:
             found.slow += count
-            found.score = None
+            found.score = found.least = None
 
     def set_application_score(self, peer: PeerId, score: float) -> None:
         """The application's opinion (P5), also of peers that are not here yet; 0 is none."""
@@ -171,7 +174,7 @@ class Scorer:
         else:
             self._application.pop(peer, None)
         if peer in self._peers:
-            self._peers[peer].score = None
+            self._peers[peer].score = self._peers[peer].least = None
 
     def set_topic_parameters(self, topic: TopicId, numbers: TopicNumbers) -> None:
         """Change what a topic counts, from now on; smaller caps hold at once (COUNTER-3)."""
@@ -202,9 +205,17 @@ class Scorer:
             return 0.0
         changes = self._addresses.changes
         if found.score is None or found.neighbourhood != changes or self._numbers.mesh_time_of_now:
-            found.score = parts.total(*self._peer_parts(peer, found, now))
+            found.score = found.least = parts.total(*self._peer_parts(peer, found, now))
             found.neighbourhood = changes
         return found.score
+
+    def is_graylisted(self, peer: PeerId, graylist: float, now: Micros) -> bool:
+        """Asked for every RPC. Credit only raises a score, so most often nothing needs to be summed."""
+        found = self._peers.get(peer)
+        if found is not None and found.least is not None and not is_graylisted(found.least, graylist):
+            if found.neighbourhood == self._addresses.changes and not self._numbers.mesh_time_of_now:
+                return False
+        return is_graylisted(self.score(peer, now), graylist)
 
     def parts(self, peer: PeerId, now: Micros) -> ScoreParts | None:
         """What the score of a known peer is made of."""
@@ -287,12 +298,14 @@ class Scorer:
     def _blame(self, peer: PeerId, topic: TopicId) -> None:
         counted = self._counted(peer, topic)
         if counted is not None:
+            self._peers[peer].least = None
             counted.blame()
             self._retained.blame(peer)
 
     def _blame_copy(self, peer: PeerId, topic: TopicId) -> None:
         counted = self._counted(peer, topic)
         if counted is not None and deliveries.is_blamed(counted.member, self._numbers.blame_members_only):
+            self._peers[peer].least = None
             counted.blame()
             self._retained.blame(peer)
 

@@ -1,0 +1,54 @@
+"""Parameters of gossipsub as it is deployed: what the specification of 1.1 and 1.2 says, what go does, and what the
+evaluation of 2020 ran.
+
+Without peer exchange, which is an option everywhere. Scores are the network's own: `go` and `spec` have none until
+`[router.score]` says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hearsay.core.scores.sets.hardening import HARDENING as HARDENING_SCORE
+
+SPEC: Mapping[str, object] = {
+    "prune_backoff_ms": 60_000,
+    "unsubscribe_backoff_ms": 10_000,
+    "unknown_graft": "ignore",
+    "full_mesh": "refuse",
+    "gossip_targets": "filter_then_select",
+    "degree_score": 4,
+    "degree_out": 2,
+    "flood_publish": True,
+    "gossip_factor": 0.25,
+    "max_ihave_messages": 10,
+    "direct_connect_ticks": 300,
+    "idontwant_threshold_bytes": 1024,
+}
+"""D is 6, D_low 4, as in 1.0. The size from which IDONTWANT is said is left open; this is go's."""
+
+GO: Mapping[str, object] = {
+    **SPEC,
+    "degree_low": 5,
+    "prune_trigger": "at_high",
+    "first_heartbeat_ms": 100,
+    "first_heartbeat_spread_ms": 0,
+    "flood_publish": False,
+    "idontwant_on_publish": True,
+}
+"""go-libp2p-pubsub v0.16."""
+
+HARDENING: Mapping[str, object] = {
+    **GO,
+    "degree": 8,
+    "degree_low": 6,
+    "degree_high": 12,
+    "degree_score": 6,
+    "degree_lazy": 12,
+    "flood_publish": True,
+    "opportunistic_graft_ticks": 60,
+    "idontwant_threshold_bytes": 0,
+    "idontwant_on_publish": False,
+    "score": HARDENING_SCORE.to_mapping(),
+}
+"""libp2p/gossipsub-hardening, `scripts/configs`; IDONTWANT came later."""
