@@ -99,6 +99,9 @@ class MeshStrategy(Strategy):
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
         return self.mesh.peerings()
 
+    def heartbeats(self) -> int:
+        return self.heartbeat.tick
+
     def promises(self) -> Promises:
         parameters = self.parameters
         mesh = MeshPromise(lowest=parameters.degree_low, highest=max(parameters.prune_from - 1, parameters.degree))

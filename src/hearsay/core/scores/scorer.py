@@ -212,8 +212,9 @@ class Scorer:
     def is_graylisted(self, peer: PeerId, graylist: float, now: Micros) -> bool:
         """Asked for every RPC. Credit only raises a score, so most often nothing needs to be summed."""
         found = self._peers.get(peer)
-        if found is not None and found.least is not None and not is_graylisted(found.least, graylist):
-            if found.neighbourhood == self._addresses.changes and not self._numbers.mesh_time_of_now:
+        if found is not None and found.neighbourhood == self._addresses.changes:
+            least = None if self._numbers.mesh_time_of_now else found.least
+            if least is not None and not is_graylisted(least, graylist):
                 return False
         return is_graylisted(self.score(peer, now), graylist)
 

@@ -166,6 +166,10 @@ class Strategy(ABC):
         """What the router can be held to beside what all are."""
         return Promises()
 
+    def heartbeats(self) -> int | None:
+        """How many there were; None if each timer is one."""
+        return None
+
     def remembers(self, peer: PeerId) -> bool:
         """Whether anything is kept of a peer beside what a state table shows; asked after its disconnect."""
         return False

@@ -8,7 +8,8 @@ It keeps books of its own from the events and actions of each node and compares 
 4. mesh degrees within bounds after every heartbeat, and mesh links mutual when quiet (no GRAFT or PRUNE under way);
 5. IHAVE names only messages of the gossip windows, IWANT answers come only from the message cache's windows;
 6. nothing left of a peer after its disconnect;
-7. one RPC per peer and event, peers ascending (unless the router sends parts singly);
+7. one RPC per peer and event, peers ascending (unless the router sends parts singly), after those that say
+   IDONTWANT;
 8. nothing used before the application accepted it, nor when it did not;
 9. no GRAFT to a peer before a backoff that a PRUNE named is over (v1.1); nor is a mesh asked to have peers (4) from
    whom it has to keep apart.
@@ -20,6 +21,7 @@ and 3: who asks gets. What holds of episub's overlay and trees is in `overlay_ch
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from hearsay.core.language.actions import Action, Deliver, MessagePublished, Send, Validate, Via
@@ -120,8 +122,10 @@ class Checker:
                     pass
         match event:
             case TimerFired():
-                self._degrees(node, router, now)
-                book.beat += 1
+                beats = router.strategy.heartbeats()
+                if beats != book.beat:
+                    self._degrees(node, router, now)
+                    book.beat = book.beat + 1 if beats is None else beats
             case PeerDisconnected():
                 self._remnants(node, router, event.peer, now)
             case _:
@@ -168,11 +172,16 @@ class Checker:
                 pass
 
     def _packing(self, node: SimNode, router: Router, actions: list[Action], now: Micros) -> None:
-        peers: list[Any] = [action.peer for action in actions if isinstance(action, Send)]
-        if peers != sorted(peers):
-            self._problem(now, node, f"sends are not in ascending order: {peers}")
-        if router.parameters.coalesce and len(set(peers)) != len(peers):
-            self._problem(now, node, f"more than one RPC to a peer in one event: {peers}")
+        sends = [action for action in actions if isinstance(action, Send)]
+        urgent = list(takewhile(_is_urgent, sends))
+        for group in (urgent, sends[len(urgent) :]):
+            peers: list[Any] = [action.peer for action in group]
+            if peers != sorted(peers):
+                self._problem(now, node, f"sends are not in ascending order: {peers}")
+            if router.parameters.coalesce and len(set(peers)) != len(peers):
+                self._problem(now, node, f"more than one RPC to a peer in one event: {peers}")
+        if any(map(_says_unwanted, sends[len(urgent) :])):
+            self._problem(now, node, "an IDONTWANT does not go ahead of all else")
 
     def _delivery(self, node: SimNode, router: Router, book: _Book, action: Deliver, now: Micros) -> None:
         message = action.message
@@ -333,3 +342,12 @@ class Checker:
         self.count += 1
         if len(self.problems) < MAX_REPORTED:
             self.problems.append(f"{now / 1e6:.6f}s node {node.id}: {what}")
+
+
+def _says_unwanted(action: Send) -> bool:
+    return action.rpc.control is not None and bool(action.rpc.control.idontwant)
+
+
+def _is_urgent(action: Send) -> bool:
+    """OUT-3: IDONTWANT has RPCs of its own, ahead of all else."""
+    return _says_unwanted(action) and not action.rpc.messages and not action.rpc.subscriptions
