@@ -22,6 +22,7 @@ _READ = {
     "rpc": (Column.TIME_US, Column.DELAY_US),
     "mesh": (Column.TIME_US, Column.TOPIC),
     "node": (Column.TIME_US, Column.EVENT, Column.PEER),
+    "score": (Column.TIME_US,),
 }
 
 

@@ -76,6 +76,8 @@ def unsupported(scenario: Scenario) -> list[str]:
     missing = [problem for key, choice in choices.items() for problem in _without_kernel(key, choice)]
     if scenario.validation.invalid:
         missing.append("validation.invalid: only validation.reject_share")
+    if scenario.scores.every_us:
+        missing.append(f"scores.every_s = {scenario.scores.every_s}: only 0")
     return missing
 
 

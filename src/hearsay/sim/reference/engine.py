@@ -47,6 +47,7 @@ from hearsay.sim.reference.faults import Faults
 from hearsay.sim.reference.introductions import Introductions
 from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
 from hearsay.sim.reference.observer import Observer
+from hearsay.sim.reference.samples import sample_scores, sample_state
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.reference.under_way import control_under_way, episub_under_way
 from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
@@ -54,7 +55,6 @@ from hearsay.sim.results.summarise import Figures, recorded_figures
 from hearsay.trace.language.event_rows import (
     node_down_row,
     node_up_row,
-    state_row,
 )
 from hearsay.trace.language.schema import NONE
 
@@ -158,6 +158,8 @@ class ReferenceEngine:
     def _finish(self) -> bool:
         self.now = self.plan.end_us
         self.complete = True
+        if self.plan.scenario.scores.every_us:
+            self._sample_scores()
         self.recorder.flush()
         if self.observer is not None:
             self.observer.finished(self)
@@ -190,11 +192,14 @@ class ReferenceEngine:
             add(timed.time_us, timed.node, kind, -1, sequence, self.plan.topics[timed.topic])
         for publication in self.plan.publications:
             self._schedule_publication(publication)
-        interval_us = self.plan.scenario.trace.state_interval_us
-        if interval_us:
-            for time in range(interval_us, self.plan.end_us, interval_us):
+        scenario = self.plan.scenario
+        for every_us, sample in (
+            (scenario.trace.state_interval_us, self._sample_state),
+            (scenario.scores.every_us, self._sample_scores),
+        ):
+            for time in range(every_us, self.plan.end_us, every_us) if every_us else ():
                 sequence += 1
-                add(time, EVERYWHERE, 1, 0, sequence, self._sample_state)
+                add(time, EVERYWHERE, 1, 0, sequence, sample)
 
     def _schedule_publication(self, publication: Publication) -> None:
         topic = self.plan.topics[publication.topic]
@@ -233,10 +238,10 @@ class ReferenceEngine:
             self.queue.add(self.now + delay, target, _PUBLISH, self.script, publication.message, message)
 
     def _sample_state(self) -> None:
-        for node in self.nodes:
-            if node.router is not None:
-                size = node.router.state_size(self.now)
-                self.recorder.row(state_row(self.now, node.id, size.bytes, size.entries))
+        sample_state(self.nodes, self.now, self.recorder)
+
+    def _sample_scores(self) -> None:
+        sample_scores(self.nodes, self.topic_numbers, self.now, self.recorder)
 
     # Nodes and connections.
 

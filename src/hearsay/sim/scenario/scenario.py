@@ -60,6 +60,16 @@ class Trace(Section):
         return scaled(self.state_interval_s, MILLION)
 
 
+class Scores(Section):
+    """[scores] – how often what routers think of their peers is written down, and at the end; 0 is never."""
+
+    every_s: Seconds = Decimal(0)
+
+    @property
+    def every_us(self) -> Micros:
+        return scaled(self.every_s, MILLION)
+
+
 _Quiet = Annotated[Decimal, number_in("0", 86_400)]
 """Seconds in which nothing is published: a day is much, and each is simulated with all its heartbeats."""
 
@@ -84,6 +94,7 @@ class Scenario(Section):
     timed: tuple[Timed, ...] = ()
     faults: Faults = Faults()
     trace: Trace = Trace()
+    scores: Scores = Scores()
 
     @field_validator("router")
     @classmethod

@@ -2,7 +2,8 @@
 
 Rules:
 
-* A value that does not fit its column's width, and a code without a name, is an error, never a silent wrap.
+* A value that does not fit its column's width, and a code without a name, is an error, never a silent wrap. Of
+  `bytes` only scores may be below -1: there it is the bits of a float64.
 * -1 stays -1 here; `arrow` turns it into null.
 * Rows are turned a few thousand at a time: sorting, turning, checking and narrowing then happen in the processor's
   cache, several times faster than column by column.
@@ -10,14 +11,14 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.trace.language.order import Indices
 from hearsay.trace.language.rows import Rows
-from hearsay.trace.language.schema import NONE, WIDTH, Column, PartKind, Reason, TraceEvent, Via, wire_name
+from hearsay.trace.language.schema import FORMS, NONE, WIDTH, Column, PartKind, Reason, TraceEvent, Via, wire_name
 
 Columns: TypeAlias = list[NDArray[np.signedinteger]]
 """One array per column, all of one length, in the order of `schema.COLUMNS`."""
@@ -43,6 +44,8 @@ CODED: dict[Column, tuple[str, ...]] = {
 }
 """The names of the codes 0, 1, … of each column of codes."""
 
+_SCORES = [int(event) for event, form in FORMS.items() if form.trace_class == "score"]
+
 _BLOCK = 4096
 
 
@@ -51,6 +54,7 @@ def _limits() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     highest = np.array([np.iinfo(dtype).max for dtype in DTYPES], dtype=np.int64)
     for column, names in CODED.items():
         highest[column] = len(names) - 1
+    lowest[Column.BYTES] = np.iinfo(np.int64).min
     lowest[Column.EVENT] = 0
     lowest[Column.TIME_US] = 0
     return lowest, highest
@@ -87,12 +91,20 @@ class ColumnBuilder:
 
 def _check(block: NDArray[np.int64]) -> None:
     """`block` holds a column per line."""
-    bad = (block.min(axis=1) < _LOWEST) | (block.max(axis=1) > _HIGHEST)
+    lowest = block.min(axis=1)
+    bad = (lowest < _LOWEST) | (block.max(axis=1) > _HIGHEST)
     if bad.any():
         column = int(np.flatnonzero(bad)[0])
-        outside = (block[column] < _LOWEST[column]) | (block[column] > _HIGHEST[column])
-        row = [int(value) for value in block[:, np.flatnonzero(outside)[0]]]
-        raise ValueError(f"trace row {row}: {Column(column).name.lower()} {row[column]} is out of range")
+        _refuse(block, column, (block[column] < _LOWEST[column]) | (block[column] > _HIGHEST[column]))
+    if lowest[Column.BYTES] < NONE:
+        below = (block[Column.BYTES] < NONE) & ~np.isin(block[Column.EVENT], _SCORES)
+        if below.any():
+            _refuse(block, Column.BYTES, below)
+
+
+def _refuse(block: NDArray[np.int64], column: int, outside: NDArray[np.bool_]) -> NoReturn:
+    row = [int(value) for value in block[:, np.flatnonzero(outside)[0]]]
+    raise ValueError(f"trace row {row}: {Column(column).name.lower()} {row[column]} is out of range")
 
 
 def rows_of(columns: Columns) -> Rows:

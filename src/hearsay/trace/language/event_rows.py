@@ -135,3 +135,47 @@ def eager_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
 
 def lazy_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
     return time_us, 21, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
+
+
+def score_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
+    return time_us, 22, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
+
+
+def score_topics_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
+    return time_us, 23, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
+
+
+def score_p1_row(time_us: int, peer: int, remote: int, topic: int, size: int) -> Codes:
+    return time_us, 24, -1, peer, remote, topic, -1, -1, size, -1, -1, -1, -1
+
+
+def score_p2_row(time_us: int, peer: int, remote: int, topic: int, size: int) -> Codes:
+    return time_us, 25, -1, peer, remote, topic, -1, -1, size, -1, -1, -1, -1
+
+
+def score_p3_row(time_us: int, peer: int, remote: int, topic: int, size: int) -> Codes:
+    return time_us, 26, -1, peer, remote, topic, -1, -1, size, -1, -1, -1, -1
+
+
+def score_p3b_row(time_us: int, peer: int, remote: int, topic: int, size: int) -> Codes:
+    return time_us, 27, -1, peer, remote, topic, -1, -1, size, -1, -1, -1, -1
+
+
+def score_p4_row(time_us: int, peer: int, remote: int, topic: int, size: int) -> Codes:
+    return time_us, 28, -1, peer, remote, topic, -1, -1, size, -1, -1, -1, -1
+
+
+def score_p5_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
+    return time_us, 29, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
+
+
+def score_p6_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
+    return time_us, 30, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
+
+
+def score_p7_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
+    return time_us, 31, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
+
+
+def score_slow_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
+    return time_us, 32, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1

@@ -9,6 +9,8 @@ Rules:
 * A SEND_RPC row stands for one part of an RPC (`kind`): `peer` sends, `remote` receives, `delay_us` is the time of
   flight. A DROP_RPC row says that such a part never arrived; its time is when it would have.
 * So a simulated trace holds neither RECV_RPC nor DUPLICATE rows: both follow from the others (see `derive`).
+* A SCORE row and those of its parts hold a number with a fraction: `bytes` is the bits of a float64. Only there may
+  it be below -1; no number has the bits of -1.
 * Every row belongs to one class, and every class has its folder. `message` takes all rows about copies of messages,
   so that a message's whole story lies together.
 """
@@ -57,6 +59,17 @@ class TraceEvent(IntEnum):
     PASSIVE_REMOVE = 19
     EAGER = 20
     LAZY = 21
+    SCORE = 22
+    SCORE_TOPICS = 23
+    SCORE_P1 = 24
+    SCORE_P2 = 25
+    SCORE_P3 = 26
+    SCORE_P3B = 27
+    SCORE_P4 = 28
+    SCORE_P5 = 29
+    SCORE_P6 = 30
+    SCORE_P7 = 31
+    SCORE_SLOW = 32
 
 
 OVERLAY_EVENTS: dict[type[OverlayAction], TraceEvent] = {
@@ -96,7 +109,7 @@ COLUMNS = tuple(column.name.lower() for column in Column)
 WIDTH = len(COLUMNS)
 NONE = -1
 
-CLASSES = ("message", "rpc", "mesh", "node")
+CLASSES = ("message", "rpc", "mesh", "node", "score")
 TRACE_FOLDER = "trace"
 
 
@@ -117,6 +130,8 @@ class EventForm(NamedTuple):
 _KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE = Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE
 _HOPS, _BYTES, _COUNT, _VIA = Column.HOPS, Column.BYTES, Column.COUNT, Column.VIA
 _DELAY_US, _REASON = Column.DELAY_US, Column.REASON
+_SCORED = (_PEER, _REMOTE, _BYTES)
+_SCORED_IN_TOPIC = (_PEER, _REMOTE, _TOPIC, _BYTES)
 _PART = (_KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _BYTES, _COUNT, _VIA)
 
 FORMS: dict[TraceEvent, EventForm] = {
@@ -154,6 +169,17 @@ FORMS: dict[TraceEvent, EventForm] = {
     TraceEvent.PASSIVE_REMOVE: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "… and no more"),
     TraceEvent.EAGER: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "episub: full messages go to `remote`"),
     TraceEvent.LAZY: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "episub: `remote` gets announcements"),
+    TraceEvent.SCORE: EventForm("score", _SCORED, "sampled score of `remote` at `peer`, the sum of the next five"),
+    TraceEvent.SCORE_TOPICS: EventForm("score", _SCORED, "the sum over topics, weighted and capped"),
+    TraceEvent.SCORE_P5: EventForm("score", _SCORED, "what the application thinks of it, weighted"),
+    TraceEvent.SCORE_P6: EventForm("score", _SCORED, "for shared addresses"),
+    TraceEvent.SCORE_P7: EventForm("score", _SCORED, "for misbehaviour"),
+    TraceEvent.SCORE_SLOW: EventForm("score", _SCORED, "for a queue that it lets fill up (rust, nim)"),
+    TraceEvent.SCORE_P1: EventForm("score", _SCORED_IN_TOPIC, "time in the mesh, before the topic's weight"),
+    TraceEvent.SCORE_P2: EventForm("score", _SCORED_IN_TOPIC, "first deliveries"),
+    TraceEvent.SCORE_P3: EventForm("score", _SCORED_IN_TOPIC, "too few deliveries in the mesh"),
+    TraceEvent.SCORE_P3B: EventForm("score", _SCORED_IN_TOPIC, "… and when it left the mesh"),
+    TraceEvent.SCORE_P4: EventForm("score", _SCORED_IN_TOPIC, "invalid messages"),
 }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hearsay.text.escape import escape
-from hearsay.trace.language.schema import PartKind, TraceEvent, TraceRow, Via, wire_name
+from hearsay.trace.language.schema import FORMS, PartKind, TraceEvent, TraceRow, Via, wire_name
+from hearsay.trace.language.score_rows import number_of
 from hearsay.trace.read.names import Names
 
 _ARROWS = {
@@ -35,7 +36,9 @@ def show(row: TraceRow, names: Names | None = None) -> str:
         details.append(f"via {_readable(row.via)}")
     if row.reason is not None:
         details.append(f"reason {wire_name(row.reason).replace('_', ' ')}")
-    if row.bytes is not None:
+    if row.bytes is not None and FORMS[row.event].trace_class == "score":
+        details.append(f"{number_of(row.bytes):.6g}")
+    elif row.bytes is not None:
         details.append(f"{row.bytes} B")
     if row.delay_us is not None:
         details.append(f"({row.delay_us // 1000}.{row.delay_us % 1000 // 100} ms)")

@@ -1,0 +1,52 @@
+"""The rows of a score: the whole, and a row for each part that is not 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from struct import Struct
+
+from hearsay.core.language.identifiers import TopicId
+from hearsay.core.language.score_parts import ScoreParts
+from hearsay.trace.language.event_rows import (
+    Codes,
+    score_p1_row,
+    score_p2_row,
+    score_p3_row,
+    score_p3b_row,
+    score_p4_row,
+    score_p5_row,
+    score_p6_row,
+    score_p7_row,
+    score_row,
+    score_slow_row,
+    score_topics_row,
+)
+
+_FLOAT, _INTEGER = Struct("<d"), Struct("<q")
+# In the order of `PeerParts` and `TopicParts`.
+_OF_PEER = (score_topics_row, score_p5_row, score_p6_row, score_p7_row, score_slow_row)
+_OF_TOPIC = (score_p1_row, score_p2_row, score_p3_row, score_p3b_row, score_p4_row)
+
+
+def bits_of(number: float) -> int:
+    """The bits of a float64 as an integer of 64 bits. A zero has no sign."""
+    return _INTEGER.unpack(_FLOAT.pack(number + 0.0))[0]
+
+
+def number_of(bits: int) -> float:
+    """The number that has these bits; columns do it at once: `bytes.view(numpy.float64)`."""
+    return _FLOAT.unpack(_INTEGER.pack(bits))[0]
+
+
+def score_rows(
+    time_us: int, observer: int, peer: int, parts: ScoreParts, topic_numbers: Mapping[TopicId, int]
+) -> Iterator[Codes]:
+    """What one router thinks of one peer."""
+    yield score_row(time_us, observer, peer, bits_of(parts.score))
+    for row, number in zip(_OF_PEER, parts.peer, strict=True):
+        if number:
+            yield row(time_us, observer, peer, bits_of(number))
+    for topic, counted in parts.topics:
+        for row, number in zip(_OF_TOPIC, counted, strict=True):
+            if number:
+                yield row(time_us, observer, peer, topic_numbers[topic], bits_of(number))

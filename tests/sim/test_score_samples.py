@@ -1,0 +1,67 @@
+"""What routers think of their peers is looked at now and then, and at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hearsay.core.scores.sets.implementations import RUST
+from hearsay.sim.plan.engines import unsupported
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.simulate import Simulation
+from hearsay.trace.language.schema import TraceEvent, TraceRow
+from hearsay.trace.language.score_rows import number_of
+
+SETTINGS = {
+    "network": {"nodes": 12, "degree": 3},
+    "workload": {"messages": 6, "publishers": "any"},
+    "linger_s": 4,
+    "ratings": [{"rating": -3, "listed": [4]}],
+}
+JUDGES = {"score": RUST.to_mapping()}
+
+
+def run(**tables: object) -> tuple[list[TraceRow], str]:
+    rows: list[TraceRow] = []
+    simulation = Simulation(Scenario.model_validate({**SETTINGS, **tables}), listener=rows.append)
+    return rows, simulation.run().summary.trace_hash
+
+
+def scores(rows: list[TraceRow], event: TraceEvent) -> list[tuple[int, int | None, int | None, float]]:
+    return [(row.time_us, row.peer, row.remote, number_of(row.bytes or 0)) for row in rows if row.event == event]
+
+
+def test_every_pair_of_connected_peers_each_time_and_at_the_end():
+    rows, _ = run(router=JUDGES, scores={"every_s": 4})
+    found = scores(rows, TraceEvent.SCORE)
+    connections = sum(row.event == TraceEvent.ADD_PEER for row in rows)
+    assert Counter(time for time, *_ in found) == dict.fromkeys(
+        (4_000_000, 8_000_000, 12_000_000, 15_000_000), connections
+    )
+    assert found == sorted(found)
+
+
+def test_the_parts_add_up():
+    rows, _ = run(router=JUDGES, scores={"every_s": 4})
+    parts = [TraceEvent.SCORE_TOPICS, TraceEvent.SCORE_P5, TraceEvent.SCORE_P6, TraceEvent.SCORE_P7]
+    summed: Counter[tuple[int, int | None, int | None]] = Counter()
+    for part in parts:
+        for time, peer, remote, number in scores(rows, part):
+            summed[time, peer, remote] += number
+    whole = scores(rows, TraceEvent.SCORE)
+    assert any(number for *_, number in whole)
+    assert all(summed[time, peer, remote] == number for time, peer, remote, number in whole)
+    assert {number for _, _, remote, number in whole if remote == 4} == {-30.0}  # rust weighs opinions by ten
+
+
+def test_a_sample_changes_nothing_else():
+    sampled, _ = run(router=JUDGES, scores={"every_s": 4})
+    plain, _ = run(router=JUDGES)
+    assert [row for row in sampled if row.event < TraceEvent.SCORE] == plain
+
+
+def test_routers_without_scores_say_none():
+    assert run(scores={"every_s": 1})[1] == run()[1]
+
+
+def test_the_array_engine_refuses_it_by_its_key():
+    assert unsupported(Scenario.model_validate({"scores": {"every_s": 2}})) == ["scores.every_s = 2: only 0"]
