@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from select import select
@@ -30,7 +31,7 @@ MOST_TOLD = 32
 
 def can_become(environment: Mapping[str, str]) -> bool:
     """Whether a forked command does what a fresh Python would with this environment."""
-    return sys.platform == "linux" and _read_at_import(environment) == _read_at_import(os.environ)
+    return sys.platform == "linux" and _read_at_import(environment) == _read_at_import(server().environment)
 
 
 def _read_at_import(environment: Mapping[str, str]) -> dict[str, str]:
@@ -39,29 +40,35 @@ def _read_at_import(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+@dataclass(frozen=True)
+class Server:
+    process: subprocess.Popen[bytes]
+    requests: socket.socket
+    environment: dict[str, str]
+
+
 @cache
-def server() -> tuple[subprocess.Popen[bytes], socket.socket]:
+def server() -> Server:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"} | ONE_THREAD
     with theirs:
-        started = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, str(SERVER), str(theirs.fileno())], pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={**environment, **ONE_THREAD},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment,
         )  # fmt: skip
-    return started, ours
+    return Server(process, ours, environment)
 
 
 def servers() -> list[int]:
     """The pid of this process's server, if there is one."""
-    return [server()[0].pid] if server.cache_info().currsize else []
+    return [server().process.pid] if server.cache_info().currsize else []
 
 
 def end_server() -> None:
     """What it has forked goes on."""
     for _ in servers():
-        started, requests = server()
-        requests.close()
-        started.wait()
+        server().requests.close()
+        server().process.wait()
         server.cache_clear()
 
 
@@ -89,7 +96,7 @@ class Command:
             "environment": dict(os.environ if env is None else env),
         }
         given = [*(theirs for theirs, _ in streams), asked.detach()]
-        socket.send_fds(server()[1], [json.dumps(request).encode()], given)
+        socket.send_fds(server().requests, [json.dumps(request).encode()], given)
         for number in given:
             os.close(number)
         self.pid = int(self._told.recv(MOST_TOLD))

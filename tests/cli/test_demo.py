@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 NODES = 40
 
 
@@ -26,6 +28,7 @@ def without_java(stand_in: Path) -> dict[str, str]:
     return {**kept, "PATH": os.pathsep.join([*folders, str(stand_in)]), "COLUMNS": "120"}
 
 
+@pytest.mark.thorough
 def test_demo_simulates_analyses_and_reports_without_a_system_java(tmp_path):
     command = [sys.executable, "-m", "hearsay", "demo", "--nodes", str(NODES), "--messages", "3", "--out", "demo-run"]
     done = subprocess.run(

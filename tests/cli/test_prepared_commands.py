@@ -23,6 +23,7 @@ SMALL = ("--preset", "r1", "--nodes", "20", "--messages", "2")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("forked") / "run"
     assert hearsay("simulate", *SMALL, "--out", folder).returncode == 0
+    hearsay("simulate", *SMALL, "--engine", "array")  # which tells when it has to compile something
     return folder
 
 

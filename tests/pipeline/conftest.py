@@ -1,11 +1,13 @@
-"""Runs that are analysed once in the Spark session of the worker."""
+"""Runs that are analysed once for all tests of a worker."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from simulated_runs import GO_DATA, GO_TRACES, RUNS, rewritten, simulate_into
+from commands import hearsay
+from kills import environment
+from simulated_runs import CHOSEN, GO_DATA, GO_TRACES, NAMES, RUNS, rewritten, simulate_into
 
 from hearsay.ingest.run.import_traces import import_traces
 from hearsay.pipeline.analyze import analyze
@@ -14,15 +16,16 @@ from hearsay.trace.write.run_folder import RunFolder
 
 
 @pytest.fixture(scope="session")
-def analysed(spark, tmp_path_factory) -> dict[str, Path]:
-    """A run of every kind, with metrics."""
+def analysed(request, tmp_path_factory) -> dict[str, Path]:
+    """Runs with metrics, by the command: the chosen ones, and one of every kind for a test that is thorough."""
     base = tmp_path_factory.mktemp("runs")
-    folders = {name: simulated(base, name) for name in RUNS}
-    for version in GO_TRACES:
-        folders[version] = base / version
-        import_traces([GO_DATA / f"{version}.pb.gz"], RunFolder.create(folders[version]))
-    folders["spanning"] = spanning(base, folders["churning"])
-    return with_metrics(spark, folders)
+    asked = [item for item in request.session.items if "analysed" in item.fixturenames]
+    thorough = any(item.get_closest_marker("thorough") for item in asked)
+    folders = {name: made(base, name) for name in ((*NAMES, *GO_TRACES) if thorough else CHOSEN)}
+    done = hearsay("analyze", *folders.values(), afresh=True, env=environment())
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in folders)
+    return folders
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +45,15 @@ def small_run(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def facts(analysed):
     return {run.name: run for run in load_runs(list(analysed.values()))}
+
+
+def made(base: Path, name: str) -> Path:
+    if name == "spanning":
+        return spanning(base, simulated(base / "in large files", "churning"))
+    if name in GO_TRACES:
+        import_traces([GO_DATA / f"{name}.pb.gz"], RunFolder.create(base / name))
+        return base / name
+    return simulated(base, name)
 
 
 def simulated(base: Path, name: str) -> Path:

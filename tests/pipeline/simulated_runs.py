@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
+from _pytest.mark.structures import ParameterSet
 
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
@@ -37,6 +39,15 @@ RUNS = {
 GO_DATA = Path(__file__).parents[1] / "ingest" / "data"
 GO_TRACES = ("go-0.15", "go-0.16")
 """Recorded from go-libp2p-pubsub, ten hosts each."""
+NAMES = (*RUNS, "spanning")
+"""The last one is the churning run in many small files."""
+CHOSEN = ("churning", "episub")
+"""Churn and crashes, a mesh and trees: what is analysed after each change."""
+
+
+def runs_named(*names: str) -> list[ParameterSet]:
+    """Parameters of tests; those of runs that are not chosen are thorough."""
+    return [pytest.param(name, marks=() if name in CHOSEN else pytest.mark.thorough) for name in names]
 
 
 def simulate_into(path: Path, preset: str, router: str, overrides: list[tuple[str, str]]) -> Path:

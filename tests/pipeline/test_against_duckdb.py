@@ -8,7 +8,8 @@ from collections import Counter, defaultdict
 
 import duckdb
 import pytest
-from simulated_runs import GO_TRACES, RUNS
+from commands import hearsay
+from simulated_runs import GO_TRACES, NAMES, runs_named
 
 from hearsay.pipeline.analyze import headlines
 from hearsay.pipeline.output import tables
@@ -16,10 +17,7 @@ from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.trace.language.schema import Column, PartKind, TraceEvent
 from hearsay.trace.read.reader import read_rows
 
-pytestmark = pytest.mark.thorough
-
-NAMES = [*RUNS, "spanning"]
-ALL = [*NAMES, *GO_TRACES]
+ALL = (*NAMES, *GO_TRACES)
 
 
 @pytest.fixture
@@ -80,7 +78,7 @@ def stored(path, table) -> list[dict]:
     return read_table(path, table).to_pylist()
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", runs_named(*ALL))
 def test_memberships(name, analysed, facts):
     ours = [
         (row["topic"], row["node"], row["since_us"], row["until_us"])
@@ -89,7 +87,7 @@ def test_memberships(name, analysed, facts):
     assert sorted(ours) == sorted(memberships_of(analysed[name], facts[name].end_us))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", runs_named(*NAMES))
 def test_messages(name, analysed, sql):
     asked = sql(name, """
         with el as (select p.message, count(due.node) eligible from p left join due using (message) group by 1),
@@ -125,7 +123,7 @@ def test_messages(name, analysed, sql):
         assert row["ratio"] == (row["delivered_eligible"] / row["eligible"] if row["eligible"] else None)
 
 
-@pytest.mark.parametrize("name", GO_TRACES)
+@pytest.mark.parametrize("name", runs_named(*GO_TRACES))
 def test_messages_of_go(name, analysed, sql):
     """A real trace tells its duplicates and arrivals; it knows no hops and no flights."""
     asked = sql(name, """
@@ -151,7 +149,7 @@ def test_messages_of_go(name, analysed, sql):
         assert ours[expected["message"]]["hops_max"] is None
 
 
-@pytest.mark.parametrize("name", GO_TRACES)
+@pytest.mark.parametrize("name", runs_named(*GO_TRACES))
 def test_traffic_of_go(name, analysed, sql):
     asked = sql(name, """select topic, peer, kind, count(*) filter (event = 'send_rpc'), count(*) filter (event = 'recv_rpc')
         from e where event in ('send_rpc', 'recv_rpc') group by all""")  # fmt: skip
@@ -162,7 +160,7 @@ def test_traffic_of_go(name, analysed, sql):
     assert ours == {(topic, node, kind): (sent, received) for topic, node, kind, sent, received in asked}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", runs_named(*NAMES))
 def test_totals_equal_the_simulators_own_summary(name, analysed):
     summary = json.loads((analysed[name] / "summary.json").read_text())
     messages = stored(analysed[name], tables.MESSAGES)
@@ -185,7 +183,7 @@ def test_totals_equal_the_simulators_own_summary(name, analysed):
     }
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "topics"])
+@pytest.mark.parametrize("name", runs_named(*(name for name in NAMES if name != "topics")))
 def test_headline_of_one_topic_equals_the_summary(name, analysed, facts):
     summary = json.loads((analysed[name] / "summary.json").read_text())
     (line,) = headlines([facts[name]], {name: analysed[name]})
@@ -197,6 +195,7 @@ def test_headline_of_one_topic_equals_the_summary(name, analysed, facts):
     assert line["bytes_out"]["mean"] == pytest.approx(summary["bytes_out"]["mean"], abs=0.0501)
 
 
+@pytest.mark.thorough
 def test_headline_has_a_line_for_every_topic(analysed, facts, sql):
     lines = headlines([facts["topics"]], {"topics": analysed["topics"]})
     assert [line["topic"] for line in lines] == ["news", "<b>&'"]
@@ -211,7 +210,7 @@ def test_headline_has_a_line_for_every_topic(analysed, facts, sql):
         assert line["latency_ms"]["p99"] == pytest.approx(p99 / 1000, abs=0.0011)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", runs_named(*ALL))
 def test_latency_table(name, analysed, sql):
     step = (
         "case when lat < 0 or lat >= 100000 then 1000 when lat >= 10000 then 100 when lat >= 1000 then 10 else 1 end"
@@ -225,7 +224,7 @@ def test_latency_table(name, analysed, sql):
     assert Counter(ours) == Counter(asked)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", runs_named(*NAMES))
 def test_traffic(name, analysed, sql):
     amount = "sum(n) parts, sum(n * case when kind = 'publish' then 1 else coalesce(\"count\", 0) end) ids, sum(n * coalesce(bytes, 0)) bytes"
     asked = sql(name, f"""
@@ -246,7 +245,7 @@ def test_traffic(name, analysed, sql):
     assert ours == expected
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", runs_named(*NAMES))
 def test_control_and_balance(name, analysed, facts):
     traffic = stored(analysed[name], tables.TRAFFIC)
     by_kind: Counter = Counter()
@@ -281,7 +280,7 @@ def test_control_and_balance(name, analysed, facts):
         assert balance[topic]["gini"] == pytest.approx(differences / (2 * len(values) ** 2 * mean), abs=1e-9)
 
 
-@pytest.mark.parametrize("name", ["gossipsub", "topics"])
+@pytest.mark.parametrize("name", runs_named("gossipsub", "topics"))
 def test_control_share_of_topics_adds_up_to_that_of_the_run(name, analysed, facts):
     lines = headlines([facts[name]], {name: analysed[name]})
     traffic = stored(analysed[name], tables.TRAFFIC)
@@ -305,10 +304,13 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "layer"), [*((name, "mesh") for name in ALL), ("episub", "neighbours"), ("episub", "tree")]
-)
-def test_mesh_replayed_row_by_row(name, layer, analysed, facts):
+@pytest.mark.parametrize("name", runs_named(*ALL))
+def test_mesh_replayed_row_by_row(name, analysed, facts):
+    for layer in LAYERS if name == "episub" else ("mesh",):
+        replay_mesh(name, layer, analysed, facts)
+
+
+def replay_mesh(name, layer, analysed, facts):
     rows = read_rows(analysed[name], {"mesh", "node"})
     start, ends = LAYERS[layer]
     events = sorted(
@@ -388,7 +390,7 @@ def components(nodes, links):
     return found
 
 
-@pytest.mark.parametrize("name", ["churning", "crashing", "spanning", "gossipsub"])
+@pytest.mark.parametrize("name", runs_named("churning", "crashing", "spanning", "gossipsub"))
 def test_churn_second_by_second(name, analysed, facts):
     rows = read_rows(analysed[name], {"node"})
     ups = sorted(row[0] for row in rows.tolist() if row[1] == TraceEvent.NODE_UP)
@@ -407,7 +409,7 @@ def test_churn_second_by_second(name, analysed, facts):
             assert line["delivered"] == sum(row["delivered_eligible"] for row in mine)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", runs_named(*NAMES))
 def test_resilience(name, analysed, facts):
     rows = read_rows(analysed[name], {"node"}).tolist()
     changes = [row[0] for row in rows if row[1] in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN)]
@@ -449,6 +451,7 @@ def test_resilience(name, analysed, facts):
             assert line["heal_us"] == (max(good[0] - last, 0) if good else None)
 
 
+@pytest.mark.thorough
 def test_every_disturbance_is_named_and_measured_by_itself(analysed, facts):
     name = "partitioned"
     named = stored(analysed[name], tables.DISTURBANCES)
@@ -478,7 +481,7 @@ def test_every_disturbance_is_named_and_measured_by_itself(analysed, facts):
     assert [row["what"] for row in crashes] == ["50 % of the nodes crashed at 14 s and came back 3 s later"]
 
 
-@pytest.mark.parametrize("name", ["narrow", "gossipsub"])
+@pytest.mark.parametrize("name", runs_named("narrow", "gossipsub"))
 def test_share_of_the_uplink(name, analysed, facts):
     (line,) = headlines([facts[name]], {name: analysed[name]})
     (balance,) = [row for row in stored(analysed[name], tables.BALANCE) if row["topic"] is None]
@@ -540,3 +543,10 @@ def test_kinds_are_the_traces(analysed):
     kinds = {row["kind"] for path in analysed.values() for row in stored(path, tables.TRAFFIC)}
     assert kinds <= {kind.name.lower() for kind in PartKind}
     assert {"publish", "ihave", "iwant", "graft", "connect"} <= kinds
+
+
+def test_the_report_tells_of_all_runs(analysed, tmp_path):
+    page = tmp_path / "report.html"
+    done = hearsay("report", *analysed.values(), "--out", page)
+    assert done.returncode == 0, done.stderr
+    assert all(f">{name}<" in page.read_text(encoding="utf-8") for name in analysed)

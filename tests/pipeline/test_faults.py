@@ -74,6 +74,7 @@ INTERRUPTED_WITH_A_JVM_THAT_IS_GONE = KILL_THE_JVM.replace(
 )
 
 
+@pytest.mark.thorough
 def test_an_interrupt_is_told_as_such_though_the_jvm_does_not_answer():
     """Ctrl-C cuts off what was being said to the JVM, which may not understand the next word."""
     program = [sys.executable, "-c", INTERRUPTED_WITH_A_JVM_THAT_IS_GONE]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet
 from commands import hearsay as run_command
 from kills import environment
+from made_here import results_of
 
 from hearsay.pipeline.spark.session import Where
 from hearsay.studies.folder import StudyFolder
@@ -16,6 +17,7 @@ from hearsay.studies.points import points_of
 from hearsay.studies.spark_tasks import SparkTasks
 from hearsay.studies.study_file import load_study
 from hearsay.studies.sweep import Sweep, Swept
+from hearsay.studies.tables import tables_of
 
 STUDY = """
 title = "Loss and degree"
@@ -65,3 +67,12 @@ def table(folder: Path, name: str):
 def assert_equal_tables(folder: Path, other: Path) -> None:
     for name in SAME_EVERYWHERE:
         assert table(folder, name).equals(table(other, name)), name
+
+
+def assert_tables_of_runs_made_here(folder: Path, study_file: Path) -> None:
+    """The study's runs, made in this process and without Spark, give the same tables to the last bit."""
+    study = load_study(study_file)
+    points = points_of(study)
+    expected = tables_of(study, points, results_of(study, points))
+    for name in SAME_EVERYWHERE:
+        assert table(folder, name).equals(expected[name]), name

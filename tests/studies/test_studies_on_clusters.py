@@ -1,4 +1,4 @@
-"""Equal tables, to the last bit, wherever the runs are made: here, on a standalone cluster, over Spark Connect."""
+"""Equal tables, to the last bit, wherever the runs are made: a standalone cluster, Spark Connect, and here."""
 
 from __future__ import annotations
 
@@ -7,19 +7,11 @@ import sys
 from pathlib import Path
 
 import pyspark
-import pytest
-from small_study import assert_equal_tables, hearsay, swept, table, write_study
+from small_study import assert_tables_of_runs_made_here, hearsay, table, write_study
 from standalone import free_port
 
 
-@pytest.fixture(scope="module")
-def embedded(spark, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("embedded")
-    swept(spark, write_study(folder), folder / "out")
-    return folder / "out"
-
-
-def test_standalone_cluster(master, embedded, tmp_path):
+def test_standalone_cluster(master, tmp_path):
     """The tasks' Python has the libraries but not this program, which comes with the job."""
     python = tmp_path / "python"
     libraries = Path(pyspark.__file__).parents[1]
@@ -27,11 +19,11 @@ def test_standalone_cluster(master, embedded, tmp_path):
     python.chmod(0o755)
     knows = subprocess.run([python, "-c", "import hearsay"], capture_output=True, cwd=tmp_path)
     assert b"No module named 'hearsay'" in knows.stderr
-    assert_equal_sweep(embedded, tmp_path, "--master", master, PYSPARK_PYTHON=str(python))
+    assert_equal_sweep(tmp_path, "--master", master, PYSPARK_PYTHON=str(python))
 
 
-def test_spark_connect(connect, embedded, tmp_path):
-    assert_equal_sweep(embedded, tmp_path, "--remote", connect)
+def test_spark_connect(connect, tmp_path):
+    assert_equal_sweep(tmp_path, "--remote", connect)
 
 
 def test_a_cluster_that_is_not_there_is_one_line(tmp_path):
@@ -43,8 +35,9 @@ def test_a_cluster_that_is_not_there_is_one_line(tmp_path):
     assert "0 of 12 runs are kept" in done.stderr
 
 
-def assert_equal_sweep(embedded, tmp_path, *where: str, **variables: str) -> None:
-    done = hearsay("sweep", write_study(tmp_path), "--out", tmp_path / "out", *where, variables=variables)
+def assert_equal_sweep(tmp_path, *where: str, **variables: str) -> None:
+    study = write_study(tmp_path)
+    done = hearsay("sweep", study, "--out", tmp_path / "out", *where, variables=variables)
     assert done.returncode == 0, done.stderr
-    assert_equal_tables(tmp_path / "out", embedded)
+    assert_tables_of_runs_made_here(tmp_path / "out", study)
     assert table(tmp_path / "out", "resources").column("engine").null_count == 0

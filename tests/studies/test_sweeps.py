@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from small_study import STUDY, assert_equal_tables, hearsay, swept, table, write_study
+from small_study import (
+    STUDY,
+    assert_equal_tables,
+    assert_tables_of_runs_made_here,
+    hearsay,
+    swept,
+    table,
+    write_study,
+)
 
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import simulate
@@ -18,6 +26,7 @@ def once(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("once")
     done = swept(spark, write_study(folder), folder / "out")
     assert (done.made, done.failures) == (12, [])
+    assert_tables_of_runs_made_here(folder / "out", folder / "small.toml")
     return folder / "out"
 
 
