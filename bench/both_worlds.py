@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import fmean
@@ -239,24 +239,36 @@ class Comparison(NamedTuple):
     simulated: list[Figures]
     real: list[Figures]
     late_ms: float
-    """Nine of ten pieces of data were held back by their line no longer than this beyond its latency. More means that
-    the machine was busy: a mean does not show it, as nearly all pieces of a quiet second are on time."""
 
     def means(self) -> tuple[Figures, Figures]:
         return _mean(self.simulated), _mean(self.real)
 
 
-def compare(spark: SparkSession, directory: Path) -> Comparison:
+class RealRuns(NamedTuple):
+    folders: list[Path]
+    late_ms: float
+    """Nine of ten pieces of data were held back by their line no longer than this beyond its latency. More means that
+    the machine was busy: a mean does not show it, as nearly all pieces of a quiet second are on time."""
+
+
+def run_in_reality(plan: Plan, directory: Path) -> RealRuns:
+    late_s: list[float] = []
+    folders = asyncio.run(run_networks(plan, directory, late_s))
+    return RealRuns([folder / "run" for folder in folders], 1000 * float(np.quantile(late_s, 0.9)))
+
+
+def compare(
+    spark: SparkSession, directory: Path, in_reality: Callable[[Plan, Path], RealRuns] = run_in_reality
+) -> Comparison:
     """The figures of the simulated networks and of the real ones."""
     made = plans(directory)
     in_simulation = [simulate(plan, directory / f"simulated-{plan.scenario.seed}") for plan in made]
-    late_s: list[float] = []
-    in_reality = [folder / "run" for folder in asyncio.run(run_networks(made[0], directory, late_s))]
-    runs = load_runs([*in_simulation, *in_reality], made[0].scenario.linger_us)
+    real_runs = in_reality(made[0], directory)
+    runs = load_runs([*in_simulation, *real_runs.folders], made[0].scenario.linger_us)
     outputs = {run.name: directory / "metrics" / run.name for run in runs}
     analyze(spark, runs, outputs, lambda _: None)
     found = [figures(outputs[run.name]) for run in runs]
-    return Comparison(found[: len(made)], found[len(made) :], 1000 * float(np.quantile(late_s, 0.9)))
+    return Comparison(found[: len(made)], found[len(made) :], real_runs.late_ms)
 
 
 def _mean(all_of_them: list[Figures]) -> Figures:
