@@ -82,9 +82,10 @@ class Copies:
         return self.of[message] / receivers - 1
 
 
+@pytest.mark.parametrize("nodes", [50, pytest.param(150, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("preset", PRESETS)
-def test_an_overlay_comes_to_be(preset):
-    made = sound(router__preset=preset, network__nodes=150)
+def test_an_overlay_comes_to_be(preset, nodes):
+    made = sound(router__preset=preset, network__nodes=nodes)
     graph = graph_of(made)
     degrees = [len(peers) for peers in graph.values()]
     size = made.plan.routers[0][1].active_size

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
@@ -25,7 +26,8 @@ from hearsay.trace.language.schema import Column, PartKind, TraceEvent, TraceRow
 from hearsay.trace.read.reader import read_rows
 from hearsay.trace.write.run_folder import RunFolder
 
-ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
+OTHERS = ("floodsub", "randomsub", "meshsub", "episub")
+ROUTERS = (*OTHERS, "gossipsub")
 SMALL = {"network.nodes": 40, "workload.messages": 6, "linger_s": 4}
 
 
@@ -126,24 +128,31 @@ def test_a_transcript_has_every_row():
     assert {row.event for row in traced} >= {TraceEvent.PUBLISH, TraceEvent.DELIVER, TraceEvent.SEND_RPC}
 
 
-@pytest.mark.parametrize("router", ROUTERS)
+SETTINGS: tuple[dict[str, object], ...] = (
+    {},
+    {"loss__rate": 0.2},
+    {"loss__rate": 0.2, "loss__control": "true"},
+    {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 3},
+    {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 3, "faults__churn__goodbye": "true"},
+    {"links__uplink_mbit": 0.5, "links__uplink_queue_bytes": 4000, "workload__size_bytes": 2000},
+    {"links__jitter_ms": 9},
+    {"service__time_ms": 2},
+    {"validation__delay_ms": 30, "validation__reject_share": 0.3},
+    {"links__latency": "log_normal"},
+    {"topics__0__count": 20, "topics__0__subscribers_share": 0.3, "workload__publishers": "non_subscribers"},
+    {"network__topology": "scale_free"},
+)
+
+
+def pair(router: str, number: int) -> ParameterSet:
+    """Every router has every setting; gossipsub has all, and one other router each, after each change."""
+    keys, other = SETTINGS[number], OTHERS[number % len(OTHERS)]
+    marks = () if router in ("gossipsub", other) else pytest.mark.thorough
+    return pytest.param(router, keys, marks=marks, id=f"{'+'.join(keys) or 'plain'}-{router}")
+
+
 @pytest.mark.parametrize(
-    "keys",
-    [
-        {},
-        {"loss__rate": 0.2},
-        {"loss__rate": 0.2, "loss__control": "true"},
-        {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 3},
-        {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 3, "faults__churn__goodbye": "true"},
-        {"links__uplink_mbit": 0.5, "links__uplink_queue_bytes": 4000, "workload__size_bytes": 2000},
-        {"links__jitter_ms": 9},
-        {"service__time_ms": 2},
-        {"validation__delay_ms": 30, "validation__reject_share": 0.3},
-        {"links__latency": "log_normal"},
-        {"network__topology": "scale_free"},
-        {"topics__0__count": 20, "topics__0__subscribers_share": 0.3, "workload__publishers": "non_subscribers"},
-    ],
-    ids=lambda keys: "+".join(keys) or "plain",
+    ("router", "keys"), [pair(router, number) for number in range(len(SETTINGS)) for router in ROUTERS]
 )
 def test_no_run_breaks_an_invariant(router, keys):
     checked(router=router, **keys)
@@ -386,7 +395,10 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("network", PUBLISHED)
+FEW_MESSAGES, MANY_MESSAGES = PUBLISHED
+
+
+@pytest.mark.parametrize("network", [FEW_MESSAGES, pytest.param(MANY_MESSAGES, marks=pytest.mark.thorough)])
 def test_the_published_tables_of_simsub_lie_among_our_runs(network):
     """Every counter within four standard deviations of eight seeds; PRUNE, which is clumped, within their range."""
     nodes, messages, delay = network

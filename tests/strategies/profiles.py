@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, Phase, settings
 
-EXAMPLES = {"quick": 25, "thorough": 100, "soak": 1000}
+EXAMPLES = {"quick": 12, "thorough": 100, "soak": 1000}
 
 
 def register() -> None:
