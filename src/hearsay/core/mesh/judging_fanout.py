@@ -13,9 +13,15 @@ class JudgingFanout(Fanout):
     __slots__ = ("_standing",)
 
     def __init__(
-        self, degree: int, ttl_us: Micros, top_up_at_publish: bool, shell: Shell, standing: Standing
+        self,
+        degree: int,
+        ttl_us: Micros,
+        top_up_at_publish: bool,
+        places_per_address: int,
+        shell: Shell,
+        standing: Standing,
     ) -> None:
-        super().__init__(degree, ttl_us, top_up_at_publish, 0, shell)
+        super().__init__(degree, ttl_us, top_up_at_publish, places_per_address, shell)
         self._standing = standing
 
     def upkeep(self, tick: int) -> None:

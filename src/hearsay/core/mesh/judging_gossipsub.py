@@ -24,7 +24,7 @@ from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import CONTROL_KINDS, Control, Message, PartKind, Rpc
 from hearsay.core.language.score_parts import ScoreParts
 from hearsay.core.mesh.fanout import Fanout
-from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters
+from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters, GossipTargets
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.judging_fanout import JudgingFanout
 from hearsay.core.mesh.judging_mesh import JudgingMesh
@@ -70,10 +70,11 @@ class JudgingGossipsub(Gossipsub):
     def new_fanout(self, shell: Shell) -> Fanout:
         parameters = self.parameters
         at_publish = parameters.fanout_top_up is FanoutTopUp.PUBLISH
-        return JudgingFanout(parameters.degree, parameters.fanout_ttl_ms * 1000, at_publish, shell, self.standing)
+        ttl_us = parameters.fanout_ttl_ms * 1000
+        places = parameters.places_per_address
+        return JudgingFanout(parameters.degree, ttl_us, at_publish, places, shell, self.standing)
 
     def admitted(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
-        self.mesh.names_nobody = False
         standing = self.standing
         if sender.id in standing.direct:
             return rpc
@@ -125,7 +126,10 @@ class JudgingGossipsub(Gossipsub):
         self.standing.validate(message)
 
     def duplicate(self, message: Message, received_from: PeerId) -> None:
-        self.standing.duplicate(received_from, message)
+        if message.source == self.shell.node:
+            self.standing.reject(received_from, message, Reason.SELF_ORIGIN)
+        else:
+            self.standing.duplicate(received_from, message)
         if self.parameters.skip_senders:
             super().duplicate(message, received_from)
 
@@ -161,6 +165,9 @@ class JudgingGossipsub(Gossipsub):
         standing = self.standing
         peers = self.shell.peers.in_topic(topic).native.ordered
         return [peer for peer in peers if peer not in standing.direct and standing.gets_published(peer)]
+
+    def control_heard(self) -> None:
+        self.mesh.names_nobody = False
 
     def forward(self, message: Message, received_from: PeerId | None) -> None:
         super().forward(message, received_from)
@@ -198,13 +205,16 @@ class JudgingGossipsub(Gossipsub):
 
     def gossip_targets(self, topic: TopicId, routed: PeerGroup, tick: int) -> list[PeerId]:
         standing = self.standing
+        parameters = self.parameters
+        filter_later = parameters.gossip_targets is GossipTargets.SELECT_THEN_FILTER
         eligible = [
             peer
             for peer in self.shell.peers.in_topic(topic).native.ordered
-            if peer not in routed and peer not in standing.direct and standing.may_gossip(peer)
+            if (filter_later or peer not in routed) and peer not in standing.direct and standing.may_gossip(peer)
         ]
-        count = gossip_targets(self.parameters.degree_lazy, len(eligible), self.parameters.gossip_factor)
-        return sample(self.shell.draw(Purpose.GOSSIP, topic, tick), eligible, count)
+        count = gossip_targets(parameters.degree_lazy, len(eligible), parameters.gossip_factor)
+        chosen = sample(self.shell.draw(Purpose.GOSSIP, topic, tick), eligible, count)
+        return [peer for peer in chosen if peer not in routed]
 
     def asked(self, peer: PeerId, ids: list[MessageId]) -> None:
         self._asked_now.setdefault(peer, []).extend(ids)

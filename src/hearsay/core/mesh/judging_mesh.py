@@ -21,7 +21,7 @@ from hearsay.core.mesh.judging_parameters import (
 from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.backoff_times import is_flood
-from hearsay.core.rules.graft_answers import FROM_DIRECT, IN_BACKOFF, MESH_IS_FULL, NO_PRUNE, TAKEN_IN
+from hearsay.core.rules.graft_answers import FROM_DIRECT, IN_BACKOFF, MEMBER, MESH_IS_FULL, NO_PRUNE, TAKEN_IN
 from hearsay.core.rules.mesh_sizes import is_too_large, is_too_small
 from hearsay.core.rules.mixing import extend
 from hearsay.core.rules.scores.mesh_members import (
@@ -94,7 +94,7 @@ class JudgingMesh(Mesh):
         )
         if reason == IN_BACKOFF:
             self._penalise(sender.id, topic)
-        if reason not in (TAKEN_IN, MESH_IS_FULL):
+        if reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
             self.names_nobody = True
         if reason == FROM_DIRECT and self._parameters.direct_graft is DirectGraft.IGNORE:
             prune = NO_PRUNE
@@ -134,8 +134,9 @@ class JudgingMesh(Mesh):
             if not self._standing.is_welcome(peer):
                 self._prune(topic, mesh, peer, ())
         size = len(mesh)
-        if is_too_small(size, parameters.degree_low):
-            self._fill(topic, mesh, parameters.degree - size, tick)
+        own = size - len(self._spread.lent(0, mesh))
+        if is_too_small(own, parameters.degree_low):
+            self._fill(topic, mesh, parameters.degree - own, parameters.degree - size, tick)
         elif is_too_large(size, self._prune_from) and size > parameters.degree:
             self._cut(topic, mesh, tick)
         self._graft_dialled(topic, mesh, tick)
@@ -156,13 +157,14 @@ class JudgingMesh(Mesh):
         if peer not in mesh and self.may_graft(topic, peer):
             self._graft(topic, mesh, peer)
 
-    def _fill(self, topic: TopicId, mesh: PeerGroup, count: int, tick: int) -> None:
+    def _fill(self, topic: TopicId, mesh: PeerGroup, own: int, any_: int, tick: int) -> None:
+        """GRAFT `own` peers with places of their own; with lent ones `any_`."""
         candidates = self.candidates(topic, mesh)
         state = self._shell.draw(Purpose.GRAFT, topic, tick)
         if self._parameters.graft_choice is GraftChoice.BEST:
-            chosen = self._best_first(self._shuffled(state, candidates))[:count]
+            chosen = self._best_first(self._shuffled(state, candidates))[:any_]
         else:
-            chosen = sample(state, candidates, count)
+            chosen = self._spread.choose(state, candidates, own, any_, mesh)
         for peer in chosen:
             self._graft(topic, mesh, peer)
 
@@ -172,7 +174,8 @@ class JudgingMesh(Mesh):
         state = self._shell.draw(Purpose.KEPT, topic, tick)
         best = self._best_first(self._shuffled(state, mesh.ordered))[: parameters.degree_score]
         others = self._shuffled(extend(state, 1), [peer for peer in mesh.ordered if peer not in best])
-        order = [*best, *others]
+        lent = self._spread.lent(state, mesh)
+        order = sorted([*best, *others], key=lambda peer: peer in lent)
         kept, gone = order[: parameters.degree], order[parameters.degree :]
         dialled = self._dialled(gone)
         saved = dialled[: dialled_to_keep(len(self._dialled(kept)), len(dialled), parameters.degree_out)]

@@ -7,7 +7,7 @@ Rules, the first that fits (r1; v1.1, "Prune backoff"; go):
 * GRAFT-3: From a peer that is not in the topic: a PRUNE.
 * GRAFT-4: From a member: nothing, it is one already.
 * GRAFT-8: From a direct peer: a PRUNE; it gets every message anyway (v1.1; *reference only:*
-  `direct_connect_heartbeats`).
+  `direct_connect_ticks`).
 * GRAFT-5: In backoff: a PRUNE that starts it anew. Whoever does not keep apart would else try until it is let in.
 * GRAFT-9: From a peer with a negative score: a PRUNE that names nobody (v1.1; *reference only:* `score`).
 * GRAFT-6: When the mesh is full: a PRUNE that names others of the topic.

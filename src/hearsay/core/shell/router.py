@@ -77,7 +77,7 @@ from hearsay.core.rules.first_copies import ACCEPTED, ASKED, DUPLICATE, first_co
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.inspection import router_state, size_of_state
 from hearsay.core.shell.outbox import Outbox
-from hearsay.core.shell.parameters import RouterParameters
+from hearsay.core.shell.parameters import MAX_COUNT, RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer, PeerBook, subscription_bytes
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
@@ -274,8 +274,16 @@ class Router:
             case PeerRated() | DirectPeerChosen():
                 if not self._judges:
                     raise UsageError(f"this router keeps no scores and has no direct peers: {event}")
+                self._check_opinion(event)
             case _:
                 pass
+
+    def _check_opinion(self, event: PeerRated | DirectPeerChosen) -> None:
+        if isinstance(event, DirectPeerChosen):
+            if event.peer == self.node:
+                raise UsageError("a router is not its own direct peer")
+        elif not abs(event.rating) <= MAX_COUNT:
+            raise UsageError(f"rating {event.rating} of {event.peer!r} is not in -{MAX_COUNT}…{MAX_COUNT}")
 
     def deadline(self) -> Micros | None:
         """When the next `TimerFired` is due."""
@@ -485,6 +493,8 @@ class Router:
             strategy.on_idontwant(sender, control.idontwant)
         for part in control.episub:
             strategy.on_episub(sender, part)
+        if self._judges:
+            strategy.control_heard()
 
     def _within_limit(self, sender: ConnectedPeer, control: Control) -> Control:
         """The first parts of a control message, in the order of handling, as many as the limit allows."""

@@ -83,6 +83,9 @@ class Strategy(ABC):
         """What is looked at of an RPC; what is not is dropped here. For strategies that `judges`."""
         return rpc
 
+    def control_heard(self) -> None:
+        """All control of an RPC was handled; for strategies that `judges`."""
+
     def rejected(self, message: Message, received_from: PeerId, reason: Reason) -> None:
         """A peer's message is not used; for strategies that `judges`."""
 

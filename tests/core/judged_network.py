@@ -1,0 +1,111 @@
+"""Routers of gossipsub 1.1 that are joined by links of a millisecond, on one clock, beside peers that only answer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from heapq import heappop, heappush
+from typing import Any
+
+from judged import GO, MS, TOPIC, message, rpc
+
+from hearsay.core.language.actions import Deliver, Dial, Send
+from hearsay.core.language.events import (
+    Event,
+    Join,
+    PeerConnected,
+    PeerDisconnected,
+    Publish,
+    RpcReceived,
+    TimerFired,
+)
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.rpc import MESHSUB_11, Graft
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.judging_gossipsub import JudgingGossipsub
+from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.router import Router
+
+
+class JudgedNetwork:
+    def __init__(self) -> None:
+        self.now: Micros = 0
+        self.routers: dict[str, Router] = {}
+        self.squatters: set[str] = set()
+        """They take every GRAFT, and say nothing else."""
+        self.links: set[tuple[str, str]] = set()
+        self.got: defaultdict[str, set[object]] = defaultdict(set)
+        """Who has delivered what."""
+        self.heard: defaultdict[str, set[object]] = defaultdict(set)
+        """From whom somebody got a copy of a message."""
+        self._queue: list[tuple[Micros, int, str, Event]] = []
+        self._count = 0
+
+    def add(self, *names: str, **given: Any) -> None:
+        parameters = GossipsubParameters.from_mapping({**GO, **given})
+        for name in names:
+            self.routers[name] = Router(name, JudgingGossipsub(parameters), Randomness(1), self.now)
+
+    def strategy(self, name: str) -> JudgingGossipsub:
+        strategy = self.routers[name].strategy
+        assert isinstance(strategy, JudgingGossipsub)
+        return strategy
+
+    def join(self, *names: str) -> None:
+        for name in names:
+            self.feed(name, Join(TOPIC))
+
+    def connect(self, one: str, other: str) -> None:
+        """The first dials the second."""
+        self.links |= {(one, other), (other, one)}
+        for name, peer, outbound in ((one, other, True), (other, one, False)):
+            if name in self.routers:
+                subscribed = (TOPIC,) if peer in self.squatters else ()
+                self.feed(name, PeerConnected(peer, MESHSUB_11, subscribed, "", outbound))
+
+    def cut(self, one: str, other: str) -> None:
+        self.links -= {(one, other), (other, one)}
+        for name, peer in ((one, other), (other, one)):
+            self.feed(name, PeerDisconnected(peer))
+
+    def publish(self, name: str, number: object) -> None:
+        self.feed(name, Publish(message(f"m{number}", name)))
+
+    def squat(self, squatter: str, victim: str) -> None:
+        self._send(squatter, victim, rpc(Graft(TOPIC)))
+
+    def feed(self, name: str, event: Event) -> None:
+        if isinstance(event, RpcReceived) and event.rpc.messages:
+            self.heard[name].add(event.peer)
+        for action in self.routers[name].handle(event, self.now):
+            match action:
+                case Send():
+                    self._send(name, str(action.peer), action.rpc)
+                case Dial() if (name, str(action.peer)) not in self.links:
+                    self.connect(name, str(action.peer))
+                case Deliver():
+                    self.got[name].add(action.message.id)
+                case _:
+                    pass
+
+    def _send(self, source: str, destination: str, said: Any) -> None:
+        if destination in self.routers:
+            self._count += 1
+            heappush(self._queue, (self.now + MS, self._count, destination, RpcReceived(source, said)))
+
+    def run(self, until: Micros) -> None:
+        while True:
+            due, name = min((router.deadline() or until + 1, name) for name, router in self.routers.items())
+            if self._queue and self._queue[0][0] <= min(due, until):
+                self.now, _, destination, event = heappop(self._queue)
+                assert isinstance(event, RpcReceived)
+                if (destination, str(event.peer)) in self.links:
+                    self.feed(destination, event)
+            elif due <= until:
+                self.now = due
+                self.feed(name, TimerFired())
+            else:
+                self.now = until
+                return
+
+    def wait(self, span: Micros) -> None:
+        self.run(self.now + span)
