@@ -6,6 +6,8 @@ Rules:
   (`network.nat_share` says how many do not) and no fault keeps the two apart. Then both ends are connected, the
   dialling one after a full round trip. Otherwise the dialling node learns of the failure `faults.detection_s` after
   it dialled, or as soon as the answer could be there.
+* A PRUNE may name anybody, any number of times: a dial to who is no node, or to oneself, fails at once, and so does
+  one beyond `MAX_DIALS` under way.
 * Who hangs up loses the connection at once, the other end one latency later, after all that was sent to it.
 * A ping takes a round trip, jitter included, and gets no answer if the connection is gone by then.
 * The rendezvous answers after `network.rendezvous_ms` with random nodes that are up, in the topic and within reach.
@@ -13,6 +15,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Protocol, assert_never
 
 from hearsay.core.language.actions import Dial, Disconnect, FindContacts, Ping
@@ -29,6 +32,8 @@ from hearsay.sim.reference.transport import Transport
 
 _ATTEMPTS_PER_CONTACT = 20
 """Random draws for one contact before all nodes are looked through."""
+MAX_DIALS = 256
+"""How many dials of a node may be under way."""
 _ARRIVAL = 3
 """The kind of a dial's arrival among what concerns the whole network: after faults, samples and the script."""
 
@@ -62,6 +67,8 @@ class ConnectionRequests:
         self._detection_us = plan.scenario.faults.detection_us
         self._rendezvous_us = plan.scenario.network.rendezvous_us
         self._sequence = 0
+        self._under_way: Counter[int] = Counter()
+        """Dials by node."""
         self._rendezvous_open = True
 
     def close_rendezvous(self) -> None:
@@ -96,11 +103,17 @@ class ConnectionRequests:
 
     def _dial(self, node: SimNode, target: int) -> None:
         host = self._host
+        known = 0 <= target < len(host.nodes) and target != node.id
+        if not known or self._under_way[node.id] >= MAX_DIALS:
+            self._push(node, 0, EventKind.DIAL_FAILED, target, None)
+            return
+        self._under_way[node.id] += 1
         other = host.nodes[target]
         life, dialled_us = node.starts, host.now
         latency_us = self._latency.base_us(node.id, other.id)
 
         def arrive() -> None:
+            self._under_way[node.id] -= 1
             if node.router is not None and node.starts == life:
                 self._arrive(node, other, latency_us, dialled_us)
 

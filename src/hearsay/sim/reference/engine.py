@@ -228,6 +228,8 @@ class ReferenceEngine:
                 for target in self.plan.dials[node.id]:
                     if self.nodes[target].router is not None:
                         self.dial(node, target)
+        for node, target in self.introductions.direct_dials():
+            self.dial(node, target)
 
     def _inject(self, publication: Publication, message: Message) -> None:
         """The script hands a message to a few routers, over links like any other."""
@@ -252,6 +254,7 @@ class ReferenceEngine:
         node.starts += 1
         node.timer_us = None
         node.uplink_free_us = self.now
+        self.introductions.tell_direct(node, self.now)
         self.recorder.row(node_up_row(self.now, node.id))
         if self.observer is not None:
             self.observer.node_started(node, self.now)

@@ -22,6 +22,7 @@ from typing import Annotated
 from pydantic import Field, ValidationInfo, field_validator
 
 from hearsay.core.language.identifiers import Micros
+from hearsay.core.mesh.judging_parameters import JudgingParameters
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.sections.faults import Faults
 from hearsay.sim.scenario.sections.identities import Addresses, Rating
@@ -114,6 +115,7 @@ class Scenario(Section):
 
     def cross_rules(self) -> Iterator[Violation]:
         yield from self._population_rules()
+        yield from self._direct_peer_rules()
         yield from self._topic_rules()
         yield from self._timed_rules()
         yield from self._address_rules()
@@ -138,6 +140,14 @@ class Scenario(Section):
                 rule = "the shares of all populations must not sum to more than 1"
                 yield Violation(f"population.{number}.share", population.share, rule)
                 return
+
+    def _direct_peer_rules(self) -> Iterator[Violation]:
+        for key, choice in self._choices().items():
+            if isinstance(choice.parameters, JudgingParameters):
+                pairs = enumerate(choice.parameters.direct_peers)
+                yield from self._nodes_that_are_not_there(
+                    {f"{key}.direct_peers.{place}": max(pair) for place, pair in pairs}
+                )
 
     def _topic_rules(self) -> Iterator[Violation]:
         if not self.topics:
@@ -222,9 +232,12 @@ class Scenario(Section):
 
     def _without_hello(self) -> str | None:
         """The key that lets some routers say no hello: their peers know of topics what holds when they connect."""
-        choices = {"router": self.router}
-        choices |= {f"population.{number}.router": one.router for number, one in enumerate(self.population)}
-        return next((f"{key}.hello" for key, choice in choices.items() if not choice.parameters.hello), None)
+        return next((f"{key}.hello" for key, choice in self._choices().items() if not choice.parameters.hello), None)
+
+    def _choices(self) -> dict[str, RouterChoice]:
+        """All routers of the network, by their keys."""
+        of_populations = {f"population.{number}.router": one.router for number, one in enumerate(self.population)}
+        return {"router": self.router, **of_populations}
 
     @property
     def topic_names(self) -> tuple[str, ...]:

@@ -1,0 +1,165 @@
+"""Routers dial: those whom a PRUNE names, and direct peers."""
+
+from __future__ import annotations
+
+import pytest
+from test_identities import Events
+
+from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
+from hearsay.core.language.actions import Dial
+from hearsay.core.language.events import DialFailed
+from hearsay.core.language.rpc import PartKind
+from hearsay.core.registry import RouterKind
+from hearsay.sim.reference.connection_requests import MAX_DIALS
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+from hearsay.trace.language.schema import TraceEvent, TraceRow
+
+NODES = 25
+HUB = {
+    "network.nodes": NODES,
+    "workload.messages": 2,
+    "linger_s": 20,
+    "router.prune_backoff_ms": 5000,
+    "router.full_mesh": "refuse",
+    "router.exchange_peers": 4,
+}
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """A network in which at first everybody knows node 0 alone."""
+    edges = tmp_path / "edges"
+    edges.write_text("".join(f"{node} 0\n" for node in range(1, NODES)))
+
+    def run(**keys) -> tuple[list[TraceRow], Simulation]:
+        settings = {**HUB, "network.topology": "edge_list", "network.edges_file": edges, **keys}
+        rows: list[TraceRow] = []
+        overrides = [(key.replace("__", "."), str(value)) for key, value in settings.items()]
+        simulation = Simulation(load_scenario(None, "r1", overrides), check=True, listener=rows.append)
+        assert simulation.run().problems == ()
+        return rows, simulation
+
+    return run
+
+
+def connections(rows: list[TraceRow]) -> set[tuple[int, int]]:
+    return {
+        (min(row.peer, row.remote), max(row.peer, row.remote)) for row in rows if row.event == TraceEvent.ADD_PEER
+    }
+
+
+def connects(rows: list[TraceRow]) -> int:
+    return sum(row.event == TraceEvent.SEND_RPC and row.kind == PartKind.CONNECT for row in rows)
+
+
+def test_whom_a_prune_names_is_dialled_if_the_router_accepts_it(hub):
+    alone, _ = hub()
+    assert connections(alone) == {(0, node) for node in range(1, NODES)}
+    assert connects(alone) == NODES - 1
+    exchanged, simulation = hub(router__accept_exchange="true")
+    assert len(connections(exchanged)) > 2 * NODES
+    assert connects(exchanged) >= len(connections(exchanged))
+    assert simulation.engine.figures().sent[PartKind.CONNECT] == connects(exchanged)
+
+
+def test_who_takes_no_connection_is_not_reached(hub):
+    rows, simulation = hub(router__accept_exchange="true", network__nat_share=0.4)
+    natted = simulation.plan.natted - {0}
+    assert len(natted) >= 9
+    met = {pair for pair in connections(rows) if 0 not in pair}
+    assert met
+    assert not any(one in natted and other in natted for one, other in met)
+
+
+class Wild(Floodsub):
+    """It dials whoever comes to its mind."""
+
+    has_heartbeat = True
+
+    def joined(self, topic):
+        self.shell.due = self.shell.now + 1_000_000
+
+    def timer_fired(self):
+        self.shell.due = None
+        node = self.shell.node
+        self.shell.actions += [Dial(who) for who in (node, -1, 10_000)]
+        self.shell.actions += [Dial((node + 1) % 4)] * (MAX_DIALS + 7)
+
+
+WILD = RouterKind("wild", FloodsubParameters, Wild, {"r1": {}})
+
+
+class Failures(Events):
+    def __init__(self):
+        super().__init__()
+        self.failed = []
+
+    def handled(self, node, event, actions, now):
+        super().handled(node, event, actions, now)
+        if isinstance(event, DialFailed):
+            self.failed.append((node.id, now, event.peer))
+
+
+def watched(router, **keys):
+    overrides = [(key.replace("__", "."), str(value)) for key, value in keys.items()]
+    simulation = Simulation(load_scenario(None, "r1", overrides, router=router))
+    simulation.engine.observer = watcher = Failures()
+    simulation.run()
+    return watcher, simulation
+
+
+def test_who_is_nobody_cannot_be_dialled_and_dials_have_a_bound():
+    watcher, _ = watched(f"{__name__}:WILD", network__nodes=4, network__degree=0, workload__messages=0)
+    for node in range(4):
+        failed = [peer for failing, now, peer in watcher.failed if failing == node]
+        assert [failed.count(who) for who in (node, -1, 10_000)] == [1, 1, 1]
+        assert failed.count((node + 1) % 4) == 7
+    assert {now for _, now, _ in watcher.failed} == {1_000_000}
+    met = {(node, event.peer) for node, event in watcher.connected}
+    assert met == {(node, (node + step) % 4) for node in range(4) for step in (1, 3)}
+
+
+DIRECT = {
+    "network__nodes": 16,
+    "network__degree": 2,
+    "workload__messages": 0,
+    "linger_s": 14,
+    "router__direct_connect_ticks": 3,
+    "router__direct_peers": "[[1, 5], [9, 2], [5, 2]]",
+}
+
+
+def test_direct_peers_know_each_other_and_are_connected_from_the_start():
+    watcher, simulation = watched("gossipsub", **DIRECT)
+    direct = {node.id: node.router.strategy.standing.direct for node in simulation.engine.nodes}
+    assert {node: peers for node, peers in direct.items() if peers} == {1: {5}, 2: {5, 9}, 5: {1, 2}, 9: {2}}
+    met = {(node, event.peer) for node, event in watcher.connected}
+    assert {(1, 5), (5, 1), (9, 2), (2, 9), (5, 2), (2, 5)} <= met
+
+
+def test_a_lost_direct_peer_is_dialled_again():
+    def times(**keys):
+        found = []
+        simulation = Simulation(
+            load_scenario(None, "r1", [(key.replace("__", "."), str(value)) for key, value in keys.items()]),
+            listener=lambda row: found.append(row) if row.event == TraceEvent.ADD_PEER else None,
+        )
+        simulation.run()
+        return [row.time_us for row in found if (row.peer, row.remote) == (1, 5)]
+
+    cut = "[{at_s = 2, heal_s = 2.5, links = [[1, 5]]}]"
+    again = times(**DIRECT, faults__cut=cut, faults__redial=0)
+    assert len(again) == 2
+    assert 3_000_000 < again[1] < 8_000_000
+
+
+def test_who_takes_no_connection_dials_its_direct_peer():
+    for seed in range(1, 6):
+        watcher, simulation = watched("gossipsub", **DIRECT, network__nat_share=0.4, seed=seed)
+        natted = simulation.plan.natted
+        met = {(node, event.peer): event.outbound for node, event in watcher.connected}
+        for one, other in ((1, 5), (9, 2), (5, 2)):
+            assert ((one, other) in met) == (not {one, other} <= natted)
+            if (one, other) in met and other in natted:
+                assert not met[one, other]
