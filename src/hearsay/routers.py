@@ -29,6 +29,7 @@ from hearsay.core.language.events import (
     Event,
     Join,
     Leave,
+    MessageRefused,
     MessageValidated,
     PeerConnected,
     PeerDisconnected,
@@ -38,6 +39,7 @@ from hearsay.core.language.events import (
     RpcReceived,
     SendFailed,
     TimerFired,
+    TopicScored,
     Verdict,
 )
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
@@ -105,6 +107,7 @@ __all__ = [
     "MeshsubParameters",
     "Message",
     "MessageId",
+    "MessageRefused",
     "MessageValidated",
     "Micros",
     "ParameterError",
@@ -135,6 +138,7 @@ __all__ = [
     "TimerFired",
     "TopicId",
     "TopicPeers",
+    "TopicScored",
     "TraceAction",
     "UnknownRouter",
     "UsageError",

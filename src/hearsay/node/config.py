@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from hearsay.core.registry import RouterKind, find_router
-from hearsay.core.shell.parameters import RouterParameters
+from hearsay.core.shell.parameters import RouterParameters, merged
 from hearsay.libp2p.host.host import HostLimits
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.services.identification import IdentifyLimits
 from hearsay.libp2p.services.rendezvous_streams import PointLimits
 from hearsay.node.fairness.conduct import ConductLimits
@@ -99,6 +101,8 @@ class NodeConfig:
     listen: tuple[str, ...] = ("/ip4/127.0.0.1/tcp/0",)
     bootstrap: tuple[str, ...] = ()
     """Addresses that are dialled, and dialled again whenever their peer is gone."""
+    direct_peers: tuple[str, ...] = ()
+    """Addresses, with peer ids, of direct peers (v1.1): they stay connected, get all messages, and are in no mesh."""
     rendezvous: tuple[str, ...] = ()
     """Addresses of rendezvous points, where the peers of the joined topics are looked for."""
     rendezvous_point: bool = False
@@ -121,10 +125,23 @@ class NodeConfig:
     def __post_init__(self) -> None:
         if self.host not in get_args(HostName):
             raise ValueError(f"host {self.host!r} is not one of {', '.join(get_args(HostName))}")
+        if self.direct and not getattr(self.router_parameters()[1], "judges", False):
+            raise ValueError("direct peers need a router that judges its peers, such as gossipsub's preset go")
         if self.dht and self.host != "libp2p":
             raise ValueError("only the host libp2p has a DHT")
         if self.refuse_replays and self.signatures is SignaturePolicy.STRICT_NO_SIGN:
             raise ValueError("replays can be refused only where messages are signed")
+
+    @property
+    def direct(self) -> tuple[PeerId, ...]:
+        """The direct peers; `ValueError` names an address without a peer id."""
+        peers: list[PeerId] = []
+        for address in self.direct_peers:
+            peer = Multiaddr.parse(address).peer
+            if peer is None:
+                raise ValueError(f"direct peer {address}: must end with /p2p/ and its peer id")
+            peers.append(peer)
+        return tuple(peers)
 
     def router_parameters(self) -> tuple[RouterKind, RouterParameters]:
         """The router and its parameters; `ParameterError` or `UnknownRouter` says what cannot be."""
@@ -133,7 +150,9 @@ class NodeConfig:
         if preset not in kind.presets:
             raise ValueError(f"router {kind.name} has no preset {preset!r}; there are {', '.join(kind.presets)}")
         here: dict[str, object] = {"hello": True, "coalesce": True, "validate": True}
-        values = {**kind.presets[preset], **self._bounds(kind), **self.parameters, **here}
+        values = {**merged({**kind.presets[preset], **self._bounds(kind)}, self.parameters), **here}
+        if values.get("score") is not None and "places_per_address" not in self.parameters:
+            values["places_per_address"] = 0  # addresses are the score's business (P6)
         return kind, kind.parameters.from_mapping(values)
 
     def _bounds(self, kind: RouterKind) -> dict[str, object]:

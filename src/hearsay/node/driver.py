@@ -32,6 +32,7 @@ from hearsay.core.language.actions import (
 )
 from hearsay.core.language.events import (
     Event,
+    MessageRefused,
     MessageValidated,
     PeerConnected,
     PeerDisconnected,
@@ -87,8 +88,9 @@ def _validation_limits(limits: NodeLimits, pending: int) -> ValidationLimits:
 
 class Driver:
     """The node gives what is not its business: `deliver` to the application, do what the router may `ask` for,
-    `disconnect` peers, `learn` a signed address, know the `record_of` a peer and the `address_of` one, and hear when
-    somebody may have become `reachable`, that a peer has committed an `offence`, or that the router has `failed`."""
+    `disconnect` peers, `learn` a signed address, know the `record_of` a peer, the `address_of` one and whether it was
+    `dialled`, and hear when somebody may have become `reachable`, that a peer has committed an `offence`, or that the
+    router has `failed`."""
 
     def __init__(
         self,
@@ -102,6 +104,7 @@ class Driver:
         learn: Callable[[bytes, PeerId], None],
         record_of: Callable[[PeerId], bytes | None],
         address_of: Callable[[PeerId], str],
+        dialled: Callable[[PeerId], bool],
         reachable: Callable[[], None],
         failed: Callable[[RouterFailed], None],
         resources: Resources,
@@ -115,6 +118,7 @@ class Driver:
         self._ask = ask
         self._disconnect = disconnect
         self._address_of = address_of
+        self._dialled = dialled
         self._reachable = reachable
         self._failed = failed
         self._offence = offence
@@ -151,6 +155,7 @@ class Driver:
             learn=learn,
             blame=self._blame,
             tell=self._perform,
+            refused=self._refused,
             hand_over=self._hand_over,
         )
         self._leaving: dict[PeerId, PeerLink] = {}
@@ -237,7 +242,8 @@ class Driver:
         if before is not None:
             before.intake.end()
         link.outbound = stream
-        self.feed(PeerConnected(link.peer, stream.protocol, address=self._address_of(link.peer)))
+        address, outbound = self._address_of(link.peer), self._dialled(link.peer)
+        self.feed(PeerConnected(link.peer, stream.protocol, address=address, outbound=outbound))
         link.set_outbound(stream)
         link.settled.set()
 
@@ -304,6 +310,11 @@ class Driver:
             if rpc.subscriptions:
                 self._reachable()
 
+    def _refused(self, message: Message, peer: PeerId) -> None:
+        """A message has a wrong signature: who keeps scores blames the peer."""
+        if self.router.strategy.keeps_scores and peer in self.router.connected:
+            self.feed(MessageRefused(peer, message, Reason.BAD_SIGNATURE))
+
     def _blame(self, peer: PeerId, offence: Offence, count: int) -> None:
         """A peer did something no honest one does. Of one that is gone nothing more is taken then."""
         self._offence(peer, offence, count)
@@ -336,10 +347,11 @@ class Driver:
                     self.validation.copy_came(action.message_id, action.peer)
                 elif isinstance(action, MessageRejected):
                     self.statistics.rejected += 1
-                    if action.reason is Reason.REJECTED:
+                    if action.reason is Reason.REJECTED and not self.router.strategy.keeps_scores:
                         self._offended(action.peer, Offence.REJECTED)
                 elif isinstance(action, PartDropped):
                     self.statistics.parts_dropped += action.count
+                    self.statistics.dropped_because[action.reason] += action.count
                     if action.reason is Reason.BACKOFF and self._broke_backoff(action):
                         self._offended(action.peer, Offence.BACKOFF_BROKEN)
                     elif action.reason is Reason.OVER_LIMIT and action.kind in _BOUNDED:
@@ -356,7 +368,9 @@ class Driver:
         self._blame(peer, offence, 1)
 
     def _broke_backoff(self, action: PartDropped) -> bool:
-        """Whether a peer that said GRAFT in backoff must have known."""
+        """Whether a peer that said GRAFT in backoff must have known; where scores are kept, they are about that."""
+        if self.router.strategy.keeps_scores:
+            return False
         peer = self.router.connected.get(action.peer)
         if peer is None or not knows_backoff(peer.protocol) or action.topic is None:
             return False

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from hearsay.core.language.actions import Deliver
-from hearsay.core.language.events import Join, Leave, Publish
+from hearsay.core.language.events import DirectPeerChosen, Join, Leave, Publish
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.rpc import Message
 from hearsay.core.language.state_table import RouterState
@@ -52,6 +52,7 @@ from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.request_handler import RequestHandler
 from hearsay.node.meeting.searches import Searches
 from hearsay.node.our_streams import OurStreams
+from hearsay.node.peer_scores import PeerScores
 from hearsay.node.topic import Backlogs, Published, Received, Topic
 from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.wire.decode import MessageIdFunction
@@ -108,6 +109,8 @@ class Node:
         self._closing: asyncio.Task[None] | None = None
         self._identification = Identification(self._host, self.config.agent, self.config.limits.identify)
         self._ping_service = PingService(self._host)
+        self.scores = PeerScores(lambda: self._running, self._start)
+        """What this node thinks of its peers."""
         self._discovery = Discovery(
             self._host,
             tell=self._addresses.tell,
@@ -139,6 +142,7 @@ class Node:
             learn=self._discovery.learn,
             record_of=self._record_of,
             address_of=self._place_of,
+            dialled=self._host.has_dialled,
             reachable=self._reachable,
             failed=self._router_failed,
             resources=self._host.resources,
@@ -157,8 +161,10 @@ class Node:
             self._host.on_over_limit.append(lambda peer: self._held_peers.offended(peer, Offence.OVER_LIMIT, 1))
             for address in self.config.listen:
                 await self._host.listen(Multiaddr.parse(address))
-            for address in self.config.bootstrap:
+            for address in (*self.config.bootstrap, *self.config.direct_peers):
                 self._discovery.keep(Multiaddr.parse(address))
+            for peer in self.config.direct:
+                driver.feed(DirectPeerChosen(peer))
             if self.config.rendezvous_point:
                 RendezvousPoint(self._host, self.config.limits.rendezvous)
             await self._searches.begin()
@@ -423,7 +429,10 @@ class Node:
             self._closing = asyncio.get_running_loop().create_task(self._close())
 
     def _place_of(self, peer: PeerId) -> str:
-        """What a mesh spreads its places by: the address, unless it is this machine's own."""
+        """What a mesh spreads its places by: the address, unless it is this machine's own. Scores want all of it."""
+        if self._running.router.strategy.keeps_scores:
+            remote = self._host.remote_address(peer)
+            return remote.parts[0][1] if remote is not None else ""
         address = self._host.address_of(peer)
         return "" if address in OWN_MACHINE else address
 

@@ -57,6 +57,8 @@ class PyLibp2pHost:
         self._heard_s: dict[PeerId, float] = {}
         self._watching: dict[PeerId, asyncio.Task[None]] = {}
         self._connections: dict[PeerId, list[Any]] = {}
+        self._dialled: set[PeerId] = set()
+        """Peers of whom the first connection was this side's wish."""
         self._carriers: dict[PeerId, set[StreamCarrier]] = {}
         self._numbers = count()
         self._starting: asyncio.Future[None] | None = None
@@ -113,6 +115,8 @@ class PyLibp2pHost:
         if not self.admits(expected, address_group(address.parts[0][1])):
             raise DialError(address, "who is there is kept out")
         guest = await self._started()
+        if expected not in self._connections:
+            self._dialled.add(expected)
         try:
             async with asyncio.timeout(DIAL_SECONDS):
                 await guest.call(self._connect, expected, address)
@@ -120,6 +124,9 @@ class PyLibp2pHost:
             raise DialError(address, f"no answer within {DIAL_SECONDS:g} s") from None
         except Exception as error:  # py-libp2p's own, and those of trio, sockets and certificates
             raise DialError(address, _reason(error)) from None
+        finally:
+            if expected not in self._connections:
+                self._dialled.discard(expected)
         if expected not in self._connections:
             raise DialError(address, "the connection was closed at once")
         return expected
@@ -145,6 +152,9 @@ class PyLibp2pHost:
     def remote_address(self, peer: PeerId) -> Multiaddr | None:
         found = (_remote_address(connection) for connection in self._connections.get(peer, ()))
         return next((address for address in found if address is not None), None)
+
+    def has_dialled(self, peer: PeerId) -> bool:
+        return peer in self._dialled
 
     def address_of(self, peer: PeerId) -> str:
         return _group(self.remote_address(peer))
@@ -319,6 +329,7 @@ class PyLibp2pHost:
 
     def _gone(self, peer: PeerId) -> None:
         del self._connections[peer]
+        self._dialled.discard(peer)
         watching = self._watching.pop(peer, None)
         if watching is not None:
             watching.cancel()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import TypeAlias, final
 
+from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Message, Rpc
 
@@ -29,6 +30,8 @@ class EventKind(IntEnum):
     SEND_FAILED = 11
     PEER_RATED = 12
     DIRECT_PEER_CHOSEN = 13
+    MESSAGE_REFUSED = 14
+    TOPIC_SCORED = 15
 
 
 class Verdict(Enum):
@@ -140,6 +143,23 @@ class DirectPeerChosen:
     direct: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class MessageRefused:
+    """The driver lets a peer's message not in: its signature is wrong. A router that keeps scores blames the peer."""
+
+    peer: PeerId
+    message: Message
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class TopicScored:
+    """From now on a topic is scored by these parameters (`hearsay.core.scores.topic_parameters`)."""
+
+    topic: TopicId
+    parameters: object
+
+
 OtherEvent: TypeAlias = (
     TimerFired
     | PeerConnected
@@ -154,5 +174,7 @@ OtherEvent: TypeAlias = (
     | SendFailed
     | PeerRated
     | DirectPeerChosen
+    | MessageRefused
+    | TopicScored
 )
 Event: TypeAlias = RpcReceived | OtherEvent

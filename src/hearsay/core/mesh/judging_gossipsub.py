@@ -31,6 +31,7 @@ from hearsay.core.mesh.judging_mesh import JudgingMesh
 from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.gossip_counts import gossip_targets, ihave_is_heard
+from hearsay.core.scores.topic_parameters import TopicScoreParameters
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.promises import MeshPromise, Promises
 from hearsay.core.shell.randomness import Purpose, sample
@@ -52,6 +53,7 @@ class JudgingGossipsub(Gossipsub):
 
     def __init__(self, parameters: GossipsubParameters) -> None:
         super().__init__(parameters)
+        self.keeps_scores = parameters.score is not None
         self.wants_duplicates = True
         self.wants_first_copies = True
         self._heard: dict[PeerId, int] = {}
@@ -250,6 +252,16 @@ class JudgingGossipsub(Gossipsub):
 
     def rated(self, peer: PeerId, rating: float) -> None:
         self.standing.rate(peer, rating)
+
+    def score_topic(self, topic: TopicId, parameters: object) -> None:
+        assert isinstance(parameters, TopicScoreParameters)
+        self.standing.score_topic(topic, parameters)
+
+    def hears(self, peer: PeerId) -> bool:
+        return not self.standing.is_graylisted(peer)
+
+    def believes(self, peer: PeerId) -> bool:
+        return self.standing.is_believed(peer)
 
     def choose_direct(self, peer: PeerId, direct: bool) -> None:
         if not direct:

@@ -30,6 +30,7 @@ from hearsay.core.scores.promises import PromiseParameters, Promises
 from hearsay.core.scores.score_set import ScoreSet
 from hearsay.core.scores.scorer import Scorer
 from hearsay.core.scores.thresholds import ScoreThresholds
+from hearsay.core.scores.topic_parameters import TopicScoreParameters
 from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.randomness import Purpose, key_of
 from hearsay.core.shell.shell import Shell
@@ -139,6 +140,10 @@ class Standing:
         """Topics are scored from when they are joined."""
         parameters = None if self._score_set is None else self._score_set.of_topic(topic)
         if self._scorer is not None and parameters is not None:
+            self._scorer.set_topic_parameters(topic, parameters.numbers())
+
+    def score_topic(self, topic: TopicId, parameters: TopicScoreParameters) -> None:
+        if self._scorer is not None:
             self._scorer.set_topic_parameters(topic, parameters.numbers())
 
     def graft(self, peer: PeerId, topic: TopicId) -> None:

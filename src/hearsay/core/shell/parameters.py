@@ -184,6 +184,17 @@ class RouterParameters(Parameters):
         return self.seen_ttl_ms * 1000
 
 
+def merged(base: Mapping[str, object], own: Mapping[str, object]) -> dict[str, object]:
+    """A preset with what is said beside it; tables key by key."""
+    merged = dict(base)
+    for key, value in own.items():
+        below = merged.get(key)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            value = merged(cast("Mapping[str, object]", below), cast("Mapping[str, object]", value))
+        merged[key] = value
+    return merged
+
+
 def broken_rule(declared: Field[Any], value: object) -> str | None:
     """The rule of a field's own that a value breaks."""
     rules = declared.metadata

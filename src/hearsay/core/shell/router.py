@@ -49,6 +49,7 @@ from hearsay.core.language.events import (
     Event,
     Join,
     Leave,
+    MessageRefused,
     MessageValidated,
     OtherEvent,
     PeerConnected,
@@ -59,6 +60,7 @@ from hearsay.core.language.events import (
     RpcReceived,
     SendFailed,
     TimerFired,
+    TopicScored,
     Verdict,
 )
 from hearsay.core.language.fast_frozen import fast_init
@@ -247,6 +249,10 @@ class Router:
                 self.strategy.rated(event.peer, event.rating)
             case DirectPeerChosen():
                 self.strategy.choose_direct(event.peer, event.direct)
+            case MessageRefused():
+                self.strategy.rejected(event.message, event.peer, event.reason)
+            case TopicScored():
+                self.strategy.score_topic(event.topic, event.parameters)
             case _:
                 assert_never(event)
 
@@ -271,19 +277,23 @@ class Router:
             case Leave():
                 if event.topic not in self.joined:
                     raise UsageError(f"topic {event.topic!r} is not joined")
-            case PeerRated() | DirectPeerChosen():
-                if not self._judges:
-                    raise UsageError(f"this router keeps no scores and has no direct peers: {event}")
-                self._check_opinion(event)
+            case PeerRated() | TopicScored() | DirectPeerChosen() | MessageRefused():
+                self._check_judging(event)
             case _:
                 pass
 
-    def _check_opinion(self, event: PeerRated | DirectPeerChosen) -> None:
-        if isinstance(event, DirectPeerChosen):
-            if event.peer == self.node:
-                raise UsageError("a router is not its own direct peer")
-        elif not abs(event.rating) <= MAX_COUNT:
-            raise UsageError(f"rating {event.rating} of {event.peer!r} is not in -{MAX_COUNT}…{MAX_COUNT}")
+    def _check_judging(self, event: PeerRated | TopicScored | DirectPeerChosen | MessageRefused) -> None:
+        match event:
+            case DirectPeerChosen() | MessageRefused():
+                if not self._judges:
+                    raise UsageError(f"this router does not judge its peers: {event}")
+                if event.peer == self.node:
+                    raise UsageError("a router is neither its own direct peer nor does it refuse its own messages")
+            case PeerRated() | TopicScored():
+                if not self.strategy.keeps_scores:
+                    raise UsageError(f"this router keeps no scores: {event}")
+                if isinstance(event, PeerRated) and not abs(event.rating) <= MAX_COUNT:
+                    raise UsageError(f"rating {event.rating} of {event.peer!r} is not in -{MAX_COUNT}…{MAX_COUNT}")
 
     def deadline(self) -> Micros | None:
         """When the next `TimerFired` is due."""

@@ -55,6 +55,9 @@ class Strategy(ABC):
     judges: bool = False
     """Whether peers are judged by what they do: `admitted` and `rejected` are called; there may be direct peers."""
 
+    keeps_scores: bool = False
+    """Whether there are scores that the application may add to; then `judges`, too."""
+
     shell: Shell
 
     def __init__(self, parameters: RouterParameters) -> None:
@@ -91,6 +94,17 @@ class Strategy(ABC):
 
     def rated(self, peer: PeerId, rating: float) -> None:
         """The application's opinion of a peer; for strategies that `judges`."""
+
+    def score_topic(self, topic: TopicId, parameters: object) -> None:
+        """From now on a topic is scored by these parameters; for strategies that are `keeps_scores`."""
+
+    def hears(self, peer: PeerId) -> bool:
+        """Whether a peer's messages are looked at now; drivers ask before they check what costs much."""
+        return True
+
+    def believes(self, peer: PeerId) -> bool:
+        """Whether those whom a peer names are dialled."""
+        return True
 
     def choose_direct(self, peer: PeerId, direct: bool) -> None:
         """A peer is direct from now on, or is not any more; for strategies that `judges`."""

@@ -162,6 +162,10 @@ class Host:
         remote = connection.remote_address if connection is not None else None
         return tcp_multiaddr(*remote) if remote is not None else None
 
+    def has_dialled(self, peer: PeerId) -> bool:
+        connection = self.connections.get(peer)
+        return connection is not None and connection.dialed
+
     def address_of(self, peer: PeerId) -> str:
         connection = self.connections.get(peer)
         return connection.address if connection is not None else ""

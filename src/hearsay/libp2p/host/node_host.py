@@ -75,6 +75,10 @@ class NodeHost(Protocol):
         """Where a connected peer's packets come from."""
         ...
 
+    def has_dialled(self, peer: PeerId) -> bool:
+        """Whether the connection to a peer was this side's wish."""
+        ...
+
     def address_of(self, peer: PeerId) -> str:
         """What a connected peer's address counts as (`resources.address_group`); empty if it is not connected."""
         ...

@@ -63,7 +63,8 @@ def _parts(control: Control) -> int:
 
 class Reception:
     """Its owner knows a topic's signature `policy`, will `learn` a signed address, `blame` a peer for an offence,
-    `tell` of parts that were dropped, and hand what is let in over to the router."""
+    `tell` of parts that were dropped and of messages that were `refused`, and hand what is let in over to the
+    router."""
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class Reception:
         learn: Callable[[bytes, PeerId], None],
         blame: Callable[[PeerId, Offence, int], None],
         tell: Callable[[PartDropped], None],
+        refused: Callable[[Message, PeerId], None],
         hand_over: Callable[[Intake, Rpc, Micros | None], None],
     ) -> None:
         self._router = router
@@ -90,6 +92,8 @@ class Reception:
         self._learn = learn
         self._blame = blame
         self._tell = tell
+        self._refused = refused
+        self._judges = router.strategy.judges
         self._hand_over = hand_over
         self.trace: LiveTrace | None = None
         accepts_exchange = bool(getattr(router.parameters, "accept_exchange", False))
@@ -151,6 +155,10 @@ class Reception:
         if over > 0:
             self._tell(PartDropped(intake.peer, PartKind.PUBLISH, over, Reason.OVER_LIMIT))
             rpc = replace(rpc, messages=rpc.messages[:-over])
+        if self._judges and rpc.messages and not self._router.strategy.hears(intake.peer):
+            # Before their signatures cost anything.
+            self._tell(PartDropped(intake.peer, PartKind.PUBLISH, len(rpc.messages), Reason.GRAYLISTED))
+            rpc = replace(rpc, messages=())
         control = rpc.control
         if control is None:
             return rpc
@@ -159,7 +167,7 @@ class Reception:
         if self._router.strategy.chooses_connections and episub:
             for record in records:
                 self._learn(record, intake.peer)
-        if self._exchanged_peers:
+        if self._exchanged_peers and self._router.strategy.believes(intake.peer):
             for prune in control.prune:
                 named = prune.peers[: self._exchanged_peers] if prune.topic in self._router.joined else ()
                 for known in named:
@@ -214,6 +222,7 @@ class Reception:
         for message, _ in refused:
             if self.trace is not None:
                 self.trace.happened(MessageRejected(message, intake.peer, Reason.BAD_SIGNATURE))
+            self._refused(message, intake.peer)
         forged = sum(fault.forged for _, fault in refused)
         if forged:
             self._blame(intake.peer, Offence.FORGED, forged)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from hearsay.core.language.actions import Reason
 from hearsay.node.fairness.conduct import Offence
 
 
@@ -25,6 +26,8 @@ class Statistics:
     """Parts of RPCs that said nothing."""
     parts_dropped: int = 0
     """Parts of received RPCs that the router did not act on."""
+    dropped_because: Counter[Reason] = field(default_factory=Counter[Reason])
+    """… and why: `GRAYLISTED`, `GATED`, `LOW_SCORE` and so on."""
     messages_dropped: int = 0
     """Copies that did not leave because a peer's queue was full."""
     gossip_dropped: int = 0

@@ -67,7 +67,7 @@ class Introductions:
 
     def opinion(self, node: SimNode, peer: int) -> PeerRated | None:
         """What the application says of a peer before they connect, if it says anything."""
-        if not self._ratings or node.router is None or not node.router.strategy.judges:
+        if not self._ratings or node.router is None or not node.router.strategy.keeps_scores:
             return None
         for rated, by, rating in self._ratings:
             if peer in rated and node.id in by:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self, cast
 from pydantic import PlainValidator
 
 from hearsay.core.registry import ROUTERS, RouterKind, find_router
-from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation
+from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation, merged
 from hearsay.sim.scenario.sections.section import Section
 from hearsay.sim.scenario.sections.values import MILLION, Share, broken, scaled, unknown_key, violated
 
@@ -45,7 +45,7 @@ class RouterChoice:
             violations.append(Violation("preset", preset, f"must be one of {', '.join(definition.presets)}"))
         own = {key: value for key, value in values.items() if key in known[2:]}
         try:
-            parameters = definition.parameters.from_mapping(_merged(base, own))
+            parameters = definition.parameters.from_mapping(merged(base, own))
         except ParameterError as error:
             raise ParameterError((*violations, *error.violations)) from None
         if violations:
@@ -59,17 +59,6 @@ class RouterChoice:
 
     def validating(self) -> RouterChoice:
         return replace(self, parameters=replace(self.parameters, validate=True))
-
-
-def _merged(base: Mapping[str, object], own: Mapping[str, object]) -> dict[str, object]:
-    """A preset with what is said beside it; tables key by key."""
-    merged = dict(base)
-    for key, value in own.items():
-        below = merged.get(key)
-        if isinstance(below, Mapping) and isinstance(value, Mapping):
-            value = _merged(cast("Mapping[str, object]", below), cast("Mapping[str, object]", value))
-        merged[key] = value
-    return merged
 
 
 def _router(value: object) -> RouterChoice:

@@ -1,0 +1,143 @@
+"""Nodes that keep scores, on real sockets: what peers do, what the application says, and what follows."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import pytest
+from waiting import run, until
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.events import Verdict
+from hearsay.core.scores.sets.named import named_set
+from hearsay.core.shell.router import UsageError
+from hearsay.node.config import NodeConfig
+from hearsay.node.node import Node
+
+SOMEBODY = "12D3KooWGzBqTFbMGg2kqRCNuiHU6D6hqPyvJMFwPsqZBKXMwXHn"
+QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbeat_spread_ms": 50}
+SCORE = {
+    "validation": "selective",
+    "application_weight": 1,
+    "misbehaviour_weight": -10,
+    "misbehaviour_decay": 0.9,
+    "decay_interval_ms": 1000,
+    "decay_to_zero": 0.01,
+    "retain_ms": 60_000,
+    "thresholds": {"gossip": -50, "publish": -100, "graylist": -200},
+    "topics": [
+        {
+            "topic": "any",
+            "validation": "selective",
+            "topic_weight": 1,
+            "time_in_mesh_quantum_ms": 1000,
+            "invalid_messages_weight": -99,
+            "invalid_messages_decay": 0.9,
+            "first_deliveries_weight": 1,
+            "first_deliveries_decay": 0.9,
+            "first_deliveries_cap": 100,
+        }
+    ],
+}
+
+
+def keeping_scores(**more):
+    parameters = {**QUICK, "score": SCORE, "degree_out": 0, **more.pop("parameters", {})}
+    return NodeConfig(preset="go", parameters=parameters, **more)
+
+
+async def meshed(first, second, topic="news"):
+    await first.connect(second.addresses[0])
+    await until(lambda: second.peer in first.mesh(topic) and first.peer in second.mesh(topic))
+
+
+@run
+async def test_who_sends_what_the_application_rejects_is_pruned_and_graylisted():
+    """Rules: JUDGE-1, KEEP-1."""
+    async with Node(keeping_scores()) as honest, Node(NodeConfig(parameters=QUICK)) as bad:
+        topic = await honest.join("news")
+        await bad.join("news")
+        honest.add_validator("news", lambda message: Verdict.REJECT)
+        await meshed(bad, honest)
+        for number in range(3):
+            await bad.publish("news", b"bad %d" % number)
+        await until(lambda: honest.statistics.rejected >= 2)
+        await until(lambda: honest.scores.all[bad.peer].score <= -200)
+        await until(lambda: bad.peer not in honest.mesh("news"))
+        before = honest.statistics.rejected
+        await bad.publish("news", b"not even looked at")
+        await until(lambda: honest.statistics.dropped_because[Reason.GRAYLISTED] > 0)
+        assert honest.statistics.rejected == before
+        assert not honest.statistics.offences
+        assert topic.name == "news"
+
+
+@run
+async def test_what_the_application_thinks_of_a_peer_counts_from_the_first_moment():
+    """Rules: SCORE-6, GRAFT-9."""
+    async with Node(keeping_scores()) as judge, Node(NodeConfig(parameters=QUICK)) as guest:
+        judge.scores.rate(guest.peer, -10)
+        await judge.join("news")
+        await guest.join("news")
+        await guest.connect(judge.addresses[0])
+        await until(lambda: judge.statistics.dropped_because[Reason.LOW_SCORE] > 0)
+        assert judge.mesh("news") == ()
+        assert judge.scores.all[guest.peer].peer.application == -10
+        judge.scores.rate(guest.peer, 0)
+        assert judge.scores.all[guest.peer].score == 0
+
+
+@run
+async def test_direct_peers_get_everything_and_are_in_no_mesh():
+    """Rules: STANDING-1."""
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(Node(keeping_scores()))
+        second = await stack.enter_async_context(Node(keeping_scores(direct_peers=first.addresses[:1])))
+        first.scores.set_direct(second.peer)
+        topics = [await node.join("news") for node in (first, second)]
+        await until(lambda: first.topic_peers("news") == second.topic_peers("news") == 1)
+        await first.publish("news", b"directly")
+        assert (await anext(aiter(topics[1]))).data == b"directly"
+        assert first.mesh("news") == second.mesh("news") == ()
+
+
+@run
+async def test_a_topic_is_scored_anew_at_run_time_and_scores_can_be_watched():
+    seen = []
+    async with Node(keeping_scores()) as reader, Node(NodeConfig(parameters=QUICK)) as writer:
+        topic = await reader.join("news")
+        await writer.join("news")
+        await meshed(writer, reader)
+        await writer.publish("news", b"one")
+        await anext(aiter(topic))
+        await until(lambda: reader.scores.all[writer.peer].score > 0)
+        heavy = replace(named_set("hardening").topics["any"], topic_weight=0.0)
+        reader.scores.set_topic("news", heavy)
+        assert reader.scores.all[writer.peer].score == 0
+        reader.scores.watch(seen.append, every_s=0.01)
+        await until(lambda: len(seen) > 2)
+        assert set(seen[-1]) == {writer.peer}
+
+
+@run
+async def test_a_router_that_keeps_no_scores_says_so():
+    async with Node(NodeConfig(parameters=QUICK)) as node:
+        assert node.scores.all == {}
+        with pytest.raises(UsageError, match="keeps no scores"):
+            node.scores.rate(b"somebody", 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"direct_peers": ("/ip4/127.0.0.1/tcp/1",)}, "must end with /p2p/"),
+        (
+            {"direct_peers": ("/ip4/127.0.0.1/tcp/1/p2p/12D3KooWGzBqTFbMGg2kqRCNuiHU6D6hqPyvJMFwPsqZBKXMwXHn",)},
+            "judges",
+        ),
+    ],
+)
+def test_direct_peers_that_cannot_be_are_refused(given, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        NodeConfig(**given)
