@@ -18,7 +18,7 @@ from hearsay.sim.simulate import Simulation
 
 
 class Judge(Floodsub):
-    judges = True
+    judges = keeps_scores = True
 
 
 JUDGE = RouterKind("judge", FloodsubParameters, Judge, {"r1": {}})

@@ -186,13 +186,13 @@ class RouterParameters(Parameters):
 
 def merged(base: Mapping[str, object], own: Mapping[str, object]) -> dict[str, object]:
     """A preset with what is said beside it; tables key by key."""
-    merged = dict(base)
+    found = dict(base)
     for key, value in own.items():
-        below = merged.get(key)
+        below = found.get(key)
         if isinstance(below, Mapping) and isinstance(value, Mapping):
             value = merged(cast("Mapping[str, object]", below), cast("Mapping[str, object]", value))
-        merged[key] = value
-    return merged
+        found[key] = value
+    return found
 
 
 def broken_rule(declared: Field[Any], value: object) -> str | None:
