@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hearsay.ingest.formats.sources import recognise, split
 from hearsay.ingest.run.import_traces import import_traces
@@ -26,6 +27,7 @@ def read_table(path):
 DATA = Path(__file__).parent / "data"
 
 
+@pytest.mark.thorough
 def test_spark_imports_the_same_run(spark, tmp_path):
     plain = tmp_path / "plain.pb"
     plain.write_bytes(gzip.decompress((DATA / "go-0.16.pb.gz").read_bytes()))
