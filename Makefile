@@ -25,7 +25,7 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n auto -m "not thorough"
 
-# All tests, and what hypothesis tries four times as often: what to run before a change is handed in. Half an hour; twelve
+# All tests, and what hypothesis tries eight times as often: what to run before a change is handed in. Half an hour; twelve
 # minutes are the goal.
 test-all: setup
 	$(BIN)/python -m pytest -n auto --hypothesis-profile thorough -rs
