@@ -6,6 +6,7 @@ Links deliver in order. Whoever is not a router is `mallory`, who says anything 
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Mapping
 
 import pytest
 from episub_strategy import parts_said
@@ -75,6 +76,8 @@ SMALL_LIMITS = {
 
 class Network(RuleBasedStateMachine):
     kind = "floodsub"
+    more: Mapping[str, object] = {}
+    """Parameters beside those that are drawn."""
 
     @initialize(low=st.integers(0, 2), extra=st.integers(0, 2), more=st.integers(0, 2), coalesce=st.booleans(),
                 validate=st.booleans(), option=st.integers(0, 2), ready=st.integers(0, 3))  # fmt: skip
@@ -96,6 +99,7 @@ class Network(RuleBasedStateMachine):
             "repair": ("eager", "lazy", "eager")[option],
             "max_missing": 5,
             "max_ids_per_part": 4,
+            **self.more,
         }
         known = {name: value for name, value in wanted.items() if name in kind.parameters.names()}
         parameters = kind.parameters.from_mapping(known)
@@ -123,7 +127,7 @@ class Network(RuleBasedStateMachine):
 
     def feed(self, name, event):
         router = self.routers[name]
-        actions = router.handle(event, self.now)
+        self.said = actions = router.handle(event, self.now)
         peers = [action.peer for action in actions if isinstance(action, Send)]
         assert peers == sorted(peers)
         if router.parameters.coalesce:
@@ -161,7 +165,10 @@ class Network(RuleBasedStateMachine):
         else:
             self.links.add(pair)
             for a, b in ends:
-                self.feed(a, PeerConnected(b, protocol))
+                self.feed(a, self.connection(a, b, protocol))
+
+    def connection(self, name, peer, protocol):
+        return PeerConnected(peer, protocol)
 
     @rule(name=st.sampled_from(PEERS), topic=st.sampled_from(TOPICS))
     def join_or_leave(self, name, topic):
