@@ -3,9 +3,13 @@
 A script is prose (lines that start with `#`), commands (lines that start with `> `) and, after each command, what it
 made the routers do, or `(nothing)`. Time is milliseconds and moves only by command.
 
-    node NAME ROUTER [key=value …]     a router, with parameters
+    node NAME ROUTER [key=value …]     a router, with parameters; `score.KEY`, `score.thresholds.KEY`, `gater.KEY` are
+                                       of tables, `score.topic.KEY` of all topics
     hand NAME [PROTOCOL]               a peer that is played by hand with `say`
-    connect A B [PROTOCOL]             both learn of each other
+    connect A B [outbound] [ADDRESS]   both learn of each other; A dialled B, which is at an address
+    rate A B NUMBER                    A's application has this opinion of B
+    direct|undirect A B                B is a direct peer of A, or is not any more
+    scores A                           what A thinks of its peers
     disconnect A B
     join|leave NAME TOPIC
     publish NAME TOPIC ID
@@ -26,9 +30,11 @@ made the routers do, or `(nothing)`. Time is milliseconds and moves only by comm
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import episub_words
 
@@ -60,12 +66,14 @@ from hearsay.core.language.actions import (
 from hearsay.core.language.events import (
     ContactsFound,
     DialFailed,
+    DirectPeerChosen,
     Event,
     Join,
     Leave,
     MessageValidated,
     PeerConnected,
     PeerDisconnected,
+    PeerRated,
     Publish,
     RoundTripMeasured,
     RpcReceived,
@@ -96,6 +104,7 @@ from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
 
+NUMBER = re.compile(r"-?\d+\.\d+")
 PROTOCOLS = {
     "floodsub": FLOODSUB,
     "randomsub": RANDOMSUB,
@@ -145,12 +154,27 @@ class Conversation:
         self._hands[name] = (PROTOCOLS[protocol],)
         yield from ()
 
-    def _connect(self, a: str, b: str) -> Iterator[str]:
-        for one, other in ((a, b), (b, a)):
+    def _connect(self, a: str, b: str, *words: str) -> Iterator[str]:
+        outbound = "outbound" in words
+        address = next((word for word in words if word != "outbound"), "")
+        for one, other, of_other, dialled in ((a, b, address, outbound), (b, a, "", False)):
             if one in self._routers:
                 protocol = negotiate(self._protocols(one), self._protocols(other))
                 assert protocol is not None
-                yield from self._feed(one, PeerConnected(other, protocol))
+                yield from self._feed(one, PeerConnected(other, protocol, (), of_other, dialled))
+
+    def _rate(self, name: str, peer: str, rating: str) -> Iterator[str]:
+        yield from self._feed(name, PeerRated(peer, float(rating)))
+
+    def _direct(self, name: str, peer: str) -> Iterator[str]:
+        yield from self._feed(name, DirectPeerChosen(peer))
+
+    def _undirect(self, name: str, peer: str) -> Iterator[str]:
+        yield from self._feed(name, DirectPeerChosen(peer, False))
+
+    def _scores(self, name: str) -> Iterator[str]:
+        for peer, parts in self._routers[name].strategy.scores():
+            yield f"{peer} has {parts.score:g}"
 
     def _disconnect(self, a: str, b: str) -> Iterator[str]:
         for one, other in ((a, b), (b, a)):
@@ -278,14 +302,30 @@ def chosen_router(router: str, settings: Sequence[str]) -> tuple[RouterKind, Rou
     kind = find_router(router)
     values = dict(setting.split("=") for setting in settings)
     preset = kind.presets[values.pop("preset", next(iter(kind.presets)))]
-    given = {key: _plain(value) for key, value in values.items()}
-    return kind, kind.parameters.from_mapping({**preset, **given})
+    return kind, kind.parameters.from_mapping({**preset, **_tables(values)})
+
+
+def _tables(values: Mapping[str, str]) -> dict[str, Any]:
+    """`a.b=1` is the table `a` with 1 as its `b`."""
+    tables: dict[str, Any] = {}
+    for key, value in values.items():
+        *path, name = key.split(".")
+        place = tables
+        for step in path:
+            place = place.setdefault(step, {})
+        place[name] = _plain(value)
+    score = tables.get("score", {})
+    if "topic" in score:
+        score["topics"] = [{"topic": "any", **score.pop("topic")}]
+    return tables
 
 
 def _plain(value: str) -> object:
     if value in ("true", "false"):
         return value == "true"
-    return int(value) if value.lstrip("-").isdigit() else value
+    if value.lstrip("-").isdigit():
+        return int(value)
+    return float(value) if NUMBER.fullmatch(value) else value
 
 
 def _shown(rpc: Rpc) -> str:
