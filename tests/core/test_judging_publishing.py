@@ -7,7 +7,7 @@ from judged import SECOND, TOPIC, Judge, copies, dialled, message, receivers, sc
 
 from hearsay.core.language.actions import Via
 from hearsay.core.language.events import DirectPeerChosen, Join, PeerRated, Verdict
-from hearsay.core.language.rpc import FLOODSUB, Graft, IDontWant, IHave
+from hearsay.core.language.rpc import FLOODSUB, MESHSUB_12, Graft, IDontWant, IHave
 from hearsay.core.shell.router import UsageError
 
 MANY = [f"p{number:02}" for number in range(20)]
@@ -40,6 +40,16 @@ def test_topping_up_leaves_out_low_scores():
     judge.connect("p", "q", "r")
     judge.rate(-101, "q")
     assert ways(judge.publish("m1")) == {"p": Via.TOP_UP, "r": Via.TOP_UP}
+
+
+def test_flooding_does_not_ask_who_wants_it():
+    """The mesh is asked (IDONTWANT-4), those beside it are not (go)."""
+    judge = Judge(score=score(), flood_publish=True, idontwant_threshold_bytes=1)
+    judge.connect("p", "q", protocol=MESHSUB_12)
+    judge.graft("p")
+    for peer in "pq":
+        judge.say(peer, IDontWant(("m1",)))
+    assert ways(judge.publish("m1")) == {"q": Via.FLOOD_PUBLISH}
 
 
 def test_flooding_a_topic_one_is_not_in():
@@ -119,7 +129,7 @@ def test_direct_peers_get_every_message_once_and_no_gossip():
     judge = Judge(score=score(), idontwant_threshold_bytes=1, degree_out=0)
     judge.feed(DirectPeerChosen("friend"))
     judge.feed(DirectPeerChosen("second"))
-    judge.connect("friend", "second", "q", protocol="/meshsub/1.2.0")
+    judge.connect("friend", "second", "q", protocol=MESHSUB_12)
     judge.rate(-1_000_000, "friend")
     judge.graft("q")
     assert ways(judge.publish("m1")) == {"friend": Via.DIRECT, "second": Via.DIRECT, "q": Via.MESH}

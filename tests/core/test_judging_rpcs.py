@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from judged import MS, SECOND, TOPIC, Judge, copies, dropped, message, receivers, rpc, score, sent
 
-from hearsay.core.language.actions import DuplicateReceived, Reason, Validate
+from hearsay.core.language.actions import DuplicateReceived, MessageRejected, Reason, Validate
 from hearsay.core.language.events import DirectPeerChosen, RpcReceived, Verdict
 from hearsay.core.language.rpc import (
     FLOODSUB,
@@ -346,3 +346,27 @@ def test_the_gater_draws_anew_each_time_and_the_same_again():
             rows[-1].append(bool(dropped(judge.say("bad", message(f"x{number}")))))
     assert rows[0] == rows[1]
     assert set(rows[0]) == {True, False}
+
+
+def test_a_hundred_invalid_messages():
+    """Go's AttackInvalidMessageSpam: weights of the evaluation of 2020, thresholds -100/-200/-300. After the first
+    heartbeat the score is negative, something was rejected, and a PRUNE was sent; then nothing is looked at."""
+    judge = Judge(
+        score=score(
+            {"topic_weight": 0.25, "invalid_messages_weight": -99, "invalid_messages_decay": 0.9994},
+            thresholds={"gossip": -100, "publish": -200, "graylist": -300},
+        ),
+        validate=True,
+    )
+    judge.connect("p")
+    judge.graft("p")
+    actions = []
+    for number in range(100):
+        actions += judge.say("p", message(f"m{number}"))
+        if f"m{number}" in judge.router.pending:
+            actions += judge.verdict(f"m{number}", Verdict.REJECT)
+    rejected = sum(isinstance(each, MessageRejected) for each in actions)
+    assert rejected == 4
+    assert judge.score("p") == -99 * 0.25 * 16
+    assert dropped(actions).count(("p", "PUBLISH", 1, Reason.GRAYLISTED)) == 96
+    assert receivers(judge.beat(), Prune) == ["p"]

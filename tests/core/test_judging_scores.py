@@ -18,6 +18,7 @@ MESH_DELIVERIES = {
 }
 FIRST = {"first_deliveries_weight": 1, "first_deliveries_decay": 0.9, "first_deliveries_cap": 100}
 INVALID = {"invalid_messages_weight": -1}
+GO_AFTER_PRUNE = {"deficit_after_prune": True, "second_prune_counts": True}
 
 
 def parts(judge, peer, topic=TOPIC):
@@ -236,7 +237,7 @@ def test_late_timers_skip_refreshes_and_come_back_into_step():
 def test_what_came_of_a_peer_that_left_with_a_deficit():
     """Rules: RETAIN-2, by way of the router: judged once when it goes, not again when the mesh lets it go."""
     failing = {**MESH_DELIVERIES, "mesh_failure_weight": -1, "mesh_failure_decay": 0.999}
-    judge = Judge(score=score(failing, retain_ms=60_000, second_prune_counts=True), first_heartbeat_ms=100_000)
+    judge = Judge(score=score(failing, retain_ms=60_000, **GO_AFTER_PRUNE), first_heartbeat_ms=100_000)
     judge.connect("p")
     judge.graft("p")
     judge.wait(2 * SECOND)

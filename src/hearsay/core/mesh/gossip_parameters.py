@@ -61,7 +61,7 @@ class GossipsubParameters(JudgingParameters):
     | max_cached_messages | size of the message cache | 200 000 | 200 000 |
     | max_cached_bytes | … in bytes of memory; 0 is off | 0 | 0 |
     | idontwant_threshold_bytes | the mesh is told that one has a message of so many bytes (v1.2); 0 is off | 0 | 0 |
-    | idontwant_on_publish | … of one's own, too (go) | off | off |
+    | idontwant_on_publish | the mesh is told of one's own, too (go) | off | off |
     | idontwant_ttl_heartbeats | how long it is remembered what a peer does not want | 3 | 3 |
     | max_ids_per_idontwant | ids heard of one RPC | 10 | 10 |
     | max_idontwants | RPCs with IDONTWANT heard of one peer per heartbeat | 1000 | 1000 |

@@ -23,6 +23,8 @@ class MeshTimes(StrEnum):
 
 
 class QuantumRounding(StrEnum):
+    """What counts of a time in the mesh: the quanta that are over, or what has begun, too."""
+
     WHOLE = "whole"
     FRACTION = "fraction"
     """rust, nim, jvm."""

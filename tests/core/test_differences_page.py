@@ -1,0 +1,41 @@
+"""The pages about gossipsub 1.1 say what the parameters and the tests say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import difference_tables
+
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.judging_parameters import JudgingParameters
+
+ROOT = Path(__file__).parents[2]
+GO_TESTS = ROOT / "docs" / "design" / "go-tests.md"
+NAMED = re.compile(r"`(test_\w+)\.py::(test_\w+)`")
+
+
+def test_the_table_of_differences_is_made_from_the_parameters():
+    assert difference_tables.PAGE.read_text(encoding="utf-8") == difference_tables.page(), (
+        "run `python tools/difference_tables.py`"
+    )
+
+
+def test_every_choice_has_a_row():
+    text = difference_tables.table()
+    chosen = [declared.name for declared in fields(GossipsubParameters) if "choices" in declared.metadata]
+    assert [name for name in chosen if f"| `{name}` |" not in text] == []
+
+
+def test_the_page_has_every_parameter_of_a_router_that_judges():
+    text = difference_tables.PAGE.read_text(encoding="utf-8")
+    own = [name for name in JudgingParameters.__annotations__ if name != "direct_peers"]
+    assert [name for name in own if f"`{name}`" not in text] == []
+
+
+def test_the_tests_that_stand_for_gos_are_there():
+    found = NAMED.findall(GO_TESTS.read_text(encoding="utf-8"))
+    assert len(found) > 50
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    assert [name for file, name in found if f"def {name}(" not in sources.get(file, "")] == []
