@@ -110,6 +110,9 @@ class PeerProcess:
         self.topics: dict[str, int] = {}
         self.mesh: dict[str, int] = {}
         self.refusals: list[str] = []
+        self.scores: dict[str, float] = {}
+        self.rejected = 0
+        """What a Go peer that judges says: scores of its peers, and how many messages it has rejected."""
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> PeerProcess:
@@ -157,6 +160,10 @@ class PeerProcess:
                     self.messages.append(event)
                 case "count":
                     self.count = event["count"]
+                case "scores":
+                    self.scores = event["scores"]
+                case "rejected":
+                    self.rejected += 1
                 case "refused":
                     self.refusals.append(event["reason"])
                 case "peers":

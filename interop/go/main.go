@@ -113,6 +113,8 @@ func main() {
 	attacked := flag.Bool("victim", false, "be the node that is attacked, with all defaults, in the topic `news`")
 	var defaults victim
 	flag.DurationVar(&defaults.slowValidator, "slow-validator", 0, "of a victim: join `slow`, with a validator of so long")
+	var judges judge
+	judges.flags()
 	flag.BoolVar(&defaults.unread, "unread", false, "of a victim: join `unread`, and never read it")
 	flag.Parse()
 	ctx := context.Background()
@@ -134,6 +136,9 @@ func main() {
 	} else {
 		options = append(options, pubsub.WithMessageSignaturePolicy(pubsub.StrictSign), pubsub.WithMessageIdFn(byAuthor))
 	}
+	if *router == "gossipsub" {
+		options = append(options, judges.options()...)
+	}
 	var ps *pubsub.PubSub
 	var err error
 	if *router == "floodsub" {
@@ -142,6 +147,7 @@ func main() {
 		ps, err = pubsub.NewGossipSub(ctx, host, options...)
 	}
 	must(err)
+	judges.validate(ps)
 
 	joined := map[string]*pubsub.Topic{}
 	received := 0

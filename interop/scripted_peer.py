@@ -1,0 +1,78 @@
+"""A peer that says what it is told to, and notes what it hears: our host with no router."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from hearsay.core.language.rpc import Control, Message, Rpc
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.limits.frames import FrameReader, frame
+from hearsay.libp2p.mux.stream import Stream
+from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.names.peer_id import to_text
+from hearsay.libp2p.services.identification import Identification, IdentifyLimits
+from hearsay.wire.decode import decode_rpc
+from hearsay.wire.encode import encode_rpc
+from hearsay.wire.limits import RpcLimits
+from hearsay.wire.message_ids import by_author
+from hearsay.wire.signing import Author, SignaturePolicy
+
+LIMITS = RpcLimits(max_rpc_bytes=4 << 20)
+
+
+class ScriptedPeer:
+    """`async with` meets the foreign peer at an address, and speaks `protocol` with it."""
+
+    def __init__(self, address: str, protocol: str, message_id: Callable[..., bytes] = by_author) -> None:
+        self._address = Multiaddr.parse(address)
+        self._protocol = protocol
+        self._message_id = message_id
+        self._frames = FrameReader(LIMITS.max_rpc_bytes)
+        self._host = Host()
+        self._identification = Identification(self._host, "scripted", IdentifyLimits())
+        self._author = Author(self._host.identity, 1)
+        self._opened = asyncio.Event()
+        self.heard: list[Rpc] = []
+
+    async def __aenter__(self) -> ScriptedPeer:
+        self._host.handle(self._protocol, self._open)
+        peer = await self._host.dial(self._address)
+        self._stream = await self._host.open_stream(peer, [self._protocol])
+        await self._opened.wait()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._identification.close()
+        await self._host.close()
+
+    @property
+    def name(self) -> str:
+        return to_text(self._host.peer)
+
+    def say(self, *rpcs: Rpc) -> None:
+        self._stream.write(b"".join(frame(encode_rpc(rpc)) for rpc in rpcs))
+
+    def message(self, data: bytes, policy: SignaturePolicy = SignaturePolicy.STRICT_SIGN) -> Message:
+        return self._author.write("news", data, policy)
+
+    def controls(self) -> list[Control]:
+        return [rpc.control for rpc in self.heard if rpc.control is not None]
+
+    def data(self) -> list[bytes]:
+        """Of the messages that came, in their order."""
+        return [message.data for rpc in self.heard for message in rpc.messages]
+
+    def prunes(self) -> int:
+        return sum(len(control.prune) for control in self.controls())
+
+    def _open(self, stream: Stream) -> None:
+        stream.receive_with(self)
+        self._opened.set()
+
+    def data_received(self, data: bytes) -> None:
+        for payload in self._frames.receive(data):
+            self.heard.append(decode_rpc(payload, self._message_id, LIMITS).rpc)
+
+    def stream_ended(self, reset: bool) -> None:
+        """Nothing more comes."""
