@@ -150,7 +150,7 @@ class ConnectionRequests:
             return
         host = self._host
         host.notice_loss(link, host.now)
-        host.notice_loss(link.twin, max(host.now + link.latency_us, link.last_arrival_us))
+        host.notice_loss(link.twin, max(host.now + link.latency_us, host.last_arrival_us(link)))
 
     def _ping(self, node: SimNode, peer: Any) -> None:
         link = node.links.get(peer)

@@ -48,7 +48,7 @@ from hearsay.sim.reference.introductions import Introductions
 from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
 from hearsay.sim.reference.observer import Observer
 from hearsay.sim.reference.samples import sample_scores, sample_state
-from hearsay.sim.reference.transport import Transport
+from hearsay.sim.reference.transport import UPLINK_FREE, Transport
 from hearsay.sim.reference.under_way import control_under_way, episub_under_way
 from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
 from hearsay.sim.results.summarise import Figures, recorded_figures
@@ -139,6 +139,7 @@ class ReferenceEngine:
             if progress is not None:
                 progress(self.now)
             if self.stop_requested:
+                self.transport.finish()
                 recorder.flush()
                 return False
         return self._finish()
@@ -160,6 +161,7 @@ class ReferenceEngine:
         self.complete = True
         if self.plan.scenario.scores.every_us:
             self._sample_scores()
+        self.transport.finish()
         self.recorder.flush()
         if self.observer is not None:
             self.observer.finished(self)
@@ -253,7 +255,7 @@ class ReferenceEngine:
         node.router = create(kind, node.id, parameters, self.randomness, self.now)
         node.starts += 1
         node.timer_us = None
-        node.uplink_free_us = self.now
+        self.transport.started(node, self.now)
         self.introductions.tell_direct(node, self.now)
         self.recorder.row(node_up_row(self.now, node.id))
         if self.observer is not None:
@@ -302,6 +304,9 @@ class ReferenceEngine:
         link.dead = True
         self.queue.add(time, link.source, _DISCONNECTED, link.destination, link.sequence, link)
 
+    def last_arrival_us(self, link: Link) -> Micros:
+        return self.transport.last_arrival_us(link)
+
     def open(self, node: SimNode, link: Link) -> None:
         previous = link.previous
         if previous is not None and previous.open:
@@ -327,7 +332,9 @@ class ReferenceEngine:
             payload()
             return
         node = self.nodes[number]
-        if node.router is None:
+        if kind == UPLINK_FREE:
+            self.transport.uplink_free(number, payload, self.now)
+        elif node.router is None:
             self._drop_for_down_node(node, kind, source, payload, parts)
         elif kind == _TIMER and (node.timer_us != payload or sequence != node.starts):
             return  # the deadline was moved, or belongs to an earlier life of the node

@@ -66,8 +66,8 @@ class Faults:
                 earlier = earlier.previous
             link.set_open(False)
             link.dead = True
-            notices = max(now + link.latency_us, link.last_arrival_us) + 1 if goodbye else now + self._detection_us
-            host.notice_loss(link.twin, notices)
+            heard_out = max(now + link.latency_us, host.last_arrival_us(link)) + 1
+            host.notice_loss(link.twin, heard_out if goodbye else now + self._detection_us)
         node.links.clear()
 
     def _up(self, node: SimNode) -> None:

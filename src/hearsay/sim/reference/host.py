@@ -21,6 +21,10 @@ class Host(Protocol):
     def notice_loss(self, link: Link, time: Micros) -> None:
         """The source of a link that is gone notices at `time`."""
 
+    def last_arrival_us(self, link: Link) -> Micros:
+        """When the last of all that was sent on a link arrives."""
+        ...
+
 
 class HostOfFaults(Host, Protocol):
     """Nodes that can be taken down and brought up, too."""

@@ -76,8 +76,7 @@ def connect_pair(source: int, destination: int, latency_us: Micros, old: Link | 
 class SimNode:
     """A node: its router while it is up, its links, and what the engine keeps for it."""
 
-    __slots__ = ("backlog", "id", "links", "router", "starts", "timer_us", "topics", "uplink_free_us",
-                 "validating")  # fmt: skip
+    __slots__ = ("backlog", "id", "links", "router", "starts", "timer_us", "topics", "validating")
 
     def __init__(self, number: int, topics: tuple[str, ...]) -> None:
         self.id = number
@@ -90,6 +89,5 @@ class SimNode:
         self.starts = 0
         self.validating: dict[Any, tuple[int, int]] = {}
         """Hops and via of messages that wait for the application's verdict."""
-        self.uplink_free_us: Micros = 0
         self.backlog: deque[Entry] = deque()
         """Events that wait for the node to have time (service time)."""

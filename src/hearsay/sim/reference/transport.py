@@ -3,8 +3,8 @@
 Rules:
 
 * A link is a stream: an RPC never arrives before one that was sent earlier on it.
-* The uplink of a node sends one RPC after the other; a queue beyond its bound refuses the RPC, and the router is
-  told (`SendFailed`).
+* The uplink of a node sends one RPC after the other (`uplink.py`); a queue beyond its bound refuses the RPC, and the
+  router is told (`SendFailed`).
 * Loss takes parts of an RPC, each by a draw of its own: messages, IHAVE and IWANT, and with `loss.control` GRAFT and
   PRUNE too. Subscriptions and connections are never lost.
 * A SEND_RPC row per part; the first part of an RPC carries the bytes of its framing, so that bytes add up.
@@ -26,6 +26,7 @@ from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.sim.plan.latency import LatencyModel
 from hearsay.sim.reference.event_queue import EventQueue
 from hearsay.sim.reference.nodes import Link, SimNode
+from hearsay.sim.reference.uplink import Uplink, Waiting, says_only_idontwant
 from hearsay.sim.results.recorder import Part, Parts, Recorder
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.trace.language.event_rows import drop_rpc_row
@@ -33,6 +34,8 @@ from hearsay.trace.language.schema import NONE
 
 _PUBLISH = int(PartKind.PUBLISH)
 _RPC = int(EventKind.RPC_RECEIVED)
+UPLINK_FREE = len(EventKind) + 1
+"""The engine's own kind: an RPC has left a node, and the next one that waits goes."""
 _BYTES = 4
 _received = fast_init(RpcReceived)
 _CONNECT: Part = (int(PartKind.CONNECT), NONE, NONE, NONE, NONE, 1, NONE)
@@ -77,6 +80,10 @@ class Transport:
         """Latency alone: what is sent later on a link arrives later, without a look at what was sent before."""
         self._messages: dict[Any, _MessageState] = {}
         self._refusals = 0
+        self._uplinks: dict[int, Uplink] = {}
+        self._busy: dict[Uplink, None] = {}
+        """Uplinks in which something waits."""
+        self._turns = 0
 
     def learn(self, message: Message) -> None:
         """Note a message's topic number and the bytes of an RPC that carries it alone."""
@@ -87,6 +94,10 @@ class Transport:
     def holds(self, node: SimNode, message: Message, hops: int) -> None:
         """A node has a message, which came this far; its copies go one hop further."""
         self._messages[message.id].hops[node.id] = hops
+
+    def started(self, node: SimNode, now: Micros) -> None:
+        """A node is up: nothing waits in it."""
+        self._uplinks[node.id] = Uplink(now)
 
     def forget(self, node: SimNode) -> None:
         """A node went down and has nothing any more."""
@@ -131,16 +142,17 @@ class Transport:
                 rpc = action.rpc
                 event = _received(source, rpc)
                 parts = self._parts(source, action)
-                alone = len(parts) == 1
+                alone = len(parts) == 1 and not self._uplink_bits_per_s
                 if alone:
                     sending(now, source, parts[0])
             if undisturbed:
                 delay = link.latency_us
                 arrival = now + delay
+            elif self._uplink_bits_per_s:
+                self._queue_up(node, link, action, event, parts, now)
+                continue
             else:
-                arrival = self._arrival(node, link, action, parts, now)
-                if arrival is None:
-                    continue
+                link.last_arrival_us = arrival = self._arrival(link, link.sequence, now, link.last_arrival_us)
                 delay = arrival - now
             destination = link.destination
             if alone:
@@ -166,30 +178,80 @@ class Transport:
             else:
                 bucket.append(entry)
 
-    def _arrival(self, node: SimNode, link: Link, action: Send, parts: Parts, now: Micros) -> Micros | None:
-        """When an RPC arrives that waits for the uplink or is delayed by jitter; None when the uplink refuses it."""
-        leaves = now
-        if self._uplink_bits_per_s:
-            leaves = self._through_uplink(node, link, action, parts, now)
-            if leaves is None:
-                return None
+    def _arrival(self, link: Link, sequence: int, leaves: Micros, last_arrival_us: Micros) -> Micros:
+        """When an RPC arrives that has left the node, not before one that left earlier."""
         arrival = leaves + link.latency_us
         if self._jitter:
-            jitter = self._latency.jitter_us(link.source, link.destination, link.sequence)
-            arrival = max(leaves + 1, arrival + jitter)
-        link.last_arrival_us = arrival = max(arrival, link.last_arrival_us)
-        return arrival
+            arrival = max(leaves + 1, arrival + self._latency.jitter_us(link.source, link.destination, sequence))
+        return max(arrival, last_arrival_us)
 
-    def _through_uplink(self, node: SimNode, link: Link, action: Send, parts: Parts, now: Micros) -> Micros | None:
-        """When the last bit of an RPC leaves the node; None when its queue is full."""
+    def _queue_up(
+        self, node: SimNode, link: Link, action: Send, event: RpcReceived, parts: Parts, now: Micros
+    ) -> None:
+        """An RPC waits for the uplink, or is refused."""
+        uplink = self._uplinks[node.id]
         size = sum([part[_BYTES] for part in parts])
-        waiting_us = max(0, node.uplink_free_us - now)
-        waiting_bytes = waiting_us * self._uplink_bits_per_s // 8_000_000
+        waiting_bytes = max(0, uplink.free_us - now) * self._uplink_bits_per_s // 8_000_000
         if self._queue_bytes and waiting_bytes + size > self._queue_bytes:
             self._refuse(node, link, action, parts, now)
-            return None
-        node.uplink_free_us = now + waiting_us + -(-size * 8_000_000 // self._uplink_bits_per_s)
-        return node.uplink_free_us
+            return
+        takes_us = -(-size * 8_000_000 // self._uplink_bits_per_s)
+        urgent = says_only_idontwant(event)
+        uplink.queue_up(Waiting(link, event, parts, link.sequence, now, takes_us, urgent), now)
+        link.sequence += 1
+        if uplink not in self._busy:
+            if now >= uplink.busy_until_us:
+                self._send_next(uplink, now)
+            else:
+                self._take_turns(node.id, uplink)
+
+    def _take_turns(self, node: int, uplink: Uplink) -> None:
+        """What waits is looked at again when what is being sent has left."""
+        self._busy[uplink] = None
+        self._turns += 1
+        self._queue.add(uplink.busy_until_us, node, UPLINK_FREE, 0, self._turns, uplink)
+
+    def uplink_free(self, node: int, uplink: Uplink, now: Micros) -> None:
+        """An RPC has left; the next one of those that wait goes."""
+        del self._busy[uplink]
+        if uplink.waiting:
+            self._send_next(uplink, now)
+            if uplink.waiting:
+                self._take_turns(node, uplink)
+
+    def _send_next(self, uplink: Uplink, now: Micros) -> None:
+        rpc = uplink.next(now)
+        link, parts = rpc.link, rpc.parts
+        arrival = self._arrival(link, rpc.sequence, uplink.busy_until_us, link.last_arrival_us)
+        link.last_arrival_us = arrival
+        for part in parts:
+            self._recorder.sending(rpc.said_us, link.source, part)
+            self._recorder.destinations.append(link.destination)
+            self._recorder.delays.append(arrival - rpc.said_us)
+        event = rpc.event
+        if self._loss_millionths:
+            kept = self._lose(link, rpc.event, parts, rpc.sequence, arrival)
+            if kept is None:
+                return
+            event, parts = kept
+        self._queue.push((arrival, link.destination, _RPC, link.source, rpc.sequence, link, event, parts))
+
+    def last_arrival_us(self, link: Link) -> Micros:
+        """When the last of all that was sent on a link arrives, what waits for the uplink included."""
+        uplink = self._uplinks[link.source]
+        last, leaves = link.last_arrival_us, uplink.busy_until_us
+        for rpc in uplink.waiting:
+            leaves += rpc.takes_us
+            if rpc.link is link:
+                last = self._arrival(link, rpc.sequence, leaves, last)
+        return last
+
+    def finish(self) -> None:
+        """The run is over: what still waits is sent as if nothing came between."""
+        for uplink in self._busy:
+            while uplink.waiting:
+                self._send_next(uplink, uplink.busy_until_us)
+        self._busy.clear()
 
     def unreachable(self, link: Link, parts: Parts, now: Micros) -> None:
         """An RPC came to a node that is down, or over a connection that is gone."""

@@ -1,0 +1,124 @@
+"""Uplinks: RPCs leave one after the other, and IDONTWANT overtakes what waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearsay.core.language.events import RpcReceived
+from hearsay.core.language.rpc import Control, Graft, IDontWant, Message, PartKind, Rpc, Subscription
+from hearsay.sim.reference.nodes import connect_pair
+from hearsay.sim.reference.uplink import Uplink, Waiting, says_only_idontwant
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+from hearsay.trace.language.schema import TraceEvent, TraceRow
+
+IDONTWANT = Control(idontwant=(IDontWant((1,)),))
+
+
+def waiting(number: int, urgent: bool = False) -> Waiting:
+    link = connect_pair(0, number, 10, None, None)
+    return Waiting(link, RpcReceived(0, Rpc()), (), number, 0, 100, urgent)
+
+
+def test_idontwant_goes_ahead_of_all_but_its_own_kind():
+    uplink = Uplink(0)
+    for number, urgent in ((1, False), (2, False), (3, True), (4, False), (5, True)):
+        uplink.queue_up(waiting(number, urgent), 0)
+    assert [uplink.next(0).sequence for _ in range(5)] == [3, 5, 1, 2, 4]
+    assert uplink.free_us == 500
+
+
+def test_an_idle_uplink_is_free_now():
+    uplink = Uplink(0)
+    uplink.queue_up(waiting(1), 1000)
+    uplink.next(1000)
+    assert uplink.busy_until_us == uplink.free_us == 1100
+
+
+@pytest.mark.parametrize(
+    ("rpc", "urgent"),
+    [
+        (Rpc(control=IDONTWANT), True),
+        (Rpc(), False),
+        (Rpc(messages=(Message(1, "t", b""),), control=IDONTWANT), False),
+        (Rpc((Subscription("t", True),), (), IDONTWANT), False),
+        (Rpc(control=Control(graft=(Graft("t"),), idontwant=IDONTWANT.idontwant)), False),
+        (Rpc(control=Control(graft=(Graft("t"),))), False),
+    ],
+)
+def test_what_is_urgent(rpc, urgent):
+    assert says_only_idontwant(RpcReceived(0, rpc)) == urgent
+
+
+NARROW = {
+    "network.nodes": 30,
+    "workload.messages": 8,
+    "workload.interval_s": 2,
+    "workload.size_bytes": 30_000,
+    "workload.publishers": "any",
+    "links.uplink_mbit": 10,
+    "linger_s": 8,
+}
+TELLS = {"router__idontwant_threshold_bytes": 1000}
+
+
+def run(**keys: object) -> tuple[list[TraceRow], Simulation]:
+    rows: list[TraceRow] = []
+    settings = {**NARROW, **{key.replace("__", "."): value for key, value in keys.items()}}
+    overrides = [(key, str(value)) for key, value in settings.items()]
+    simulation = Simulation(load_scenario(None, "r1", overrides), check=True, listener=rows.append)
+    assert simulation.run().problems == ()
+    return rows, simulation
+
+
+def sent(rows: list[TraceRow], kind: PartKind) -> list[TraceRow]:
+    return [row for row in rows if row.event == TraceEvent.SEND_RPC and row.kind == kind]
+
+
+def arrival_us(row: TraceRow) -> int:
+    return row.time_us + (row.delay_us or 0)
+
+
+def test_idontwant_spares_copies_where_uplinks_are_narrow():
+    (plain_rows, plain), (told_rows, told) = run(), run(**TELLS)
+    assert plain.delivered == told.delivered == 240
+    plain_bytes, told_bytes = (
+        sum(row.bytes or 0 for row in sent(rows, PartKind.PUBLISH)) for rows in (plain_rows, told_rows)
+    )
+    assert told_bytes < 0.9 * plain_bytes
+    assert told.recorder.duplicates < plain.recorder.duplicates
+
+
+def test_an_idontwant_arrives_before_copies_that_were_asked_for_earlier():
+    rows, _ = run(**TELLS)
+    copies = sent(rows, PartKind.PUBLISH)
+    overtaking = [
+        said
+        for said in sent(rows, PartKind.IDONTWANT)
+        if any(
+            (copy.peer, copy.remote) == (said.peer, said.remote)
+            and copy.time_us < said.time_us
+            and arrival_us(copy) > arrival_us(said)
+            for copy in copies
+        )
+    ]
+    assert overtaking
+
+
+def test_no_idontwant_waits_for_more_than_what_is_being_sent():
+    rows, _ = run(**TELLS, links__latency="constant", links__value_ms=10)
+    whole_us = 30_200 * 8 // 10
+    longest = {
+        kind: max((row.delay_us or 0) - 10_000 for row in sent(rows, kind))
+        for kind in (PartKind.IDONTWANT, PartKind.PUBLISH)
+    }
+    assert longest[PartKind.IDONTWANT] < 1.5 * whole_us  # one copy that is being sent, and others of its kind
+    assert longest[PartKind.PUBLISH] > 3 * whole_us
+
+
+def test_what_waits_at_the_end_is_in_the_trace():
+    rows, simulation = run(linger_s=0, workload__interval_s=0.02)
+    kinds = [PartKind(kind) for kind, count in enumerate(simulation.recorder.sent) if count]
+    assert [len(sent(rows, kind)) for kind in kinds] == [count for count in simulation.recorder.sent if count]
+    late = [row for row in sent(rows, PartKind.PUBLISH) if arrival_us(row) > simulation.plan.end_us + 200_000]
+    assert late
