@@ -21,6 +21,7 @@ from hearsay.core.language.actions import (
     TraceAction,
     Validate,
     Via,
+    Withdraw,
 )
 from hearsay.core.language.events import (
     ContactsFound,
@@ -146,6 +147,7 @@ __all__ = [
     "Verdict",
     "Via",
     "Violation",
+    "Withdraw",
     "choice",
     "create",
     "find_router",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.language.actions import PartDropped, Send
+from hearsay.core.language.actions import PartDropped, Send, Withdraw
 from hearsay.core.language.events import (
     Join,
     MessageValidated,
@@ -168,11 +168,19 @@ def test_nothing_is_kept_of_an_empty_one_or_of_who_is_gone():
     assert not made.strategy.remembers("c")
 
 
+def test_copies_that_wait_need_not_be_sent_with_withdraw_unwanted():
+    """Rules: IDONTWANT-7. Of ids that are too many nothing is said."""
+    for withdraw in (True, False):
+        made = router([("b", MESHSUB_12)], withdraw_unwanted=withdraw, max_ids_per_idontwant=2)
+        asked = [action for action in says(made, "b", "m1", "m2", "m3") if isinstance(action, Withdraw)]
+        assert asked == ([Withdraw("b", "m1"), Withdraw("b", "m2")] if withdraw else [])
+
+
 def test_of_eleven_ids_ten_are_heard():
     """Rules: IDONTWANT-2. Go's HandleIDontwantSpam."""
     unwanted = Unwanted(3, 1_000, 10, 100_000)
     ids = [f"m{number}" for number in range(11)]
-    assert unwanted.hear("p", [IDontWant(tuple(ids[:5])), IDontWant(tuple(ids[5:]))]) == 1
+    assert unwanted.hear("p", [IDontWant(tuple(ids[:5])), IDontWant(tuple(ids[5:]))]) == (ids[:10], 1)
     assert unwanted.holds("p", ids[9])
     assert not unwanted.holds("p", ids[10])
 

@@ -62,6 +62,7 @@ from hearsay.core.language.actions import (
     TopicJoined,
     TopicLeft,
     Validate,
+    Withdraw,
 )
 from hearsay.core.language.events import (
     ContactsFound,
@@ -383,6 +384,8 @@ def _told(name: str, action: Action) -> str | None:
             return f"{name} forgets {action.peer}"
         case Dial():
             return f"{name} dials {action.peer}"
+        case Withdraw():
+            return f"{name} need not send {action.message_id} to {action.peer}"
         case Disconnect():
             return f"{name} hangs up on {action.peer}"
         case Ping():

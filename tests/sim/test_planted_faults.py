@@ -84,6 +84,13 @@ def test_forwards_what_the_application_refused(monkeypatch):
     reported("sent to .*, which the application refused", found)
 
 
+def test_forwards_what_nobody_wants(monkeypatch):
+    told = {"router__idontwant_threshold_bytes": 10, "validation__delay_ms": 200}
+    assert problems(**told) == ()
+    monkeypatch.setattr(Gossipsub, "who_want", lambda self, peers, message: peers)
+    reported("who does not want it", problems(**told))
+
+
 def test_ignores_prune(monkeypatch):
     monkeypatch.setattr(Mesh, "on_prune", lambda self, sender, prune: None)
     keys = {"router__degree": 2, "router__degree_low": 2, "router__degree_high": 2}

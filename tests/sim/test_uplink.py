@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import RpcReceived
 from hearsay.core.language.rpc import Control, Graft, IDontWant, Message, PartKind, Rpc, Subscription
 from hearsay.sim.reference.nodes import connect_pair
@@ -89,8 +90,35 @@ def test_idontwant_spares_copies_where_uplinks_are_narrow():
     assert told.recorder.duplicates < plain.recorder.duplicates
 
 
+def test_what_waits_is_withdrawn():
+    (told_rows, told), (fewer_rows, fewer) = run(**TELLS), run(**TELLS, router__withdraw_unwanted="true")
+    assert fewer.delivered == told.delivered
+    assert fewer.recorder.duplicates < told.recorder.duplicates
+    told_bytes, fewer_bytes = (
+        sum(row.bytes or 0 for row in sent(rows, PartKind.PUBLISH)) for rows in (told_rows, fewer_rows)
+    )
+    assert fewer_bytes < told_bytes
+    withdrawn = [row for row in fewer_rows if row.reason is Reason.WITHDRAWN]
+    assert withdrawn
+    assert {row.event for row in withdrawn} == {TraceEvent.DROP_RPC}
+    unwanted = {
+        (row.peer, row.remote, row.time_us + (row.delay_us or 0)) for row in sent(fewer_rows, PartKind.IDONTWANT)
+    }
+    assert all((row.remote, row.peer, row.time_us) in unwanted for row in withdrawn)
+
+
+def test_withdrawing_keeps_the_rest_of_an_rpc():
+    uplink = Uplink(0)
+    whole, gone = waiting(1), waiting(2)
+    uplink.queue_up(whole, 0)
+    uplink.queue_up(gone, 0)
+    uplink.shorten(whole, whole.event, ((0, 0, 0, 0, 10, 1, 0),), 30)
+    uplink.shorten(gone, gone.event, (), 0)
+    assert (uplink.waiting, uplink.free_us) == ([whole], 30)
+
+
 def test_an_idontwant_arrives_before_copies_that_were_asked_for_earlier():
-    rows, _ = run(**TELLS)
+    rows, _ = run(**TELLS, workload__interval_s=0.05)
     copies = sent(rows, PartKind.PUBLISH)
     overtaking = [
         said

@@ -29,6 +29,7 @@ from hearsay.core.language.actions import (
     Send,
     TraceAction,
     Validate,
+    Withdraw,
 )
 from hearsay.core.language.events import (
     Event,
@@ -341,6 +342,8 @@ class Driver:
             case Disconnect():
                 assert isinstance(action.peer, bytes)
                 self._disconnect(action.peer)
+            case Withdraw():
+                pass  # what waits is encoded
             case _:
                 if isinstance(action, DuplicateReceived):
                     self.statistics.duplicates += 1

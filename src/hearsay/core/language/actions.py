@@ -52,6 +52,7 @@ class Reason(IntEnum):
     LOW_SCORE = 17
     DIRECT_PEER = 18
     FILTERED = 19
+    WITHDRAWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,14 @@ class Send:
     peer: PeerId
     rpc: Rpc
     vias: tuple[Via, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """A copy of a message that still waits to be sent to a peer need not go; a driver may do so or not."""
+
+    peer: PeerId
+    message_id: MessageId
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,4 +240,4 @@ TraceAction: TypeAlias = (
     | OverlayAction
 )
 
-Action: TypeAlias = Send | Deliver | Validate | Dial | Disconnect | Ping | FindContacts | TraceAction
+Action: TypeAlias = Send | Withdraw | Deliver | Validate | Dial | Disconnect | Ping | FindContacts | TraceAction

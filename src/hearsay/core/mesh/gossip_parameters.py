@@ -66,6 +66,7 @@ class GossipsubParameters(JudgingParameters):
     | max_ids_per_idontwant | ids heard of one RPC | 10 | 10 |
     | max_idontwants | RPCs with IDONTWANT heard of one peer per heartbeat | 1000 | 1000 |
     | max_unwanted | ids of all peers that are remembered | 100 000 | 100 000 |
+    | withdraw_unwanted | what a peer does not want leaves the queue to it, too (rust) | off | off |
     | skip_senders | no copy to a peer that sent one during validation (rust, nim) | off | off |
     """
 
@@ -91,6 +92,7 @@ class GossipsubParameters(JudgingParameters):
     max_ids_per_idontwant: int = integer(10, low=1)
     max_idontwants: int = integer(1_000, low=1)
     max_unwanted: int = integer(100_000, low=1)
+    withdraw_unwanted: bool = False
     skip_senders: bool = False
 
     def cross_rules(self) -> Iterator[Violation]:

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hearsay.core.language.actions import Reason, Via
+from hearsay.core.language.actions import Reason, Via, Withdraw
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import IDontWant, IHave, IWant, Message, PartKind
 from hearsay.core.language.state_table import Peering
@@ -227,7 +227,9 @@ class Gossipsub(MeshStrategy):
         if not self.tells_idontwant:
             super().on_idontwant(sender, parts)
             return
-        over = self.unwanted.hear(sender.id, parts)
+        heard, over = self.unwanted.hear(sender.id, parts)
+        if self.parameters.withdraw_unwanted:
+            self.shell.actions += [Withdraw(sender.id, message_id) for message_id in heard]
         if over:
             self.shell.drop(sender.id, PartKind.IDONTWANT, over, Reason.OVER_LIMIT)
 

@@ -4,6 +4,8 @@
   sent to it for an IWANT. Peers that only flood never say so (*reference only:* `idontwant_threshold_bytes`).
 * IDONTWANT-5: All that is remembered of peers is bounded; the oldest goes first. What a peer said goes with its
   connection (*reference only:* `idontwant_threshold_bytes`).
+* IDONTWANT-7: With `withdraw_unwanted` the driver is asked to take a copy that still waits for the peer out of its
+  queue (rust; *reference only:* `idontwant_threshold_bytes`).
 
 How much is heard, and when it is forgotten, says `rules/idontwant.py`.
 """
@@ -37,11 +39,11 @@ class Unwanted:
     def __len__(self) -> int:
         return len(self._order)
 
-    def hear(self, peer: PeerId, parts: Iterable[IDontWant]) -> int:
-        """Remember what one RPC says; returns how many ids were too many."""
+    def hear(self, peer: PeerId, parts: Iterable[IDontWant]) -> tuple[list[MessageId], int]:
+        """Remember what one RPC says; returns the ids that were heard, and how many were too many."""
         ids = [message_id for part in parts for message_id in part.ids]
         if not ids:
-            return 0
+            return [], 0
         before = self._rpcs.get(peer, 0)
         self._rpcs[peer] = before + 1
         heard = ids_heard(before, self._most_rpcs, len(ids), self._most_ids)
@@ -51,7 +53,7 @@ class Unwanted:
             self._by_peer.setdefault(peer, {})[message_id] = self.tick
         while len(self._order) > self._limit:
             self._forget(*next(iter(self._order)))
-        return len(ids) - heard
+        return ids[:heard], len(ids) - heard
 
     def holds(self, peer: PeerId, message_id: MessageId) -> bool:
         return message_id in self._by_peer.get(peer, ())

@@ -12,7 +12,8 @@ It keeps books of its own from the events and actions of each node and compares 
    IDONTWANT;
 8. nothing used before the application accepted it, nor when it did not;
 9. no GRAFT to a peer before a backoff that a PRUNE named is over (v1.1); nor is a mesh asked to have peers (4) from
-   whom it has to keep apart.
+   whom it has to keep apart;
+10. nothing sent to a peer whose IDONTWANT was heard and is not forgotten (v1.2), but one's own messages.
 
 Symmetry is not asked for when control messages may be lost. Answers to IWANT and to episub's GRAFT are exempt from 2
 and 3: who asks gets. What holds of episub's overlay and trees is in `overlay_checker.py`.
@@ -42,6 +43,7 @@ from hearsay.core.language.rpc import Prune
 from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.router import Router
 from hearsay.sim.checks.overlay_checker import OverlayChecker
+from hearsay.sim.checks.unwanted_book import UnwantedBook
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.nodes import SimNode
 from hearsay.sim.reference.observer import FinishedRun
@@ -56,6 +58,7 @@ class _Book:
     """What the checker knows of one node since its last start."""
 
     promises: Promises
+    unwanted: UnwantedBook
     joined: set[Any] = field(default_factory=lambda: set())
     subscribed: dict[Any, set[Any]] = field(default_factory=lambda: {})
     delivered_us: dict[Any, Micros] = field(default_factory=lambda: {})
@@ -90,7 +93,7 @@ class Checker:
 
     def node_started(self, node: SimNode, now: Micros) -> None:
         assert node.router is not None
-        self._books[node.id] = _Book(node.router.strategy.promises())
+        self._books[node.id] = _Book(node.router.strategy.promises(), UnwantedBook(node.router.parameters))
         self._overlay.node_started(node)
 
     def node_stopped(self, node: SimNode, now: Micros) -> None:
@@ -126,8 +129,12 @@ class Checker:
                 if beats != book.beat:
                     self._degrees(node, router, now)
                     book.beat = book.beat + 1 if beats is None else beats
+                    book.unwanted.heartbeat(book.beat)
             case PeerDisconnected():
                 self._remnants(node, router, event.peer, now)
+                book.unwanted.remove_peer(event.peer)
+            case RpcReceived():
+                book.unwanted.hear(event, book.beat)  # after what it asks for itself, as routers do
             case _:
                 pass
 
@@ -218,6 +225,8 @@ class Checker:
                 self._problem(now, node, f"message {message.id} sent to {peer} before the application accepted it")
             if message.id in book.refused:
                 self._problem(now, node, f"message {message.id} sent to {peer}, which the application refused")
+            if not isinstance(event, Publish) and book.unwanted.forbids(peer, message.id, book.beat):
+                self._problem(now, node, f"message {message.id} sent to {peer}, who does not want it")
             if via in (Via.IWANT, Via.LAZY):
                 self._kept(node, book, message.id, now)
                 continue

@@ -52,6 +52,7 @@ PART_OF = {
     "max_idontwants": "idontwant_threshold_bytes",
     "iwant_followup_ms": "score",
     "max_unwanted": "idontwant_threshold_bytes",
+    "withdraw_unwanted": "idontwant_threshold_bytes",
     "median": "score",
     "opportunistic_graft_peers": "score",
     "opportunistic_graft_ticks": "score",

@@ -33,6 +33,7 @@ from hearsay.core.language.actions import (
     TopicLeft,
     Validate,
     Via,
+    Withdraw,
 )
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.identifiers import Micros
@@ -90,6 +91,8 @@ class ActionHandler:
                 case Send():
                     self._transport.send(node, actions[position:], now)  # sends come last
                     return
+                case Withdraw():
+                    self._transport.withdraw(node, action, now)
                 case Deliver():
                     self._delivered(node, action, now, parts)
                 case PeerGrafted():

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from hearsay.core.language.actions import Reason, Send, Via
+from hearsay.core.language.actions import Reason, Send, Via, Withdraw
 from hearsay.core.language.events import EventKind, RpcReceived, SendFailed
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
@@ -195,7 +195,7 @@ class Transport:
         if self._queue_bytes and waiting_bytes + size > self._queue_bytes:
             self._refuse(node, link, action, parts, now)
             return
-        takes_us = -(-size * 8_000_000 // self._uplink_bits_per_s)
+        takes_us = self._takes_us(parts)
         urgent = says_only_idontwant(event)
         uplink.queue_up(Waiting(link, event, parts, link.sequence, now, takes_us, urgent), now)
         link.sequence += 1
@@ -235,6 +235,25 @@ class Transport:
                 return
             event, parts = kept
         self._queue.push((arrival, link.destination, _RPC, link.source, rpc.sequence, link, event, parts))
+
+    def withdraw(self, node: SimNode, action: Withdraw, now: Micros) -> None:
+        """A copy that waits for the uplink does not go; what else is in its RPC does."""
+        if not self._uplink_bits_per_s:
+            return
+        uplink = self._uplinks[node.id]
+        for rpc in [each for each in uplink.waiting if each.link.destination == action.peer]:
+            found = [place for place, part in enumerate(rpc.parts) if _is_copy(part, action.message_id)]
+            for place in found:
+                self._drop(node.id, rpc.link.destination, rpc.parts[place], now, Reason.WITHDRAWN)
+            if found:
+                kept = [place for place in range(len(rpc.parts)) if place not in found]
+                left = _without(rpc.event.rpc, kept)
+                parts = _framed(left, [rpc.parts[place] for place in kept])
+                uplink.shorten(rpc, RpcReceived(node.id, left), parts, self._takes_us(parts))
+
+    def _takes_us(self, parts: Parts) -> Micros:
+        size = sum([part[_BYTES] for part in parts])
+        return -(-size * 8_000_000 // self._uplink_bits_per_s)
 
     def last_arrival_us(self, link: Link) -> Micros:
         """When the last of all that was sent on a link arrives, what waits for the uplink included."""
@@ -337,6 +356,19 @@ class Transport:
         if not kept:
             return None
         return RpcReceived(event.peer, _without(event.rpc, kept)), tuple(parts[index] for index in kept)
+
+
+def _is_copy(part: Part, message: Any) -> bool:
+    return part[0] == _PUBLISH and part[2] == message
+
+
+def _framed(rpc: Rpc, parts: list[Part]) -> Parts:
+    """The parts that are left of an RPC, its framing again with the first."""
+    if not parts:
+        return ()
+    kind, topic, number, hops, size, count, via = parts[0]
+    size += framed_size(rpc, part_sizes(rpc)) - sum([part[_BYTES] for part in parts])
+    return ((kind, topic, number, hops, size, count, via), *parts[1:])
 
 
 def _without(rpc: Rpc, kept: list[int]) -> Rpc:

@@ -18,7 +18,7 @@ from hearsay.sim.reference.nodes import Link
 from hearsay.sim.results.recorder import Parts
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Waiting:
     """An RPC on its way out."""
 
@@ -48,6 +48,13 @@ class Uplink:
         while rpc.urgent and place and not self.waiting[place - 1].urgent:
             place -= 1
         self.waiting.insert(place, rpc)
+
+    def shorten(self, rpc: Waiting, event: RpcReceived, parts: Parts, takes_us: Micros) -> None:
+        """A part of an RPC that waits need not go; if nothing is left the RPC does not."""
+        self.free_us -= rpc.takes_us - takes_us
+        rpc.event, rpc.parts, rpc.takes_us = event, parts, takes_us
+        if not parts:
+            self.waiting.remove(rpc)
 
     def next(self, now: Micros) -> Waiting:
         """Begin to send what comes next."""
