@@ -79,5 +79,6 @@ def test_a_prune_names_whole_seconds_and_a_received_time_is_bounded():
     """Rules: BACKOFF-3, BACKOFF-4."""
     assert [seconds_to_name(time) for time in (1, 1_000_000, 1_000_001)] == [1, 1, 2]
     assert received_backoff(True, 5, own=60_000_000, most=3_600_000_000) == 5_000_000
+    assert received_backoff(True, 0, own=60_000_000, most=3_600_000_000) == 60_000_000
     assert received_backoff(False, 0, own=60_000_000, most=3_600_000_000) == 60_000_000
     assert received_backoff(True, 9_999, own=60_000_000, most=3_600_000_000) == 3_600_000_000

@@ -46,7 +46,10 @@ BAD_FILES = [
     ("[router]\ndegre = 7\n", ["file.toml:2: router.degre = 7: unknown key, did you mean 'degree'?"]),
     ("[router]\ndegree = 13\n", ["file.toml:1: router.degree_high = 12: must not be below degree (13)"]),
     ('[router]\nseen_by = "now"\n', ['file.toml:2: router.seen_by = "now": must be one of time, history']),
-    ('[router]\npreset = "r2"\n', ['file.toml:2: router.preset = "r2": must be one of r1, simsub, guide, v1.1, spec, go, hardening']),
+    (
+        '[router]\npreset = "r2"\n',
+        ['file.toml:2: router.preset = "r2": must be one of r1, simsub, guide, v1.1, spec, go, hardening'],
+    ),
     ("[router]\nkind = 3\n", ["file.toml:2: router.kind = 3: must be a string"]),
     (
         '[router]\nkind = "gosipsub"\n',

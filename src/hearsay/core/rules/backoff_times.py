@@ -8,7 +8,8 @@ Rules, in microseconds:
 * BACKOFF-3: A PRUNE names whole seconds, rounded up: too long harms nobody, too short gets one's own GRAFT refused.
 * BACKOFF-7: A GRAFT in backoff is misbehaviour, and so soon after the PRUNE twice: no clock is that wrong
   (*reference only:* `score`).
-* BACKOFF-4: A received time counts up to a bound; a PRUNE without a time counts as one's own.
+* BACKOFF-4: A received time counts up to a bound; a PRUNE without a time, or with none at all,
+  counts as one's own (go).
 """
 
 from __future__ import annotations
@@ -45,4 +46,4 @@ def seconds_to_name(backoff: int) -> int:
 
 
 def received_backoff(names_a_time: bool, seconds: int, own: int, most: int) -> int:
-    return min(seconds * _SECOND_US if names_a_time else own, most)
+    return min(seconds * _SECOND_US if names_a_time and seconds else own, most)
