@@ -90,6 +90,7 @@ class _Replay:
         }
 
     def rows(self) -> Rows:
+        self._engine.transport.finish()
         self._engine.recorder.flush()
         return np.array(self._rows, dtype=np.int64).reshape(-1, 13)
 

@@ -1,11 +1,10 @@
 """What peers do not want: messages that they have, and said so with IDONTWANT (v1.2).
 
 * IDONTWANT-4: A message is not forwarded to a peer that does not want it, along the mesh and the fan-out, and is not
-  sent to it for an IWANT. Peers that only flood never say so (*reference only:* `idontwant_threshold_bytes`).
+  sent to it for an IWANT. Peers that only flood never say so. With `withdraw_unwanted` the driver is asked to take
+  copies that still wait for the peer out of its queue (rust; *reference only:* `idontwant_threshold_bytes`).
 * IDONTWANT-5: All that is remembered of peers is bounded; the oldest goes first. What a peer said goes with its
   connection (*reference only:* `idontwant_threshold_bytes`).
-* IDONTWANT-7: With `withdraw_unwanted` the driver is asked to take a copy that still waits for the peer out of its
-  queue (rust; *reference only:* `idontwant_threshold_bytes`).
 
 How much is heard, and when it is forgotten, says `rules/idontwant.py`.
 """
