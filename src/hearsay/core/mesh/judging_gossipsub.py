@@ -281,7 +281,8 @@ class JudgingGossipsub(Gossipsub):
         if parameters.opportunistic_graft_ticks:
             beyond += parameters.opportunistic_graft_peers
         lowest = promised.mesh.lowest if parameters.score is None and not self.standing.direct else 0
-        return replace(promised, mesh=MeshPromise(lowest=lowest, highest=promised.mesh.highest + beyond))
+        mesh = MeshPromise(lowest=lowest, highest=promised.mesh.highest + beyond)
+        return replace(promised, mesh=mesh, standing=self.standing.promise(parameters))
 
     def scores(self) -> list[tuple[PeerId, ScoreParts]]:
         return list(self.standing.parts())

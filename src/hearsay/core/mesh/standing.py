@@ -32,6 +32,7 @@ from hearsay.core.scores.scorer import Scorer
 from hearsay.core.scores.thresholds import ScoreThresholds
 from hearsay.core.scores.topic_parameters import TopicScoreParameters
 from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.core.shell.promises import StandingPromise
 from hearsay.core.shell.randomness import Purpose, key_of
 from hearsay.core.shell.shell import Shell
 
@@ -233,6 +234,16 @@ class Standing:
 
     def end_heartbeat(self) -> None:
         self._kept = None
+
+    def promise(self, parameters: JudgingParameters) -> StandingPromise:
+        return StandingPromise(
+            gossip=self._thresholds.gossip,
+            publish=self._thresholds.publish,
+            graylist=self._thresholds.graylist,
+            degree_low=parameters.degree_low,
+            degree_out=parameters.degree_out,
+            direct=self.direct,
+        )
 
     def parts(self) -> Iterator[tuple[PeerId, ScoreParts]]:
         if self._scorer is not None:

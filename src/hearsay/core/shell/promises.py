@@ -5,9 +5,10 @@ A router that promises nothing is held to what all routers owe each other (`hear
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
-from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.identifiers import Micros, PeerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,23 @@ class BackoffPromise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StandingPromise:
+    """Of peers that are judged by their scores (`Strategy.scores`)."""
+
+    gossip: float
+    """Below it a peer gets no IHAVE, and its IWANT no answer."""
+    publish: float
+    """Below it a peer gets none of one's own messages, but in a mesh."""
+    graylist: float
+    """Below it a peer is not answered, so that it may believe in a mesh link that is none."""
+    degree_low: int
+    degree_out: int
+    """A mesh of D_low has so many dialled peers, if there are any left to graft."""
+    direct: Set[PeerId]
+    """Who is exempt, and in no mesh; as it is at any time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OverlayPromise:
     """Of neighbours that the router chooses: bounded lists, mutual links, and nothing announced that stays
     missing."""
@@ -55,6 +73,7 @@ class Promises:
     mesh: MeshPromise | None = None
     backoff: BackoffPromise | None = None
     overlay: OverlayPromise | None = None
+    standing: StandingPromise | None = None
     gossip_heartbeats: int | None = None
     """IHAVE names messages accepted fewer heartbeats ago than this."""
     kept_heartbeats: int | None = None

@@ -16,12 +16,14 @@ It keeps books of its own from the events and actions of each node and compares 
 10. nothing sent to a peer whose IDONTWANT was heard and is not forgotten (v1.2), but one's own messages.
 
 Symmetry is not asked for when control messages may be lost. Answers to IWANT and to episub's GRAFT are exempt from 2
-and 3: who asks gets. What holds of episub's overlay and trees is in `overlay_checker.py`.
+and 3: who asks gets. What holds of episub's overlay and trees is in `overlay_checker.py`, of scores in
+`judgement_checker.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -42,6 +44,7 @@ from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Prune
 from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.router import Router
+from hearsay.sim.checks.judgement_checker import JudgementChecker, hears_nothing
 from hearsay.sim.checks.overlay_checker import OverlayChecker
 from hearsay.sim.checks.unwanted_book import UnwantedBook
 from hearsay.sim.plan.plan import Plan
@@ -88,6 +91,7 @@ class Checker:
         self._control_may_be_lost = bool(plan.scenario.loss.control and plan.scenario.loss.rate_millionths)
         self._books: dict[int, _Book] = {}
         self._overlay = OverlayChecker(plan, self._problem)
+        self._judgement = JudgementChecker(self._problem)
         self.problems: list[str] = []
         self.count = 0
 
@@ -108,6 +112,9 @@ class Checker:
             self._prunes_received(book, event.peer, event.rpc.control.prune, now)
         self._overlay.handled(node, event, actions, now)
         self._packing(node, router, actions, now)
+        standing = book.promises.standing
+        if standing is not None:
+            self._judgement.handled(node, standing, event, actions, now)
         for action in actions:
             match action:
                 case Deliver():
@@ -128,6 +135,8 @@ class Checker:
                 beats = router.strategy.heartbeats()
                 if beats != book.beat:
                     self._degrees(node, router, now)
+                    if standing is not None:
+                        self._judgement.heartbeat(node, standing, partial(self._may_graft, book, now), now)
                     book.beat = book.beat + 1 if beats is None else beats
                     book.unwanted.heartbeat(book.beat)
             case PeerDisconnected():
@@ -322,11 +331,14 @@ class Checker:
     def _not_apart(self, router: Router, book: _Book, topic: TopicId, now: Micros) -> int:
         """How many peers of a topic a mesh can be asked to have."""
         peers = router.peers.in_topic(topic).native.members
+        return sum(self._may_graft(book, now, topic, peer) for peer in peers)
+
+    def _may_graft(self, book: _Book, now: Micros, topic: TopicId, peer: PeerId) -> bool:
+        """Whether no backoff keeps a peer away."""
         backoff = book.promises.backoff
         if backoff is None:
-            return len(peers)
-        slack_us = backoff.slack_us
-        return sum(now >= book.apart_until.get((topic, peer), -slack_us) + slack_us for peer in peers)
+            return True
+        return now >= book.apart_until.get((topic, peer), -backoff.slack_us) + backoff.slack_us
 
     def _remnants(self, node: SimNode, router: Router, peer: Any, now: Micros) -> None:
         if any(state.peer == peer for state in router.inspect().peers):
@@ -343,8 +355,10 @@ class Checker:
             return
         if (node.id, peer) in under_way or (peer, node.id) in under_way:
             return
-        promise = self._books[peer].promises.mesh
-        if promise is not None and node.id not in other.router.strategy.mesh_peers(topic):
+        promises = self._books[peer].promises
+        if promises.standing is not None and hears_nothing(other, promises.standing, node.id):
+            return
+        if promises.mesh is not None and node.id not in other.router.strategy.mesh_peers(topic):
             self._problem(run.now, node, f"mesh link of {topic!r} to {peer} is not mutual")
 
     def _problem(self, now: Micros, node: SimNode, what: str) -> None:
