@@ -27,7 +27,7 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say where Spark runs."""
     remote = click.option("--remote", metavar="URL", help="A Spark Connect server: sc://…")
     master = click.option(
-        "--master", metavar="URL", help="A Spark cluster: spark://…, yarn, k8s://…; embedded without."
+        "--master", metavar="URL", help="A Spark cluster: spark://…, yarn, k8s://…; this machine without."
     )
     return master(remote(command))
 
