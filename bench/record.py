@@ -44,6 +44,7 @@ class Bench:
 BENCHES = (
     Bench("simsub_tables", "--engine array 400", "--engine array 20 1 4"),
     Bench("compare_routers", "", "200 10"),
+    Bench("idontwant_series", "", "100 1000 500000"),
     Bench("engine_speed", "", "1"),
     Bench("array_speed", "--nodes 1000 100000 1000000", "--nodes 1000 100000 --reference-up-to 0"),
     Bench("trace_speed", "", "--pairs 1"),
