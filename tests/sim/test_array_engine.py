@@ -22,7 +22,8 @@ from corner_scenarios import CORNERS, corner_scenarios
 from engines_agree import agree, check, difference_text, even_plan, plan_of, run_array, run_reference
 from hearsay.cli.commands import hearsay
 from hearsay.cli.failures import CommandFailed
-from hearsay.core.language.actions import Reason
+from hearsay.core.language.actions import Reason, Via
+from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import PartKind
 from hearsay.core.shell import randomness
 from hearsay.sim.array import building
@@ -78,6 +79,12 @@ def test_engines_agree_on_even_scenarios(number):
     """Hypothesis chooses the same simple values again and again."""
     _, plan = even_plan(number)
     agree(plan)
+
+
+def test_kinds_of_events_and_vias_have_room_in_the_words_of_the_queue():
+    """Four bits each; the engine adds a kind of its own, and -1 stands for no via."""
+    assert len(EventKind) < 1 << (queue.OFFSET - queue.EVENT_KIND)
+    assert max(Via) + 1 < 1 << (queue.EVENT_SOURCE - queue.VIA)
 
 
 @pytest.mark.parametrize("text", list(islice(corner_scenarios(), CORNERS)))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
+from kills import environment
 from small_study import (
     STUDY,
     assert_equal_tables,
     assert_tables_of_runs_made_here,
-    hearsay,
     swept,
     table,
     write_study,
@@ -127,7 +130,10 @@ def test_a_router_from_outside_travels_and_what_kills_its_task_is_named(tmp_path
     """The module is found in the working directory, where the tasks' Python does not look."""
     (tmp_path / "deadly_router.py").write_text(ROUTER)
     path = write_study(tmp_path, DEADLY)
-    done = hearsay("sweep", path, "--out", "out", cwd=tmp_path)
+    command = [sys.executable, "-m", "hearsay", "sweep", str(path), "--out", "out"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 1
     assert "2 of 4 runs failed" in done.stderr
     rows = table(tmp_path / "out", "runs").to_pylist()

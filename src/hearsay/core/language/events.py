@@ -1,7 +1,7 @@
 """What a driver (node, simulator, test) tells a router: the closed union `Event`.
 
 `EventKind` is the canonical order of events that reach one node at the same microsecond; engines sort by
-(time, kind, source, sequence on the link).
+(time, kind, source, sequence on the link). What an application says of peers comes with other events, and has none.
 """
 
 from __future__ import annotations
@@ -28,10 +28,6 @@ class EventKind(IntEnum):
     RPC_RECEIVED = 9
     MESSAGE_VALIDATED = 10
     SEND_FAILED = 11
-    PEER_RATED = 12
-    DIRECT_PEER_CHOSEN = 13
-    MESSAGE_REFUSED = 14
-    TOPIC_SCORED = 15
 
 
 class Verdict(Enum):
