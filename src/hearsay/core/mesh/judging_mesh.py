@@ -73,24 +73,16 @@ class JudgingMesh(Mesh):
             return []
         return [other for other in super().worth_naming(topic, peer) if self._standing.is_welcome(other)]
 
-    def answer(
-        self,
-        sender: ConnectedPeer,
-        topic: TopicId,
-        mesh: PeerGroup,
-        direct: bool = False,
-        unwelcome: bool = False,
-        exempt: bool = False,
-    ) -> tuple[int, int]:
+    def answer(self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup) -> tuple[int, int]:
         standing = self._standing
         dialled = len(self._dialled(mesh.ordered))
-        reason, prune = super().answer(
+        reason, prune = self.answer_to(
             sender,
             topic,
             mesh,
-            sender.id in standing.direct,
-            not standing.is_welcome(sender.id),
-            enters_a_full_mesh(sender.outbound, self._when_full, dialled, self._parameters.degree_out),
+            direct=sender.id in standing.direct,
+            unwelcome=not standing.is_welcome(sender.id),
+            exempt=enters_a_full_mesh(sender.outbound, self._when_full, dialled, self._parameters.degree_out),
         )
         if reason == IN_BACKOFF:
             self._penalise(sender.id, topic)

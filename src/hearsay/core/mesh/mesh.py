@@ -140,16 +140,14 @@ class Mesh:
             about = topic if reason == IN_BACKOFF else None
             self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason(reason), about)
 
-    def answer(
-        self,
-        sender: ConnectedPeer,
-        topic: TopicId,
-        mesh: PeerGroup,
-        direct: bool = False,
-        unwelcome: bool = False,
-        exempt: bool = False,
+    def answer(self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup) -> tuple[int, int]:
+        """What a GRAFT gets."""
+        return self.answer_to(sender, topic, mesh, direct=False, unwelcome=False, exempt=False)
+
+    def answer_to(
+        self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup, *, direct: bool, unwelcome: bool, exempt: bool
     ) -> tuple[int, int]:
-        """What a GRAFT gets. `exempt`: the sender may enter a full mesh."""
+        """What the GRAFT of such a peer gets. `exempt`: it may enter a full mesh."""
         return graft_answer(
             sender.native,
             topic in self.topics,
