@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from test_planted_faults import problems, reported
 
-from hearsay.core.mesh import judging_mesh
+from hearsay.core.language.rpc import PeerInfo
+from hearsay.core.mesh import judging_mesh, mesh, standing
+from hearsay.core.mesh.backoff import Backoffs
 from hearsay.core.mesh.judging_mesh import JudgingMesh
+from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
+from hearsay.core.rules.scores import promises as promise_rules
+from hearsay.core.scores.promises import PromiseParameters, Promises
 
 SCORED = {"router__preset": "hardening", "router__score__application_weight": 1, "linger_s": 5}
+
+SMALL = {
+    "router__degree": 2,
+    "router__degree_low": 2,
+    "router__degree_high": 2,
+    "router__degree_score": 0,
+    "router__degree_out": 0,
+}
+PROMISED = {**SCORED, **SMALL, "loss__rate": 0.8, "workload__messages": 40, "workload__interval_s": 0.05}
+"""Many copies are lost, so much is asked for, and much of that comes too late or never."""
 
 
 def rated(rating: int) -> dict[str, object]:
     return {**SCORED, "ratings": f"[{{rating = {rating}, share = 0.3}}]"}
 
 
-@pytest.mark.parametrize("keys", [SCORED, rated(-1), rated(-4_500), rated(-20_000)])
+def returns(topics_backoff_ms: int) -> dict[str, object]:
+    """A node leaves its topic, and is back a second later; all the others lack members then."""
+    timed = {f"timed__{n}__{key}": value for n, action in enumerate(("leave", "join")) for key, value in
+             {"at_s": 6 + n, "node": 3, "action": action, "topic": "topic"}.items()}  # fmt: skip
+    backoffs = {"router__prune_backoff_ms": 3_000, "router__unsubscribe_backoff_ms": topics_backoff_ms}
+    return {**SCORED, **timed, **backoffs, "network__nodes": 6, "linger_s": 12}
+
+
+@pytest.mark.parametrize("keys", [SCORED, PROMISED, returns(8_000), rated(-1), rated(-4_500), rated(-20_000)])
 def test_a_sound_router_is_not_accused(keys):
     """Rules: KEEP-1, KEEP-4, THRESHOLD-1, THRESHOLD-2, THRESHOLD-3."""
     assert problems(**keys) == ()
@@ -53,4 +78,84 @@ def test_publishes_to_who_is_below_the_threshold(monkeypatch):
     """Rules: JUDGE-3."""
     monkeypatch.setattr(Standing, "gets_published", lambda self, peer: True)
     found = problems(**rated(-6_000), workload__publishers="any")
-    reported("own message to .*, whose score -6000.0 is below -5000", found)
+    reported("message beyond the mesh to .*, whose score -6000.0 is below -5000", found)
+
+
+def test_hears_the_graylisted(monkeypatch):
+    """Rules: JUDGE-1, THRESHOLD-4."""
+    monkeypatch.setattr(Standing, "is_graylisted", lambda self, peer: False)
+    found = problems(**rated(-20_000), workload__publishers="subscribers")
+    reported("Send for an RPC of .*, who is graylisted", found)
+
+
+def test_takes_in_who_has_a_negative_score(monkeypatch):
+    """Rules: GRAFT-9, THRESHOLD-1."""
+    monkeypatch.setattr(Standing, "is_welcome", lambda self, peer: True)
+    reported("takes in .*, whose score is -1", problems(**rated(-1)))
+
+
+def test_names_who_has_a_negative_score(monkeypatch):
+    """Rules: THRESHOLD-1."""
+    monkeypatch.setattr(JudgingMesh, "worth_naming", Mesh.worth_naming)
+    found = problems(**rated(-1), router__exchange_peers=16, network__degree=12)
+    reported("PRUNE names .*, whose score is -1", found)
+
+
+def test_names_others_to_who_has_a_negative_score(monkeypatch):
+    """Rules: KEEP-1, GRAFT-9."""
+    sound = JudgingMesh._part
+
+    def with_names(self, peer, topic, backoff_ms, others=()):
+        sound(self, peer, topic, backoff_ms, others or (PeerInfo(9),))
+
+    monkeypatch.setattr(JudgingMesh, "_part", with_names)
+    keys = {**SCORED, "ratings": "[{rating = -1, share = 0.3, by = [0, 1, 2]}]"}
+    reported("PRUNE with names to .*, whose score -1.0 is below 0", problems(**keys))
+
+
+def test_grafts_before_a_told_backoff_is_over(monkeypatch):
+    """Rules: BACKOFF-2, BACKOFF-4."""
+    monkeypatch.setattr(mesh, "received_backoff", lambda names_a_time, seconds, own, most: own)
+    reported("GRAFT to 3, .* us before the backoff in 'topic' is over", problems(**returns(8_000)))
+
+
+def test_takes_in_before_a_backoff_is_over(monkeypatch):
+    """Rules: GRAFT-5."""
+    monkeypatch.setattr(Backoffs, "forbids_graft", lambda *_: False)
+    monkeypatch.setattr(Backoffs, "holds", lambda *_: False)
+    reported("takes in .* us before the backoff in 'topic' is over", problems(**SCORED, **SMALL))
+
+
+def test_waits_for_more_than_one_message_of_an_iwant(monkeypatch):
+    """Rules: PROMISE-1."""
+    sound = Promises.ask
+
+    def for_each(self, peer, ids, now, draw):
+        for message_id in ids:
+            sound(self, peer, [message_id], now, draw)
+
+    monkeypatch.setattr(Promises, "ask", for_each)
+    reported(r"waits for \d+ messages of .* after 1 IWANT", problems(**PROMISED))
+
+
+def test_waits_for_what_is_here(monkeypatch):
+    """Rules: PROMISE-2."""
+    monkeypatch.setattr(Promises, "keep", lambda *_: None)
+    reported("waits for message .*, which is here", problems(**PROMISED))
+
+
+def test_waits_longer_than_a_promise_lasts(monkeypatch):
+    """Rules: PROMISE-3."""
+    monkeypatch.setattr(Promises, "take_broken", lambda *_: ())
+    reported("waits for message .*, whose time was over", problems(**PROMISED))
+
+
+def test_waits_for_more_than_it_may(monkeypatch):
+    """Rules: PROMISE-5."""
+    few = partial(PromiseParameters, max_promises=2, max_promises_per_peer=1)
+    monkeypatch.setattr(standing, "PromiseParameters", few)
+    assert problems(**PROMISED) == ()
+    monkeypatch.setattr(promise_rules, "has_room", lambda *_: True)
+    found = problems(**PROMISED)
+    reported(r"waits for \d messages, above 2", found)
+    reported(r"waits for \d messages of one peer, above 1", found)

@@ -25,6 +25,7 @@ from hearsay.core.rules.scores.thresholds import (
     may_be_in_mesh,
     may_gossip,
 )
+from hearsay.core.scores.choices import TrackedPromises
 from hearsay.core.scores.gater import Gater
 from hearsay.core.scores.promises import PromiseParameters, Promises
 from hearsay.core.scores.score_set import ScoreSet
@@ -32,13 +33,14 @@ from hearsay.core.scores.scorer import Scorer
 from hearsay.core.scores.thresholds import ScoreThresholds
 from hearsay.core.scores.topic_parameters import TopicScoreParameters
 from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.promises import StandingPromise
+from hearsay.core.shell.promises import AskingPromise, StandingPromise
 from hearsay.core.shell.randomness import Purpose, key_of
 from hearsay.core.shell.shell import Shell
 
 
 class Standing:
     __slots__ = (
+        "_followed",
         "_gater",
         "_gater_due",
         "_gater_us",
@@ -59,10 +61,10 @@ class Standing:
         self._score_set = parameters.score
         self._scorer = None if parameters.score is None else Scorer(parameters.score.peer, {})
         self._thresholds = _thresholds(parameters.score)
-        followed = PromiseParameters(
+        self._followed = PromiseParameters(
             tracked_promises=parameters.tracked_promises, iwant_followup_ms=parameters.iwant_followup_ms
         )
-        self._promises = Promises(followed)
+        self._promises = Promises(self._followed)
         weights: dict[TopicId, float] = {}
         if parameters.score is not None:
             weights.update(parameters.score.gater_weights)
@@ -243,6 +245,13 @@ class Standing:
             degree_low=parameters.degree_low,
             degree_out=parameters.degree_out,
             direct=self.direct,
+            asking=AskingPromise(
+                waited_for=self._promises.ends,
+                answer_us=self._followed.iwant_followup_ms * 1000,
+                one_of_each=self._followed.tracked_promises is TrackedPromises.ONE,
+                most=self._followed.max_promises,
+                most_of_one=self._followed.max_promises_per_peer,
+            ),
         )
 
     def parts(self) -> Iterator[tuple[PeerId, ScoreParts]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -87,6 +87,11 @@ class Promises:
     def is_promised(self, message: MessageId) -> bool:
         """Whether somebody was asked for it and may still send it (rust asks nobody else then)."""
         return message in self._of_message
+
+    @property
+    def ends(self) -> Mapping[tuple[PeerId, MessageId], Micros]:
+        """Until when each is waited for, as it is at any time."""
+        return self._ends
 
     def sizes(self) -> tuple[tuple[str, int, int], ...]:
         return (("promises", len(self._ends), self._parameters.max_promises),)

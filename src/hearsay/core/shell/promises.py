@@ -5,10 +5,10 @@ A router that promises nothing is held to what all routers owe each other (`hear
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from hearsay.core.language.identifiers import Micros, PeerId
+from hearsay.core.language.identifiers import MessageId, Micros, PeerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,21 @@ class BackoffPromise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskingPromise:
+    """Of messages that peers were asked for with IWANT and that are waited for."""
+
+    waited_for: Mapping[tuple[PeerId, MessageId], Micros]
+    """Until when, as it is at any time; a heartbeat ends what is over."""
+    answer_us: Micros
+    """So long after the IWANT."""
+    one_of_each: bool
+    """Of each IWANT one message at most."""
+    most: int
+    most_of_one: int
+    """Of all peers, and of one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StandingPromise:
     """Of peers that are judged by their scores (`Strategy.scores`)."""
 
@@ -45,12 +60,13 @@ class StandingPromise:
     publish: float
     """Below it a peer gets none of one's own messages, but in a mesh."""
     graylist: float
-    """Below it a peer is not answered, so that it may believe in a mesh link that is none."""
+    """Below it nothing is heard of a peer but its subscriptions; so it may believe in a mesh link that is none."""
     degree_low: int
     degree_out: int
     """A mesh of D_low has so many dialled peers, if there are any left to graft."""
     direct: Set[PeerId]
     """Who is exempt, and in no mesh; as it is at any time."""
+    asking: AskingPromise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ It keeps books of its own from the events and actions of each node and compares 
 7. one RPC per peer and event, peers ascending (unless the router sends parts singly), after those that say
    IDONTWANT;
 8. nothing used before the application accepted it, nor when it did not;
-9. no GRAFT to a peer before a backoff that a PRUNE named is over (v1.1); nor is a mesh asked to have peers (4) from
-   whom it has to keep apart;
+9. no GRAFT to a peer, and none that is taken in, before a backoff that a PRUNE named is over (v1.1); nor is a mesh
+   asked to have peers (4) from whom it has to keep apart;
 10. nothing sent to a peer whose IDONTWANT was heard and is not forgotten (v1.2), but one's own messages.
 
 Symmetry is not asked for when control messages may be lost. Answers to IWANT and to episub's GRAFT are exempt from 2
@@ -27,7 +27,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from hearsay.core.language.actions import Action, Deliver, MessagePublished, Send, Validate, Via
+from hearsay.core.language.actions import Action, Deliver, MessagePublished, PeerGrafted, Send, Validate, Via
 from hearsay.core.language.events import (
     Event,
     Join,
@@ -99,6 +99,7 @@ class Checker:
         assert node.router is not None
         self._books[node.id] = _Book(node.router.strategy.promises(), UnwantedBook(node.router.parameters))
         self._overlay.node_started(node)
+        self._judgement.node_started(node)
 
     def node_stopped(self, node: SimNode, now: Micros) -> None:
         self._books.pop(node.id, None)
@@ -107,12 +108,13 @@ class Checker:
         book = self._books[node.id]
         router = node.router
         assert router is not None
+        standing = book.promises.standing
         self._learn(book, event, now)
+        heard = isinstance(event, RpcReceived) and self._judgement.hears(node, standing, event.peer)
         if isinstance(event, RpcReceived) and event.rpc.control is not None:
-            self._prunes_received(book, event.peer, event.rpc.control.prune, now)
+            self._prunes_received(book, event.peer, event.rpc.control.prune, heard, now)
         self._overlay.handled(node, event, actions, now)
         self._packing(node, router, actions, now)
-        standing = book.promises.standing
         if standing is not None:
             self._judgement.handled(node, standing, event, actions, now)
         for action in actions:
@@ -126,6 +128,8 @@ class Checker:
                 case MessagePublished():
                     book.came_from.pop(action.message.id, None)
                     book.accepted_beat[action.message.id] = book.beat
+                case PeerGrafted():
+                    self._not_too_early(node, book, "takes in", action.topic, action.peer, now)
                 case Send():
                     self._send(node, router, book, event, action, now)
                 case _:
@@ -142,7 +146,7 @@ class Checker:
             case PeerDisconnected():
                 self._remnants(node, router, event.peer, now)
                 book.unwanted.remove_peer(event.peer)
-            case RpcReceived():
+            case RpcReceived() if heard:
                 book.unwanted.hear(event, book.beat)  # after what it asks for itself, as routers do
             case _:
                 pass
@@ -253,22 +257,24 @@ class Checker:
         for graft in control.graft:
             if graft.topic not in known:
                 self._problem(now, node, f"GRAFT to {peer}, a non-subscriber of {graft.topic!r}")
-            self._not_too_early(node, book, graft.topic, peer, now)
+            self._not_too_early(node, book, "GRAFT to", graft.topic, peer, now)
         self._prunes_sent(book, peer, control.prune, now)
         for ihave in control.ihave:
             if ihave.topic not in known:
                 self._problem(now, node, f"IHAVE to {peer}, a non-subscriber of {ihave.topic!r}")
             self._gossiped(node, book, ihave.ids, now)
 
-    def _prunes_received(self, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], now: Micros) -> None:
+    def _prunes_received(
+        self, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], heard: bool, now: Micros
+    ) -> None:
         backoff = book.promises.backoff
         if backoff is None:
             return
         for prune in prunes:
             if prune.topic in book.joined:
-                named_us = backoff.unnamed_us if prune.backoff_s is None else prune.backoff_s * _SECOND_US
+                named_us = prune.backoff_s * _SECOND_US if prune.backoff_s else backoff.unnamed_us
                 until = now + min(named_us, backoff.longest_us)
-                book.keep_apart(prune.topic, peer, until, until)
+                book.keep_apart(prune.topic, peer, until if heard else now, until)
 
     def _prunes_sent(self, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], now: Micros) -> None:
         """A peer that speaks v1.0 is not told the time, and the checker does not know why it was pruned."""
@@ -282,13 +288,15 @@ class Checker:
             else:
                 book.keep_apart(prune.topic, peer, now, now + backoff.own_longest_us)
 
-    def _not_too_early(self, node: SimNode, book: _Book, topic: TopicId, peer: PeerId, now: Micros) -> None:
+    def _not_too_early(
+        self, node: SimNode, book: _Book, what: str, topic: TopicId, peer: PeerId, now: Micros
+    ) -> None:
         backoff = book.promises.backoff
         until = book.no_graft_before.get((topic, peer), now)
         if now >= until or backoff is None:
             return
         if len(book.no_graft_before) <= backoff.remembered:  # else it may have forgotten some
-            self._problem(now, node, f"GRAFT to {peer}, {until - now} us before the backoff in {topic!r} is over")
+            self._problem(now, node, f"{what} {peer}, {until - now} us before the backoff in {topic!r} is over")
 
     def _gossiped(self, node: SimNode, book: _Book, ids: tuple[Any, ...], now: Micros) -> None:
         heartbeats = book.promises.gossip_heartbeats
