@@ -12,6 +12,12 @@ from __future__ import annotations
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = {
+    "machine code": (
+        "tests/sim/test_array_engine.py",
+        "tests/sim/test_trace_hashes.py",
+        "tests/sim/test_runs.py",
+        "tests/interaction/test_replayed_conversations.py",
+    ),
     "elsewhere": (
         "tests/pipeline/test_faults.py",
         "tests/pipeline/test_cluster.py",
@@ -28,27 +34,28 @@ TOGETHER = {
         "tests/studies/test_sweeps.py",
         "tests/ingest/test_spark_import.py",
     ),
-    "machine code": (
-        "tests/sim/test_array_engine.py",
-        "tests/sim/test_trace_hashes.py",
-        "tests/sim/test_runs.py",
-        "tests/interaction/test_replayed_conversations.py",
-    ),
 }
-"""Spark in processes and clusters of its own, Spark in the worker itself, kernels."""
+"""Kernels, compiled where they are new; Spark in processes and clusters of its own; Spark in the worker itself."""
 ALONE = (
-    "tests/sim/test_episub_runs.py",
     "tests/pipeline/test_real_traces.py",
-    "tests/cli/test_commands.py",
-    "tests/cli/test_node_command.py",
     "tests/cli/test_demo.py",
-    "tests/cli/test_tracestat_command.py",
-    "tests/cli/test_whose_folders.py",
-    "tests/cli/test_signals.py",
-    "tests/trace/test_run_series.py",
-    "tests/cli/test_terminal_text.py",
-    "tests/ingest/test_event_decoder.py",
+    "tests/cli/test_node_command.py",
+    "tests/node/test_misconduct.py",
     "tests/report/test_write_report.py",
+    "tests/sim/test_episub_runs.py",
+    "tests/cli/test_signals.py",
+    "tests/cli/test_plain_installation.py",
+    "tests/cli/test_whose_folders.py",
+    "tests/cli/test_commands.py",
+    "tests/trace/test_writer.py",
+    "tests/sim/test_planted_episub_faults.py",
+    "tests/studies/test_processes.py",
+    "tests/ingest/test_importing.py",
+    "tests/cli/test_prepared_commands.py",
+    "tests/cli/test_tracestat_command.py",
+    "tests/report/test_page_in_chromium.py",
+    "tests/trace/test_run_series.py",
+    "tests/ingest/test_event_decoder.py",
     "tests/core/test_episub_machine.py",
     "tests/core/test_router_machines.py",
 )

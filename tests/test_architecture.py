@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import file_lists
@@ -52,6 +53,7 @@ MAY_IMPORT = {
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
+@cache
 def imported(path: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -31,19 +31,24 @@ def run(tmp_path_factory):
     "arguments",
     [
         ("simulate", *SMALL, "--json"),
-        ("simulate", *SMALL, "--json", "--engine", "array"),
         ("simulate", "--nodes", "many"),
         ("trace", "show", "RUN"),
-        ("analyze", "RUN", "--format", "tracestat"),
-        ("analyze", "nowhere", "--master", "spark://127.0.0.1:1"),
-        ("report", "RUN"),
-        ("check", "nowhere.toml"),
-        ("sweep", "nowhere.toml"),
-        ("compare", "r1"),
-        ("spark", "doctor", "--no-start"),
-        ("schema", "budget"),
         ("completion", "bash"),
-        ("node", "--connect", "nonsense"),
+        *(
+            pytest.param(arguments, marks=pytest.mark.thorough)
+            for arguments in (
+                ("simulate", *SMALL, "--json", "--engine", "array"),
+                ("analyze", "RUN", "--format", "tracestat"),
+                ("analyze", "nowhere", "--master", "spark://127.0.0.1:1"),
+                ("report", "RUN"),
+                ("check", "nowhere.toml"),
+                ("sweep", "nowhere.toml"),
+                ("compare", "r1"),
+                ("spark", "doctor", "--no-start"),
+                ("schema", "budget"),
+                ("node", "--connect", "nonsense"),
+            )
+        ),
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )

@@ -166,7 +166,8 @@ def test_auto_begins_anew_with_the_reference_engine_where_the_array_engine_has_n
     monkeypatch.setattr(engines, "WORTH_COMPILING", 0)
     monkeypatch.setattr(building, "lines_at_most", lambda least, _bytes: min(least, 200))
     file = tmp_path / "lively.toml"
-    file.write_text(LIVELY, encoding="utf-8")
+    text = LIVELY.replace("messages = 240", "messages = 60")
+    file.write_text(text, encoding="utf-8")
     arguments = ["simulate", str(file), "--json", "--out", str(tmp_path / "run")]
     done = CliRunner().invoke(hearsay, arguments)
     assert done.exit_code == 0
@@ -177,7 +178,7 @@ def test_auto_begins_anew_with_the_reference_engine_where_the_array_engine_has_n
     assert summary["engine"] == "reference"
     assert summary["trace_hash"] == simulate(file).trace_hash
     assert verify(tmp_path / "run") == []
-    task = Task("again", "point", 1, LIVELY, (), "auto", trace=True)
+    task = Task("again", "point", 1, text, (), "auto", trace=True)
     row = perform(task, tmp_path)
     assert (row["error"], row["engine"], row["trace_hash"]) == (None, "reference", summary["trace_hash"])
     assert verify(tmp_path / "again") == []

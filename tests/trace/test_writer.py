@@ -237,7 +237,7 @@ except OSError as error:
 """
 
 
-@pytest.mark.parametrize("background", [0, 1])
+@pytest.mark.parametrize("background", [pytest.param(0, marks=pytest.mark.thorough), 1])
 @pytest.mark.parametrize(
     ("limit", "spill_rows", "max_rows"),
     [
