@@ -3,9 +3,12 @@
 Each pair is a sender and a receiver of one implementation, with its full router and delivery to the application;
 the sender is kept a bounded number of messages ahead. All are measured in turn in the same run, `--rounds` times,
 and medians are shown, because machines drift. CPU is user and system time of the whole process, per message that
-the receiver delivered. Toolchains that are missing are named and left out.
+the receiver delivered. Toolchains that are missing are named and left out. `ours-scored` keeps scores of its peers in
+every topic, as the evaluation of 2020 did; `earlier` is our node of the checkout named by `--earlier`, and what the
+others take is then told beside it, too.
 
-    python bench/node_throughput.py [--rounds 3] [--seconds 2] [--only ours,py] [--sizes 100,1024,65536]
+    python bench/node_throughput.py [--rounds 3] [--seconds 2] [--only ours,py] [--sizes 100,1024,65536] [--signed]
+    python bench/node_throughput.py --earlier ../hearsay-0.1 --only earlier,ours,ours-scored,go --signed
 """
 
 from __future__ import annotations
@@ -21,13 +24,15 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
 
-from foreign_peers import FOREIGN, Missing, PeerProcess, command_of
+from foreign_peers import CHECKOUT, FOREIGN, Missing, PeerProcess, command_of
 
 TICKS = os.sysconf("SC_CLK_TCK")
 STEP = 100
 AHEAD_BYTES = 16 << 20
 NAMES = {
     "ours": "hearsay",
+    "ours-scored": "hearsay with scores",
+    "earlier": "hearsay, earlier",
     "ours-on-py": "hearsay on py-libp2p's host",
     "go": "go-libp2p-pubsub",
     "rust": "rust-libp2p",
@@ -47,12 +52,21 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-async def measure(language: str, size: int, signed: bool, seconds: float) -> Measured:
+def peer_of(name: str, earlier: Path, *flags: str) -> PeerProcess:
+    match name:
+        case "ours-scored":
+            return PeerProcess("ours", *flags, "--preset", "hardening")
+        case "earlier":
+            return PeerProcess("ours", *flags, checkout=earlier)
+    return PeerProcess(name, *flags)
+
+
+async def measure(name: str, earlier: Path, size: int, signed: bool, seconds: float) -> Measured:
     flags = ("--topics", "bench", "--count", *(() if signed else ("--unsigned",)))
     async with (
         asyncio.timeout(60),
-        PeerProcess(language, *flags) as receiver,
-        PeerProcess(language, *flags, "--connect", receiver.address) as sender,
+        peer_of(name, earlier, *flags) as receiver,
+        peer_of(name, earlier, *flags, "--connect", receiver.address) as sender,
     ):
         await sender.until(lambda: sender.topics.get("bench") == 1)
         await receiver.until(lambda: receiver.topics.get("bench") == 1)
@@ -85,39 +99,43 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--only", default="ours,go,rust,js,py")
     parser.add_argument("--sizes", default="100,1024,65536")
+    parser.add_argument("--earlier", type=Path, default=CHECKOUT)
+    parser.add_argument("--signed", action="store_true", help="no unsigned messages")
     flags = parser.parse_args()
-    languages: list[str] = []
-    for language in flags.only.split(","):
-        assert language in ("ours", "ours-on-py", *FOREIGN), language
+    names: list[str] = []
+    for name in flags.only.split(","):
+        assert name in (*NAMES, *FOREIGN), name
         try:
-            command_of(language)
-            languages.append(language)
+            if name in FOREIGN:
+                command_of(name)
+            names.append(name)
         except Missing as missing:
             print(f"NOT MEASURED: {missing}", file=sys.stderr)
+    beside = [name for name in ("ours", "earlier") if name in names]
     print(
-        "| messages | | messages/s | CPU at the receiver, µs | CPU at the sender, µs | our CPU at the receiver is |"
+        "| messages | | messages/s | CPU of the receiver, µs | CPU of the sender, µs |"
+        + "".join(f" the receiver's CPU to that of {NAMES[name]} |" for name in beside)
     )
-    print("| --- | --- | ---: | ---: | ---: | ---: |")
-    for signed in (True, False):
+    print("| --- | --- | ---: | ---: | ---: |" + " ---: |" * len(beside))
+    for signed in (True,) if flags.signed else (True, False):
         for size in map(int, flags.sizes.split(",")):
-            found: dict[str, list[Measured]] = {language: [] for language in languages}
+            found: dict[str, list[Measured]] = {name: [] for name in names}
             for _ in range(flags.rounds):
-                for language in languages:
-                    found[language].append(asyncio.run(measure(language, size, signed, flags.seconds)))
-            for language in languages:
-                rate, receiver, sender = (median(column) for column in zip(*found[language], strict=True))
-                ratio = "" if language == "ours" or "ours" not in found else relation(found["ours"], found[language])
+                for name in names:
+                    found[name].append(asyncio.run(measure(name, flags.earlier, size, signed, flags.seconds)))
+            for name in names:
+                rate, receiver, sender = (median(column) for column in zip(*found[name], strict=True))
+                ratios = "".join(f" {relation(found[name], found[other])} |" for other in beside)
                 what = f"{size:,} B, {'signed' if signed else 'unsigned'}"
                 print(
-                    f"| {what} | {NAMES[language]} | {rate:,.0f} | {receiver:,.0f} | {sender:,.0f} | {ratio} |",
-                    flush=True,
+                    f"| {what} | {NAMES[name]} | {rate:,.0f} | {receiver:,.0f} | {sender:,.0f} |{ratios}", flush=True
                 )
 
 
-def relation(ours: list[Measured], theirs: list[Measured]) -> str:
-    """The median over the rounds of theirs / ours."""
-    ratio = median(other.receiver_us / own.receiver_us for own, other in zip(ours, theirs, strict=True))
-    return f"{ratio:.1f} times less" if ratio >= 1 else f"{1 / ratio:.1f} times more"
+def relation(these: list[Measured], those: list[Measured]) -> str:
+    """The median over the rounds, each of which measures both."""
+    ratios = [this.receiver_us / that.receiver_us for this, that in zip(these, those, strict=True)]
+    return "" if these is those else f"{median(ratios):.2f}"
 
 
 if __name__ == "__main__":

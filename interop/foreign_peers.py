@@ -20,22 +20,21 @@ HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hearsay" / "interop"
 FOREIGN = ("go", "rust", "js", "py")
 MAX_LINE = 1 << 20
-_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}
-"""Our sources, for the interpreter of another environment."""
+CHECKOUT = HERE.parent
 
 
 class Missing(Exception):
     """A toolchain that is not installed."""
 
 
-def command_of(language: str) -> list[str]:
+def command_of(language: str, checkout: Path = CHECKOUT) -> list[str]:
     """The command that runs a language's peer; builds it when its sources have changed.
 
-    `ours` is our node on its own host; `ours-on-py` the same on py-libp2p's, and `py-point` a host that only lets
-    others find each other, both in the environment of the Python peer.
+    `ours` is our node on its own host, and may be that of another checkout; `ours-on-py` the same on py-libp2p's, and
+    `py-point` a host that only lets others find each other, both in the environment of the Python peer.
     """
     if language == "ours":
-        return [sys.executable, str(HERE / "ours" / "peer.py")]
+        return [sys.executable, str(checkout / "interop" / "ours" / "peer.py")]
     if language == "ours-on-py":
         return [command_of("py")[0], str(HERE / "ours" / "peer.py"), "--host", "libp2p"]
     if language == "py-point":
@@ -101,9 +100,11 @@ _RECIPES: dict[str, _Recipe] = {
 class PeerProcess:
     """A running peer. `async with` starts it and ends it."""
 
-    def __init__(self, language: str, *flags: str) -> None:
+    def __init__(self, language: str, *flags: str, checkout: Path = CHECKOUT) -> None:
         self.language = language
-        self._command = [*command_of(language), *flags]
+        self._command = [*command_of(language, checkout), *flags]
+        self._environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+        """With our sources, which the interpreter of another environment has not."""
         self.address = ""
         self.messages: list[dict[str, object]] = []
         self.count = 0
@@ -118,7 +119,7 @@ class PeerProcess:
     async def __aenter__(self) -> PeerProcess:
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=pipe, stdout=pipe, stderr=pipe, limit=MAX_LINE, env=_ENVIRONMENT
+            *self._command, stdin=pipe, stdout=pipe, stderr=pipe, limit=MAX_LINE, env=self._environment
         )
         self._errors: list[bytes] = []
         self._readers = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._read_errors())]

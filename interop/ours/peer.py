@@ -39,6 +39,7 @@ class Peer:
             bootstrap=tuple(filter(None, flags.bootstrap.split(","))),
             dht=flags.dht,
             router=flags.router,
+            preset=flags.preset,
             signatures=SignaturePolicy.STRICT_NO_SIGN if flags.unsigned else SignaturePolicy.STRICT_SIGN,
             message_id=by_data if flags.unsigned else by_author,
             limits=limits,
@@ -123,6 +124,7 @@ def main():
     parser.add_argument("--connect", default="")
     parser.add_argument("--topics", default="")
     parser.add_argument("--router", default="gossipsub")
+    parser.add_argument("--preset", help="the router's; the node's own choice without")
     parser.add_argument("--host", default="own")
     parser.add_argument("--listen", default="/ip4/127.0.0.1/tcp/0")
     parser.add_argument("--bootstrap", default="")
