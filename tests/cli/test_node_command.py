@@ -389,6 +389,10 @@ def test_the_file_sharing_example(tmp_path):
         (("--dht",), "--dht needs --host libp2p"),
         (("--router", "episumb"), "no router 'episumb'"),
         (("--preset", "v9"), "no preset 'v9'"),
+        (
+            ("--subscribe", "chat", "--set", 'allowed_topics=["news"]'),
+            "--subscribe chat: not one of the router's allowed_topics",
+        ),
         (("--set", "degree=-1"), "degree = -1: must be in 0…"),
         (("--set", "degree"), "write it as key=value"),
         (("--key", __file__), "--key"),

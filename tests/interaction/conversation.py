@@ -4,7 +4,7 @@ A script is prose (lines that start with `#`), commands (lines that start with `
 made the routers do, or `(nothing)`. Time is milliseconds and moves only by command.
 
     node NAME ROUTER [key=value …]     a router, with parameters; `score.KEY`, `score.thresholds.KEY`, `gater.KEY` are
-                                       of tables, `score.topic.KEY` of all topics
+                                       of tables, `score.topic.KEY` of all topics, `[a,b]` is a list
     hand NAME [PROTOCOL]               a peer that is played by hand with `say`
     connect A B [outbound] [ADDRESS]   both learn of each other; A dialled B, which is at an address
     rate A B NUMBER                    A's application has this opinion of B
@@ -322,6 +322,8 @@ def _tables(values: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _plain(value: str) -> object:
+    if value.startswith("["):
+        return value[1:-1].split(",")
     if value in ("true", "false"):
         return value == "true"
     if value.lstrip("-").isdigit():

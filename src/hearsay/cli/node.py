@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from hearsay.cli.numbers import Real
 from hearsay.cli.signals import Signalled
 
 if TYPE_CHECKING:
+    from hearsay.core.shell.parameters import RouterParameters
     from hearsay.libp2p.names.keys import PrivateKey
     from hearsay.node.config import NodeConfig
 
@@ -93,16 +96,21 @@ def _check_addresses(options: dict[str, Any]) -> None:
                 raise WrongInput(f"--{flag}: {error}") from None
 
 
-def _check_topics(options: dict[str, Any]) -> None:
+def _given_topics(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each with its flag."""
     for flag in ("subscribe", "publish"):
         given = options[flag]
-        for topic in (given,) if isinstance(given, str) else given or ():
-            if not topic:
-                raise WrongInput(f"--{flag} '': empty; a topic has a name")
-            try:
-                topic.encode()
-            except UnicodeEncodeError:
-                raise WrongInput(f"--{flag} {topic!a}: a topic's name is UTF-8") from None
+        yield from ((flag, topic) for topic in ((given,) if isinstance(given, str) else given or ()))
+
+
+def _check_topics(options: dict[str, Any]) -> None:
+    for flag, topic in _given_topics(options):
+        if not topic:
+            raise WrongInput(f"--{flag} '': empty; a topic has a name")
+        try:
+            topic.encode()
+        except UnicodeEncodeError:
+            raise WrongInput(f"--{flag} {topic!a}: a topic's name is UTF-8") from None
 
 
 def _config(options: dict[str, Any]) -> NodeConfig:
@@ -138,7 +146,7 @@ def _config(options: dict[str, Any]) -> NodeConfig:
         message_id=NAMED[options["message_ids"] or ("content" if options["no_sign"] else "author")],
     )
     try:
-        config.router_parameters()
+        _check_allowed(options, config.router_parameters()[1])
     except ParameterError as error:
         raise WrongInput(*(f"--set {violation}" for violation in error.violations)) from None
     except (UnknownRouter, ValueError) as error:
@@ -146,7 +154,23 @@ def _config(options: dict[str, Any]) -> NodeConfig:
     return config
 
 
+def _check_allowed(options: dict[str, Any], parameters: RouterParameters) -> None:
+    """Every topic is one that the router takes part in."""
+    from hearsay.core.shell.subscription_filter import subscription_filter
+
+    chosen = subscription_filter(parameters)
+    for flag, topic in _given_topics(options):
+        if chosen is not None and not chosen.allows(topic):
+            raise WrongInput(f"--{flag} {topic}: not one of the router's allowed_topics")
+
+
 def _plain(value: str) -> object:
+    """A list has its elements between brackets, as in TOML."""
+    if value.startswith("["):
+        try:
+            return tomllib.loads(f"list = {value}")["list"]
+        except ValueError:
+            return value
     if value in ("true", "false"):
         return value == "true"
     return int(value) if value.lstrip("-").isdigit() else value

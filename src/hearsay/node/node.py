@@ -290,7 +290,7 @@ class Node:
         self._require_router()
         if topic in self._topics:
             raise ValueError(f"topic {topic!r} is joined already")
-        check_topic(topic, self.config.limits.rpc)
+        self._check_topic(topic)
         if signatures is not None:
             driver.signatures[topic] = signatures
         if message_id is not None:
@@ -318,7 +318,7 @@ class Node:
         """
         driver = self._running
         self._require_router()
-        check_topic(topic, self.config.limits.rpc)
+        self._check_topic(topic)
         message = self._author.write(topic, data, driver.policy(topic))
         source, seqno = message.source, message.seqno
         assert source is None or isinstance(source, bytes)
@@ -438,6 +438,11 @@ class Node:
 
     def _budget_of(self, peer: PeerId) -> Budget:
         return self._host.resources.peer(peer, self._host.address_of(peer))
+
+    def _check_topic(self, topic: str) -> None:
+        check_topic(topic, self.config.limits.rpc)
+        if not self._running.router.allows(topic):
+            raise ValueError(f"topic {topic!r} is not one of the router's allowed_topics")
 
     def _require_router(self) -> None:
         if self.failure is not None:

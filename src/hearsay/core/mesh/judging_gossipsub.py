@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from hearsay.core.language.actions import Dial, Reason, Via
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
-from hearsay.core.language.rpc import CONTROL_KINDS, Control, Message, PartKind, Rpc
+from hearsay.core.language.rpc import Control, Message, PartKind, Rpc
 from hearsay.core.language.score_parts import ScoreParts
 from hearsay.core.mesh.fanout import Fanout
 from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters, GossipTargets
@@ -32,6 +32,7 @@ from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.gossip_counts import gossip_targets, ihave_is_heard
 from hearsay.core.scores.topic_parameters import TopicScoreParameters
+from hearsay.core.shell.dropped_parts import drop_messages_and_control
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.promises import MeshPromise, Promises
 from hearsay.core.shell.randomness import Purpose, sample
@@ -93,12 +94,7 @@ class JudgingGossipsub(Gossipsub):
 
     def _without_all(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
         """The RPC of a graylisted peer (JUDGE-1)."""
-        if rpc.messages:
-            self.shell.drop(sender.id, PartKind.PUBLISH, len(rpc.messages), Reason.GRAYLISTED)
-        if rpc.control is not None:
-            for kind, parts in zip(CONTROL_KINDS, rpc.control.groups()[:-1], strict=True):
-                if parts:
-                    self.shell.drop(sender.id, kind, len(parts), Reason.GRAYLISTED)
+        drop_messages_and_control(self.shell, sender.id, rpc, Reason.GRAYLISTED)
         if not rpc.subscriptions:
             return _NOTHING
         if self.parameters.graylisted_subscriptions:

@@ -49,10 +49,6 @@ def count(meaning: str) -> Any:
     return field(default=0, metadata={"low": 0, "high": MAX_COUNT, "meaning": meaning})
 
 
-def texts(meaning: str) -> Any:
-    return field(default=(), metadata={"texts": True, "meaning": meaning})
-
-
 def span(meaning: str, default: int = 0) -> Any:
     """A time in milliseconds."""
     return field(default=default, metadata={"low": 0, "high": MAX_TIME_MS, "meaning": meaning})

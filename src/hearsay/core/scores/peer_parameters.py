@@ -28,11 +28,10 @@ from hearsay.core.scores.declarations import (
     reward,
     span,
     switch,
-    texts,
     word,
 )
 from hearsay.core.scores.numbers import PeerNumbers
-from hearsay.core.shell.parameters import Violation
+from hearsay.core.shell.parameters import Violation, texts
 
 _GROUPS = (
     group("shared_address_weight", "shared_address_threshold", shared_address_threshold=1),

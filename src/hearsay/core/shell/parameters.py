@@ -7,6 +7,7 @@ all of its errors together. Times are integer milliseconds and say so in their n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from decimal import Decimal
@@ -72,6 +73,16 @@ def table(kind: type[Readable]) -> Any:
 def pairs() -> Any:
     """A field that takes a list of pairs of nodes' numbers."""
     return field(default=(), metadata={"pairs": True})
+
+
+def texts(meaning: str = "") -> Any:
+    """A field that takes a list of texts."""
+    return field(default=(), metadata={"texts": True, "meaning": meaning})
+
+
+def pattern() -> Any:
+    """A field that takes a regular expression, or an empty text for none."""
+    return field(default="", metadata={"expression": True})
 
 
 def choice(default: StrEnum) -> Any:
@@ -159,7 +170,10 @@ class RouterParameters(Parameters):
     | coalesce | one RPC per peer and event carries all parts (r1, piggybacking); off: one per part (simsub) | on |
     | validate | ask the application before a message is used (guide, "Sending messages") | off |
     | seen_ttl_ms | how long a message id is remembered (r1: two minutes, non-normative) | 120 000 |
-    | max_* | bounds: what is over is dropped and traced, the oldest goes first in caches | generous |
+    | allowed_topics | the topics that it has to do with; none named: all | none |
+    | allowed_topics_pattern | … and those in which this regular expression is found | none |
+    | max_subscriptions_per_rpc | of an RPC with more nothing is looked at; 0 is off | 0 |
+    | max_* | other bounds: what is over is dropped and traced, the oldest goes first in caches | generous |
     | max_*_bytes, max_*_bytes_per_peer | … in bytes of memory (`footprint`), for live nodes; 0 is off | 0 |
     """
 
@@ -170,6 +184,9 @@ class RouterParameters(Parameters):
     coalesce: bool = True
     validate: bool = False
     seen_ttl_ms: int = milliseconds(120_000, low=1)
+    allowed_topics: tuple[str, ...] = texts()
+    allowed_topics_pattern: str = pattern()
+    max_subscriptions_per_rpc: int = integer(0, low=0)
     max_seen: int = integer(2_000_000, low=1)
     max_seen_bytes: int = integer(0, low=0)
     max_subscriptions_per_peer: int = integer(20_000, low=1)
@@ -203,6 +220,8 @@ def broken_rule(declared: Field[Any], value: object) -> str | None:
     if "texts" in rules:
         texts = isinstance(value, tuple) and all(isinstance(each, str) for each in cast("tuple[object, ...]", value))
         return None if texts else "must be a list of texts"
+    if "expression" in rules:
+        return None if isinstance(value, str) and _compiles(value) else "must be a regular expression"
     if "table" in rules:
         return None if value is None or isinstance(value, rules["table"]) else "must be a table"
     if "pairs" in rules:
@@ -230,6 +249,14 @@ def _plain_as_declared(declared: Field[Any], value: object) -> object:
         words: dict[str, object] = {str(word): word for word in choices}
         return words.get(value, value)
     return tuple(cast("list[object]", value)) if isinstance(value, list) else value
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
 
 
 def _are_pairs(value: object) -> bool:

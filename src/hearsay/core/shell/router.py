@@ -26,6 +26,7 @@ dropped and traced.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, assert_never
 
 from hearsay.core.language.actions import (
@@ -77,12 +78,14 @@ from hearsay.core.language.sizes import part_kind
 from hearsay.core.language.state_table import RouterState, StateSize
 from hearsay.core.rules.first_copies import ACCEPTED, ASKED, DUPLICATE, first_copy
 from hearsay.core.rules.mixing import extend
+from hearsay.core.shell.dropped_parts import drop_messages_and_control
 from hearsay.core.shell.inspection import router_state, size_of_state
 from hearsay.core.shell.outbox import Outbox
 from hearsay.core.shell.parameters import MAX_COUNT, RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer, PeerBook, subscription_bytes
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
+from hearsay.core.shell.subscription_filter import SubscriptionFilter, subscription_filter
 
 _duplicate = fast_init(DuplicateReceived)
 _deliver = fast_init(Deliver)
@@ -104,6 +107,7 @@ class Router:
         "_announce_due",
         "_due",
         "_expire_us",
+        "_filter",
         "_judges",
         "_max_messages",
         "_states",
@@ -148,6 +152,7 @@ class Router:
         """What the seen cache remembers, for looking up."""
         self._expire_us = now
         """When the seen cache has something to forget, at the earliest."""
+        self._filter = subscription_filter(self.parameters)
         self._max_messages = self.parameters.max_messages_per_rpc
         self._validate = self.parameters.validate
         self._wants_duplicates = strategy.wants_duplicates
@@ -178,6 +183,8 @@ class Router:
         self.actions = actions
         rpc = event.rpc
         news = False
+        if rpc.subscriptions and self._filter is not None:
+            rpc = self._filtered(self._filter, sender, rpc)
         if self._judges:
             rpc = self.strategy.admitted(self.connected[sender], rpc)
             news = bool(actions)
@@ -274,6 +281,9 @@ class Router:
             case Join():
                 if event.topic in self.joined:
                     raise UsageError(f"topic {event.topic!r} is joined already")
+                self._check_allowed(event.topic)
+            case Publish():
+                self._check_allowed(event.message.topic)
             case Leave():
                 if event.topic not in self.joined:
                     raise UsageError(f"topic {event.topic!r} is not joined")
@@ -281,6 +291,10 @@ class Router:
                 self._check_judging(event)
             case _:
                 pass
+
+    def _check_allowed(self, topic: TopicId) -> None:
+        if not self.allows(topic):
+            raise UsageError(f"topic {topic!r} is not among the allowed ones")
 
     def _check_judging(self, event: PeerRated | TopicScored | DirectPeerChosen | MessageRefused) -> None:
         match event:
@@ -319,6 +333,10 @@ class Router:
         for word in words:
             state = extend(state, word)
         return state
+
+    def allows(self, topic: TopicId) -> bool:
+        """Whether a topic may be joined and published in."""
+        return self._filter is None or self._filter.allows(topic)
 
     def inspect(self) -> RouterState:
         """The state as the guide's table."""
@@ -406,6 +424,18 @@ class Router:
         if message.topic in self.joined:
             self.actions.append(_deliver(message, None))
         self.strategy.publish(message)
+
+    def _filtered(self, chosen: SubscriptionFilter, sender: PeerId, rpc: Rpc) -> Rpc:
+        """An RPC with those of its subscriptions that are heard (SHELL-8)."""
+        changes = rpc.subscriptions
+        if chosen.are_too_many(changes):
+            self.drop(sender, PartKind.SUBSCRIBE, len(changes), Reason.OVER_LIMIT)
+            drop_messages_and_control(self, sender, rpc, Reason.OVER_LIMIT)
+            return Rpc()
+        refused = sum(not chosen.allows(change.topic) for change in changes)
+        if refused:
+            self.drop(sender, PartKind.SUBSCRIBE, refused, Reason.FILTERED)
+        return replace(rpc, subscriptions=chosen.heard(changes))
 
     def _receive_subscriptions(self, sender: ConnectedPeer, changes: tuple[Subscription, ...]) -> None:
         refused: dict[Reason, int] = {}

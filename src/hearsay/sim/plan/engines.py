@@ -21,6 +21,8 @@ EngineName: TypeAlias = Literal["reference", "array"]
 WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 REFERENCE_ONLY: Mapping[str, str] = {
     "accept_exchange": "dials peers that a PRUNE names; with prune_backoff_ms",
+    "allowed_topics": "a list: subscriptions to others are not heard",
+    "allowed_topics_pattern": "a regular expression: subscriptions to other topics are not heard",
     "ask_again_heartbeats": "above 0: an id is not asked of others for so many heartbeats",
     "degree_out": "above 0: so many members are dialled ones",
     "degree_score": "above 0: so many with the best scores stay",
@@ -35,6 +37,7 @@ REFERENCE_ONLY: Mapping[str, str] = {
     "max_seen_bytes": "above 0: a bound of the seen cache in memory",
     "max_subscription_bytes": "above 0: a bound of all peers' subscriptions in memory",
     "max_subscription_bytes_per_peer": "above 0: a bound of one peer's subscriptions in memory",
+    "max_subscriptions_per_rpc": "above 0: of an RPC with more nothing is looked at",
     "places_per_address": "above 0: places by address",
     "score": "a table: peers are judged by what they do",
     "skip_senders": "true: no copy to a peer that sent one during validation",
@@ -97,7 +100,7 @@ def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
 def _only(value: object) -> str:
     if isinstance(value, int | float):
         return f" = {str(value).lower()}: only {'false' if value is True else 0}"
-    return ": only without that table"
+    return ": only without it"
 
 
 def choose_engine(scenario: Scenario, *, checked: bool = False) -> tuple[EngineName, str]:

@@ -19,6 +19,7 @@ from hearsay.core.registry import RouterKind
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.sim.plan.absences import comings_and_goings, planned_absences
+from hearsay.sim.plan.allowed_topics import AllowedTopics
 from hearsay.sim.plan.link_faults import fault_order, planned_link_faults
 from hearsay.sim.plan.planned_events import Fault, Publication, TimedAction
 from hearsay.sim.plan.publications import planned_arrivals_us, planned_end_us, planned_publications
@@ -51,10 +52,13 @@ class Plan:
 
 
 def make_plan(scenario: Scenario) -> Plan:
-    """The plan of a scenario; depends on nothing else. Raises `ScenarioError` when nobody could ever publish."""
+    """The plan of a scenario; depends on nothing else. Raises `ScenarioError` when it cannot be carried out."""
     randomness = Randomness(scenario.seed)
     nodes = scenario.network.nodes
-    members = subscribed_from_the_start(scenario, randomness)
+    choices = (scenario.router, *(population.router for population in scenario.population))
+    router_of = _router_of(scenario, randomness)
+    allowed = AllowedTopics(scenario.topic_names, [choice.parameters for choice in choices], router_of)
+    members = allowed.members(subscribed_from_the_start(scenario, randomness))
     targets = dials(scenario, randomness)
     timed = _timed_actions(scenario)
     arrivals_us = planned_arrivals_us(scenario, randomness)
@@ -62,15 +66,16 @@ def make_plan(scenario: Scenario) -> Plan:
     absences = planned_absences(scenario, randomness, end_us)
     publishers = PublisherDraw(scenario, randomness, members, timed, absences)
     faults = [*comings_and_goings(absences, end_us), *planned_link_faults(scenario, randomness, targets, end_us)]
-    choices = (scenario.router, *(population.router for population in scenario.population))
+    publications = planned_publications(scenario, randomness, arrivals_us, publishers)
+    allowed.check(timed, publications)
     return Plan(
         scenario=scenario,
         topics=scenario.topic_names,
         routers=tuple((choice.definition, choice.parameters) for choice in choices),
-        router_of=_router_of(scenario, randomness),
+        router_of=router_of,
         subscriptions=topics_of_nodes(members, nodes),
         dials=targets,
-        publications=planned_publications(scenario, randomness, arrivals_us, publishers),
+        publications=publications,
         timed=timed,
         faults=tuple(sorted(faults, key=fault_order)),
         initially_down=frozenset(node for node, spans in absences.items() if spans[0].start_us == 0),

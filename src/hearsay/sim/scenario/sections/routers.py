@@ -82,6 +82,10 @@ def _parameter_schema(declared: Field[Any]) -> dict[str, object]:
     if "pairs" in rules:
         pair = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
         return {"type": "array", "items": pair, "default": []}
+    if "texts" in rules:
+        return {"type": "array", "items": {"type": "string"}, "default": []}
+    if "expression" in rules:
+        return {"type": "string", "format": "regex", "default": declared.default}
     if "low" in rules:
         kind = "number" if "number" in rules else "integer"
         return {"type": kind, "minimum": rules["low"], "maximum": rules["high"], "default": declared.default}

@@ -1,0 +1,123 @@
+"""What routers hear of topics that they have nothing to do with; go-libp2p-pubsub's own cases and their numbers.
+
+Rules: SHELL-8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearsay.core.language.actions import Action, Deliver, PartDropped, Reason, Send
+from hearsay.core.language.events import Join, PeerConnected, Publish, RpcReceived
+from hearsay.core.language.rpc import FLOODSUB, Control, Graft, Message, PartKind, Rpc, Subscription
+from hearsay.core.registry import create, find_router
+from hearsay.core.shell.parameters import ParameterError, RouterParameters
+from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.router import Router, UsageError
+
+FIRST_TWO = ({"allowed_topics": ["test1", "test2"]}, {"allowed_topics_pattern": "test[1-2]"})
+ALL_THREE = (Subscription("test1", True), Subscription("test2", True), Subscription("test3", True))
+
+
+def router(name: str = "me", **given: Any) -> Router:
+    kind = find_router("gossipsub")
+    return create(kind, name, kind.parameters.from_mapping(given), Randomness(1))
+
+
+def connected(**given: Any) -> Router:
+    found = router(**given)
+    found.handle(PeerConnected("peer", FLOODSUB), 0)
+    return found
+
+
+def hears(found: Router, *changes: Subscription, **rest: Any) -> list[Action]:
+    return found.handle(RpcReceived("peer", Rpc(changes, **rest)), 0)
+
+
+def topics_of_peer(found: Router) -> set[object]:
+    return set(found.connected["peer"].topics)
+
+
+@pytest.mark.parametrize("chosen", FIRST_TWO)
+def test_of_three_topics_two_are_allowed(chosen):
+    found = connected(**chosen)
+    assert [found.allows(f"test{number}") for number in (1, 2, 3)] == [True, True, False]
+    assert hears(found, *ALL_THREE) == [PartDropped("peer", PartKind.SUBSCRIBE, 1, Reason.FILTERED)]
+    assert topics_of_peer(found) == {"test1", "test2"}
+
+
+@pytest.mark.parametrize("chosen", [*FIRST_TWO, {}])
+def test_of_an_rpc_with_three_subscriptions_where_two_may_be_nothing_is_looked_at(chosen):
+    found = connected(**chosen, max_subscriptions_per_rpc=2)
+    found.handle(Join("test1"), 0)
+    said = {"messages": (Message("m", "test1", b"", "author"),), "control": Control(graft=(Graft("test1"),))}
+    assert hears(found, *ALL_THREE, **said) == [
+        PartDropped("peer", PartKind.SUBSCRIBE, 3, Reason.OVER_LIMIT),
+        PartDropped("peer", PartKind.PUBLISH, 1, Reason.OVER_LIMIT),
+        PartDropped("peer", PartKind.GRAFT, 1, Reason.OVER_LIMIT),
+    ]
+    assert topics_of_peer(found) == set()
+    assert any(isinstance(action, Deliver) for action in hears(found, *ALL_THREE[:2], **said))
+    assert topics_of_peer(found) == {"test1", "test2"}
+
+
+def test_what_is_said_twice_counts_once_and_opposites_cancel_out():
+    found = connected(allowed_topics=["test1", "test2"])
+    once, twice = Subscription("test1", True), Subscription("test2", True)
+    hears(found, once, once, twice, Subscription("test2", False), Subscription("test3", True))
+    assert topics_of_peer(found) == {"test1"}
+    hears(found, once, Subscription("test1", False))
+    assert topics_of_peer(found) == {"test1"}
+    hears(found, Subscription("test1", False))
+    assert topics_of_peer(found) == set()
+
+
+def test_without_a_filter_each_counts():
+    found = connected()
+    hears(found, Subscription("test1", True), Subscription("test1", False), Subscription("test3", True))
+    assert topics_of_peer(found) == {"test3"}
+
+
+def test_two_routers_see_each_other_in_the_topic_that_both_allow():
+    routers = {
+        "one": router("one", allowed_topics=["test1", "test2"]),
+        "other": router("other", allowed_topics=["test2", "test3"]),
+    }
+    for name, topic in (("one", "test1"), ("one", "test2"), ("other", "test2"), ("other", "test3")):
+        routers[name].handle(Join(topic), 0)
+    hellos = {
+        name: routers[name].handle(PeerConnected(peer, FLOODSUB), 0)
+        for name, peer in (("one", "other"), ("other", "one"))
+    }
+    for name, peer in (("one", "other"), ("other", "one")):
+        for action in hellos[name]:
+            if isinstance(action, Send):
+                routers[peer].handle(RpcReceived(name, action.rpc), 0)
+    for name, peer in (("one", "other"), ("other", "one")):
+        seen = {topic for topic in ("test1", "test2", "test3") if peer in routers[name].peers.in_topic(topic)}
+        assert seen == {"test2"}
+
+
+@pytest.mark.parametrize("event", [Join("test3"), Publish(Message("m", "test3", b"", "me"))])
+def test_other_topics_can_neither_be_joined_nor_published_in(event):
+    found = router(allowed_topics=["test1"])
+    with pytest.raises(UsageError, match="topic 'test3' is not among the allowed ones"):
+        found.handle(event, 0)
+    assert not found.joined
+
+
+def test_a_pattern_is_found_anywhere_and_names_that_are_no_texts_do_not_fit_it():
+    found = router(allowed_topics_pattern="^blocks/")
+    assert found.allows("blocks/1")
+    assert not found.allows("my/blocks/1")
+    assert router(allowed_topics_pattern="blocks/").allows("my/blocks/1")
+    assert not found.allows(b"blocks/1")
+
+
+def test_a_pattern_that_is_none_is_refused():
+    with pytest.raises(ParameterError, match=r"allowed_topics_pattern = '\(': must be a regular expression"):
+        RouterParameters(allowed_topics_pattern="(")
+    with pytest.raises(ParameterError, match="allowed_topics = 'test1': must be a list of texts"):
+        RouterParameters.from_mapping({"allowed_topics": "test1"})

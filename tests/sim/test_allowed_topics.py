@@ -1,0 +1,69 @@
+"""Nodes whose routers do not take part in all topics, in plans and runs.
+
+Rules: SHELL-8.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from hearsay.core.language.actions import Reason
+from hearsay.sim.plan.engines import unsupported
+from hearsay.sim.plan.plan import make_plan
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+
+TWO_KINDS = {
+    "network.nodes": 20,
+    "router.preset": "v1.1",
+    "router.allowed_topics": ["news", "sport"],
+    "population": [
+        {"share": Decimal("0.5"), "router": {"preset": "v1.1", "allowed_topics_pattern": "^(sport|chat)$"}}
+    ],
+    "topics": [{"name": "news"}, {"name": "sport"}, {"name": "chat"}],
+    "workload.publishers": "subscribers",
+    "workload.messages": 9,
+    "linger_s": 3,
+}
+
+
+def scenario(**changes: object) -> Scenario:
+    given = {**TWO_KINDS, **{key.replace("__", "."): value for key, value in changes.items()}}
+    return load_scenario(None, "r1", tuple(given.items()))
+
+
+def test_nodes_are_in_the_topics_that_their_routers_allow():
+    plan = make_plan(scenario())
+    for node, topics in enumerate(plan.subscriptions):
+        assert topics == ((1, 2) if plan.router_of[node] else (0, 1))
+
+
+def test_a_run_with_two_kinds_of_nodes_delivers_all_and_drops_what_is_not_heard():
+    rows = []
+    result = Simulation(scenario(), check=True, listener=rows.append).run()
+    assert result.problems == ()
+    assert result.summary.delivery_ratio == 1
+    assert any(row.reason is Reason.FILTERED for row in rows)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"workload__publishers": "any"},
+        {"workload__publishers": "script"},
+        {"timed": [{"at_s": 6, "node": node, "action": "join", "topic": "news"} for node in range(20)]},
+    ],
+)
+def test_whoever_is_to_publish_or_join_must_be_allowed_to(changes):
+    with pytest.raises(ScenarioError, match=r"router.allowed_topics: node \d+ is to join or publish in '\w+'"):
+        make_plan(scenario(**changes))
+
+
+def test_the_array_engine_refuses_each_by_its_key():
+    problems = unsupported(scenario(router__max_subscriptions_per_rpc=7))
+    assert "router.allowed_topics: only without it" in problems
+    assert "router.max_subscriptions_per_rpc = 7: only 0" in problems
+    assert "population.0.router.allowed_topics_pattern: only without it" in problems
