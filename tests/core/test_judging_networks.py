@@ -9,6 +9,7 @@ from judged import MS, SECOND, TOPIC, score
 from judged_network import JudgedNetwork
 
 from hearsay.core.language.events import DirectPeerChosen, PeerRated
+from hearsay.core.registry import ROUTERS
 
 TWENTY = [f"n{number:02}" for number in range(20)]
 
@@ -159,3 +160,32 @@ def test_honest_members_come_into_meshes_full_of_squatters():
         net.wait(20 * MS)
     net.wait(7 * SECOND)
     assert all(len(set(net.strategy(name).mesh_peers(TOPIC)) & set(honest)) >= 3 for name in honest)
+
+
+def test_nodes_that_know_a_bootstrapper_alone_become_a_network():
+    """Rules: THRESHOLD-5. They come one after another, and believe whom they rate high alone, which nobody else
+    reaches. When the bootstrapper is gone they are connected by their meshes, and everybody's message reaches all."""
+    net = JudgedNetwork()
+    net.add("boot", **ROUTERS["gossipsub"].presets["bootstrapper"])
+    thresholds = {"gossip": -10, "publish": -100, "graylist": -10_000, "accept_exchange": 10}
+    net.add(*TWENTY, score=score(thresholds=thresholds), accept_exchange=True, exchange_peers=16)
+    net.join("boot")
+    for name in TWENTY:
+        net.feed(name, PeerRated("boot", 100))
+        net.connect(name, "boot")
+        net.join(name)
+        net.wait(200 * MS)
+    net.wait(10 * SECOND)
+    assert net.strategy("boot").mesh_peers(TOPIC) == []
+    for name in TWENTY:
+        net.cut(name, "boot")
+    reached, ahead = set(), ["n00"]
+    while ahead:
+        name = ahead.pop()
+        reached.add(name)
+        ahead += sorted({*net.strategy(name).mesh_peers(TOPIC)} - reached)
+    assert reached == set(TWENTY)
+    for name in TWENTY:
+        net.publish(name, name)
+    net.wait(SECOND)
+    assert all(len(net.got[name]) == 20 for name in TWENTY)

@@ -47,8 +47,8 @@ BAD_FILES = [
     ("[router]\ndegree = 13\n", ["file.toml:1: router.degree_high = 12: must not be below degree (13)"]),
     ('[router]\nseen_by = "now"\n', ['file.toml:2: router.seen_by = "now": must be one of time, history']),
     (
-        '[router]\npreset = "r2"\n',
-        ['file.toml:2: router.preset = "r2": must be one of r1, simsub, guide, v1.1, spec, go, hardening'],
+        '[router]\nkind = "meshsub"\npreset = "r2"\n',
+        ['file.toml:3: router.preset = "r2": must be one of r1, simsub, v1.1'],
     ),
     ("[router]\nkind = 3\n", ["file.toml:2: router.kind = 3: must be a string"]),
     (

@@ -110,6 +110,7 @@ ROUTERS: Mapping[str, RouterKind] = {
                 "spec": deployed_presets.SPEC,
                 "go": deployed_presets.GO,
                 "hardening": deployed_presets.HARDENING,
+                "bootstrapper": deployed_presets.BOOTSTRAPPER,
             },
         ),
         RouterKind("episub", EpisubParameters, Episub, _EPISUB),

@@ -1,8 +1,8 @@
-"""Parameters of gossipsub as it is deployed: what the specification of 1.1 and 1.2 says, what go does, and what the
-evaluation of 2020 ran.
+"""Parameters of gossipsub as it is deployed: what the specification of 1.1 and 1.2 says, what go does, what the
+evaluation of 2020 ran, and what nodes run from which others start.
 
-Without peer exchange, which is an option everywhere. Scores are the network's own: `go` and `spec` have none until
-`[router.score]` says how.
+Without peer exchange but for these last ones, since it is an option everywhere. Scores are the network's own: `go`
+and `spec` have none until `[router.score]` says how.
 """
 
 from __future__ import annotations
@@ -52,3 +52,17 @@ HARDENING: Mapping[str, object] = {
     "score": HARDENING_SCORE.to_mapping(),
 }
 """libp2p/gossipsub-hardening, `scripts/configs`; IDONTWANT came later."""
+
+BOOTSTRAPPER: Mapping[str, object] = {
+    **GO,
+    "degree": 0,
+    "degree_low": 0,
+    "degree_high": 0,
+    "degree_score": 0,
+    "degree_out": 0,
+    "degree_lazy": 64,
+    "prune_backoff_ms": 300_000,
+    "exchange_peers": 16,
+}
+"""A node that others know from the start: it is in no mesh, and whoever wants to be in its own is named others of the
+topic (v1.1, "Peer exchange"). D_lazy and the backoff are those of Filecoin's bootstrap nodes (Lotus)."""
