@@ -40,6 +40,7 @@ import episub_words
 
 from hearsay.core.language.actions import (
     Action,
+    CopyWithheld,
     Deliver,
     Dial,
     Disconnect,
@@ -378,6 +379,8 @@ def _told(name: str, action: Action) -> str | None:
         case PartDropped():
             kind, reason = action.kind.name, action.reason.name.lower()
             return f"{name} drops {action.count} {kind} of {action.peer}: {reason}"
+        case CopyWithheld():
+            return f"{name} keeps {action.message.id} from {action.peer}, who does not want it"
         case PeerGrafted():
             return f"{name} grafts {action.peer} into {action.topic}"
         case PeerPruned():

@@ -10,7 +10,16 @@ from itertools import count
 
 import pytest
 
-from hearsay.core.language.actions import Deliver, MessagePublished, MessageRejected, PeerAdded, Reason, TopicJoined
+from hearsay.core.language.actions import (
+    CopyWithheld,
+    Deliver,
+    MessagePublished,
+    MessageRejected,
+    PeerAdded,
+    Reason,
+    TopicJoined,
+    Via,
+)
 from hearsay.core.language.rpc import Control, Graft, IHave, Message, Rpc, Subscription
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of, to_text
@@ -127,6 +136,29 @@ def test_names_of_what_the_router_has_not_accepted_are_not_kept(tmp_path, peers)
     assert sum(rows[:, Column.EVENT] == TraceEvent.RECV_RPC) == 4
     rejected = rows[rows[:, Column.EVENT] == TraceEvent.REJECT]
     assert rejected[:, [Column.MESSAGE, Column.TOPIC]].tolist() == [[message_number(b"unverified"), -1]]
+
+
+def test_a_copy_withheld_has_the_row_of_one_that_would_have_been_sent(tmp_path, peers):
+    node, friend, author, _ = peers
+    message = Message(b"large", "news", bytes(2_000), author, b"1")
+
+    async def run() -> None:
+        trace = LiveTrace(tmp_path, node, count(1_000_000).__next__, "hearsay/test")
+        trace.happened(TopicJoined("news"))
+        trace.happened(PeerAdded(friend, "/meshsub/1.2.0"))
+        trace.delivered(Deliver(message, friend))
+        trace.sent(friend, trace.parts(Rpc(messages=(message,)), (Via.MESH,)))
+        trace.happened(CopyWithheld(friend, message, Via.MESH))
+        await trace.close()
+
+    asyncio.run(run())
+    rows = read_rows(tmp_path)
+    (sent,) = rows[rows[:, Column.EVENT] == TraceEvent.SEND_RPC].tolist()
+    (withheld,) = rows[rows[:, Column.EVENT] == TraceEvent.DROP_RPC].tolist()
+    assert withheld[Column.REASON] == Reason.UNWANTED
+    assert withheld[Column.BYTES] > 2_000
+    same = (Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE, Column.BYTES, Column.VIA)
+    assert [withheld[column] for column in same] == [sent[column] for column in same]
 
 
 def test_names_of_others_are_bounded_and_leave_room_for_ones_own(tmp_path, peers, monkeypatch):

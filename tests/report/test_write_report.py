@@ -22,14 +22,17 @@ from hearsay.pipeline.output.tables import (
     DEGREES,
     DISTURBANCES,
     HEADLINE,
+    IDONTWANT,
     LATENCY,
     MEASURED,
     MESH,
     MESH_LINKS,
     MESSAGES,
     METRICS_FOLDER,
+    PROMISES,
     QUALITY,
     RESILIENCE,
+    SCORES,
     SPREAD,
     STATE,
     TABLES,
@@ -441,6 +444,36 @@ def test_a_quiet_run_has_no_empty_timeline(tmp_path):
     churn = report(tmp_path, run).figure("churn")
     assert churn["series"] == []
     assert churn["absent"][0]["reason"].startswith("nothing to draw: no node came or went")
+
+
+def test_scores_promises_and_idontwant_are_drawn_where_there_is_something_to_say(tmp_path):
+    run = write_run(tmp_path / "judging")
+    ids = {figure["id"] for figure in report(tmp_path, run).data["figures"]}
+    assert ids.isdisjoint({"scores", "promises", "idontwant"})
+    (run / "scenario.toml").write_text(
+        "[router.score.thresholds]\ngossip = -10\npublish = -50\ngraylist = -900\n", encoding="utf-8"
+    )
+    quantiles = {"lowest": -30.0, "p5": -20.0, "median": 1.5, "p95": 2.0, "highest": 3.0}
+    shares = {"below_zero": 0.25, "below_gossip": 0.125, "below_publish": 0.0, "below_graylist": 0.0}
+    looks = [
+        {"run": "judging", "part": "score", "time_us": second * 10**6, "pairs": 40, **quantiles, **shares}
+        for second in (2, 4)
+    ]
+    write_table(run, SCORES, looks)
+    requested = {"run": "judging", "seconds": 1, "requests": 2, "asked": 4, "answered": 3, "broken": 1}
+    write_table(run, PROMISES, [{**requested, "second": second} for second in (1, 3)])
+    saved = {"told": 30, "withheld": 5, "withheld_bytes": 5_000, "withdrawn": 1, "withdrawn_bytes": 1_000}
+    write_table(run, IDONTWANT, [{"run": "judging", "second": 2, "seconds": 2, **saved}])
+    page = report(tmp_path, run)
+    middle, lowest, below, *thresholds = page.figure("scores")["series"]
+    assert (middle["y"], middle["low"], middle["high"]) == ([1.5, 1.5], [-20, -20], [2, 2])
+    assert (lowest["x"], lowest["y"], below["y"]) == ([2, 4], [-30, -30], [0.25, 0.25])
+    assert [each["y"][0] for each in thresholds] == [-50, -10]
+    assert "in the end 25 % of 40 scores are below 0, 12.5 % below -10 (gossip)" in page.text.replace("\xa0", " ")
+    asked, answered, broken = page.figure("promises")["series"]
+    assert (asked["x"], asked["y"], answered["y"], broken["y"]) == ([1, 2, 3], [4, 0, 4], [3, 0, 3], [1, 0, 1])
+    assert [each["y"] for each in page.figure("idontwant")["series"]] == [[2500], [500]]
+    assert "6 copies, 6 kB" in page.text.replace("\xa0", " ")
 
 
 def test_different_messages_side_by_side_are_called_different(tmp_path):

@@ -30,6 +30,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hearsay.core.language.actions import (
+    CopyWithheld,
     Deliver,
     DuplicateReceived,
     LinkEager,
@@ -187,8 +188,8 @@ class LiveTrace:
     def sent(self, peer: PeerId, parts: Iterable[TracedPart]) -> None:
         self._parts(send_rpc_row, peer, parts, NONE)
 
-    def dropped(self, peer: PeerId, parts: Iterable[TracedPart], reason: Reason) -> None:
-        self._parts(drop_rpc_row, peer, parts, reason)
+    def dropped(self, peer: PeerId, parts: Iterable[TracedPart]) -> None:
+        self._parts(drop_rpc_row, peer, parts, Reason.QUEUE_FULL)
 
     def received(self, peer: PeerId, rpc: Rpc) -> None:
         own, remote, now = self._own, self._peer(peer), self._clock
@@ -229,6 +230,9 @@ class LiveTrace:
                 remote, kind = self._peer(action.peer), PartKind.PUBLISH
                 topic, message = self._number_of(action.message.topic), message_number(action.message.id)
                 self._row(reject_row(self._clock(), kind, own, remote, topic, message, 1, action.reason))
+            case CopyWithheld():
+                copy = self.parts(Rpc(messages=(action.message,)), (action.via,))
+                self._parts(drop_rpc_row, action.peer, copy, Reason.UNWANTED)
             case PartDropped():
                 remote, kind, count = self._peer(action.peer), action.kind, action.count
                 self._row(reject_row(self._clock(), kind, own, remote, NONE, NONE, count, action.reason))
@@ -271,7 +275,7 @@ class LiveTrace:
     def _link(self, row: Callable[[Micros, int, int, int], Codes], peer: Identifier, topic: Identifier) -> None:
         self._row(row(self._clock(), self._own, self._peer(peer), self._topics.of(topic)))
 
-    def _parts(self, row: _PartRow, peer: PeerId, parts: Iterable[TracedPart], last: int) -> None:
+    def _parts(self, row: _PartRow, peer: Identifier, parts: Iterable[TracedPart], last: int) -> None:
         """`last` is what only one of the two kinds of rows has."""
         own, remote, now = self._own, self._peer(peer), self._clock
         for kind, topic, message, facts, size, count, via in parts:

@@ -14,11 +14,12 @@ from pyspark.sql import functions as F
 
 from hearsay.pipeline.input.rows import run_table, topic_names, trace_rows
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.metrics import churn, knowledge, mesh, resilience, state, traffic
+from hearsay.pipeline.metrics import bargains, churn, knowledge, mesh, resilience, state, traffic
 from hearsay.pipeline.metrics.headline import headline_table
 from hearsay.pipeline.metrics.memberships import memberships
 from hearsay.pipeline.metrics.messages import with_due_known
-from hearsay.pipeline.metrics.quality import few_due, nodes_without_goodbye, quality_table
+from hearsay.pipeline.metrics.quality import drop_lines, few_due, nodes_without_goodbye, quality_table
+from hearsay.pipeline.metrics.scores import score_lines
 from hearsay.pipeline.metrics.speed import latency_table, speed_table
 from hearsay.pipeline.metrics.spread import spread_table, typical_messages
 from hearsay.pipeline.output import tables
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Step = Callable[[str], None]
-STEPS = 9
+STEPS = 10
 
 
 def analyze(
@@ -88,10 +89,20 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     store.write(tables.DISTURBANCES, resilience.disturbances_table(spark, disturbed))
     recovery = resilience.resilience_table(spark, node_rows, messages, facts, runs, disturbed)
     recovery = store.write(tables.RESILIENCE, recovery)
+    step("what peers think of each other")
+    counts = bargains.counts_of(scanned.part_counts, runs)
+    store.write_lines(tables.REFUSALS, bargains.refusals(counts))
+    store.write_lines(tables.PROMISES, bargains.promises(counts, runs))
+    store.write_lines(tables.IDONTWANT, bargains.idontwant(counts))
+    scores, worst_peers = score_lines(spark, runs)
+    store.write_lines(tables.SCORES, scores)
+    store.write_lines(tables.WORST_PEERS, worst_peers)
     step("what nodes keep, and the trace's quality")
     kept = store.write(tables.STATE, state.state_table(node_rows))
-    read_checks = [*scanned.reader_checks, *nodes_without_goodbye(node_rows, runs), *few_due(messages, runs)]
-    checks = quality_table(spark, runs, messages, scanned.repeated, scanned.drops, read_checks)
+    of_rows = [*nodes_without_goodbye(node_rows, runs), *drop_lines(counts)]
+    checks = quality_table(
+        spark, runs, messages, scanned.repeated, [*scanned.reader_checks, *of_rows, *few_due(messages, runs)]
+    )
     store.write(tables.QUALITY, checks)
     step("how a message spread")
     typical = typical_messages(messages)

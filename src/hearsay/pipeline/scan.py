@@ -35,8 +35,8 @@ class ScanResult:
     """The table `traffic`."""
     repeated: DataFrame
     """(run, rows): deliveries of a message at a node beyond the first."""
-    drops: DataFrame
-    """(run, reason, rows)"""
+    part_counts: DataFrame
+    """(run, second, fate_kind, via_reason, rows, count, bytes), see `metrics.bargains`."""
     sizes: DataFrame
     """(run, sent, received): parts of which the trace tells the bytes."""
     reader_checks: tuple[quality.Line, ...]
@@ -78,7 +78,7 @@ def scan_files(
         by_hops,
         whole_files.traffic_table(parts),
         repeated.groupBy("run").agg(F.sum("rows").alias("rows")),
-        whole_files.drops_of_parts(parts),
+        whole_files.counts_of_parts(parts),
         whole_files.sizes_of_parts(parts),
         (),
         lambda typical: _rows_of(message_rows, typical),

@@ -13,6 +13,7 @@ from hearsay.report.figures.latency import delivery_cdf, latency_over_time
 from hearsay.report.figures.load import load_per_node, state_per_node
 from hearsay.report.figures.mesh import degree_histogram, degree_over_time
 from hearsay.report.figures.pictures import mesh_picture, spread_of_a_message
+from hearsay.report.figures.standing import promises_over_time, saved_by_idontwant, scores_over_time
 from hearsay.report.page import page
 from hearsay.report.report_file import require_report_or_nothing, write_report_file
 from hearsay.report.run import Run, open_runs
@@ -28,9 +29,15 @@ FIGURES = (
     degree_over_time,
     degree_histogram,
     churn_timeline,
+    scores_over_time,
+    promises_over_time,
+    saved_by_idontwant,
     spread_of_a_message,
     mesh_picture,
 )
+
+OF_SOME_ROUTERS = ("scores", "promises", "idontwant")
+"""Figures of what not every router does: they are there if a run has something to say."""
 
 MEASURED_AS = {
     "control": "bytes_out",
@@ -63,6 +70,7 @@ def write_report(runs: Sequence[Path], out: Path | None) -> Path:
 def _figures(runs: Sequence[Run]) -> list[Figure]:
     """What real nodes' traces cannot tell has no figure; beside runs that can tell it, the reason stands there."""
     figures = [build(runs) for build in FIGURES]
+    figures = [each for each in figures if each.series or each.id not in OF_SOME_ROUTERS]
     if all(run.of_real_nodes for run in runs):
         figures = [each for each in figures if each.series]
     for each in figures:

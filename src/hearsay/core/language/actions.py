@@ -53,6 +53,7 @@ class Reason(IntEnum):
     DIRECT_PEER = 18
     FILTERED = 19
     WITHDRAWN = 20
+    UNWANTED = 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,15 @@ class PartDropped:
     topic: TopicId | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CopyWithheld:
+    """A message did not go to a peer that had said that it does not want it; `via` is how it would have."""
+
+    peer: PeerId
+    message: Message
+    via: Via
+
+
 TraceAction: TypeAlias = (
     PeerAdded
     | PeerRemoved
@@ -237,6 +247,7 @@ TraceAction: TypeAlias = (
     | DuplicateReceived
     | MessageRejected
     | PartDropped
+    | CopyWithheld
     | OverlayAction
 )
 

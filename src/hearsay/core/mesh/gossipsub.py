@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hearsay.core.language.actions import Reason, Via, Withdraw
+from hearsay.core.language.actions import CopyWithheld, Reason, Via, Withdraw
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import IDontWant, IHave, IWant, Message, PartKind
 from hearsay.core.language.state_table import Peering
@@ -75,7 +75,6 @@ class Gossipsub(MeshStrategy):
         )
         self.wants_first_copies = self.tells_idontwant
         self.wants_duplicates = parameters.skip_senders
-        self.withdraws = parameters.withdraw_unwanted
         self._senders: dict[MessageId, set[PeerId]] = {}
         """Who sent a message that the application is looking at, beside the first; with `skip_senders`."""
         self._news: dict[TopicId, dict[PeerId, int]] = {}
@@ -120,13 +119,18 @@ class Gossipsub(MeshStrategy):
         self.forward(message, received_from)
         self._senders.pop(message.id, None)
 
-    def who_want(self, peers: Sequence[PeerId], message: Message) -> Sequence[PeerId]:
-        if len(self.unwanted):
-            peers = self.unwanted.without(peers, message.id)
+    def who_want(
+        self, peers: Sequence[PeerId], message: Message, via: Via, received_from: PeerId | None
+    ) -> Sequence[PeerId]:
         if message.id in self._senders:
             senders = self._senders[message.id]
             peers = [peer for peer in peers if peer not in senders]
-        return peers
+        if not len(self.unwanted):
+            return peers
+        for peer in self.unwanted.among(peers, message.id):
+            if peer not in (received_from, message.source):
+                self.shell.actions.append(CopyWithheld(peer, message, via))
+        return self.unwanted.without(peers, message.id)
 
     def publish(self, message: Message) -> None:
         self.cache.put(message)
@@ -135,7 +139,8 @@ class Gossipsub(MeshStrategy):
         topic = message.topic
         if topic not in self.mesh.topics:
             route = self.fanout.publish(topic, self.heartbeat.tick)
-            self.shell.outbox.forward(self.who_want(route.ordered, message), message, Via.FANOUT, None)
+            peers = self.who_want(route.ordered, message, Via.FANOUT, None)
+            self.shell.outbox.forward(peers, message, Via.FANOUT, None)
         elif self.parameters.short_mesh is ShortMesh.TOP_UP:
             self._top_up_publish(message)
         self.forward(message, None)
@@ -229,7 +234,7 @@ class Gossipsub(MeshStrategy):
             super().on_idontwant(sender, parts)
             return
         heard, over = self.unwanted.hear(sender.id, parts)
-        if self.withdraws:
+        if self.parameters.withdraw_unwanted:
             self.shell.actions += [Withdraw(sender.id, message_id) for message_id in heard]
         if over:
             self.shell.drop(sender.id, PartKind.IDONTWANT, over, Reason.OVER_LIMIT)
@@ -309,7 +314,7 @@ class Gossipsub(MeshStrategy):
         others = self.beside_mesh(message.topic)
         state = shell.randomness.draw(Purpose.PUBLISH_TOP_UP, shell.key, key_of(message.topic), key_of(message.id))
         extra = sample(state, others, self.parameters.degree - len(mesh))
-        shell.outbox.forward(self.who_want(extra, message), message, Via.TOP_UP, None)
+        shell.outbox.forward(self.who_want(extra, message, Via.TOP_UP, None), message, Via.TOP_UP, None)
 
     def beside_mesh(self, topic: TopicId) -> list[PeerId]:
         """Who is not in the mesh of a joined topic and may get one's own messages, ascending."""

@@ -172,7 +172,8 @@ class JudgingGossipsub(Gossipsub):
         if self.standing.direct:
             native = self.shell.peers.in_topic(message.topic).native.members
             direct = sorted(peer for peer in self.standing.direct if peer in native)
-            self.shell.outbox.forward(self.who_want(direct, message), message, Via.DIRECT, received_from)
+            peers = self.who_want(direct, message, Via.DIRECT, received_from)
+            self.shell.outbox.forward(peers, message, Via.DIRECT, received_from)
 
     def flood(self, message: Message, received_from: PeerId | None) -> None:
         others = self.shell.peers.in_topic(message.topic).flood

@@ -65,11 +65,14 @@ class MeshStrategy(Strategy):
         """To the mesh, and to those that only flood."""
         mesh = self.mesh.topics.get(message.topic)
         if mesh is not None:
-            self.shell.outbox.forward(self.who_want(mesh.ordered, message), message, Via.MESH, received_from)
+            peers = self.who_want(mesh.ordered, message, Via.MESH, received_from)
+            self.shell.outbox.forward(peers, message, Via.MESH, received_from)
         self.flood(message, received_from)
 
-    def who_want(self, peers: Sequence[PeerId], message: Message) -> Sequence[PeerId]:
-        """Those of `peers` to whom a message may be sent."""
+    def who_want(
+        self, peers: Sequence[PeerId], message: Message, via: Via, received_from: PeerId | None
+    ) -> Sequence[PeerId]:
+        """Those of `peers` to whom a message may be sent; who sent it or wrote it may be among them."""
         return peers
 
     def peer_removed(self, peer: ConnectedPeer) -> None:

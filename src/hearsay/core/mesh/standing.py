@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import Message
+from hearsay.core.language.rpc import Message, PartKind
 from hearsay.core.language.score_parts import ScoreParts
 from hearsay.core.mesh.judging_parameters import JudgingParameters
 from hearsay.core.rules.scores.thresholds import (
@@ -229,8 +229,9 @@ class Standing:
             self._gater_due += -(-(now + 1 - self._gater_due) // self._gater_us) * self._gater_us
 
     def begin_heartbeat(self) -> None:
-        """Broken promises count; from now on scores stay as they are."""
+        """Broken promises are told and count; from now on scores stay as they are."""
         for peer, broken in self._promises.take_broken(self._shell.now):
+            self._shell.drop(peer, PartKind.IHAVE, broken, Reason.GIVEN_UP)
             self.penalise(peer, float(broken))
         self._kept = {}
 

@@ -3,6 +3,7 @@
 * IDONTWANT-4: A message is not forwarded to a peer that does not want it, along the mesh and the fan-out, and is not
   sent to it for an IWANT. Peers that only flood never say so. With `withdraw_unwanted` the driver is asked to take
   copies that still wait for the peer out of its queue (rust; *reference only:* `idontwant_threshold_bytes`).
+  Each copy along the mesh or the fan-out that so does not go is told (`CopyWithheld`).
 * IDONTWANT-5: All that is remembered of peers is bounded; the oldest goes first. What a peer said goes with its
   connection (*reference only:* `idontwant_threshold_bytes`).
 
@@ -56,6 +57,10 @@ class Unwanted:
 
     def holds(self, peer: PeerId, message_id: MessageId) -> bool:
         return message_id in self._by_peer.get(peer, ())
+
+    def among(self, peers: Iterable[PeerId], message_id: MessageId) -> list[PeerId]:
+        """Those of `peers` that do not want a message."""
+        return [peer for peer in peers if message_id in self._by_peer.get(peer, ())]
 
     def without(self, peers: Iterable[PeerId], message_id: MessageId) -> list[PeerId]:
         """Those of `peers` that may want a message."""

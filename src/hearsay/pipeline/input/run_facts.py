@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.pipeline.input.planned_disturbances import PlannedDisturbance, planned_in
+from hearsay.pipeline.input.score_thresholds import Thresholds, thresholds_in
 from hearsay.trace.folder.arrow import read_table
 from hearsay.trace.folder.json_files import read_object
 from hearsay.trace.folder.manifest import Manifest, TraceFile, load_manifest
@@ -48,6 +49,8 @@ class RunFacts:
     """What the scenario says will go wrong."""
     uplink_bits_per_s: int | None
     """The limit of a node's uplink; none is known or there is none."""
+    thresholds: Thresholds | None
+    """Of the scores that its routers give; none are known, or they differ."""
     still_written: bool = False
     """Its writer has not sealed it yet, and may go on."""
 
@@ -86,6 +89,7 @@ def facts_of(name: str, path: Path, manifest: Manifest, window_us: int | None) -
     end = last if seconds is None else _micros(path / "summary.json", "simulated_seconds", seconds)
     try:
         disturbances, uplink_bits_per_s = planned_in(scenario, end), _uplink_in(scenario)
+        thresholds = thresholds_in(scenario)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise RunFolderError(f"{path / 'scenario.toml'}: not a scenario ({error})") from None
     return RunFacts(
@@ -101,6 +105,7 @@ def facts_of(name: str, path: Path, manifest: Manifest, window_us: int | None) -
         simulated=bool(scenario),
         disturbances=disturbances,
         uplink_bits_per_s=uplink_bits_per_s,
+        thresholds=thresholds,
     )
 
 

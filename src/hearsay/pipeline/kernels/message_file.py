@@ -29,8 +29,8 @@ from hearsay.pipeline.kernels.sums import (
 from hearsay.trace.language.schema import Column, TraceEvent
 
 NEEDED = (
-    Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE, Column.HOPS, Column.BYTES,
-    Column.VIA, Column.DELAY_US, Column.REASON,
+    Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE, Column.HOPS,
+    Column.BYTES, Column.COUNT, Column.VIA, Column.DELAY_US, Column.REASON,
 )  # fmt: skip
 FIGURES = (
     "publisher", "published_us", "bytes", "eligible", "delivered_eligible", "delivered", "away", "copies",

@@ -6,19 +6,13 @@ import numpy as np
 
 from hearsay.core.language.rpc import PartKind
 from hearsay.pipeline.kernels.columns import ColumnArrays
-from hearsay.pipeline.kernels.partial_sums import Sums, grouped
+from hearsay.pipeline.kernels.partial_sums import Sums
 from hearsay.pipeline.kernels.sums import (
     Ints,
     add_up,
     starts_of,
 )
 from hearsay.trace.language.schema import Column, TraceEvent
-
-
-def drops_of(rows: ColumnArrays) -> Sums:
-    """(reason) -> parts of RPCs dropped for it."""
-    reasons = rows[Column.REASON][rows[Column.EVENT] == TraceEvent.DROP_RPC].astype(np.int64)
-    return grouped([reasons], [np.ones(len(reasons), dtype=np.int64)])
 
 
 def recorded_sizes(rows: ColumnArrays) -> Sums:

@@ -17,14 +17,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.kernels.part_counts import Fate
+from hearsay.pipeline.metrics.bargains import PartCount
 from hearsay.pipeline.output.tables import QUALITY
 from hearsay.pipeline.spark.local_tables import local_lines
+from hearsay.trace.language.schema import wire_name
 from hearsay.trace.read.names import load_names
 
 if TYPE_CHECKING:
@@ -43,10 +47,9 @@ def quality_table(
     runs: Sequence[RunFacts],
     messages: DataFrame,
     repeated: DataFrame,
-    dropped: DataFrame,
     told: Sequence[Line] = (),
 ) -> DataFrame:
-    """The table from the table `messages`, `repeated_deliveries`, `drops` and lines that are known already."""
+    """The table from the table `messages`, `repeated_deliveries` and lines that are known already."""
     lines: list[Line] = [(run.name, "rows", run.rows, None) for run in runs]
     for run in runs:
         lines.append(
@@ -63,9 +66,17 @@ def quality_table(
     detail = F.lit(None).cast("string").alias("detail")
     long = wide.unpivot("run", list(checks), "check", "rows").withColumn("detail", detail)
     again = repeated.select("run", F.lit("repeated_deliveries").alias("check"), "rows", detail)
-    reason = F.concat(F.lit("drop_"), F.coalesce("reason", F.lit("unknown"))).alias("check")
-    whole = counted.unionByName(long).unionByName(again).unionByName(dropped.select("run", reason, "rows", detail))
+    whole = counted.unionByName(long).unionByName(again)
     return whole.select(*(F.col(name).cast(kind) for name, kind in QUALITY.columns))
+
+
+def drop_lines(counts: Iterable[PartCount]) -> list[Line]:
+    """Parts of RPCs that never arrived, by reason."""
+    drops: Counter[tuple[str, str]] = Counter()
+    for one in counts:
+        if one.fate is Fate.DROPPED:
+            drops[one.run, "unknown" if one.reason is None else wire_name(one.reason)] += one.rows
+    return [(run, f"drop_{reason}", rows, None) for (run, reason), rows in drops.items()]
 
 
 def nodes_without_goodbye(node_rows: DataFrame, runs: Sequence[RunFacts]) -> list[Line]:

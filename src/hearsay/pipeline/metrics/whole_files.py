@@ -17,17 +17,17 @@ import pyarrow
 import pyarrow.parquet
 from pyspark.sql import functions as F
 
-from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import PartKind
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
 from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.pipeline.kernels.latency_pairs import packed
 from hearsay.pipeline.kernels.message_file import FIGURES, NEEDED, MessagePass, pass_over
+from hearsay.pipeline.kernels.part_counts import part_counts
 from hearsay.pipeline.kernels.partial_sums import Sums, joined, merged
 from hearsay.pipeline.kernels.sorted_values import UNKNOWN
 from hearsay.pipeline.kernels.sums import Ints
-from hearsay.pipeline.kernels.traffic_sums import drops_of, message_traffic, recorded_sizes, traffic_of
+from hearsay.pipeline.kernels.traffic_sums import message_traffic, recorded_sizes, traffic_of
 from hearsay.pipeline.metrics.messages import finish
 from hearsay.pipeline.spark.local_tables import map_batches
 from hearsay.trace.language.schema import Column, wire_name
@@ -59,6 +59,7 @@ class FileTask:
     run: str
     path: str
     trace_class: str
+    start_us: int
     end_us: int
     window_us: int
     memberships: str
@@ -73,6 +74,7 @@ def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str
             run.name,
             str(run.path / file.name),
             trace_class,
+            run.start_us,
             run.end_us,
             run.window_us,
             memberships[run.name],
@@ -99,23 +101,23 @@ def work_on(task: FileTask) -> Iterator[Any]:
     members = {} if of_rpcs else eligibility_of(task.memberships, task.end_us)
     passes: list[MessagePass] = []
     traffic: list[Sums] = []
-    drops: list[Sums] = []
+    counts: list[Sums] = []
     sizes: list[Sums] = []
     for rows in row_groups(task.path, RPC_COLUMNS) if of_rpcs else whole_messages(task.path, NEEDED):
         traffic.append(traffic_of(rows, task.end_us) if of_rpcs else message_traffic(rows, task.end_us))
-        drops.append(drops_of(rows))
+        counts.append(part_counts(rows, task.start_us, task.end_us))
         sizes.append(recorded_sizes(rows))
         if not of_rpcs:
             passes.append(pass_over(rows, members, task.end_us, task.window_us, task.spanning))
-    yield from row_sums(task.run, traffic, drops, sizes)
+    yield from row_sums(task.run, traffic, counts, sizes)
     if passes:
         yield from message_sums(task.run, passes)
 
 
-def row_sums(run: str, traffic: list[Sums], drops: list[Sums], sizes: list[Sums]) -> Iterator[Any]:
+def row_sums(run: str, traffic: list[Sums], counts: list[Sums], sizes: list[Sums]) -> Iterator[Any]:
     """What adds up over rows, as Arrow batches; of at least one group of rows."""
     yield from batches_of("traffic", run, merged(traffic))
-    yield from batches_of("drop", run, merged(drops))
+    yield from batches_of("count", run, merged(counts))
     yield from batches_of("sizes", run, merged(sizes))
 
 
@@ -181,11 +183,9 @@ def sizes_of_parts(parts: DataFrame) -> DataFrame:
     return _summed(parts, "sizes", ("none",), ("sent", "received")).select("run", "sent", "received")
 
 
-def drops_of_parts(parts: DataFrame) -> DataFrame:
-    """(run, reason, rows) of parts of RPCs that never arrived."""
-    names = F.array(*(F.lit(wire_name(reason)) for reason in Reason))
-    summed = _summed(parts, "drop", ("reason",), ("rows",))
-    return summed.select("run", F.get(names, F.col("reason").cast("int")).alias("reason"), "rows")
+def counts_of_parts(parts: DataFrame) -> DataFrame:
+    """(run, second, fate_kind, via_reason, rows, count, bytes), see `metrics.bargains`."""
+    return _summed(parts, "count", ("second", "fate_kind", "via_reason"), ("rows", "count", "bytes"))
 
 
 def _summed(parts: DataFrame, what: str, keys: Sequence[str], amounts: Sequence[str]) -> DataFrame:

@@ -15,10 +15,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow
 import pyarrow.parquet
 from pyspark.sql import functions as F
 
@@ -33,6 +34,7 @@ from hearsay.trace.folder.own_folders import Holds, held_by, is_real_folder, mar
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
 
 WORK_PREFIX = ".metrics-"
@@ -65,6 +67,19 @@ class TableStore:
         typed.withColumn("part", F.element_at(numbers, F.col("run"))).write.partitionBy("part").parquet(str(target))
         self._tables.append(table)
         return read_parquet(self._spark, f"{table.ddl}, part int", [target]).drop("part")
+
+    def write_lines(self, table: MetricTable, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Store a table of a few lines that are here already; what a line does not name is null."""
+        of_runs: dict[str, list[Mapping[str, Any]]] = {}
+        for line in lines:
+            of_runs.setdefault(line["run"], []).append(line)
+        for run in self._runs:
+            if run.name in of_runs:
+                folder = self.folder_of(table, run)
+                folder.mkdir(parents=True)
+                rows = pa.Table.from_pylist(of_runs[run.name], schema=arrow_schema(table))
+                parquet.write_table(rows, folder / "part-00000.parquet")
+        self._tables.append(table)
 
     def folder_of(self, table: MetricTable, run: RunFacts) -> Path:
         """Where the rows of a run lie until `publish`; the folder is absent when there are none."""

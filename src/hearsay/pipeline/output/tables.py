@@ -131,6 +131,36 @@ SPREAD = _table(
     "how one typical message of a topic spread: its first deliveries, of a large network a sample",
     "run string, topic int, message bigint, node int, remote int, after_us bigint, hops int, via string",
 )
+REFUSALS = _table(
+    "refusals",
+    "stretch by stretch of the run: parts of RPCs that were dropped on their way, or refused when they came",
+    """run string, second int, seconds int, fate string, kind string, reason string,
+    rows bigint, count bigint, bytes bigint""",
+)
+PROMISES = _table(
+    "promises",
+    "stretch by stretch of the run: messages asked for after gossip, those that came, and promises broken",
+    "run string, second int, seconds int, requests bigint, asked bigint, answered bigint, broken bigint",
+)
+IDONTWANT = _table(
+    "idontwant",
+    "stretch by stretch of the run: what peers said they do not want, and the copies that this saved",
+    """run string, second int, seconds int, told bigint, arrived bigint, refused bigint,
+    withheld bigint, withheld_bytes bigint, withdrawn bigint, withdrawn_bytes bigint""",
+)
+SCORES = _table(
+    "scores",
+    "what peers thought of each other at sampled times: quantiles of scores and of their parts, shares below bounds",
+    """run string, topic int, part string, time_us bigint, pairs bigint,
+    lowest double, p5 double, median double, p95 double, highest double,
+    below_zero double, below_gossip double, below_publish double, below_graylist double""",
+)
+WORST_PEERS = _table(
+    "worst_peers",
+    "the peers with the lowest scores at the last sampled time",
+    """run string, time_us bigint, peer int, observers bigint, median double, lowest double,
+    below_zero_by bigint, graylisted_by bigint""",
+)
 HEADLINE = _table(
     "headline",
     "the answers, one line per run and topic",
@@ -165,5 +195,10 @@ TABLES: dict[str, MetricTable] = {
         QUALITY,
         MEASURED,
         SPREAD,
+        REFUSALS,
+        PROMISES,
+        IDONTWANT,
+        SCORES,
+        WORST_PEERS,
     )
 }

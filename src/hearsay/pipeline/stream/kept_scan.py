@@ -41,7 +41,7 @@ class KeptScan:
             whole_files.latencies_of(parts),
             whole_files.traffic_table(parts),
             whole_files.repeated_of(parts),
-            whole_files.drops_of_parts(parts),
+            whole_files.counts_of_parts(parts),
             whole_files.sizes_of_parts(parts),
             self._late(),
             self._rows_of,

@@ -4,8 +4,8 @@ Each is a function of its inputs alone: files, messages, and as much of the run'
 matter to them. Its name is a hash of these. So a partial sum that is there is right, whoever wrote it and whenever;
 one whose inputs changed has another name.
 
-* `SumsOfFile`: what adds up over all rows of a file (traffic, drops). The run's end matters until the last part sent
-  in the file has arrived.
+* `SumsOfFile`: what adds up over all rows of a file (traffic, counts of parts). The run's end matters until the
+  last part sent in the file has arrived.
 * `FiguresOfMessages`: what is said of the messages that were first seen in a file, from all files that hold rows of
   them. Run's end and memberships matter as far as the windows of these messages reach.
 """
@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 
 from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns, row_groups
 from hearsay.pipeline.kernels.message_file import NEEDED, pass_over
+from hearsay.pipeline.kernels.part_counts import part_counts
 from hearsay.pipeline.kernels.partial_sums import Sums
-from hearsay.pipeline.kernels.traffic_sums import drops_of, message_traffic, recorded_sizes, traffic_of
+from hearsay.pipeline.kernels.traffic_sums import message_traffic, recorded_sizes, traffic_of
 from hearsay.pipeline.metrics.whole_files import PARTS_SCHEMA, RPC_COLUMNS, eligibility_of, message_sums, row_sums
 from hearsay.pipeline.spark.local_tables import map_batches
 from hearsay.trace.folder.manifest import this_program
@@ -57,19 +58,20 @@ class SumsOfFile:
     run: str
     path: str
     trace_class: str
+    start_us: int
     end_us: int
 
     def compute(self) -> Iterator[Any]:
         of_rpcs = self.trace_class == "rpc"
         columns, add_up = (RPC_COLUMNS, traffic_of) if of_rpcs else (NEEDED, message_traffic)
         traffic: list[Sums] = []
-        drops: list[Sums] = []
+        counts: list[Sums] = []
         sizes: list[Sums] = []
         for rows in row_groups(self.path, columns):
             traffic.append(add_up(rows, self.end_us))
-            drops.append(drops_of(rows))
+            counts.append(part_counts(rows, self.start_us, self.end_us))
             sizes.append(recorded_sizes(rows))
-        yield from row_sums(self.run, traffic, drops, sizes)
+        yield from row_sums(self.run, traffic, counts, sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,9 @@ def partials_of(run: RunFacts, ledger: Ledger, folder: str, members: Memberships
         if notes.trace_class not in ("message", "rpc"):
             continue
         end = min(run.end_us, notes.last_arrival_us + 1)
-        key = _key("sums", run.name, notes.identity, end)
-        partials.append(SumsOfFile(key, run.name, str(run.path / notes.name), notes.trace_class, run.end_us))
+        key = _key("sums", run.name, notes.identity, run.start_us, end)
+        path = str(run.path / notes.name)
+        partials.append(SumsOfFile(key, run.name, path, notes.trace_class, run.start_us, run.end_us))
         for share in notes.shares:
             contributing.setdefault(share.owner, []).append(notes)
     for owner, files in contributing.items():

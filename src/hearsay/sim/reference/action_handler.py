@@ -7,6 +7,7 @@ from typing import Any, assert_never
 
 from hearsay.core.language.actions import (
     Action,
+    CopyWithheld,
     Deliver,
     Dial,
     Disconnect,
@@ -108,6 +109,8 @@ class ActionHandler:
                     self._row_rejected(node, action, now)
                 case PartDropped():
                     self._row_part_dropped(node, action, now)
+                case CopyWithheld():
+                    self._transport.withheld(node, action, now)
                 case PeerAdded():
                     self._recorder.row(add_peer_row(now, node.id, _number(action.peer)))
                 case PeerRemoved():

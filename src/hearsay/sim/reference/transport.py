@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from hearsay.core.language.actions import Reason, Send, Via, Withdraw
+from hearsay.core.language.actions import CopyWithheld, Reason, Send, Via, Withdraw
 from hearsay.core.language.events import EventKind, RpcReceived, SendFailed
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
@@ -250,6 +250,11 @@ class Transport:
                 left = _without(rpc.event.rpc, kept)
                 parts = _framed(left, [rpc.parts[place] for place in kept])
                 uplink.shorten(rpc, RpcReceived(node.id, left), parts, self._takes_us(parts))
+
+    def withheld(self, node: SimNode, action: CopyWithheld, now: Micros) -> None:
+        """A copy that would have gone, did its peer not have it."""
+        copy = Send(action.peer, Rpc(messages=(action.message,)), (action.via,))
+        self._drop(node.id, node.links[action.peer].destination, self._parts(node.id, copy)[0], now, Reason.UNWANTED)
 
     def _takes_us(self, parts: Parts) -> Micros:
         size = sum([part[_BYTES] for part in parts])
