@@ -21,7 +21,7 @@ from pathlib import Path
 from time import monotonic, time
 
 ROOT = Path(__file__).parents[2]
-SUBJECTS = ("scenarios", "engines", "kernel_faults", "parsers", "defences", "kill_points")
+SUBJECTS = ("scenarios", "judging_scenarios", "engines", "kernel_faults", "parsers", "defences", "kill_points")
 PATHS = ("src", "bench", "tests/soak", "tests/fuzz", "tests/mutants", "tests/pipeline", "tests/studies")
 SEEN = "seen: "
 
@@ -84,7 +84,7 @@ class Soak:
     def print_table(self) -> None:
         print(f"\nseeds {self._first_seed} to {self._seed - 1}")
         for subject, spent_s in self._spent_s.items():
-            print(f"{subject:12} {self._turns[subject]:5} turns {spent_s:7.0f} s")
+            print(f"{subject:17} {self._turns[subject]:5} turns {spent_s:7.0f} s")
         print("\nseen")
         for what, count in sorted(self._seen.items(), key=lambda pair: (pair[1] > 0, pair[0])):
             print(f"{count:9}  {what}" if count else f"    NEVER  {what}")

@@ -55,11 +55,16 @@ def scenario_texts(draw: st.DrawFn) -> str:
 
 def soak(number: int) -> Counter[str]:
     """The scenarios of this number; what they met."""
+    return checked(number, scenario_texts())
+
+
+def checked(number: int, texts: st.SearchStrategy[str]) -> Counter[str]:
+    """What random scenarios met under the checker, which has found nothing."""
     seen: Counter[str] = Counter()
 
     @seed(number)
     @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(scenario_texts())
+    @given(texts)
     def holds(text: str) -> None:
         with TemporaryDirectory() as folder:
             file = Path(folder) / "scenario.toml"
