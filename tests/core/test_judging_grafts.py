@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from judged import MS, SECOND, TOPIC, Judge, dialled, dropped, receivers, score, sent
+from judged import MS, SECOND, TOPIC, Judge, dialled, dropped, receivers, rpc, score, sent
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.language.events import DirectPeerChosen, Join, Leave
-from hearsay.core.language.rpc import MESHSUB, Graft, PeerInfo, Prune, Subscription
+from hearsay.core.language.events import DirectPeerChosen, Join, Leave, PeerConnected, RpcReceived, TimerFired
+from hearsay.core.language.rpc import MESHSUB, MESHSUB_11, Graft, PeerInfo, Prune, Subscription
+from hearsay.core.registry import create, find_router
+from hearsay.core.shell.randomness import Randomness
 
 MANY = [f"p{number:02}" for number in range(30)]
 MISBEHAVIOUR = {"misbehaviour_weight": -1, "misbehaviour_decay": 0.99}
@@ -114,11 +116,12 @@ def test_whom_a_full_mesh_takes_in(when):
     assert "p24" not in judge.mesh()
 
 
-def test_after_a_graft_out_of_place_nobody_is_named_until_the_end_of_the_rpc():
-    """Go's protection against those who ask for names: an unknown topic, then a full mesh."""
+@pytest.mark.parametrize("topics", [("nowhere", TOPIC), (TOPIC, "nowhere")])
+def test_after_a_graft_out_of_place_nobody_is_named_in_its_rpc(topics):
+    """Go's protection against those who ask for names: an unknown topic beside a full mesh, whichever comes first."""
     judge = full()
     judge.say("p24", Subscription("other", True))
-    assert pruned(judge.say("p24", Graft("nowhere"), Graft(TOPIC))) == [("p24", 60, [])]
+    assert pruned(judge.say("p24", *map(Graft, topics))) == [("p24", 60, [])]
 
 
 def test_nobody_is_named_to_others_either_only_while_that_rpc_lasts():
@@ -236,6 +239,34 @@ def test_of_a_thousand_names_sixteen_are_dialled_drawn_among_all():
     found = dialled(judge.say("p", Prune(TOPIC, 60, named * 2)))
     assert len(set(found)) == len(found) == 16
     assert found != [each.peer for each in named[:16]]
+
+
+MANY_NAMES = [Prune(TOPIC, 60, tuple(PeerInfo(f"x{each}.{number}") for number in range(16))) for each in range(20)]
+
+
+def test_of_many_prunes_so_many_peers_are_dialled_between_two_heartbeats():
+    """Rules: MESH-6. Go has 128 dials waiting at most."""
+    judge = Judge(score=score(), exchange_peers=16, accept_exchange=True)
+    judge.connect("p")
+    assert len(dialled(judge.say("p", *MANY_NAMES))) == 128
+    assert dialled(judge.say("p", *MANY_NAMES)) == []
+    judge.beat()
+    assert len(dialled(judge.say("p", *MANY_NAMES))) == 128
+
+
+def test_so_does_a_router_that_does_not_judge():
+    """Rules: MESH-6."""
+    kind = find_router("meshsub")
+    given = {**kind.presets["v1.1"], "exchange_peers": 16, "accept_exchange": True}
+    router = create(kind, "me", kind.parameters.from_mapping(given), Randomness(1))
+    router.handle(Join(TOPIC), 0)
+    router.handle(PeerConnected("p", MESHSUB_11, (TOPIC,)), 0)
+    said = RpcReceived("p", rpc(*MANY_NAMES))
+    assert [len(dialled(router.handle(said, 0))) for _ in range(2)] == [128, 0]
+    due = router.deadline()
+    assert due is not None
+    router.handle(TimerFired(), due)
+    assert len(dialled(router.handle(said, due))) == 128
 
 
 def test_a_prune_of_one_who_has_left_counts_again_with_go():

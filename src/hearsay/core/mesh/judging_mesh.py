@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hearsay.core.language.actions import Dial
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import Prune
 from hearsay.core.mesh.judging_parameters import (
@@ -52,7 +51,8 @@ class JudgingMesh(Mesh):
         self._standing = standing
         self._when_full = _WHEN_FULL[parameters.outbound_when_full]
         self.names_nobody = False
-        """After a GRAFT out of place, for the rest of its RPC (go): against spam, and so that nothing leaks."""
+        """After a GRAFT out of place, until its RPC is over (go): against spam, and so that nothing leaks. Nor do the
+        answers to GRAFTs before it in the RPC name anybody."""
 
     def entered(self, topic: TopicId, peer: PeerId) -> None:
         super().entered(topic, peer)
@@ -88,6 +88,7 @@ class JudgingMesh(Mesh):
             self._penalise(sender.id, topic)
         if reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
             self.names_nobody = True
+            self._shell.outbox.name_nobody(sender.id)
         if reason == FROM_DIRECT and self._parameters.direct_graft is DirectGraft.IGNORE:
             prune = NO_PRUNE
         return reason, prune
@@ -117,8 +118,7 @@ class JudgingMesh(Mesh):
         named = sorted({each.peer for each in prune.peers} - {shell.node})
         state = shell.draw(Purpose.EXCHANGE_DIAL, prune.topic, key_of(sender.id), shell.now)
         for peer in sample(state, named, self._parameters.exchange_peers):
-            if peer not in shell.connected:
-                shell.actions.append(Dial(peer))
+            self._ask_to_dial(peer)
 
     def tend(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:
         parameters = self._parameters

@@ -56,7 +56,7 @@ class JudgingParameters(MeshParameters):
 
     | field | rule | 1.0 | v1.1 |
     |---|---|---|---|
-    | score | `[router.score]`, or the name of a set; without it all scores are 0 | none | as given |
+    | score | `[router.score]`; without it all scores are 0 | none | as given |
     | gater | `[router.gater]`: whose messages are looked at when there are too many | none | as given |
     | degree_score | D_score: the best so many stay when a mesh is pruned | 0 | 4 |
     | degree_out | D_out: so many members were dialled by this side, below D_low and D / 2 at most | 0 | 2 |

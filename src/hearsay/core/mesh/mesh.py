@@ -11,7 +11,8 @@ Rules (r1, "mesh" and the heartbeat; tech report 3.2.2 and figures 5–8; guide,
 * MESH-4: A GRAFT or PRUNE that could not be sent is sent again with the next RPC to that peer, at the latest with the
   next heartbeat, if it is still true. The PRUNE then names what is left of the backoff: both sides end it together.
 * MESH-5: A PRUNE may name others of the topic (peer exchange, v1.1). Peers that speak v1.0 get the plain PRUNE.
-* MESH-6: The receiver dials them if `accept_exchange` says so (*reference only:* `accept_exchange`).
+* MESH-6: The receiver dials them if `accept_exchange` says so: of one PRUNE as many as it would name itself, and of
+  all between two heartbeats `MAX_DIALS` (go: so many dials wait; *reference only:* `accept_exchange`).
 
 Theory: D_low <= D <= D_high makes the two branches of upkeep exclude each other, so it does not matter whether the
 degree is counted once (simsub's actor) or before each branch (r1).
@@ -55,6 +56,9 @@ MAX_UNSENT = 1_000
 """Topics that one is not in, and whose PRUNE did not leave for a peer; of more of them it does not hear again. A peer
 chooses these names by its GRAFTs."""
 
+MAX_DIALS = 128
+"""Peers named by others that are dialled between two heartbeats. One RPC has room for many PRUNEs."""
+
 _NO_PEERS = PeerGroup()
 """The mesh of a topic one is not in. Never changed."""
 
@@ -88,6 +92,7 @@ class Mesh:
 
     __slots__ = (
         "_backoffs",
+        "_dials",
         "_parameters",
         "_prune_from",
         "_refuse_from",
@@ -105,6 +110,7 @@ class Mesh:
         self._backoffs = Backoffs(parameters.max_backoffs, parameters.backoff_slack_us)
         self._spread = Spread(parameters.places_per_address, shell.peers)
         self._unsent: dict[PeerId, set[TopicId]] = {}
+        self._dials = 0
         self.topics: dict[TopicId, PeerGroup] = {}
 
     def join(self, topic: TopicId, preferred: Iterable[PeerId], tick: int) -> None:
@@ -199,8 +205,13 @@ class Mesh:
     def dial(self, sender: ConnectedPeer, prune: Prune) -> None:
         """Dial those whom a PRUNE names."""
         for known in prune.peers[: self._parameters.exchange_peers]:
-            if known.peer not in self._shell.connected and known.peer != self._shell.node:
-                self._shell.actions.append(Dial(known.peer))
+            if known.peer != self._shell.node:
+                self._ask_to_dial(known.peer)
+
+    def _ask_to_dial(self, peer: PeerId) -> None:
+        if peer not in self._shell.connected and self._dials < MAX_DIALS:
+            self._dials += 1
+            self._shell.actions.append(Dial(peer))
 
     def remove(self, peer: PeerId, topic: TopicId) -> None:
         """A peer is no longer in the mesh of a topic, without telling it."""
@@ -222,6 +233,7 @@ class Mesh:
 
     def upkeep(self, tick: int) -> None:
         """The stabilisation of meshsub, once per heartbeat and topic."""
+        self._dials = 0
         if self._unsent:
             self._send_again(sorted(self._unsent))
         if len(self._backoffs) and tick % EXPIRE_EVERY == 0:

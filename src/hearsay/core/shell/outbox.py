@@ -14,6 +14,7 @@ Nearly all sends are one message, or one topic's gossip, to a few peers; they sh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from hearsay.core.language.actions import Action, Send, Via
 from hearsay.core.language.episub_parts import EpisubPart
@@ -166,6 +167,12 @@ class Outbox:
         parcel = self._parcel(peer)
         parcel.grafts.discard(prune.topic)
         parcel.prunes[prune.topic] = prune
+
+    def name_nobody(self, peer: PeerId) -> None:
+        """No PRUNE that waits for a peer names others."""
+        entry = self._by_peer().get(peer)
+        if isinstance(entry, _Parcel):
+            entry.prunes = {topic: replace(prune, peers=()) for topic, prune in entry.prunes.items()}
 
     def ihave(self, peers: Iterable[PeerId], topic: TopicId, ids: tuple[MessageId, ...]) -> None:
         """One topic's gossip to `peers`, ascending."""

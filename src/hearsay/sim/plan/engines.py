@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
+from hearsay.core.mesh.mesh import MAX_UNSENT
 from hearsay.core.mesh.mesh_parameters import MeshParameters
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.sections.network import TopologyKind
@@ -80,6 +81,8 @@ def unsupported(scenario: Scenario) -> list[str]:
     missing = [problem for key, choice in choices.items() for problem in _without_kernel(key, choice)]
     if scenario.validation.invalid:
         missing.append("validation.invalid: only validation.reject_share")
+    if scenario.links.uplink_queue_bytes and len(scenario.topic_names) > MAX_UNSENT:
+        missing.append(f"links.uplink_queue_bytes: only with {MAX_UNSENT} topics, whose PRUNEs are all said again")
     if scenario.scores.every_us:
         missing.append(f"scores.every_s = {scenario.scores.every_s}: only 0")
     return missing
