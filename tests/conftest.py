@@ -30,6 +30,7 @@ def pytest_configure() -> None:
 
 
 def pytest_unconfigure() -> None:
+    gc.unfreeze()  # libraries count what is theirs at the end
     end_server()
 
 

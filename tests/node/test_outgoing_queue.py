@@ -12,8 +12,9 @@ from hearsay.node.outgoing_queue import ENTRY_BYTES, OutgoingMemory, OutgoingQue
 SAID_AGAIN = Rpc(control=Control(graft=(Graft("news"),)))
 
 
-def entry(size=1000, priority=Priority.MESSAGE):
-    return OutgoingRpc(priority, bytes(size), 1, SAID_AGAIN if priority is Priority.CONTROL else None)
+def entry(size=1000, priority=Priority.MESSAGE, message_id=None):
+    again = SAID_AGAIN if priority is Priority.CONTROL else None
+    return OutgoingRpc(priority, bytes(size), 1, again, (), message_id)
 
 
 class Peers:
@@ -94,8 +95,35 @@ def test_control_finds_room_among_ones_own_messages():
     assert queue.take(1)[0].priority is Priority.CONTROL
 
 
+def test_what_is_withdrawn_does_not_go_and_leaves_the_queues_of_others():
+    """Rules: IDONTWANT-4."""
+    peers = Peers(2, each=100_000, together=100_000)
+    first, other = peers.queues
+    copies = [entry(message_id=number) for number in range(5)]
+    for copy in copies:
+        first.push(copy)
+        other.push(copy)
+    assert first.withdraw(3) == [copies[3]]
+    assert first.withdraw(3) == first.withdraw(7) == []
+    assert (len(first), first.bytes) == (4, 4 * copies[0].size)
+    assert first.take(1 << 20) == [*copies[:3], copies[4]]
+    assert first.withdraw(4) == []
+    assert other.take(1 << 20) == copies
+    assert peers.budget.used == 0
+
+
+def test_what_is_withdrawn_does_not_pile_up():
+    peers = Peers(1, each=100_000, together=100_000)
+    [queue] = peers.queues
+    for number in range(1_000):
+        queue.push(entry(message_id=number))
+        queue.withdraw(number)
+        assert len(queue._waiting[Priority.MESSAGE]) <= 2
+    assert (len(queue), queue.bytes, queue.take(1)) == (0, 0, [])
+
+
 steps = st.tuples(
-    st.sampled_from(["push", "push", "push to all", "take", "clear"]),
+    st.sampled_from(["push", "push", "push to all", "take", "clear", "withdraw"]),
     st.integers(0, 3),
     st.integers(0, 3_000),
     st.sampled_from(Priority),
@@ -114,8 +142,13 @@ def test_nothing_is_above_its_bound_and_all_is_given_back(said):
         elif what == "clear":
             queue.clear()
             waiting[place].clear()
+        elif what == "withdraw":
+            unwanted = [one for one in waiting[place] if one.message_id == size % 3]
+            assert queue.withdraw(size % 3) == unwanted
+            for one in unwanted:
+                waiting[place].remove(one)
         else:
-            one = entry(size, priority)
+            one = entry(size, priority, size % 3 if priority is Priority.MESSAGE else None)
             for number in range(4) if what == "push to all" else [place]:
                 if peers.queues[number].push(one):
                     waiting[number].append(one)

@@ -163,7 +163,14 @@ class Driver:
         """Links of peers that are gone, and sent something that is not handled."""
         self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         memory = OutgoingMemory(resources.share("outgoing", limits.outgoing_bytes))
-        self._sender = Sender(memory, limits.rpc.max_rpc_bytes, self.statistics, record_of, self._say_again)
+        self._sender = Sender(
+            memory,
+            limits.rpc.max_rpc_bytes,
+            self.statistics,
+            record_of,
+            self._say_again,
+            withdraws=self.router.strategy.withdraws,
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
         self._arm()
@@ -343,7 +350,10 @@ class Driver:
                 assert isinstance(action.peer, bytes)
                 self._disconnect(action.peer)
             case Withdraw():
-                pass  # what waits is encoded
+                assert isinstance(action.peer, bytes)
+                link = self.links.get(action.peer)
+                if link is not None:
+                    self._sender.withdraw(link, action.message_id)
             case _:
                 if isinstance(action, DuplicateReceived):
                     self.statistics.duplicates += 1

@@ -188,8 +188,8 @@ class LiveTrace:
     def sent(self, peer: PeerId, parts: Iterable[TracedPart]) -> None:
         self._parts(send_rpc_row, peer, parts, NONE)
 
-    def dropped(self, peer: PeerId, parts: Iterable[TracedPart]) -> None:
-        self._parts(drop_rpc_row, peer, parts, Reason.QUEUE_FULL)
+    def dropped(self, peer: PeerId, parts: Iterable[TracedPart], reason: Reason) -> None:
+        self._parts(drop_rpc_row, peer, parts, reason)
 
     def received(self, peer: PeerId, rpc: Rpc) -> None:
         own, remote, now = self._own, self._peer(peer), self._clock

@@ -5,6 +5,9 @@ round. When there is no
 room, the oldest gossip makes room for messages, gossip and then the oldest messages make room for the rest. What is
 dropped is told, so that it can be counted, traced, and said again where that matters.
 
+A copy that a peer does not want any more leaves its queue, if it waits in an RPC of its own, and the router withdraws
+such copies.
+
 A frame that waits for many peers is there once, and is counted once for all, in full for each. When all queues
 together have no room, the longest one of the address with the most gives way: so who does not read loses, not who
 does, and many peers of one address are together no more than one.
@@ -19,6 +22,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from hearsay.core.language.episub_parts import EpisubIHave
+from hearsay.core.language.identifiers import MessageId
 from hearsay.core.language.rpc import Control, Rpc
 from hearsay.libp2p.limits.resources import Budget
 
@@ -49,6 +53,8 @@ class OutgoingRpc:
     again: Rpc | None = None
     """What is to be said again when it could not leave."""
     traced: tuple[TracedPart, ...] = ()
+    message_id: MessageId | None = None
+    """Of the message that it is a copy of and nothing else, if that may be withdrawn."""
     holders: int = 0
     """The queues in which it waits."""
 
@@ -136,7 +142,7 @@ class OutgoingMemory:
 class OutgoingQueue:
     """`lost` hears of what had to be dropped."""
 
-    __slots__ = ("_limit", "_lost", "_memory", "_waiting", "address", "bytes")
+    __slots__ = ("_copies", "_limit", "_lost", "_memory", "_waiting", "_withdrawn", "address", "bytes")
 
     def __init__(self, limit: int, memory: OutgoingMemory, lost: Callable[[OutgoingRpc], None], address: str) -> None:
         self.address = address
@@ -144,6 +150,10 @@ class OutgoingQueue:
         self._memory = memory
         self._lost = lost
         self._waiting: tuple[deque[OutgoingRpc], ...] = (deque(), deque(), deque())
+        self._copies: dict[MessageId, list[OutgoingRpc]] = {}
+        """Those that may be withdrawn."""
+        self._withdrawn: set[OutgoingRpc] = set()
+        """They count no more, and are passed over; at most half of those that wait, or they would grow."""
         self.bytes = 0
 
     def push(self, entry: OutgoingRpc) -> bool:
@@ -152,8 +162,23 @@ class OutgoingQueue:
             self._lost(entry)
             return False
         self._waiting[entry.priority].append(entry)
+        if entry.message_id is not None:
+            self._copies.setdefault(entry.message_id, []).append(entry)
         self._count(entry.size)
         return True
+
+    def withdraw(self, message_id: MessageId) -> list[OutgoingRpc]:
+        """The copies of a message that wait here do not go."""
+        copies = self._copies.pop(message_id, [])
+        for copy in copies:
+            self._release(copy)
+            self._withdrawn.add(copy)
+        waiting = self._waiting[Priority.MESSAGE]
+        if len(self._withdrawn) > len(waiting) // 2:
+            kept = list(filter(self._goes, waiting))
+            waiting.clear()
+            waiting.extend(kept)
+        return copies
 
     def make_room(self, size: int, priority: Priority) -> bool:
         """Lose what matters less until there is room for `size` bytes; False if there cannot be."""
@@ -169,32 +194,48 @@ class OutgoingQueue:
         for waiting in self._waiting:
             while waiting and (size < most or not taken):
                 entry = waiting.popleft()
-                size += len(entry.frame)
-                taken.append(entry)
-                self._release(entry)
+                if self._goes(entry):
+                    size += len(entry.frame)
+                    taken.append(entry)
+                    self._release(entry)
         return taken
 
     def give_way(self, to: Priority | None = None) -> bool:
         """Lose the oldest of what matters least, or less than `to`; False when there is no such thing."""
         for priority in reversed(Priority):
             waiting = self._waiting[priority]
-            if waiting and (to is None or priority > to):
+            while waiting and (to is None or priority > to):
                 oldest = waiting.popleft()
-                self._release(oldest)
-                self._lost(oldest)
-                return True
+                if self._goes(oldest):
+                    self._release(oldest)
+                    self._lost(oldest)
+                    return True
         return False
 
     def clear(self) -> None:
         """The peer is gone."""
         for waiting in self._waiting:
             while waiting:
-                self._release(waiting.popleft())
+                entry = waiting.popleft()
+                if self._goes(entry):
+                    self._release(entry)
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting))
+        return sum(map(len, self._waiting)) - len(self._withdrawn)
+
+    def _goes(self, entry: OutgoingRpc) -> bool:
+        """Whether an entry that has come to its turn was not withdrawn."""
+        if entry not in self._withdrawn:
+            return True
+        self._withdrawn.remove(entry)
+        return False
 
     def _release(self, entry: OutgoingRpc) -> None:
+        if entry.message_id is not None and entry.message_id in self._copies:
+            copies = self._copies[entry.message_id]
+            copies.remove(entry)
+            if not copies:
+                del self._copies[entry.message_id]
         self._count(-entry.size)
         self._memory.release(entry)
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hearsay.core.language.actions import Send
+from hearsay.core.language.actions import Reason, Send
+from hearsay.core.language.identifiers import MessageId
 from hearsay.core.language.rpc import Control, Rpc
 from hearsay.core.language.sizes import rpc_size
 from hearsay.libp2p.limits.frames import frame
@@ -33,12 +34,15 @@ class Sender:
         statistics: Statistics,
         record_of: Callable[[PeerId], bytes | None],
         say_again: Callable[[PeerLink, Rpc], None],
+        *,
+        withdraws: bool,
     ) -> None:
         self.memory = memory
         self._max_rpc_bytes = max_rpc_bytes
         self._statistics = statistics
         self._record_of = record_of
         self._say_again = say_again
+        self._withdraws = withdraws
         self.trace: LiveTrace | None = None
         self.messages_sent = self.messages_dropped = 0
         """RPCs with messages since `count_anew`; those of them that found no room."""
@@ -84,7 +88,9 @@ class Sender:
             for piece in pieces:
                 traced = self.trace.parts(piece, () if several else action.vias) if self.trace is not None else ()
                 again = piece if priority is Priority.CONTROL else None
-                entry = OutgoingRpc(priority, b"", len(piece.messages), again, traced)
+                copies = len(piece.messages) if priority is Priority.MESSAGE else 0
+                withdrawn_as = piece.messages[0].id if self._withdraws and copies == 1 else None
+                entry = OutgoingRpc(priority, b"", len(piece.messages), again, traced, withdrawn_as)
                 if several and not link.queue.make_room(rpc_size(piece), priority):
                     self.lost(link, entry)
                     self.messages_dropped += bool(entry.messages)
@@ -95,6 +101,13 @@ class Sender:
             whole = whole and not several
         if whole:
             self._last_encoded = action.rpc, entries
+
+    def withdraw(self, link: PeerLink, message_id: MessageId) -> None:
+        """The peer does not want a message of which copies wait for it."""
+        for entry in link.queue.withdraw(message_id):
+            self._statistics.messages_withdrawn += 1
+            if self.trace is not None:
+                self.trace.dropped(link.peer, entry.traced, Reason.WITHDRAWN)
 
     def _queue(self, link: PeerLink, entry: OutgoingRpc) -> None:
         if not link.queue.push(entry):
@@ -141,4 +154,4 @@ class Sender:
             assert entry.again is not None
             asyncio.get_running_loop().call_soon(self._say_again, link, entry.again)
         if self.trace is not None:
-            self.trace.dropped(link.peer, entry.traced)
+            self.trace.dropped(link.peer, entry.traced, Reason.QUEUE_FULL)

@@ -75,6 +75,7 @@ class Gossipsub(MeshStrategy):
         )
         self.wants_first_copies = self.tells_idontwant
         self.wants_duplicates = parameters.skip_senders
+        self.withdraws = parameters.withdraw_unwanted
         self._senders: dict[MessageId, set[PeerId]] = {}
         """Who sent a message that the application is looking at, beside the first; with `skip_senders`."""
         self._news: dict[TopicId, dict[PeerId, int]] = {}
@@ -234,7 +235,7 @@ class Gossipsub(MeshStrategy):
             super().on_idontwant(sender, parts)
             return
         heard, over = self.unwanted.hear(sender.id, parts)
-        if self.parameters.withdraw_unwanted:
+        if self.withdraws:
             self.shell.actions += [Withdraw(sender.id, message_id) for message_id in heard]
         if over:
             self.shell.drop(sender.id, PartKind.IDONTWANT, over, Reason.OVER_LIMIT)

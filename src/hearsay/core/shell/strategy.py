@@ -55,6 +55,9 @@ class Strategy(ABC):
     judges: bool = False
     """Whether peers are judged by what they do: `admitted` and `rejected` are called; there may be direct peers."""
 
+    withdraws: bool = False
+    """Whether copies that wait are withdrawn (`Withdraw`); drivers that can do so keep them where they find them."""
+
     keeps_scores: bool = False
     """Whether there are scores that the application may add to; then `judges`, too."""
 

@@ -30,6 +30,8 @@ class Statistics:
     """… and why: `GRAYLISTED`, `GATED`, `LOW_SCORE` and so on."""
     messages_dropped: int = 0
     """Copies that did not leave because a peer's queue was full."""
+    messages_withdrawn: int = 0
+    """Copies that did not leave because their peer did not want them any more."""
     gossip_dropped: int = 0
     control_dropped: int = 0
     validations_timed_out: int = 0
