@@ -1,4 +1,4 @@
-"""Where implementations of gossipsub differ, as a table of parameters: writes its place in docs/routers/gossipsub.md.
+"""Where implementations of gossipsub differ, as a table of parameters, in its place in docs/routers/gossipsub-1.1.md.
 
 python tools/difference_tables.py
 """
@@ -18,7 +18,7 @@ from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.scores.peer_parameters import PeerScoreParameters
 from hearsay.core.shell.parameters import Parameters
 
-PAGE = Path(__file__).parents[1] / "docs" / "routers" / "gossipsub.md"
+PAGE = Path(__file__).parents[1] / "docs" / "routers" / "gossipsub-1.1.md"
 _NO_DIFFERENCE = ("validation", "validate", "hello", "coalesce")
 """Between implementations; simulations differ in them."""
 _MADE = re.compile(r"(<!-- made: differences -->\n).*?(<!-- end -->)", re.DOTALL)

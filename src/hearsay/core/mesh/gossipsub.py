@@ -21,7 +21,7 @@ Rules:
 
 gossipsub *has* a mesh, a fan-out and a message cache; the heartbeat below reads as the table of contents.
 
-Where the sources differ, a parameter says which rule holds; `docs/routers/gossipsub.md` lists the sources.
+Where the sources differ, a parameter says which rule holds; `docs/routers/gossipsub*.md` list the sources.
 """
 
 from __future__ import annotations
