@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from commands import hearsay
 from kills import environment
-from simulated_runs import CHOSEN, GO_DATA, GO_TRACES, NAMES, RUNS, rewritten, simulate_into
+from simulated_runs import CHOSEN, GO_DATA, GO_TRACES, NAMES, RUNS, rewritten, simulate_into, with_metrics
 
 from hearsay.ingest.run.import_traces import import_traces
-from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.trace.write.run_folder import RunFolder
 
@@ -63,9 +62,3 @@ def simulated(base: Path, name: str) -> Path:
 
 def spanning(base: Path, churning: Path) -> Path:
     return rewritten(churning, base / "spanning", max_rows_per_file=300)
-
-
-def with_metrics(spark, folders: dict[str, Path]) -> dict[str, Path]:
-    runs = load_runs(list(folders.values()))
-    analyze(spark, runs, {run.name: run.path for run in runs}, lambda _: None)
-    return folders

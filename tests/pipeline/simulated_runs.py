@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from hearsay.pipeline.analyze import analyze
+from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.read.reader import read_rows
@@ -72,3 +74,9 @@ def rewritten(source: Path, target: Path, max_rows_per_file: int) -> Path:
     assert len(written.spanning_messages) > 3
     folder.write_manifest(written, seed=1, complete=True)
     return target
+
+
+def with_metrics(spark, folders: dict[str, Path]) -> dict[str, Path]:
+    runs = load_runs(list(folders.values()))
+    analyze(spark, runs, {run.name: run.path for run in runs}, lambda _: None)
+    return folders

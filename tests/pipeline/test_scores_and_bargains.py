@@ -7,9 +7,8 @@ from collections import Counter, defaultdict
 import duckdb
 import numpy as np
 import pytest
-from simulated_runs import SMALL, simulate_into
+from simulated_runs import SMALL, simulate_into, with_metrics
 
-from conftest import with_metrics
 from hearsay.core.language.actions import Reason
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output import tables
