@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -50,7 +51,8 @@ async def node_and_bare_hosts(count, offences=None, **limits):
     """A node in the topic `news` that puts nobody out, and bare hosts connected to it."""
     async with Node(NodeConfig(limits=NodeLimits(topic_queue=100_000, **limits))) as node:
         noted = [] if offences is None else offences
-        node._running._offence = lambda peer, offence, count: noted.append((peer, offence, count))
+        driver = node._running
+        driver._around = replace(driver._around, offence=lambda *offence: noted.append(offence))
         topic = await node.join("news")
         hosts = [Host() for _ in range(count)]
         bare = []

@@ -7,7 +7,6 @@ what it wants sent is encoded once, split at the limit, queued per peer, and wri
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from os import urandom
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -50,7 +49,7 @@ from hearsay.core.registry import create
 from hearsay.core.shell.failures import RouterFailed, describe_error
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import UsageError
-from hearsay.libp2p.limits.resources import Budget, Resources
+from hearsay.libp2p.limits.resources import Resources
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.clock import Clock
@@ -63,6 +62,7 @@ from hearsay.node.incoming.validation import Validation, ValidationLimits
 from hearsay.node.outgoing_queue import OutgoingMemory
 from hearsay.node.peer_link import PeerLink
 from hearsay.node.sending import Sender
+from hearsay.node.surroundings import Surroundings
 from hearsay.wire.message_ids import MessageIds
 from hearsay.wire.signing import SignaturePolicy
 
@@ -88,41 +88,13 @@ def _validation_limits(limits: NodeLimits, pending: int) -> ValidationLimits:
 
 
 class Driver:
-    """The node gives what is not its business: `deliver` to the application, do what the router may `ask` for,
-    `disconnect` peers, `learn` a signed address, know the `record_of` a peer, the `address_of` one and whether it was
-    `dialled`, and hear when somebody may have become `reachable`, that a peer has committed an `offence`, or that the
-    router has `failed`."""
-
     def __init__(
-        self,
-        config: NodeConfig,
-        peer: PeerId,
-        clock: Clock,
-        *,
-        deliver: Callable[[Deliver], None],
-        ask: Callable[[Dial | Ping | FindContacts], None],
-        disconnect: Callable[[PeerId], None],
-        learn: Callable[[bytes, PeerId], None],
-        record_of: Callable[[PeerId], bytes | None],
-        address_of: Callable[[PeerId], str],
-        dialled: Callable[[PeerId], bool],
-        reachable: Callable[[], None],
-        failed: Callable[[RouterFailed], None],
-        resources: Resources,
-        budget_of: Callable[[PeerId], Budget],
-        offence: Callable[[PeerId, Offence, int], None],
+        self, config: NodeConfig, peer: PeerId, clock: Clock, resources: Resources, around: Surroundings
     ) -> None:
         kind, parameters = config.router_parameters()
         limits = self._limits = config.limits
         self._clock = clock
-        self._deliver = deliver
-        self._ask = ask
-        self._disconnect = disconnect
-        self._address_of = address_of
-        self._dialled = dialled
-        self._reachable = reachable
-        self._failed = failed
-        self._offence = offence
+        self._around = around
         self._name = kind.name
         self.failure: RouterFailed | None = None
         """Why the router is not asked any more."""
@@ -140,7 +112,7 @@ class Driver:
         self.validation = Validation(
             _validation_limits(limits, parameters.max_pending_validations),
             resources.share("validations", limits.pending_validation_bytes),
-            budget_of,
+            around.budget_of,
             self._decided,
             self.statistics,
         )
@@ -153,7 +125,7 @@ class Driver:
             self.statistics,
             self.message_ids,
             policy=self.policy,
-            learn=learn,
+            learn=around.learn,
             blame=self._blame,
             tell=self._perform,
             refused=self._refused,
@@ -167,7 +139,7 @@ class Driver:
             memory,
             limits.rpc.max_rpc_bytes,
             self.statistics,
-            record_of,
+            around.record_of,
             self._say_again,
             withdraws=self.router.strategy.withdraws,
         )
@@ -221,7 +193,7 @@ class Driver:
             peer,
             self._limits.peer_queue_bytes,
             self._sender.memory,
-            self._address_of(peer),
+            self._around.address_of(peer),
             self._reception.intake_of(peer),
             left=self._sender.left,
             lost=self._sender.lost,
@@ -250,7 +222,7 @@ class Driver:
         if before is not None:
             before.intake.end()
         link.outbound = stream
-        address, outbound = self._address_of(link.peer), self._dialled(link.peer)
+        address, outbound = self._around.address_of(link.peer), self._around.dialled(link.peer)
         self.feed(PeerConnected(link.peer, stream.protocol, address=address, outbound=outbound))
         link.set_outbound(stream)
         link.settled.set()
@@ -302,7 +274,7 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._failed(self.failure)
+        self._around.failed(self.failure)
 
     def _failure(self, what: str, error: Exception) -> RouterFailed:
         failure = RouterFailed(f"router {self._name} failed at this node, {what}: {describe_error(error)}")
@@ -316,7 +288,7 @@ class Driver:
             accepted = not self.validation.looks
             self.feed(_rpc_received(peer, rpc, accepted), None if now_us is None else max(now_us, self.router.now))
             if rpc.subscriptions:
-                self._reachable()
+                self._around.reachable()
 
     def _refused(self, message: Message, peer: PeerId) -> None:
         """A message has a wrong signature: who keeps scores blames the peer."""
@@ -325,7 +297,7 @@ class Driver:
 
     def _blame(self, peer: PeerId, offence: Offence, count: int) -> None:
         """A peer did something no honest one does. Of one that is gone nothing more is taken then."""
-        self._offence(peer, offence, count)
+        self._around.offence(peer, offence, count)
         link = self._leaving.get(peer)
         if link is not None:
             link.intake.end()
@@ -341,14 +313,14 @@ class Driver:
                 self.statistics.delivered += 1
                 if self._live_trace is not None:
                     self._live_trace.delivered(action)
-                self._deliver(action)
+                self._around.deliver(action)
             case Validate():
                 self._validate(action)
             case Dial() | Ping() | FindContacts():
-                self._ask(action)
+                self._around.ask(action)
             case Disconnect():
                 assert isinstance(action.peer, bytes)
-                self._disconnect(action.peer)
+                self._around.disconnect(action.peer)
             case Withdraw():
                 assert isinstance(action.peer, bytes)
                 link = self.links.get(action.peer)
@@ -373,7 +345,7 @@ class Driver:
                     self.statistics.published += 1
                 elif isinstance(action, PeerGrafted | LinkEager):
                     self._early_grafts.grafted(action.peer, action.topic)
-                    asyncio.get_running_loop().call_soon(self._reachable)
+                    asyncio.get_running_loop().call_soon(self._around.reachable)
                 self._trace(action)
 
     def _offended(self, peer: Identifier, offence: Offence) -> None:

@@ -53,6 +53,7 @@ from hearsay.node.meeting.request_handler import RequestHandler
 from hearsay.node.meeting.searches import Searches
 from hearsay.node.our_streams import OurStreams
 from hearsay.node.peer_scores import PeerScores
+from hearsay.node.surroundings import Surroundings
 from hearsay.node.topic import Backlogs, Published, Received, Topic
 from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.wire.decode import MessageIdFunction
@@ -136,18 +137,20 @@ class Node:
             self.config,
             self.peer,
             clock,
-            deliver=self._delivered,
-            ask=self._request_handler.perform,
-            disconnect=self._hang_up,
-            learn=self._discovery.learn,
-            record_of=self._record_of,
-            address_of=self._place_of,
-            dialled=self._host.has_dialled,
-            reachable=self._reachable,
-            failed=self._router_failed,
-            resources=self._host.resources,
-            budget_of=self._budget_of,
-            offence=self._held_peers.offended,
+            self._host.resources,
+            Surroundings(
+                deliver=self._delivered,
+                ask=self._request_handler.perform,
+                disconnect=self._hang_up,
+                learn=self._discovery.learn,
+                record_of=self._record_of,
+                address_of=self._place_of,
+                dialled=self._host.has_dialled,
+                budget_of=self._budget_of,
+                reachable=self._reachable,
+                offence=self._held_peers.offended,
+                failed=self._router_failed,
+            ),
         )
         self._held_peers.driver = driver
         try:

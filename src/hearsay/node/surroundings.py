@@ -1,0 +1,35 @@
+"""What the driver of a router asks of the node around it, and tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hearsay.core.language.actions import Deliver, Dial, FindContacts, Ping
+from hearsay.core.shell.failures import RouterFailed
+from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.fairness.conduct import Offence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    deliver: Callable[[Deliver], None]
+    """A message, to the application."""
+    ask: Callable[[Dial | Ping | FindContacts], None]
+    """Do what the router may ask for beside sending."""
+    disconnect: Callable[[PeerId], None]
+    learn: Callable[[bytes, PeerId], None]
+    """A signed address, and who said it."""
+    record_of: Callable[[PeerId], bytes | None]
+    """The signed address of a peer."""
+    address_of: Callable[[PeerId], str]
+    dialled: Callable[[PeerId], bool]
+    """Whether the connection with a peer was made by this side."""
+    budget_of: Callable[[PeerId], Budget]
+    """Of the memory that a peer may take."""
+    reachable: Callable[[], None]
+    """Somebody may have become reachable."""
+    offence: Callable[[PeerId, Offence, int], None]
+    """A peer has done something so often that no honest one does."""
+    failed: Callable[[RouterFailed], None]
