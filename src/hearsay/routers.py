@@ -67,10 +67,11 @@ from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
 from hearsay.core.registry import ROUTERS, RouterKind, UnknownRouter, create, find_router
+from hearsay.core.shell.contract import UsageError
 from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation, choice, integer, milliseconds
 from hearsay.core.shell.peers import ConnectedPeer, TopicPeers
 from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.core.shell.router import Router, UsageError
+from hearsay.core.shell.router import Router
 from hearsay.core.shell.strategy import Strategy
 
 __all__ = [

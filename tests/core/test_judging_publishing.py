@@ -8,7 +8,7 @@ from judged import SECOND, TOPIC, Judge, copies, dialled, message, receivers, sc
 from hearsay.core.language.actions import Via
 from hearsay.core.language.events import DirectPeerChosen, Join, PeerRated, Verdict
 from hearsay.core.language.rpc import FLOODSUB, MESHSUB_12, Graft, IDontWant, IHave
-from hearsay.core.shell.router import UsageError
+from hearsay.core.shell.contract import UsageError
 
 MANY = [f"p{number:02}" for number in range(20)]
 

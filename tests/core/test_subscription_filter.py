@@ -13,9 +13,10 @@ from hearsay.core.language.actions import Action, Deliver, PartDropped, Reason, 
 from hearsay.core.language.events import Join, PeerConnected, Publish, RpcReceived
 from hearsay.core.language.rpc import FLOODSUB, Control, Graft, Message, PartKind, Rpc, Subscription
 from hearsay.core.registry import create, find_router
+from hearsay.core.shell.contract import UsageError
 from hearsay.core.shell.parameters import ParameterError, RouterParameters
 from hearsay.core.shell.randomness import Randomness
-from hearsay.core.shell.router import Router, UsageError
+from hearsay.core.shell.router import Router
 
 FIRST_TWO = ({"allowed_topics": ["test1", "test2"]}, {"allowed_topics_pattern": "test[1-2]"})
 ALL_THREE = (Subscription("test1", True), Subscription("test2", True), Subscription("test3", True))

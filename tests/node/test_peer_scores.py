@@ -11,7 +11,7 @@ from waiting import run, until
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import Verdict
 from hearsay.core.scores.sets.named import named_set
-from hearsay.core.shell.router import UsageError
+from hearsay.core.shell.contract import UsageError
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 

@@ -46,9 +46,9 @@ from hearsay.core.language.identifiers import Identifier, Micros
 from hearsay.core.language.rpc import Message, PartKind, Rpc
 from hearsay.core.mesh.versions import knows_backoff
 from hearsay.core.registry import create
+from hearsay.core.shell.contract import UsageError
 from hearsay.core.shell.failures import RouterFailed, describe_error
 from hearsay.core.shell.randomness import Randomness
-from hearsay.core.shell.router import UsageError
 from hearsay.libp2p.limits.resources import Resources
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.peer_id import PeerId

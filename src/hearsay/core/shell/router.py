@@ -26,7 +26,6 @@ dropped and traced.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, assert_never
 
 from hearsay.core.language.actions import (
@@ -72,28 +71,24 @@ from hearsay.core.language.rpc import (
     Message,
     PartKind,
     Rpc,
-    Subscription,
 )
 from hearsay.core.language.sizes import part_kind
 from hearsay.core.language.state_table import RouterState, StateSize
 from hearsay.core.rules.first_copies import ACCEPTED, ASKED, DUPLICATE, first_copy
 from hearsay.core.rules.mixing import extend
-from hearsay.core.shell.dropped_parts import drop_messages_and_control
+from hearsay.core.shell.contract import UsageError, check
 from hearsay.core.shell.inspection import router_state, size_of_state
 from hearsay.core.shell.outbox import Outbox
-from hearsay.core.shell.parameters import MAX_COUNT, RouterParameters
-from hearsay.core.shell.peers import ConnectedPeer, PeerBook, subscription_bytes
+from hearsay.core.shell.parameters import RouterParameters
+from hearsay.core.shell.peers import ConnectedPeer, PeerBook
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
-from hearsay.core.shell.subscription_filter import SubscriptionFilter, subscription_filter
+from hearsay.core.shell.subscription_filter import subscription_filter
+from hearsay.core.shell.subscriptions import filtered, hear_subscriptions
 
 _duplicate = fast_init(DuplicateReceived)
 _deliver = fast_init(Deliver)
 _validate = fast_init(Validate)
-
-
-class UsageError(Exception):
-    """The caller broke the router's contract; nothing was changed."""
 
 
 _BETWEEN_CALLS: list[Action] = []
@@ -184,12 +179,12 @@ class Router:
         rpc = event.rpc
         news = False
         if rpc.subscriptions and self._filter is not None:
-            rpc = self._filtered(self._filter, sender, rpc)
+            rpc = filtered(self, self._filter, sender, rpc)
         if self._judges:
             rpc = self.strategy.admitted(self.connected[sender], rpc)
             news = bool(actions)
         if rpc.subscriptions:
-            self._receive_subscriptions(self.connected[sender], rpc.subscriptions)
+            hear_subscriptions(self, self.strategy, self.connected[sender], rpc.subscriptions)
             news = True
         messages = rpc.messages
         if messages:
@@ -229,7 +224,7 @@ class Router:
         self.actions = _BETWEEN_CALLS
 
     def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:
-        self._check(event, now)
+        check(self, self.strategy, event, now)
         self.now = now
         self.actions = actions
         match event:
@@ -262,52 +257,6 @@ class Router:
                 self.strategy.score_topic(event.topic, event.parameters)
             case _:
                 assert_never(event)
-
-    def _check(self, event: OtherEvent, now: Micros) -> None:
-        """Whether the caller may say this now."""
-        match event:
-            case TimerFired():
-                due = self.due
-                if due is None or now < due:
-                    raise UsageError(f"timer fired at {now}, due at {due}")
-            case MessageValidated():
-                if event.message_id not in self.pending:
-                    raise UsageError(f"verdict on {event.message_id!r}, which was not asked about")
-            case PeerConnected():
-                self._check_connectable(event)
-            case PeerDisconnected():
-                if event.peer not in self.connected:
-                    raise UsageError(f"{event.peer!r} is not connected")
-            case Join():
-                if event.topic in self.joined:
-                    raise UsageError(f"topic {event.topic!r} is joined already")
-                self._check_allowed(event.topic)
-            case Publish():
-                self._check_allowed(event.message.topic)
-            case Leave():
-                if event.topic not in self.joined:
-                    raise UsageError(f"topic {event.topic!r} is not joined")
-            case PeerRated() | TopicScored() | DirectPeerChosen() | MessageRefused():
-                self._check_judging(event)
-            case _:
-                pass
-
-    def _check_allowed(self, topic: TopicId) -> None:
-        if not self.allows(topic):
-            raise UsageError(f"topic {topic!r} is not among the allowed ones")
-
-    def _check_judging(self, event: PeerRated | TopicScored | DirectPeerChosen | MessageRefused) -> None:
-        match event:
-            case DirectPeerChosen() | MessageRefused():
-                if not self._judges:
-                    raise UsageError(f"this router does not judge its peers: {event}")
-                if event.peer == self.node:
-                    raise UsageError("a router is neither its own direct peer nor does it refuse its own messages")
-            case PeerRated() | TopicScored():
-                if not self.strategy.keeps_scores:
-                    raise UsageError(f"this router keeps no scores: {event}")
-                if isinstance(event, PeerRated) and not abs(event.rating) <= MAX_COUNT:
-                    raise UsageError(f"rating {event.rating} of {event.peer!r} is not in -{MAX_COUNT}…{MAX_COUNT}")
 
     def deadline(self) -> Micros | None:
         """When the next `TimerFired` is due."""
@@ -345,14 +294,6 @@ class Router:
     def state_size(self, now: Micros) -> StateSize:
         """Entries and bytes of the guide's table at a time, for the question of simplicity."""
         return size_of_state(self, self.strategy, now)
-
-    def _check_connectable(self, event: PeerConnected) -> None:
-        if event.peer == self.node:
-            raise UsageError("a router cannot connect to itself")
-        if event.peer in self.connected:
-            raise UsageError(f"{event.peer!r} is connected already")
-        if event.protocol not in self.strategy.protocols:
-            raise UsageError(f"protocol {event.protocol!r} is not one of {', '.join(self.strategy.protocols)}")
 
     def _connected(self, event: PeerConnected) -> None:
         native = event.protocol in self.strategy.native_protocols
@@ -424,46 +365,6 @@ class Router:
         if message.topic in self.joined:
             self.actions.append(_deliver(message, None))
         self.strategy.publish(message)
-
-    def _filtered(self, chosen: SubscriptionFilter, sender: PeerId, rpc: Rpc) -> Rpc:
-        """An RPC with those of its subscriptions that are heard (SHELL-8)."""
-        changes = rpc.subscriptions
-        if chosen.are_too_many(changes):
-            self.drop(sender, PartKind.SUBSCRIBE, len(changes), Reason.OVER_LIMIT)
-            drop_messages_and_control(self, sender, rpc, Reason.OVER_LIMIT)
-            return Rpc()
-        refused = sum(not chosen.allows(change.topic) for change in changes)
-        if refused:
-            self.drop(sender, PartKind.SUBSCRIBE, refused, Reason.FILTERED)
-        return replace(rpc, subscriptions=chosen.heard(changes))
-
-    def _receive_subscriptions(self, sender: ConnectedPeer, changes: tuple[Subscription, ...]) -> None:
-        refused: dict[Reason, int] = {}
-        for change in changes:
-            if not change.subscribe:
-                if change.topic in sender.topics:
-                    self.strategy.peer_unsubscribed(sender, change.topic)
-                    self.peers.unsubscribe(sender, change.topic)
-            elif change.topic not in sender.topics:
-                refusal = self._refusal(sender, change.topic)
-                if refusal is not None:
-                    refused[refusal] = refused.get(refusal, 0) + 1
-                else:
-                    self.peers.subscribe(sender, change.topic)
-                    self.strategy.peer_subscribed(sender, change.topic)
-        for reason, count in refused.items():
-            self.drop(sender.id, PartKind.SUBSCRIBE, count, reason)
-
-    def _refusal(self, sender: ConnectedPeer, topic: TopicId) -> Reason | None:
-        """Why there is no room for a subscription: the peer has too many, or all have; to our own topics they may."""
-        parameters = self.parameters
-        if len(sender.topics) >= parameters.max_subscriptions_per_peer:
-            return Reason.OVER_LIMIT
-        most = parameters.max_subscription_bytes_per_peer
-        if most and sender.topic_bytes + subscription_bytes(topic) > most:
-            return Reason.OVER_LIMIT
-        most = parameters.max_subscription_bytes
-        return Reason.THROTTLED if most and topic not in self.joined and self.peers.topic_bytes >= most else None
 
     def _receive_new(self, sender: PeerId, message: Message, accepted: bool) -> None:
         """The first copy of a message, as far as the seen cache knows."""

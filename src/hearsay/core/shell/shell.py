@@ -42,6 +42,10 @@ class Shell(Protocol):
     @due.setter
     def due(self, time: Micros | None) -> None: ...
 
+    def allows(self, topic: TopicId) -> bool:
+        """Whether a topic may be joined and published in."""
+        ...
+
     def draw(self, purpose: Purpose, topic: TopicId, *words: int) -> int:
         """This node's draw for a topic."""
         ...

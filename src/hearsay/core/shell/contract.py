@@ -1,0 +1,86 @@
+"""What a caller may say to a router, and when: its side of the contract."""
+
+from __future__ import annotations
+
+from hearsay.core.language.events import (
+    DirectPeerChosen,
+    Join,
+    Leave,
+    MessageRefused,
+    MessageValidated,
+    OtherEvent,
+    PeerConnected,
+    PeerDisconnected,
+    PeerRated,
+    Publish,
+    TimerFired,
+    TopicScored,
+)
+from hearsay.core.language.identifiers import Micros, TopicId
+from hearsay.core.shell.parameters import MAX_COUNT
+from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Strategy
+
+
+class UsageError(Exception):
+    """The caller broke the router's contract; nothing was changed."""
+
+
+def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> None:
+    """Whether the caller may say this now."""
+    match event:
+        case TimerFired():
+            due = shell.due
+            if due is None or now < due:
+                raise UsageError(f"timer fired at {now}, due at {due}")
+        case MessageValidated():
+            if event.message_id not in shell.pending:
+                raise UsageError(f"verdict on {event.message_id!r}, which was not asked about")
+        case PeerConnected():
+            _check_connectable(shell, strategy, event)
+        case PeerDisconnected():
+            if event.peer not in shell.connected:
+                raise UsageError(f"{event.peer!r} is not connected")
+        case Join():
+            if event.topic in shell.joined:
+                raise UsageError(f"topic {event.topic!r} is joined already")
+            _check_allowed(shell, event.topic)
+        case Publish():
+            _check_allowed(shell, event.message.topic)
+        case Leave():
+            if event.topic not in shell.joined:
+                raise UsageError(f"topic {event.topic!r} is not joined")
+        case PeerRated() | TopicScored() | DirectPeerChosen() | MessageRefused():
+            _check_judging(shell, strategy, event)
+        case _:
+            pass
+
+
+def _check_allowed(shell: Shell, topic: TopicId) -> None:
+    if not shell.allows(topic):
+        raise UsageError(f"topic {topic!r} is not among the allowed ones")
+
+
+def _check_judging(
+    shell: Shell, strategy: Strategy, event: PeerRated | TopicScored | DirectPeerChosen | MessageRefused
+) -> None:
+    match event:
+        case DirectPeerChosen() | MessageRefused():
+            if not strategy.judges:
+                raise UsageError(f"this router does not judge its peers: {event}")
+            if event.peer == shell.node:
+                raise UsageError("a router is neither its own direct peer nor does it refuse its own messages")
+        case PeerRated() | TopicScored():
+            if not strategy.keeps_scores:
+                raise UsageError(f"this router keeps no scores: {event}")
+            if isinstance(event, PeerRated) and not abs(event.rating) <= MAX_COUNT:
+                raise UsageError(f"rating {event.rating} of {event.peer!r} is not in -{MAX_COUNT}…{MAX_COUNT}")
+
+
+def _check_connectable(shell: Shell, strategy: Strategy, event: PeerConnected) -> None:
+    if event.peer == shell.node:
+        raise UsageError("a router cannot connect to itself")
+    if event.peer in shell.connected:
+        raise UsageError(f"{event.peer!r} is connected already")
+    if event.protocol not in strategy.protocols:
+        raise UsageError(f"protocol {event.protocol!r} is not one of {', '.join(strategy.protocols)}")
