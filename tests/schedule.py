@@ -28,6 +28,7 @@ TOGETHER = {
         "tests/pipeline/test_against_duckdb.py",
         "tests/pipeline/test_two_forms.py",
         "tests/pipeline/test_scores_and_bargains.py",
+        "tests/pipeline/test_peer_exchange.py",
         "tests/pipeline/test_follow.py",
         "tests/pipeline/test_long_traces.py",
         "tests/pipeline/test_private_sessions.py",

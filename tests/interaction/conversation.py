@@ -49,6 +49,7 @@ from hearsay.core.language.actions import (
     LinkEager,
     LinkLazy,
     MessageRejected,
+    NamedPeerDialled,
     NeighborDown,
     NeighborUp,
     PartDropped,
@@ -409,6 +410,8 @@ def _told(name: str, action: Action) -> str | None:
             return f"{name} makes {action.peer} eager in {action.topic}"
         case LinkLazy():
             return f"{name} makes {action.peer} lazy in {action.topic}"
+        case NamedPeerDialled():
+            return f"{name} was told of {action.peer} in {action.topic}"
         case PeerAdded() | TopicJoined() | TopicLeft():
             return None
         case _:

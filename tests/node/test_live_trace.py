@@ -15,6 +15,7 @@ from hearsay.core.language.actions import (
     Deliver,
     MessagePublished,
     MessageRejected,
+    NamedPeerDialled,
     PeerAdded,
     Reason,
     TopicJoined,
@@ -159,6 +160,29 @@ def test_a_copy_withheld_has_the_row_of_one_that_would_have_been_sent(tmp_path, 
     assert withheld[Column.BYTES] > 2_000
     same = (Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE, Column.BYTES, Column.VIA)
     assert [withheld[column] for column in same] == [sent[column] for column in same]
+
+
+def test_a_dial_of_a_named_peer_says_whom_and_for_which_topic(tmp_path, peers):
+    node, friend, named, _ = peers
+    told = TopicJoined("news"), PeerAdded(friend, "/meshsub/1.1.0"), NamedPeerDialled("news", named)
+    live(tmp_path, node, count(1_000_000).__next__, *told)
+    rows = read_rows(tmp_path)
+    (dial,) = rows[rows[:, Column.EVENT] == TraceEvent.DIAL].tolist()
+    names = load_names(tmp_path)
+    assert [names.peer(dial[column]) for column in (Column.PEER, Column.REMOTE)] == [to_text(node), to_text(named)]
+    assert names.topic(dial[Column.TOPIC]) == "news"
+
+
+def test_names_of_whom_others_name_are_bounded_and_leave_room_for_ones_own(tmp_path, peers, monkeypatch):
+    monkeypatch.setattr(live_trace, "MAX_PEERS", 6)
+    node, friend, *_ = peers
+    named = [NamedPeerDialled("own", b"\x00\x01" + bytes([number])) for number in range(10)]
+    live(tmp_path, node, count(1_000_000).__next__, TopicJoined("own"), *named, PeerAdded(friend, "/meshsub/1.1.0"))
+    assert verify(tmp_path) == []
+    rows = read_rows(tmp_path)
+    dials = rows[rows[:, Column.EVENT] == TraceEvent.DIAL]
+    assert dials[:, Column.REMOTE].tolist() == [1, 2] + [-1] * 8
+    assert load_names(tmp_path).peers[3] == to_text(friend)
 
 
 def test_names_of_others_are_bounded_and_leave_room_for_ones_own(tmp_path, peers, monkeypatch):

@@ -21,6 +21,7 @@ from hearsay.pipeline.output.tables import (
     CONTROL,
     DEGREES,
     DISTURBANCES,
+    EXCHANGE,
     HEADLINE,
     IDONTWANT,
     LATENCY,
@@ -449,7 +450,7 @@ def test_a_quiet_run_has_no_empty_timeline(tmp_path):
 def test_scores_promises_and_idontwant_are_drawn_where_there_is_something_to_say(tmp_path):
     run = write_run(tmp_path / "judging")
     ids = {figure["id"] for figure in report(tmp_path, run).data["figures"]}
-    assert ids.isdisjoint({"scores", "promises", "idontwant"})
+    assert ids.isdisjoint({"scores", "promises", "idontwant", "exchange"})
     (run / "scenario.toml").write_text(
         "[router.score.thresholds]\ngossip = -10\npublish = -50\ngraylist = -900\n", encoding="utf-8"
     )
@@ -464,6 +465,8 @@ def test_scores_promises_and_idontwant_are_drawn_where_there_is_something_to_say
     write_table(run, PROMISES, [{**requested, "second": second} for second in (1, 3)])
     saved = {"told": 30, "withheld": 5, "withheld_bytes": 5_000, "withdrawn": 1, "withdrawn_bytes": 1_000}
     write_table(run, IDONTWANT, [{"run": "judging", "second": 2, "seconds": 2, **saved}])
+    moved = {"run": "judging", "seconds": 1, "dials": 5, "connections": 3, "nodes": 2}
+    write_table(run, EXCHANGE, [moved | {"second": 4, "nodes": 0}, moved | {"second": 6, "connections": 1}])
     page = report(tmp_path, run)
     middle, lowest, below, *thresholds = page.figure("scores")["series"]
     assert (middle["y"], middle["low"], middle["high"]) == ([1.5, 1.5], [-20, -20], [2, 2])
@@ -473,6 +476,9 @@ def test_scores_promises_and_idontwant_are_drawn_where_there_is_something_to_say
     asked, answered, broken = page.figure("promises")["series"]
     assert (asked["x"], asked["y"], answered["y"], broken["y"]) == ([1, 2, 3], [4, 0, 4], [3, 0, 3], [1, 0, 1])
     assert [each["y"] for each in page.figure("idontwant")["series"]] == [[2500], [500]]
+    dialled, connected = page.figure("exchange")["series"]
+    assert (dialled["x"], dialled["y"], connected["y"]) == ([4, 5, 6], [5, 0, 5], [3, 0, 1])
+    assert "10 dials of peers that a PRUNE named, 4 connections came of them, at 2 nodes" in page.text
     assert "6 copies, 6 kB" in page.text.replace("\xa0", " ")
 
 

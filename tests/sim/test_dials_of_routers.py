@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from test_identities import Events
 
 from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
-from hearsay.core.language.actions import Dial
+from hearsay.core.language.actions import Dial, NamedPeerDialled
 from hearsay.core.language.events import DialFailed
 from hearsay.core.language.rpc import PartKind
 from hearsay.core.registry import RouterKind
@@ -61,6 +63,45 @@ def test_whom_a_prune_names_is_dialled_if_the_router_accepts_it(hub):
     assert len(connections(exchanged)) > 2 * NODES
     assert connects(exchanged) >= len(connections(exchanged))
     assert simulation.engine.figures().sent[PartKind.CONNECT] == connects(exchanged)
+
+
+def dials(rows: list[TraceRow]) -> Counter[tuple[int, int | None, int | None]]:
+    """By time, who dials and whom, of all but the last seconds, whose dials may not arrive."""
+    found = [row for row in rows if row.event == TraceEvent.DIAL and row.time_us < 15_000_000]
+    return Counter((row.time_us, row.peer, row.remote) for row in found)
+
+
+def test_each_dial_of_a_named_peer_is_a_row_and_nothing_else_is(hub):
+    assert not dials(hub()[0])
+    rows, _ = hub(router__accept_exchange="true")
+    arrived = Counter(
+        (row.time_us, row.peer, row.remote)
+        for row in rows
+        if row.event == TraceEvent.SEND_RPC and row.kind == PartKind.CONNECT
+        if 0 not in (row.peer, row.remote) and row.time_us < 15_000_000
+    )
+    assert dials(rows) == arrived
+    assert arrived.total() > NODES
+    assert {row.topic for row in rows if row.event == TraceEvent.DIAL} == {0}
+
+
+class Credulous(Floodsub):
+    """It has been told of peers that nobody knows."""
+
+    def joined(self, topic):
+        self.shell.actions += [NamedPeerDialled(topic, who) for who in (-1, 2, 3, 10_000)]
+
+
+CREDULOUS = RouterKind("credulous", FloodsubParameters, Credulous, {"r1": {}})
+
+
+def test_who_is_nobody_has_no_number_in_the_row():
+    told = []
+    keys = [("network.nodes", "3"), ("network.degree", "1"), ("workload.messages", "0")]
+    scenario = load_scenario(None, "r1", keys, router=f"{__name__}:CREDULOUS")
+    Simulation(scenario, listener=lambda row: told.append(row) if row.event == TraceEvent.DIAL else None).run()
+    for node in range(3):
+        assert [row.remote for row in told if row.peer == node] == [None, 2, None, None]
 
 
 def test_who_takes_no_connection_is_not_reached(hub):

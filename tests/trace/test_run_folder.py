@@ -36,7 +36,8 @@ def test_a_fresh_run_is_sound(run):
     assert (manifest.seed, manifest.complete, manifest.trace.rows) == (7, True, 800)
     document = json.loads((run / "manifest.json").read_text())
     assert (document["format"], document["version"]) == ("hearsay-run", 1)
-    assert {entry["class"] for entry in document["files"]} == {"message", "rpc", "mesh", "node", "score"}
+    classes = {"message", "rpc", "mesh", "node", "score", "exchange"}
+    assert {entry["class"] for entry in document["files"]} == classes
     assert [entry["path"] for entry in document["other_files"]] == [
         "config.toml",
         "dictionary/messages.parquet",

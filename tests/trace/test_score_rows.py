@@ -59,7 +59,7 @@ def test_a_row_for_the_whole_and_for_each_part_that_is_not_zero():
 def test_they_lie_in_a_class_of_their_own(tmp_path):
     rows = as_rows([*score_rows(9, 3, 4, PARTS, {"a": 0, "b": 1})])
     write_run(tmp_path / "run", rows, 3)
-    assert CLASSES[-1] == class_of(TraceEvent.SCORE_P4, -1) == "score"
+    assert CLASSES[4] == class_of(TraceEvent.SCORE_P4, -1) == "score"
     assert [entry.name for entry in (tmp_path / "run" / "trace").iterdir()] == ["class=score"]
     back = read_rows(tmp_path / "run", {"score"})
     assert sorted(map(tuple, back.tolist())) == sorted(map(tuple, rows.tolist()))

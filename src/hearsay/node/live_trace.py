@@ -37,6 +37,7 @@ from hearsay.core.language.actions import (
     LinkLazy,
     MessagePublished,
     MessageRejected,
+    NamedPeerDialled,
     NeighborDown,
     NeighborUp,
     PartDropped,
@@ -61,6 +62,7 @@ from hearsay.trace.language.event_rows import (
     Codes,
     add_peer_row,
     deliver_row,
+    dial_row,
     drop_rpc_row,
     duplicate_row,
     graft_row,
@@ -87,7 +89,7 @@ INTERVAL_S = 5.0
 MAX_ROWS = 100_000
 MAX_WAITING_ROWS = 200_000
 MAX_PEERS = 65_536
-"""Names of peers; those that are known as authors only may take half of it."""
+"""Names of peers; those that are known as authors only, or because a PRUNE named them, may take half of it."""
 MAX_OTHER_TOPICS = 1_000
 """Names of topics when another topic is named that is not the node's own."""
 
@@ -233,6 +235,9 @@ class LiveTrace:
             case CopyWithheld():
                 copy = self.parts(Rpc(messages=(action.message,)), (action.via,))
                 self._parts(drop_rpc_row, action.peer, copy, Reason.UNWANTED)
+            case NamedPeerDialled():
+                named = self._peers.of(action.peer, MAX_PEERS // 2)
+                self._row(dial_row(self._clock(), own, named, self._topics.of(action.topic)))
             case PartDropped():
                 remote, kind, count = self._peer(action.peer), action.kind, action.count
                 self._row(reject_row(self._clock(), kind, own, remote, NONE, NONE, count, action.reason))

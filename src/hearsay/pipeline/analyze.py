@@ -18,6 +18,7 @@ from hearsay.pipeline.metrics import bargains, churn, knowledge, mesh, resilienc
 from hearsay.pipeline.metrics.headline import headline_table
 from hearsay.pipeline.metrics.memberships import memberships
 from hearsay.pipeline.metrics.messages import with_due_known
+from hearsay.pipeline.metrics.peer_exchange import exchange_lines
 from hearsay.pipeline.metrics.quality import drop_lines, few_due, nodes_without_goodbye, quality_table
 from hearsay.pipeline.metrics.scores import score_lines
 from hearsay.pipeline.metrics.speed import latency_table, speed_table
@@ -94,6 +95,7 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     store.write_lines(tables.REFUSALS, bargains.refusals(counts))
     store.write_lines(tables.PROMISES, bargains.promises(counts, runs))
     store.write_lines(tables.IDONTWANT, bargains.idontwant(counts))
+    store.write_lines(tables.EXCHANGE, exchange_lines(spark, runs))
     scores, worst_peers = score_lines(spark, runs)
     store.write_lines(tables.SCORES, scores)
     store.write_lines(tables.WORST_PEERS, worst_peers)

@@ -13,7 +13,12 @@ from hearsay.report.figures.latency import delivery_cdf, latency_over_time
 from hearsay.report.figures.load import load_per_node, state_per_node
 from hearsay.report.figures.mesh import degree_histogram, degree_over_time
 from hearsay.report.figures.pictures import mesh_picture, spread_of_a_message
-from hearsay.report.figures.standing import promises_over_time, saved_by_idontwant, scores_over_time
+from hearsay.report.figures.standing import (
+    connected_by_exchange,
+    promises_over_time,
+    saved_by_idontwant,
+    scores_over_time,
+)
 from hearsay.report.page import page
 from hearsay.report.report_file import require_report_or_nothing, write_report_file
 from hearsay.report.run import Run, open_runs
@@ -32,11 +37,12 @@ FIGURES = (
     scores_over_time,
     promises_over_time,
     saved_by_idontwant,
+    connected_by_exchange,
     spread_of_a_message,
     mesh_picture,
 )
 
-OF_SOME_ROUTERS = ("scores", "promises", "idontwant")
+OF_SOME_ROUTERS = ("scores", "promises", "idontwant", "exchange")
 """Figures of what not every router does: they are there if a run has something to say."""
 
 MEASURED_AS = {

@@ -236,6 +236,14 @@ class CopyWithheld:
     via: Via
 
 
+@dataclass(frozen=True, slots=True)
+class NamedPeerDialled:
+    """A peer that a PRUNE of a topic named is dialled (peer exchange)."""
+
+    topic: TopicId
+    peer: PeerId
+
+
 TraceAction: TypeAlias = (
     PeerAdded
     | PeerRemoved
@@ -248,6 +256,7 @@ TraceAction: TypeAlias = (
     | MessageRejected
     | PartDropped
     | CopyWithheld
+    | NamedPeerDialled
     | OverlayAction
 )
 

@@ -13,6 +13,7 @@ Rules (r1, "mesh" and the heartbeat; tech report 3.2.2 and figures 5–8; guide,
 * MESH-5: A PRUNE may name others of the topic (peer exchange, v1.1). Peers that speak v1.0 get the plain PRUNE.
 * MESH-6: The receiver dials them if `accept_exchange` says so: of one PRUNE as many as it would name itself, and of
   all between two heartbeats `MAX_DIALS` (go: so many dials wait; *reference only:* `accept_exchange`).
+  Each of these dials is told (`NamedPeerDialled`).
 
 Theory: D_low <= D <= D_high makes the two branches of upkeep exclude each other, so it does not matter whether the
 degree is counted once (simsub's actor) or before each branch (r1).
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hearsay.core.language.actions import Dial, PeerGrafted, PeerPruned, Reason
+from hearsay.core.language.actions import Dial, NamedPeerDialled, PeerGrafted, PeerPruned, Reason
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import PartKind, PeerInfo, Prune, Rpc
 from hearsay.core.language.state_table import Peering
@@ -206,12 +207,12 @@ class Mesh:
         """Dial those whom a PRUNE names."""
         for known in prune.peers[: self._parameters.exchange_peers]:
             if known.peer != self._shell.node:
-                self._ask_to_dial(known.peer)
+                self._ask_to_dial(prune.topic, known.peer)
 
-    def _ask_to_dial(self, peer: PeerId) -> None:
+    def _ask_to_dial(self, topic: TopicId, peer: PeerId) -> None:
         if peer not in self._shell.connected and self._dials < MAX_DIALS:
             self._dials += 1
-            self._shell.actions.append(Dial(peer))
+            self._shell.actions += [NamedPeerDialled(topic, peer), Dial(peer)]
 
     def remove(self, peer: PeerId, topic: TopicId) -> None:
         """A peer is no longer in the mesh of a topic, without telling it."""

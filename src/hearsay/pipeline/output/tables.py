@@ -148,6 +148,11 @@ IDONTWANT = _table(
     """run string, second int, seconds int, told bigint, arrived bigint, refused bigint,
     withheld bigint, withheld_bytes bigint, withdrawn bigint, withdrawn_bytes bigint""",
 )
+EXCHANGE = _table(
+    "exchange",
+    "stretch by stretch of the run: dials of peers that PRUNEs named, and the connections that came of them",
+    "run string, second int, seconds int, dials bigint, connections bigint, nodes bigint",
+)
 SCORES = _table(
     "scores",
     "what peers thought of each other at sampled times: quantiles of scores and of their parts, shares below bounds",
@@ -198,6 +203,7 @@ TABLES: dict[str, MetricTable] = {
         REFUSALS,
         PROMISES,
         IDONTWANT,
+        EXCHANGE,
         SCORES,
         WORST_PEERS,
     )

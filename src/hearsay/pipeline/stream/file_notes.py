@@ -23,6 +23,7 @@ _READ = {
     "mesh": (Column.TIME_US, Column.TOPIC),
     "node": (Column.TIME_US, Column.EVENT, Column.PEER),
     "score": (Column.TIME_US,),
+    "exchange": (Column.TIME_US,),
 }
 
 

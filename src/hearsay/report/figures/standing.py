@@ -1,4 +1,4 @@
-"""Gossipsub after 1.0: what peers think of each other, the promises of gossip, and what IDONTWANT saved."""
+"""Gossipsub after 1.0: what peers think of each other, promises of gossip, what IDONTWANT saved, peer exchange."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hearsay.pipeline.input.run_facts import scenario_of
 from hearsay.pipeline.input.score_thresholds import thresholds_in
-from hearsay.pipeline.output.tables import CONTROL, IDONTWANT, PROMISES, SCORES, MetricTable
+from hearsay.pipeline.output.tables import CONTROL, EXCHANGE, IDONTWANT, PROMISES, SCORES, MetricTable
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
 from hearsay.report.run import US_PER_S, Row, Run, View
@@ -126,6 +126,28 @@ def _saved_in_all(run: Run, total: Mapping[str, float]) -> str:
     sent = compute.sum(run.read(CONTROL, "bytes").column("bytes")).as_py() or 0
     share = f", {percent(saved / (saved + sent))} of what would have been sent" if sent else ""
     return f"{plural(int(total['told']), 'IDONTWANT')} saved {plural(copies, 'copy', 'copies')}, {size(saved)}{share}"
+
+
+def connected_by_exchange(runs: Sequence[Run]) -> Figure:
+    series, found = _over_time(runs, EXCHANGE, ("dials", "connections"))
+    return Figure(
+        id="exchange",
+        title="Peer exchange",
+        question="Did peers that others named become neighbours?",
+        kind="lines",
+        source=EXCHANGE,
+        series=series,
+        x=Axis("time", "s"),
+        panels=[Panel(Axis("peers per second", "number"))],
+        measures=["dialled because a PRUNE named them", "connected after that"],
+        notes=[(view, _exchanged_in_all(total)) for view, total in found],
+    )
+
+
+def _exchanged_in_all(total: Mapping[str, float]) -> str:
+    words = {"dials": "dial", "connections": "connection", "nodes": "node"}
+    dials, connections, nodes = (plural(int(total[name]), word) for name, word in words.items())
+    return f"{dials} of peers that a PRUNE named, {connections} came of them, at {nodes}"
 
 
 def _over_time(

@@ -17,6 +17,7 @@ from hearsay.core.language.actions import (
     LinkLazy,
     MessagePublished,
     MessageRejected,
+    NamedPeerDialled,
     NeighborDown,
     NeighborUp,
     OverlayAction,
@@ -49,6 +50,7 @@ from hearsay.trace.language.event_rows import (
     Codes,
     add_peer_row,
     deliver_row,
+    dial_row,
     graft_row,
     join_row,
     leave_row,
@@ -123,6 +125,8 @@ class ActionHandler:
                     self._recorder.row(leave_row(now, node.id, self._topic_numbers[action.topic]))
                 case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
                     self._row_link(OVERLAY_ROWS[type(action)], node, action, now)
+                case NamedPeerDialled():
+                    self._row_dial(node, action, now)
                 case Dial() | Disconnect() | Ping() | FindContacts():
                     self._connection_requests.perform(node, action)
                 case _:
@@ -163,6 +167,12 @@ class ActionHandler:
         now: Micros,
     ) -> None:
         self._recorder.row(row(now, node.id, _number(action.peer), self._topic_numbers[action.topic]))
+
+    def _row_dial(self, node: SimNode, action: NamedPeerDialled, now: Micros) -> None:
+        """A PRUNE may name anybody; who is no node has no number."""
+        peer = _number(action.peer)
+        remote = peer if 0 <= peer < self._script else NONE
+        self._recorder.row(dial_row(now, node.id, remote, self._topic_numbers[action.topic]))
 
     def row_published(self, publisher: int, message: Any, now: Micros) -> None:
         """`publisher` is a node, or the script."""

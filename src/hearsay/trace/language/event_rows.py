@@ -179,3 +179,7 @@ def score_p7_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
 
 def score_slow_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
     return time_us, 32, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
+
+
+def dial_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
+    return time_us, 33, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1

@@ -70,6 +70,7 @@ class TraceEvent(IntEnum):
     SCORE_P6 = 30
     SCORE_P7 = 31
     SCORE_SLOW = 32
+    DIAL = 33
 
 
 OVERLAY_EVENTS: dict[type[OverlayAction], TraceEvent] = {
@@ -109,7 +110,7 @@ COLUMNS = tuple(column.name.lower() for column in Column)
 WIDTH = len(COLUMNS)
 NONE = -1
 
-CLASSES = ("message", "rpc", "mesh", "node", "score")
+CLASSES = ("message", "rpc", "mesh", "node", "score", "exchange")
 TRACE_FOLDER = "trace"
 
 
@@ -180,6 +181,9 @@ FORMS: dict[TraceEvent, EventForm] = {
     TraceEvent.SCORE_P3: EventForm("score", _SCORED_IN_TOPIC, "too few deliveries in the mesh"),
     TraceEvent.SCORE_P3B: EventForm("score", _SCORED_IN_TOPIC, "… and when it left the mesh"),
     TraceEvent.SCORE_P4: EventForm("score", _SCORED_IN_TOPIC, "invalid messages"),
+    TraceEvent.DIAL: EventForm(
+        "exchange", (_PEER, _REMOTE, _TOPIC), "`peer` dials `remote`, as a PRUNE of the topic named it"
+    ),
 }
 
 
