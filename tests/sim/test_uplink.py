@@ -22,7 +22,7 @@ def waiting(number: int, urgent: bool = False) -> Waiting:
 
 
 def test_idontwant_goes_ahead_of_all_but_its_own_kind():
-    uplink = Uplink(0)
+    uplink = Uplink(0, in_order=False)
     for number, urgent in ((1, False), (2, False), (3, True), (4, False), (5, True)):
         uplink.queue_up(waiting(number, urgent), 0)
     assert [uplink.next(0).sequence for _ in range(5)] == [3, 5, 1, 2, 4]
@@ -30,7 +30,7 @@ def test_idontwant_goes_ahead_of_all_but_its_own_kind():
 
 
 def test_an_idle_uplink_is_free_now():
-    uplink = Uplink(0)
+    uplink = Uplink(0, in_order=False)
     uplink.queue_up(waiting(1), 1000)
     uplink.next(1000)
     assert uplink.busy_until_us == uplink.free_us == 1100
@@ -108,7 +108,7 @@ def test_what_waits_is_withdrawn():
 
 
 def test_withdrawing_keeps_the_rest_of_an_rpc():
-    uplink = Uplink(0)
+    uplink = Uplink(0, in_order=False)
     whole, gone = waiting(1), waiting(2)
     uplink.queue_up(whole, 0)
     uplink.queue_up(gone, 0)

@@ -22,6 +22,7 @@ from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Control, Message, PartKind, Rpc
 from hearsay.core.language.sizes import framed_size, part_sizes
+from hearsay.core.mesh.versions import knows_idontwant
 from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.sim.plan.latency import LatencyModel
 from hearsay.sim.reference.event_queue import EventQueue
@@ -97,7 +98,10 @@ class Transport:
 
     def started(self, node: SimNode, now: Micros) -> None:
         """A node is up: nothing waits in it."""
-        self._uplinks[node.id] = Uplink(now)
+        assert node.router is not None
+        strategy = node.router.strategy
+        overtakes = strategy.withdraws or any(map(knows_idontwant, strategy.protocols))
+        self._uplinks[node.id] = Uplink(now, in_order=not overtakes)
 
     def forget(self, node: SimNode) -> None:
         """A node went down and has nothing any more."""
@@ -196,9 +200,13 @@ class Transport:
             self._refuse(node, link, action, parts, now)
             return
         takes_us = self._takes_us(parts)
-        urgent = says_only_idontwant(event)
-        uplink.queue_up(Waiting(link, event, parts, link.sequence, now, takes_us, urgent), now)
+        urgent = not uplink.in_order and says_only_idontwant(event)
+        rpc = Waiting(link, event, parts, link.sequence, now, takes_us, urgent)
         link.sequence += 1
+        if uplink.in_order:
+            self._leave(rpc, uplink.leaves_us(takes_us, now))
+            return
+        uplink.queue_up(rpc, now)
         if uplink not in self._busy:
             if now >= uplink.busy_until_us:
                 self._send_next(uplink, now)
@@ -221,8 +229,12 @@ class Transport:
 
     def _send_next(self, uplink: Uplink, now: Micros) -> None:
         rpc = uplink.next(now)
+        self._leave(rpc, uplink.busy_until_us)
+
+    def _leave(self, rpc: Waiting, leaves: Micros) -> None:
+        """An RPC has left the uplink at a time, and is on its way."""
         link, parts = rpc.link, rpc.parts
-        arrival = self._arrival(link, rpc.sequence, uplink.busy_until_us, link.last_arrival_us)
+        arrival = self._arrival(link, rpc.sequence, leaves, link.last_arrival_us)
         link.last_arrival_us = arrival
         for part in parts:
             self._recorder.sending(rpc.said_us, link.source, part)

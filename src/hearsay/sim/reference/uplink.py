@@ -33,14 +33,21 @@ class Waiting:
 
 
 class Uplink:
-    __slots__ = ("busy_until_us", "free_us", "waiting")
+    __slots__ = ("busy_until_us", "free_us", "in_order", "waiting")
 
-    def __init__(self, now: Micros) -> None:
+    def __init__(self, now: Micros, in_order: bool) -> None:
+        self.in_order = in_order
+        """Nothing ever overtakes or is withdrawn: when an RPC leaves is known at once, and nothing has to wait."""
         self.busy_until_us = now
         """When what is being sent has left."""
         self.free_us = now
         """When all that is here now has left."""
         self.waiting: list[Waiting] = []
+
+    def leaves_us(self, takes_us: Micros, now: Micros) -> Micros:
+        """When an RPC that comes after all others will have left."""
+        self.busy_until_us = self.free_us = max(self.free_us, now) + takes_us
+        return self.free_us
 
     def queue_up(self, rpc: Waiting, now: Micros) -> None:
         self.free_us = max(self.free_us, now) + rpc.takes_us
