@@ -384,7 +384,7 @@ def test_the_report_says_what_ran_and_gives_its_verdict_first(tmp_path):
     assert "hearsay simulate --preset r1 --router floodsub --nodes 9 --messages 1 --seed 1" in text
     assert "router.heartbeat_interval_ms = 1000" not in text.split("Figures")[0]
     alone = report(tmp_path, runs[0]).text
-    assert "router.heartbeat_interval_ms = 1000" in alone
+    assert " router.heartbeat_interval_ms = 1000 " in alone
     assert "looked at every 10 s; messages stay in the cache for 5 s" in alone
 
 

@@ -74,5 +74,5 @@ def _shared(known: Sequence[Settings]) -> Html:
         return Html("")
     common = shared(known)
     title = f"{len(common)} settings that all share" if len(known) > 1 else f"All {len(common)} settings"
-    lines = "\n".join(f"{key} = {written(value)}" for key, value in common.items())
-    return tag("details", tag("summary", title), join([tag("pre", lines)]), class_="data")
+    lines = [join([f"{key} = {written(value)}"]) for key, value in common.items()]
+    return tag("details", tag("summary", title), tag("pre", Html("\n".join(lines))), class_="data")
