@@ -92,13 +92,7 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     recovery = store.write(tables.RESILIENCE, recovery)
     step("what peers think of each other")
     counts = bargains.counts_of(scanned.part_counts, runs)
-    store.write_lines(tables.REFUSALS, bargains.refusals(counts))
-    store.write_lines(tables.PROMISES, bargains.promises(counts, runs))
-    store.write_lines(tables.IDONTWANT, bargains.idontwant(counts))
-    store.write_lines(tables.EXCHANGE, exchange_lines(spark, runs))
-    scores, worst_peers = score_lines(spark, runs)
-    store.write_lines(tables.SCORES, scores)
-    store.write_lines(tables.WORST_PEERS, worst_peers)
+    _write_standing(spark, runs, store, counts)
     step("what nodes keep, and the trace's quality")
     kept = store.write(tables.STATE, state.state_table(node_rows))
     of_rows = [*nodes_without_goodbye(node_rows, runs), *drop_lines(counts)]
@@ -126,6 +120,19 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     store.write(tables.HEADLINE, answers)
     scanned.release()
     drawn.unpersist()
+
+
+def _write_standing(
+    spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, counts: Sequence[bargains.PartCount]
+) -> None:
+    """What peers think of each other, and what they do and refuse for it."""
+    store.write_lines(tables.REFUSALS, bargains.refusals(counts))
+    store.write_lines(tables.PROMISES, bargains.promises(counts, runs))
+    store.write_lines(tables.IDONTWANT, bargains.idontwant(counts))
+    store.write_lines(tables.EXCHANGE, exchange_lines(spark, runs))
+    scores, worst_peers = score_lines(spark, runs)
+    store.write_lines(tables.SCORES, scores)
+    store.write_lines(tables.WORST_PEERS, worst_peers)
 
 
 def _json_of(row: dict[str, Any]) -> dict[str, Any]:
