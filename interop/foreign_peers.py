@@ -114,6 +114,8 @@ class PeerProcess:
         self.scores: dict[str, float] = {}
         self.rejected = 0
         """What a Go peer that judges says: scores of its peers, and how many messages it has rejected."""
+        self.parts: dict[tuple[str, int], int] = {}
+        """The parts that it has of each topic and group, as a bitmap."""
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> PeerProcess:
@@ -165,6 +167,8 @@ class PeerProcess:
                     self.scores = event["scores"]
                 case "rejected":
                     self.rejected += 1
+                case "parts":
+                    self.parts[event["topic"], event["group"]] = event["parts"]
                 case "refused":
                     self.refusals.append(event["reason"])
                 case "peers":

@@ -4,7 +4,7 @@ go 1.24
 
 require (
 	github.com/libp2p/go-libp2p v0.39.1
-	github.com/libp2p/go-libp2p-pubsub v0.15.0
+	github.com/libp2p/go-libp2p-pubsub v0.16.0
 )
 
 require (

@@ -7,6 +7,7 @@
 //	leave TOPIC                unsubscribe
 //	join TOPIC                 subscribe
 //	connect ADDRESS            dial a peer
+//	parts TOPIC GROUP BITMAP   own these parts of a group, and tell peers
 package main
 
 import (
@@ -73,9 +74,9 @@ func (m *meshes) Trace(event *pb.TraceEvent) {
 		}
 	case pb.TraceEvent_PRUNE:
 		delete(m.peers[event.GetPrune().GetTopic()], string(event.GetPrune().GetPeerID()))
-	case pb.TraceEvent_REMOVE_PEER:
+	case pb.TraceEvent_ON_CLOSED_OUTBOUND_STREAM:
 		for _, mesh := range m.peers {
-			delete(mesh, string(event.GetRemovePeer().GetPeerID()))
+			delete(mesh, string(event.GetOnClosedOutboundStream().GetPeerID()))
 		}
 	}
 }
@@ -115,6 +116,8 @@ func main() {
 	flag.DurationVar(&defaults.slowValidator, "slow-validator", 0, "of a victim: join `slow`, with a validator of so long")
 	var judges judge
 	judges.flags()
+	var partial partials
+	partial.flags()
 	flag.BoolVar(&defaults.unread, "unread", false, "of a victim: join `unread`, and never read it")
 	flag.Parse()
 	ctx := context.Background()
@@ -138,6 +141,7 @@ func main() {
 	}
 	if *router == "gossipsub" {
 		options = append(options, judges.options()...)
+		options = append(options, partial.options()...)
 	}
 	var ps *pubsub.PubSub
 	var err error
@@ -148,6 +152,7 @@ func main() {
 	}
 	must(err)
 	judges.validate(ps)
+	partial.pubsub = ps
 
 	joined := map[string]*pubsub.Topic{}
 	received := 0
@@ -155,7 +160,7 @@ func main() {
 	join := func(name string) {
 		topic, ok := joined[name]
 		if !ok {
-			topic, err = ps.Join(name)
+			topic, err = ps.Join(name, partial.topicOptions(name)...)
 			must(err)
 			joined[name] = topic
 		}
@@ -240,6 +245,8 @@ func main() {
 			join(words[1])
 		case "connect":
 			dial(words[1])
+		case "parts":
+			partial.own(words[1:])
 		}
 		names.Unlock()
 	}
