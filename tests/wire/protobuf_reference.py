@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 from hearsay.core.language.rpc import (
     Control,
     Extension,
+    Features,
     Graft,
     IDontWant,
     IHave,
     IWant,
     Message,
+    Partial,
+    PartialUse,
     PeerInfo,
     Prune,
     Rpc,
@@ -22,7 +25,12 @@ from hearsay.core.language.rpc import (
 FIELD = descriptor_pb2.FieldDescriptorProto
 TEXT, BYTES, MESSAGE = FIELD.TYPE_STRING, FIELD.TYPE_BYTES, FIELD.TYPE_MESSAGE
 SCHEMA = {
-    "SubOpts": [(1, "subscribe", FIELD.TYPE_BOOL, ""), (2, "topicid", TEXT, "")],
+    "SubOpts": [
+        (1, "subscribe", FIELD.TYPE_BOOL, ""),
+        (2, "topicid", TEXT, ""),
+        (3, "requestsPartial", FIELD.TYPE_BOOL, ""),
+        (4, "supportsSendingPartial", FIELD.TYPE_BOOL, ""),
+    ],
     "Message": [
         (1, "from_", BYTES, ""),
         (2, "data", BYTES, ""),
@@ -37,18 +45,30 @@ SCHEMA = {
     "PeerInfo": [(1, "peerID", BYTES, ""), (2, "signedPeerRecord", BYTES, "")],
     "Prune": [(1, "topicID", TEXT, ""), (2, "peers", MESSAGE, "PeerInfo"), (3, "backoff", FIELD.TYPE_UINT64, "")],
     "IDontWant": [(1, "messageIDs", BYTES, "*")],
+    "Features": [
+        (10, "partialMessages", FIELD.TYPE_BOOL, ""),
+        (6492434, "testExtension", FIELD.TYPE_BOOL, ""),
+    ],
+    "Partial": [
+        (1, "topicID", TEXT, ""),
+        (2, "groupID", BYTES, ""),
+        (3, "parts", BYTES, ""),
+        (4, "metadata", BYTES, ""),
+    ],
     "Control": [
         (1, "ihave", MESSAGE, "IHave"),
         (2, "iwant", MESSAGE, "IWant"),
         (3, "graft", MESSAGE, "Graft"),
         (4, "prune", MESSAGE, "Prune"),
         (5, "idontwant", MESSAGE, "IDontWant"),
+        (6, "features", MESSAGE, "Features?"),
         (1000, "extension", BYTES, "*"),
     ],
     "RPC": [
         (1, "subscriptions", MESSAGE, "SubOpts"),
         (2, "publish", MESSAGE, "Message"),
         (3, "control", MESSAGE, "Control?"),
+        (10, "partial", MESSAGE, "Partial?"),
     ],
 }
 
@@ -74,7 +94,10 @@ ReferenceRpc = _rpc_type()
 def to_reference(rpc):
     made = ReferenceRpc()
     for change in rpc.subscriptions:
-        made.subscriptions.add(subscribe=change.subscribe, topicid=change.topic)
+        flags = {PartialUse.REQUESTS: {"requestsPartial": True}, PartialUse.NONE: {}}.get(change.partial, {})
+        if change.partial is not PartialUse.NONE:
+            flags["supportsSendingPartial"] = True
+        made.subscriptions.add(subscribe=change.subscribe, topicid=change.topic, **flags)
     for message in rpc.messages:
         made.publish.add(**reference_fields(message))
     if rpc.control is not None:
@@ -92,6 +115,17 @@ def to_reference(rpc):
         for idontwant in rpc.control.idontwant:
             made.control.idontwant.add(messageIDs=idontwant.ids)
         made.control.extension.extend(extension.payload for extension in rpc.control.extensions)
+        for features in rpc.control.features:
+            made.control.features.SetInParent()
+            if features.partial_messages:
+                made.control.features.partialMessages = True
+            if features.test_extension:
+                made.control.features.testExtension = True
+    if rpc.partial is not None:
+        partial = rpc.partial
+        fields = {"groupID": partial.group, "parts": partial.parts, "metadata": partial.metadata}
+        given_fields = {name: value for name, value in fields.items() if value is not None}
+        made.partial.CopyFrom(type(made.partial)(topicID=partial.topic, **given_fields))
     return made
 
 
@@ -129,6 +163,11 @@ controls = st.builds(
     some(prunes),
     some(st.builds(Extension, st.just(1000), blobs)),
     some(st.builds(IDontWant, id_lists)),
+    some(st.builds(Features, st.booleans(), st.booleans()), 1),
 )
 messages = st.builds(Message, st.just(b"id"), texts, blobs, maybe, maybe, maybe, maybe)
-rpcs = st.builds(Rpc, some(st.builds(Subscription, texts, st.booleans())), some(messages), st.none() | controls)
+subscriptions = st.builds(Subscription, texts, st.just(True), st.sampled_from(PartialUse)) | st.builds(
+    Subscription, texts, st.just(False)
+)
+partials = st.builds(Partial, texts, blobs, maybe, maybe)
+rpcs = st.builds(Rpc, some(subscriptions), some(messages), st.none() | controls, st.none() | partials)

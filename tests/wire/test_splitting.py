@@ -13,7 +13,7 @@ from hearsay.wire.encode import encode_rpc
 from hearsay.wire.limits import RpcLimits, TooLarge
 from hearsay.wire.splitting import check_fits, check_topic, split_rpc
 
-KINDS = ("graft", "prune", "extensions")
+KINDS = ("graft", "prune", "extensions", "features")
 
 
 def united_ids(rpc_list, kind):
@@ -34,7 +34,12 @@ def test_pieces_are_within_the_limit_and_say_the_same(rpc, limit):
     assert [change for piece in pieces for change in piece.subscriptions] == list(rpc.subscriptions)
     kept = [message for message in rpc.messages if message not in oversized]
     assert [message for piece in pieces for message in piece.messages] == kept
+    kept_partials = [piece.partial for piece in pieces if piece.partial is not None]
+    assert kept_partials == (
+        [] if rpc.partial is None or rpc_size(Rpc(partial=rpc.partial)) > limit - 6 else [rpc.partial]
+    )
     control = rpc.control or Control()
+    assert not control.features or pieces[0].control.features == control.features
     for kind in ("ihave", "iwant", "idontwant"):
         whole = Rpc(control=control)
         assert united_ids(pieces, kind) == united_ids([whole], kind)

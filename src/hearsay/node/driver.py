@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hearsay.core.language.actions import (
     Action,
     Deliver,
+    DeliverPartial,
     Dial,
     Disconnect,
     DuplicateReceived,
@@ -314,6 +315,8 @@ class Driver:
                 if self._live_trace is not None:
                     self._live_trace.delivered(action)
                 self._around.deliver(action)
+            case DeliverPartial():
+                pass  # the node has no applications of partial messages yet
             case Validate():
                 self._validate(action)
             case Dial() | Ping() | FindContacts():

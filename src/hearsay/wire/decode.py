@@ -25,11 +25,14 @@ from hearsay.core.language.rpc import (
     FIRST_EXTENSION_FIELD,
     Control,
     Extension,
+    Features,
     Graft,
     IDontWant,
     IHave,
     IWant,
     Message,
+    Partial,
+    PartialUse,
     PeerInfo,
     Prune,
     Rpc,
@@ -40,6 +43,7 @@ from hearsay.libp2p.names.peer_id import check_peer_id
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, walk
 from hearsay.wire.encode import field
 from hearsay.wire.episub_parts import IDS, PEERS, decode_part
+from hearsay.wire.field_numbers import TEST_EXTENSION
 from hearsay.wire.limits import RpcLimits, WireError
 
 MessageIdFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, bytes], bytes]
@@ -78,6 +82,7 @@ class _Spans:
     messages: list[Span]
     control: list[tuple[int, int, int]]
     """(field, start, stop) of each part of the control message."""
+    partial: Span | None = None
 
 
 def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, episub: bool = False) -> DecodedRpc:
@@ -95,12 +100,14 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
         if episub:
             messages = [_with_hops(data, *span, known) for span, known in zip(spans.messages, messages, strict=True)]
         control, left_out = _control(data, spans.control, limits, episub) if spans.control else (None, 0)
+        partial = None if spans.partial is None else _partial(data, *spans.partial, limits)
     except EncodingError as error:
         raise WireError(f"an RPC that cannot be read: {error}") from None
     kept_subscriptions = tuple(part for part in subscriptions if part is not None)
     kept_messages = tuple(part for part in messages if part is not None)
     left_out += len(subscriptions) - len(kept_subscriptions) + len(messages) - len(kept_messages)
-    return DecodedRpc(Rpc(kept_subscriptions, kept_messages, control), left_out)
+    left_out += spans.partial is not None and partial is None
+    return DecodedRpc(Rpc(kept_subscriptions, kept_messages, control, partial), left_out)
 
 
 def _only_message(data: bytes, message_id: MessageIdFunction, limits: RpcLimits) -> Message | None:
@@ -233,6 +240,8 @@ def _survey(data: bytes, limits: RpcLimits, episub: bool) -> _Spans:
         elif number == 2:
             spans.messages.append((start, stop))
             _check("messages", len(spans.messages), limits.max_messages)
+        elif number == 10:
+            spans.partial = (start, stop)
         elif number == 3:
             for part, part_type, begin, end in walk(data, start, stop):
                 if part_type != DELIMITED:
@@ -265,15 +274,46 @@ def _check(what: str, count: int, limit: int) -> None:
 
 
 def _subscription(data: bytes, start: int, stop: int, limits: RpcLimits) -> Subscription | None:
-    subscribe = False
+    flags = dict.fromkeys((1, 3, 4), 0)
     topic = None
     for number, wire_type, begin, end in walk(data, start, stop):
-        if number == 1 and wire_type == VARINT:
-            subscribe = begin != 0
+        if wire_type == VARINT and number in flags:
+            flags[number] = begin
         elif number == 2 and wire_type == DELIMITED:
             topic = data[begin:end]
     name = _name(topic, limits)
-    return None if name is None else Subscription(name, subscribe)
+    if name is None:
+        return None
+    subscribe, requests, supports = (value != 0 for value in flags.values())
+    if not subscribe:
+        return Subscription(name, False)
+    partial = PartialUse.REQUESTS if requests else PartialUse.SUPPORTS if supports else PartialUse.NONE
+    return Subscription(name, True, partial)
+
+
+def _partial(data: bytes, start: int, stop: int, limits: RpcLimits) -> Partial | None:
+    """The partial message at `start` … `stop`; None when it names no topic or no group, or has too long a name."""
+    values: list[bytes | None] = [None] * 5
+    for number, wire_type, begin, end in walk(data, start, stop):
+        if wire_type == DELIMITED and number < 5:
+            values[number] = data[begin:end]
+    _, topic, group, parts, metadata = values
+    name = _name(topic, limits)
+    if name is None or group is None or len(group) > limits.max_id_bytes:
+        return None
+    return Partial(name, group, parts, metadata)
+
+
+def _features(data: bytes, start: int, stop: int, before: tuple[Features, ...]) -> tuple[Features, ...]:
+    """What an extensions control says; several are one, as protobuf has it."""
+    [said] = before or (Features(),)
+    partial_messages, test_extension = said.partial_messages, said.test_extension
+    for number, wire_type, value, _ in walk(data, start, stop):
+        if wire_type == VARINT and number == 10:
+            partial_messages = value != 0
+        elif wire_type == VARINT and number == TEST_EXTENSION:
+            test_extension = value != 0
+    return (Features(partial_messages, test_extension),)
 
 
 def _control(
@@ -285,6 +325,7 @@ def _control(
     prune: list[Prune] = []
     idontwant: list[IDontWant] = []
     extensions: list[Extension] = []
+    features: tuple[Features, ...] = ()
     of_episub: list[EpisubPart] = []
     left_out = 0
     for number, start, stop in parts:
@@ -295,6 +336,8 @@ def _control(
                 iwant.append(IWant(ids.kept))
             else:
                 idontwant.append(IDontWant(ids.kept))
+        elif number == 6:
+            features = _features(data, start, stop, features)
         elif number >= FIRST_EXTENSION_FIELD:
             extensions.append(Extension(number, data[start:stop]))
         elif number == _EPISUB_FIELD and episub:
@@ -320,7 +363,14 @@ def _control(
                 left_out += len(peers) - len(known)
                 prune.append(Prune(name, _backoff(data, start, stop), known))
     control = Control(
-        tuple(ihave), tuple(iwant), tuple(graft), tuple(prune), tuple(extensions), tuple(idontwant), tuple(of_episub)
+        tuple(ihave),
+        tuple(iwant),
+        tuple(graft),
+        tuple(prune),
+        tuple(extensions),
+        tuple(idontwant),
+        features,
+        tuple(of_episub),
     )
     return (None if control == _NOTHING else control), left_out
 

@@ -9,16 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hearsay.core.language.identifiers import Identifier
-from hearsay.core.language.rpc import Control, Message, Prune, Rpc, Subscription
-from hearsay.libp2p.names.protobuf import DELIMITED
+from hearsay.core.language.rpc import (
+    Control,
+    Features,
+    Message,
+    Partial,
+    PartialUse,
+    Prune,
+    Rpc,
+    Subscription,
+)
+from hearsay.libp2p.names.protobuf import DELIMITED, VARINT
 from hearsay.libp2p.names.varint import encode as varint
 from hearsay.wire.episub_parts import encode_part
+from hearsay.wire.field_numbers import TEST_EXTENSION
 from hearsay.wire.identifier_bytes import raw
 
-_KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 8)}
+_KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 11)}
 _HOPS_KEY = b"\x38"
 """Field 7 of a message, a varint; among peers that speak episub."""
 _EPISUB_KEY = 7
+_PARTIAL_FLAGS = {PartialUse.NONE: b"", PartialUse.SUPPORTS: b"\x20\x01", PartialUse.REQUESTS: b"\x18\x01\x20\x01"}
+"""Fields 3 and 4 of a SUBSCRIBE: whoever requests says that it supports, too, as go does."""
+_PARTIAL_MESSAGES = b"\x50\x01"
+_TEST_EXTENSION = varint(TEST_EXTENSION << 3 | VARINT) + b"\x01"
 _SUBSCRIBE = {False: b"\x08\x00", True: b"\x08\x01"}
 
 
@@ -31,6 +45,8 @@ def encode_rpc(rpc: Rpc) -> bytes:
     parts += [field(2, encode_message(message) + _hops(message)) for message in rpc.messages]
     if rpc.control is not None:
         parts.append(field(3, _control(rpc.control)))
+    if rpc.partial is not None:
+        parts.append(field(10, _partial(rpc.partial)))
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -66,7 +82,21 @@ def _hops(message: Message) -> bytes:
 
 
 def _subscription(change: Subscription) -> bytes:
-    return _SUBSCRIBE[change.subscribe] + field(2, raw(change.topic))
+    flags = _PARTIAL_FLAGS[change.partial] if change.subscribe else b""
+    return _SUBSCRIBE[change.subscribe] + field(2, raw(change.topic)) + flags
+
+
+def _partial(partial: Partial) -> bytes:
+    parts = [field(1, raw(partial.topic)), field(2, partial.group)]
+    if partial.parts is not None:
+        parts.append(field(3, partial.parts))
+    if partial.metadata is not None:
+        parts.append(field(4, partial.metadata))
+    return b"".join(parts)
+
+
+def _features(features: Features) -> bytes:
+    return _PARTIAL_MESSAGES * features.partial_messages + _TEST_EXTENSION * features.test_extension
 
 
 def _control(control: Control) -> bytes:
@@ -75,6 +105,7 @@ def _control(control: Control) -> bytes:
     parts += [field(3, field(1, raw(graft.topic))) for graft in control.graft]
     parts += [field(4, _prune(prune)) for prune in control.prune]
     parts += [field(5, _ids(1, idontwant.ids)) for idontwant in control.idontwant]
+    parts += [field(6, _features(features)) for features in control.features]
     parts += [
         varint(extension.field << 3 | DELIMITED) + varint(len(extension.payload)) + extension.payload
         for extension in control.extensions

@@ -1,7 +1,8 @@
 """Splitting an RPC at a peer's limit: peers drop what is larger.
 
-Parts keep their order. IHAVE, IWANT, IDONTWANT and episub's GRAFT are cut between ids. A message that does not fit
-alone is left out: the node refuses to publish one, so it can only be somebody else's.
+Parts keep their order, but for features: these are in the first RPC. IHAVE, IWANT, IDONTWANT and episub's GRAFT are
+cut between ids. A message that does not fit alone is left out: the node refuses to publish one, so it can only be
+somebody else's; and so is a partial message.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from hearsay.core.language.identifiers import MessageId
 from hearsay.core.language.lengths import field_size
 from hearsay.core.language.rpc import (
     Control,
+    ControlPart,
     Extension,
+    Features,
     Graft,
     IDontWant,
     IHave,
     IWant,
     Message,
+    Partial,
     Prune,
     Rpc,
     Subscription,
@@ -35,7 +39,8 @@ from hearsay.core.language.sizes import (
 )
 from hearsay.wire.limits import RpcLimits, TooLarge
 
-_Part: TypeAlias = Subscription | Message | IHave | IWant | Graft | Prune | Extension | IDontWant | EpisubPart
+_Outside: TypeAlias = Subscription | Message | Partial
+_Part: TypeAlias = _Outside | ControlPart
 _CONTROL_OVERHEAD = 6
 """Tag and length of the control message, at most."""
 
@@ -71,7 +76,7 @@ def split_rpc(rpc: Rpc, limit: int) -> tuple[list[Rpc], list[Message]]:
             if isinstance(part, Message):
                 oversized.append(part)
             continue
-        needed = size if isinstance(part, Message | Subscription) else size + _CONTROL_OVERHEAD
+        needed = size if isinstance(part, _Outside) else size + _CONTROL_OVERHEAD
         if parts and needed > room:
             rpcs.append(_assembled(parts))
             parts, room = [], limit
@@ -85,12 +90,12 @@ def split_rpc(rpc: Rpc, limit: int) -> tuple[list[Rpc], list[Message]]:
 def _pieces(rpc: Rpc, most: int) -> Iterator[tuple[_Part, int]]:
     """The parts with their sizes, ids cut so that each piece has at most `most` bytes."""
     control = rpc.control or Control()
-    parts: list[_Part] = [
-        *rpc.subscriptions,
-        *rpc.messages,
-        *control.parts(),
-    ]
-    for part, (_, _, size, _) in zip(parts, part_sizes(rpc), strict=True):
+    parts: list[_Part] = [*rpc.subscriptions, *rpc.messages]
+    if rpc.partial is not None:
+        parts.append(rpc.partial)
+    parts += control.parts()
+    sized = zip(parts, part_sizes(rpc), strict=True)
+    for part, (_, _, size, _) in sorted(sized, key=lambda entry: not isinstance(entry[0], Features)):
         if size > most and isinstance(part, IHave | IWant | IDontWant):
             yield from _cut(part, most)
         elif size > most and isinstance(part, episub.EpisubIHave | episub.EpisubGraft):
@@ -135,10 +140,12 @@ def _assembled(parts: list[_Part]) -> Rpc:
         prune=tuple(part for part in parts if isinstance(part, Prune)),
         extensions=tuple(part for part in parts if isinstance(part, Extension)),
         idontwant=tuple(part for part in parts if isinstance(part, IDontWant)),
+        features=tuple(part for part in parts if isinstance(part, Features)),
         episub=tuple(part for part in parts if isinstance(part, EpisubPart)),
     )
     return Rpc(
         tuple(part for part in parts if isinstance(part, Subscription)),
         tuple(part for part in parts if isinstance(part, Message)),
         control if control != Control() else None,
+        next((part for part in parts if isinstance(part, Partial)), None),
     )

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
-from hearsay.core.language.rpc import Message, PartKind, Rpc
+from hearsay.core.language.rpc import Message, Partial, PartKind, Rpc
 
 
 class Via(IntEnum):
@@ -54,6 +54,7 @@ class Reason(IntEnum):
     FILTERED = 19
     WITHDRAWN = 20
     UNWANTED = 21
+    NOT_FIRST = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,14 @@ class Deliver:
 
     message: Message
     received_from: PeerId | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverPartial:
+    """Hand what came of a partial message to the application (`PartialApplication`)."""
+
+    partial: Partial
+    received_from: PeerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,4 +269,6 @@ TraceAction: TypeAlias = (
     | OverlayAction
 )
 
-Action: TypeAlias = Send | Withdraw | Deliver | Validate | Dial | Disconnect | Ping | FindContacts | TraceAction
+Action: TypeAlias = (
+    Send | Withdraw | Deliver | DeliverPartial | Validate | Dial | Disconnect | Ping | FindContacts | TraceAction
+)

@@ -12,7 +12,8 @@ from typing import TypeAlias, final
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import Message, Rpc
+from hearsay.core.language.partial_application import PartialApplication
+from hearsay.core.language.rpc import Message, PartialUse, Rpc
 
 
 class EventKind(IntEnum):
@@ -156,6 +157,33 @@ class TopicScored:
     parameters: object
 
 
+@dataclass(frozen=True, slots=True)
+class PartialsChosen:
+    """From now on a topic has partial messages (v1.3), joined or not; or has none any more."""
+
+    topic: TopicId
+    use: PartialUse
+    application: PartialApplication | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishPartial:
+    """The application has news of a group: it is asked what each peer is sent, or each of `peers`."""
+
+    topic: TopicId
+    group: bytes
+    peers: tuple[PeerId, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartialFeedback:
+    """What a peer sent of a partial message was useful, or invalid; for its score (P2, P4)."""
+
+    peer: PeerId
+    topic: TopicId
+    useful: bool
+
+
 OtherEvent: TypeAlias = (
     TimerFired
     | PeerConnected
@@ -172,5 +200,8 @@ OtherEvent: TypeAlias = (
     | DirectPeerChosen
     | MessageRefused
     | TopicScored
+    | PartialsChosen
+    | PublishPartial
+    | PartialFeedback
 )
 Event: TypeAlias = RpcReceived | OtherEvent

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -21,6 +21,7 @@ RANDOMSUB = "/randomsub/1.0.0"
 MESHSUB = "/meshsub/1.0.0"
 MESHSUB_11 = "/meshsub/1.1.0"
 MESHSUB_12 = "/meshsub/1.2.0"
+MESHSUB_13 = "/meshsub/1.3.0"
 EPISUB = "/hearsay/episub/1.0.0"
 
 FIRST_EXTENSION_FIELD = 64
@@ -51,6 +52,9 @@ class PartKind(IntEnum):
     LEAVE = 18
     SHUFFLE = 19
     SHUFFLEREPLY = 20
+    FEATURES = 21
+    PARTIAL = 22
+    METADATA = 23
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +76,36 @@ class Message:
     """It came with fields that are not known here. They are not forwarded; the author may have signed them."""
 
 
+class PartialUse(StrEnum):
+    """What a router does with partial messages in a topic (v1.3): whoever requests them sends them, too."""
+
+    NONE = "none"
+    SUPPORTS = "supports"
+    """It sends parts to those who request them."""
+    REQUESTS = "requests"
+    """It wants parts in place of full messages."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """SUBSCRIBE (`subscribe` true) or UNSUBSCRIBE."""
+    """SUBSCRIBE (`subscribe` true) or UNSUBSCRIBE, which says nothing of partial messages."""
 
     topic: TopicId
     subscribe: bool
+    partial: PartialUse = PartialUse.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """v1.3, partial messages: parts of the message that a group names, and what its sender has and wants of it.
+
+    Both are the application's to read; None says nothing.
+    """
+
+    topic: TopicId
+    group: bytes
+    parts: bytes | None = None
+    metadata: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +162,15 @@ class Extension:
             )
 
 
-ControlPart: TypeAlias = IHave | IWant | Graft | Prune | Extension | IDontWant | EpisubPart
+@dataclass(frozen=True, slots=True)
+class Features:
+    """v1.3, the extensions control: what the sender can do beyond its version. Said in the first RPC, once."""
+
+    partial_messages: bool = False
+    test_extension: bool = False
+
+
+ControlPart: TypeAlias = IHave | IWant | Graft | Prune | Extension | IDontWant | Features | EpisubPart
 CONTROL_KINDS = (
     PartKind.IHAVE,
     PartKind.IWANT,
@@ -142,6 +178,7 @@ CONTROL_KINDS = (
     PartKind.PRUNE,
     PartKind.EXTENSION,
     PartKind.IDONTWANT,
+    PartKind.FEATURES,
 )
 """The order in which parts of control stand in an RPC, are handled, and are kept when there are too many. Episub's
 parts come last, in the order in which they were said."""
@@ -157,11 +194,22 @@ class Control:
     prune: tuple[Prune, ...] = ()
     extensions: tuple[Extension, ...] = ()
     idontwant: tuple[IDontWant, ...] = ()
+    features: tuple[Features, ...] = ()
+    """At most one."""
     episub: tuple[EpisubPart, ...] = ()
 
     def groups(self) -> tuple[tuple[ControlPart, ...], ...]:
         """The parts by kind."""
-        return self.ihave, self.iwant, self.graft, self.prune, self.extensions, self.idontwant, self.episub
+        return (
+            self.ihave,
+            self.iwant,
+            self.graft,
+            self.prune,
+            self.extensions,
+            self.idontwant,
+            self.features,
+            self.episub,
+        )
 
     def parts(self) -> Iterator[ControlPart]:
         return chain.from_iterable(self.groups())
@@ -177,8 +225,9 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Rpc:
-    """One packet: subscriptions, then messages, then control, which is the order in which they are handled."""
+    """One packet: subscriptions, messages, a partial message, control; handled in this order."""
 
     subscriptions: tuple[Subscription, ...] = ()
     messages: tuple[Message, ...] = ()
     control: Control | None = None
+    partial: Partial | None = None

@@ -30,11 +30,14 @@ from hearsay.core.language.lengths import framed_size as framed
 from hearsay.core.language.rpc import (
     ControlPart,
     Extension,
+    Features,
     Graft,
     IDontWant,
     IHave,
     IWant,
     Message,
+    Partial,
+    PartialUse,
     PartKind,
     Prune,
     Rpc,
@@ -83,19 +86,39 @@ PartSize: TypeAlias = tuple[PartKind, TopicId | None, int, int]
 its count, which is the number of ids of an IHAVE, IWANT or IDONTWANT, otherwise 1."""
 
 
+_PARTIAL_FLAGS = {PartialUse.NONE: 0, PartialUse.SUPPORTS: 2, PartialUse.REQUESTS: 4}
+"""Of a SUBSCRIBE; whoever requests says that it supports, too."""
+_FEATURE_BYTES = 2
+_TEST_FEATURE_BYTES = 5
+
+
 def part_sizes(rpc: Rpc) -> list[PartSize]:
     """The parts in the RPC's order."""
     parts: list[PartSize] = []
     for change in rpc.subscriptions:
         kind = PartKind.SUBSCRIBE if change.subscribe else PartKind.UNSUBSCRIBE
-        parts.append((kind, change.topic, subscription_size(_text(change.topic)), 1))
+        size = subscription_size(_text(change.topic) + (_PARTIAL_FLAGS[change.partial] if change.subscribe else 0))
+        parts.append((kind, change.topic, size, 1))
     for message in rpc.messages:
         parts.append((PartKind.PUBLISH, message.topic, field_size(message_size(message)), 1))
+    if rpc.partial is not None:
+        parts.append(_partial_size(rpc.partial))
     if rpc.control is not None:
         for group in rpc.control.groups():
             for part in group:
                 parts.append(_control_part_size(part))
     return parts
+
+
+def partial_kind(partial: Partial) -> PartKind:
+    """How counters and traces call it: parts count apart from what is only said of them."""
+    return PartKind.METADATA if partial.parts is None else PartKind.PARTIAL
+
+
+def _partial_size(partial: Partial) -> PartSize:
+    size = _text(partial.topic) + field_size(len(partial.group))
+    size += sum(field_size(len(value)) for value in (partial.parts, partial.metadata) if value is not None)
+    return partial_kind(partial), partial.topic, field_size(size), 1
 
 
 def _control_part_size(part: ControlPart) -> PartSize:
@@ -113,6 +136,9 @@ def _control_part_size(part: ControlPart) -> PartSize:
             return PartKind.EXTENSION, None, tag - 1 + field_size(len(part.payload)), 1
         case IDontWant():
             return PartKind.IDONTWANT, None, field_size(_ids(part.ids)), len(part.ids)
+        case Features():
+            said = _FEATURE_BYTES * part.partial_messages + _TEST_FEATURE_BYTES * part.test_extension
+            return PartKind.FEATURES, None, field_size(said), 1
         case _:
             return episub_part_size(part)
 
@@ -213,6 +239,6 @@ def framed_size(rpc: Rpc, parts: list[PartSize]) -> int:
 
 
 def _enclosed(rpc: Rpc, parts: list[PartSize]) -> int:
-    outside = len(rpc.subscriptions) + len(rpc.messages)
+    outside = len(rpc.subscriptions) + len(rpc.messages) + (rpc.partial is not None)
     control = sum([size for _, _, size, _ in parts[outside:]])
     return rpc_size_of_parts(sum([size for _, _, size, _ in parts[:outside]]), rpc.control is not None, control)

@@ -9,14 +9,18 @@ from hearsay.core.language.events import (
     MessageRefused,
     MessageValidated,
     OtherEvent,
+    PartialFeedback,
+    PartialsChosen,
     PeerConnected,
     PeerDisconnected,
     PeerRated,
     Publish,
+    PublishPartial,
     TimerFired,
     TopicScored,
 )
 from hearsay.core.language.identifiers import Micros, TopicId
+from hearsay.core.language.rpc import PartialUse
 from hearsay.core.shell.parameters import MAX_COUNT
 from hearsay.core.shell.shell import Shell
 from hearsay.core.shell.strategy import Strategy
@@ -52,6 +56,8 @@ def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> N
                 raise UsageError(f"topic {event.topic!r} is not joined")
         case PeerRated() | TopicScored() | DirectPeerChosen() | MessageRefused():
             _check_judging(shell, strategy, event)
+        case PartialsChosen() | PublishPartial() | PartialFeedback():
+            _check_partial(shell, strategy, event)
         case _:
             pass
 
@@ -75,6 +81,21 @@ def _check_judging(
                 raise UsageError(f"this router keeps no scores: {event}")
             if isinstance(event, PeerRated) and not abs(event.rating) <= MAX_COUNT:
                 raise UsageError(f"rating {event.rating} of {event.peer!r} is not in -{MAX_COUNT}…{MAX_COUNT}")
+
+
+def _check_partial(
+    shell: Shell, strategy: Strategy, event: PartialsChosen | PublishPartial | PartialFeedback
+) -> None:
+    if not strategy.has_partials:
+        raise UsageError(f"this router has no partial messages: {event}")
+    match event:
+        case PartialsChosen():
+            _check_allowed(shell, event.topic)
+            if (event.application is None) != (event.use is PartialUse.NONE):
+                raise UsageError("partial messages need an application, and an application its use")
+        case PublishPartial() | PartialFeedback():
+            if not strategy.has_partials_in(event.topic):
+                raise UsageError(f"no application has chosen partial messages in {event.topic!r}")
 
 
 def _check_connectable(shell: Shell, strategy: Strategy, event: PeerConnected) -> None:

@@ -52,10 +52,13 @@ from hearsay.core.language.events import (
     MessageRefused,
     MessageValidated,
     OtherEvent,
+    PartialFeedback,
+    PartialsChosen,
     PeerConnected,
     PeerDisconnected,
     PeerRated,
     Publish,
+    PublishPartial,
     RoundTripMeasured,
     RpcReceived,
     SendFailed,
@@ -255,6 +258,12 @@ class Router:
                 self.strategy.rejected(event.message, event.peer, event.reason)
             case TopicScored():
                 self.strategy.score_topic(event.topic, event.parameters)
+            case PartialsChosen():
+                self.strategy.choose_partials(event)
+            case PublishPartial():
+                self.strategy.publish_partial(event)
+            case PartialFeedback():
+                self.strategy.partial_feedback(event)
             case _:
                 assert_never(event)
 

@@ -16,7 +16,14 @@ from collections.abc import Iterable, Mapping
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.episub_parts import EpisubPart
-from hearsay.core.language.events import ContactsFound, DialFailed, RoundTripMeasured
+from hearsay.core.language.events import (
+    ContactsFound,
+    DialFailed,
+    PartialFeedback,
+    PartialsChosen,
+    PublishPartial,
+    RoundTripMeasured,
+)
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Extension, IDontWant, IHave, IWant, Message, PartKind, Prune, Rpc
 from hearsay.core.language.score_parts import ScoreParts
@@ -61,6 +68,9 @@ class Strategy(ABC):
     keeps_scores: bool = False
     """Whether there are scores that the application may add to; then `judges`, too."""
 
+    has_partials: bool = False
+    """Whether the router speaks of features (v1.3) with its peers, and knows partial messages."""
+
     shell: Shell
 
     def __init__(self, parameters: RouterParameters) -> None:
@@ -100,6 +110,20 @@ class Strategy(ABC):
 
     def score_topic(self, topic: TopicId, parameters: object) -> None:
         """From now on a topic is scored by these parameters; for strategies that are `keeps_scores`."""
+
+    def has_partials_in(self, topic: TopicId) -> bool:
+        """Whether an application has chosen partial messages in a topic."""
+        return False
+
+    def choose_partials(self, chosen: PartialsChosen) -> None:
+        """An application chooses partial messages in a topic; for strategies that are `has_partials`, as all of
+        these."""
+
+    def publish_partial(self, published: PublishPartial) -> None:
+        """The application has news of a group."""
+
+    def partial_feedback(self, feedback: PartialFeedback) -> None:
+        """What the application thinks of parts that a peer sent."""
 
     def hears(self, peer: PeerId) -> bool:
         """Whether a peer's messages are looked at now; drivers ask before they check what costs much."""

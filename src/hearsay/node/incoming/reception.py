@@ -57,6 +57,7 @@ def _parts(control: Control) -> int:
         + len(control.graft)
         + len(control.prune)
         + len(control.extensions)
+        + len(control.features)
         + len(control.episub)
     )
 
@@ -149,6 +150,7 @@ class Reception:
         statistics.left_out_parts += decoded.left_out
         rpc = decoded.rpc
         intake.allowance.left -= 1 + len(rpc.messages) + len(rpc.subscriptions) + decoded.left_out
+        intake.allowance.left -= rpc.partial is not None
         if self.trace is not None:
             self.trace.received(intake.peer, rpc)
         over = len(rpc.messages) - self._router.parameters.max_messages_per_rpc

@@ -9,6 +9,7 @@ from hearsay.core.language.actions import (
     Action,
     CopyWithheld,
     Deliver,
+    DeliverPartial,
     Dial,
     Disconnect,
     DuplicateReceived,
@@ -98,6 +99,8 @@ class ActionHandler:
                     self._transport.withdraw(node, action, now)
                 case Deliver():
                     self._delivered(node, action, now, parts)
+                case DeliverPartial():
+                    pass  # simulated nodes have no applications of partial messages yet
                 case PeerGrafted():
                     self._row_link(graft_row, node, action, now)
                 case PeerPruned():

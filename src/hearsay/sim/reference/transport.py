@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from hearsay.core.language.actions import CopyWithheld, Reason, Send, Via, Withdraw
@@ -330,7 +330,7 @@ class Transport:
 
     def _parts(self, source: int, action: Send) -> Parts:
         rpc = action.rpc
-        if rpc.control is None and not rpc.subscriptions and len(rpc.messages) == 1:
+        if rpc.control is None and rpc.partial is None and not rpc.subscriptions and len(rpc.messages) == 1:
             number = self._number(rpc.messages[0])
             carried = self._messages[number]
             hops = carried.hops.get(source, 0) + 1
@@ -391,22 +391,19 @@ def _framed(rpc: Rpc, parts: list[Part]) -> Parts:
 def _without(rpc: Rpc, kept: list[int]) -> Rpc:
     """An RPC with only the parts at these positions."""
     first_message = len(rpc.subscriptions)
-    first_control = first_message + len(rpc.messages)
-    messages = tuple(rpc.messages[index - first_message] for index in kept if first_message <= index < first_control)
+    first_partial = first_message + len(rpc.messages)
+    first_control = first_partial + (rpc.partial is not None)
+    messages = tuple(rpc.messages[index - first_message] for index in kept if first_message <= index < first_partial)
+    partial = rpc.partial if first_partial in kept and first_partial < first_control else None
     rest = [index - first_control for index in kept if index >= first_control]
     control = _control_without(rpc.control, rest) if rpc.control is not None and rest else None
-    return replace(rpc, messages=messages, control=control)
-
-
-_CONTROL_FIELDS = ("ihave", "iwant", "graft", "prune", "idontwant", "extensions", "episub")
-"""In the order in which `part_sizes` counts their parts."""
+    return replace(rpc, messages=messages, control=control, partial=partial)
 
 
 def _control_without(control: Control, kept: list[int]) -> Control:
-    fields: dict[str, tuple[Any, ...]] = {}
+    left: dict[str, tuple[Any, ...]] = {}
     start = 0
-    for name in _CONTROL_FIELDS:
-        parts: tuple[Any, ...] = getattr(control, name)
-        fields[name] = tuple(part for position, part in enumerate(parts, start) if position in kept)
+    for field, parts in zip(fields(Control), control.groups(), strict=True):
+        left[field.name] = tuple(part for position, part in enumerate(parts, start) if position in kept)
         start += len(parts)
-    return Control(**fields)
+    return Control(**left)
