@@ -26,6 +26,10 @@ def test_the_programs_of_a_router_of_ones_own(monkeypatch):
     sys.modules.pop("echo_router", None)
 
 
+def test_the_programs_of_partial_messages():
+    exec("\n".join(blocks("guide/partial-messages.md", "python")), {})
+
+
 def test_the_programs_that_read_a_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run = Path("runs/first")

@@ -24,6 +24,7 @@ from commands import hearsay as run_command
 from pydantic import BaseModel
 
 import hearsay
+import hearsay.partial
 import hearsay.routers
 from hearsay.cli.commands import COMMANDS
 from hearsay.cli.commands import hearsay as group
@@ -97,7 +98,7 @@ def described(module: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("module", [hearsay, hearsay.routers], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [hearsay, hearsay.partial, hearsay.routers], ids=lambda module: module.__name__)
 def test_names_and_signatures(module):
     agrees(f"{module.__name__}.txt", described(module))
 

@@ -27,7 +27,6 @@ from hearsay.core.language.actions import (
     Ping,
     Reason,
     Send,
-    TraceAction,
     Validate,
     Withdraw,
 )
@@ -316,7 +315,7 @@ class Driver:
                     self._live_trace.delivered(action)
                 self._around.deliver(action)
             case DeliverPartial():
-                pass  # the node has no applications of partial messages yet
+                self._around.deliver_partial(action)
             case Validate():
                 self._validate(action)
             case Dial() | Ping() | FindContacts():
@@ -349,7 +348,8 @@ class Driver:
                 elif isinstance(action, PeerGrafted | LinkEager):
                     self._early_grafts.grafted(action.peer, action.topic)
                     asyncio.get_running_loop().call_soon(self._around.reachable)
-                self._trace(action)
+                if self._live_trace is not None:
+                    self._live_trace.happened(action)
 
     def _offended(self, peer: Identifier, offence: Offence) -> None:
         assert isinstance(peer, bytes)
@@ -363,10 +363,6 @@ class Driver:
         if peer is None or not knows_backoff(peer.protocol) or action.topic is None:
             return False
         return not self._early_grafts.forgives(action.peer, action.topic)
-
-    def _trace(self, action: TraceAction) -> None:
-        if self._live_trace is not None:
-            self._live_trace.happened(action)
 
     def _validate(self, action: Validate) -> None:
         message, sender = action.message, action.received_from

@@ -22,7 +22,7 @@ from typing import Self
 from hearsay.core.language.actions import Deliver
 from hearsay.core.language.events import DirectPeerChosen, Join, Leave, Publish
 from hearsay.core.language.fast_frozen import fast_init
-from hearsay.core.language.rpc import Message
+from hearsay.core.language.rpc import Message, PartialUse
 from hearsay.core.language.state_table import RouterState
 from hearsay.core.shell.failures import RouterFailed
 from hearsay.extras import require_extra
@@ -52,9 +52,11 @@ from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.request_handler import RequestHandler
 from hearsay.node.meeting.searches import Searches
 from hearsay.node.our_streams import OurStreams
+from hearsay.node.partials import Partials
 from hearsay.node.peer_scores import PeerScores
 from hearsay.node.surroundings import Surroundings
 from hearsay.node.topic import Backlogs, Published, Received, Topic
+from hearsay.partial.application import DrivenApplication, Outcome
 from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.wire.decode import MessageIdFunction
 from hearsay.wire.signing import Author, SignaturePolicy
@@ -112,6 +114,11 @@ class Node:
         self._ping_service = PingService(self._host)
         self.scores = PeerScores(lambda: self._running, self._start)
         """What this node thinks of its peers."""
+        self._partials = Partials(
+            lambda event: self._running.feed(event),
+            lambda topic, data: self._running.feed(Publish(self._write(topic, data))),
+            lambda peer: self._held_peers.offended(peer, Offence.REJECTED, 1),
+        )
         self._discovery = Discovery(
             self._host,
             tell=self._addresses.tell,
@@ -140,6 +147,7 @@ class Node:
             self._host.resources,
             Surroundings(
                 deliver=self._delivered,
+                deliver_partial=self._partials.came,
                 ask=self._request_handler.perform,
                 disconnect=self._hang_up,
                 learn=self._discovery.learn,
@@ -286,18 +294,28 @@ class Node:
         *,
         signatures: SignaturePolicy | None = None,
         message_id: MessageIdFunction | None = None,
+        partial: DrivenApplication | None = None,
+        partial_use: PartialUse = PartialUse.REQUESTS,
     ) -> Topic:
         """Take part in a topic, perhaps with a signature policy or message ids of its own. `TooLarge` when no peer
-        would hear of it, as its name is too long."""
+        would hear of it, as its name is too long.
+
+        With an application for partial messages peers that have them, too, send each other parts (v1.3). Whoever has
+        all of them passes the message on to the others, so it has no author: the topic needs a policy without.
+        """
         driver = self._running
         self._require_router()
         if topic in self._topics:
             raise ValueError(f"topic {topic!r} is joined already")
         self._check_topic(topic)
+        if partial is not None:
+            self._check_partial(topic, signatures or driver.policy(topic))
         if signatures is not None:
             driver.signatures[topic] = signatures
         if message_id is not None:
             driver.message_ids.set(topic, message_id)
+        if partial is not None:
+            self._partials.choose(topic, partial, partial_use)
         joined = self._topics[topic] = Topic(self, topic, self._backlogs)
         driver.feed(Join(topic))
         self._require_router()
@@ -311,6 +329,7 @@ class Node:
             raise ValueError(f"topic {topic!r} is not joined")
         self._waiting.pop(topic, None)
         self._running.feed(Leave(topic))
+        self._partials.leave(topic)
         joined.close()
 
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published:
@@ -322,11 +341,9 @@ class Node:
         driver = self._running
         self._require_router()
         self._check_topic(topic)
-        message = self._author.write(topic, data, driver.policy(topic))
-        source, seqno = message.source, message.seqno
-        assert source is None or isinstance(source, bytes)
-        number = driver.message_ids(topic, source, seqno, data)
-        message = replace(message, id=number)
+        message = self._write(topic, data)
+        number = message.id
+        assert isinstance(number, bytes)
         check_fits(message, self.config.limits.rpc)
         if wait_for_peers and not self.reaches_somebody(topic):
             waiting = self._waiting.setdefault(topic, deque())
@@ -338,6 +355,18 @@ class Node:
         sent, dropped = driver.publish(Publish(message))
         self._require_router()
         return Published(number, sent - dropped, dropped, False)
+
+    def _write(self, topic: str, data: bytes) -> Message:
+        driver = self._running
+        message = self._author.write(topic, data, driver.policy(topic))
+        source = message.source
+        assert source is None or isinstance(source, bytes)
+        return replace(message, id=driver.message_ids(topic, source, message.seqno, data))
+
+    def follow(self, topic: str, outcome: Outcome) -> None:
+        """Do what follows from what the application of a topic's partial messages added: peers are told."""
+        self._require_router()
+        self._partials.follow(topic, outcome)
 
     def waiting(self, topic: str) -> int:
         """How many messages wait for somebody to send them to."""
@@ -447,11 +476,18 @@ class Node:
         if not self._running.router.allows(topic):
             raise ValueError(f"topic {topic!r} is not one of the router's allowed_topics")
 
+    def _check_partial(self, topic: str, policy: SignaturePolicy) -> None:
+        if not self._running.router.strategy.has_partials:
+            raise ValueError(f"topic {topic!r}: the router has no partial messages; gossipsub's partial_messages has")
+        if policy.signs:
+            raise ValueError(f"topic {topic!r}: partial messages have no author, and its messages are signed")
+
     def _require_router(self) -> None:
         if self.failure is not None:
             raise self.failure
 
     def _delivered(self, action: Deliver) -> None:
+        self._partials.delivered(action)
         message, sender = action.message, action.received_from
         topic = self._topics.get(str(message.topic))
         if topic is None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import to_text
+from hearsay.partial.application import Outcome
 
 OBJECT_BYTES = 512
 """What a message that waits weighs beside its data."""
@@ -110,6 +111,8 @@ class Publisher(Protocol):
 
     async def leave(self, topic: str) -> None: ...
 
+    def follow(self, topic: str, outcome: Outcome) -> None: ...
+
 
 class Topic:
     """Iterate over it for messages. Who takes them too slowly misses the oldest; the node counts them."""
@@ -128,6 +131,10 @@ class Topic:
 
     async def leave(self) -> None:
         await self._node.leave(self.name)
+
+    def follow(self, outcome: Outcome) -> None:
+        """Tell peers of what the application of this topic's partial messages added."""
+        self._node.follow(self.name, outcome)
 
     def put(self, message: Received) -> int:
         """Hand over a message; how many were lost for it, of this topic or of another."""

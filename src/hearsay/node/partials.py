@@ -1,0 +1,59 @@
+"""Partial messages of a node: applications by topic, what came handed to them, what they answer done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hearsay.core.language.actions import Deliver, DeliverPartial
+from hearsay.core.language.events import Event, PartialFeedback, PartialsChosen
+from hearsay.core.language.rpc import PartialUse
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.partial.application import DrivenApplication, Outcome
+
+
+class Partials:
+    def __init__(
+        self,
+        feed: Callable[[Event], None],
+        publish: Callable[[str, bytes], None],
+        blame: Callable[[PeerId], None],
+    ) -> None:
+        self._feed = feed
+        self._publish = publish
+        """A full message, to those who do not take parts, and to the node itself."""
+        self._blame = blame
+        """Somebody sent what is no part of its group."""
+        self._applications: dict[str, DrivenApplication] = {}
+
+    def choose(self, topic: str, application: DrivenApplication, use: PartialUse) -> None:
+        self._feed(PartialsChosen(topic, use, application))
+        self._applications[topic] = application
+
+    def leave(self, topic: str) -> None:
+        if self._applications.pop(topic, None) is not None:
+            self._feed(PartialsChosen(topic, PartialUse.NONE, None))
+
+    def came(self, action: DeliverPartial) -> None:
+        topic = str(action.partial.topic)
+        application = self._applications.get(topic)
+        if application is not None:
+            self.follow(topic, application.received(action.partial, action.received_from))
+
+    def delivered(self, action: Deliver) -> None:
+        """A full message: others get its parts from here."""
+        topic = str(action.message.topic)
+        application = self._applications.get(topic)
+        if application is not None:
+            self.follow(topic, application.message_received(topic, action.message.data))
+
+    def follow(self, topic: str, outcome: Outcome) -> None:
+        """Do what follows from what came, or from what the application added."""
+        if topic not in self._applications:
+            raise ValueError(f"topic {topic!r} has no partial messages")
+        for event in outcome.events:
+            self._feed(event)
+            if isinstance(event, PartialFeedback) and not event.useful:
+                assert isinstance(event.peer, bytes)
+                self._blame(event.peer)
+        if outcome.whole is not None:
+            self._publish(topic, outcome.whole)

@@ -1,0 +1,37 @@
+"""Applications of partial messages (gossipsub 1.3): messages of parts that are exchanged one by one.
+
+`PartsExchange` with `EqualParts` serves messages of equal parts, with a `PartsFormat` of one's own any others; a
+`DrivenApplication` decides for itself what each peer is sent. docs/guide/partial-messages.md says how.
+"""
+
+from hearsay.core.language.events import PartialFeedback, PublishPartial
+from hearsay.core.language.partial_application import PartialApplication, PartialPeer, PartsFor
+from hearsay.core.language.rpc import Partial, PartialUse
+from hearsay.partial.application import DrivenApplication, Outcome
+from hearsay.partial.claims import Bitlists, Bitmap, Claim, ClaimForm, InvalidParts
+from hearsay.partial.counted_parts import counted, counted_parts, group_named
+from hearsay.partial.exchange import PartsExchange
+from hearsay.partial.formats import EqualParts, PartsFormat
+
+__all__ = [
+    "Bitlists",
+    "Bitmap",
+    "Claim",
+    "ClaimForm",
+    "DrivenApplication",
+    "EqualParts",
+    "InvalidParts",
+    "Outcome",
+    "Partial",
+    "PartialApplication",
+    "PartialFeedback",
+    "PartialPeer",
+    "PartialUse",
+    "PartsExchange",
+    "PartsFor",
+    "PartsFormat",
+    "PublishPartial",
+    "counted",
+    "counted_parts",
+    "group_named",
+]

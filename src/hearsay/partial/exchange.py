@@ -1,0 +1,155 @@
+"""Parts of messages, exchanged with peers until everybody has them all: an application of partial messages (v1.3).
+
+* A peer that said what it wants is sent what is here of that, each part once. With `eager`, whoever adds parts of its
+  own also sends them to peers of which it has not heard yet.
+* A peer is told what is here when it cannot know that from what it was told, was sent, or sent itself.
+* Every RPC of a peer is answered: to all when it brought something new, else to this peer.
+* What is not in the application's form, or not part of its group, is counted as invalid; nothing of its RPC is taken.
+* A message becomes whole once.
+* A group takes memory from its first right part on, at most `max_groups` do, and the oldest goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hearsay.core.language.events import PartialFeedback, PublishPartial
+from hearsay.core.language.identifiers import PeerId, TopicId
+from hearsay.core.language.partial_application import PartialPeer, PartsFor
+from hearsay.core.language.rpc import Partial
+from hearsay.partial.application import Outcome
+from hearsay.partial.claims import Claim, InvalidParts, members, set_of
+from hearsay.partial.formats import PartsFormat
+
+MAX_GROUPS = 1024
+MAX_SENDERS = 256
+"""Of a group, peers of which is remembered what they sent; further ones may be sent a part that they have."""
+
+
+class PartsExchange:
+    def __init__(self, form: PartsFormat, *, eager: bool = False, max_groups: int = MAX_GROUPS) -> None:
+        self._form = form
+        self._eager = eager
+        self._max_groups = max_groups
+        self._groups: dict[tuple[TopicId, bytes], _Group] = {}
+        self.invalid = 0
+        """RPCs and messages that were not in the application's form."""
+
+    def held(self, topic: TopicId, group: bytes) -> Mapping[int, bytes]:
+        """The parts that are here."""
+        found = self._groups.get((topic, group))
+        return MappingProxyType(found.parts if found is not None else {})
+
+    def add(self, topic: TopicId, group: bytes, parts: Mapping[int, bytes]) -> Outcome:
+        """Parts of one's own. `InvalidParts` when they are not of this group."""
+        right = self._form.decode(group, self._form.encode(group, parts))
+        here = self._group(topic, group)
+        here.own = True
+        here.parts.update(right)
+        return Outcome((PublishPartial(topic, group),), self._whole(group, here))
+
+    def forget(self, topic: TopicId, group: bytes) -> None:
+        self._groups.pop((topic, group), None)
+
+    def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
+        """What one peer is sent of a group now; the note is the set of parts that it was sent."""
+        try:
+            everything = self._form.all_parts(group)
+        except InvalidParts:
+            return PartsFor()
+        here = self._groups.get((topic, group)) or _Group()
+        given = peer.note if isinstance(peer.note, int) else 0
+        shown = here.shown.get(peer.peer, 0)
+        has = here.has
+        sent = has & self._wanted(group, peer, everything, here) & ~given & ~shown if peer.requests else 0
+        given |= sent
+        told = self._claim(group, peer.told)
+        metadata = None
+        if told is None or has & ~(told.has | given | shown):
+            metadata = self._form.encode_claim(group, Claim(has, everything & ~has))
+        parts = self._form.encode(group, {index: here.parts[index] for index in members(sent)}) if sent else None
+        return PartsFor(parts, metadata, given)
+
+    def received(self, partial: Partial, sender: PeerId) -> Outcome:
+        topic, group = partial.topic, partial.group
+        try:
+            self._form.all_parts(group)
+            if partial.metadata:
+                self._form.decode_claim(group, partial.metadata)
+            parts = self._form.decode(group, partial.parts) if partial.parts else {}
+        except InvalidParts:
+            self.invalid += 1
+            return Outcome((PartialFeedback(sender, topic, useful=False),))
+        if not parts:
+            return Outcome((PublishPartial(topic, group, (sender,)),))
+        here = self._group(topic, group)
+        here.sent_by(sender, set_of(parts))
+        if not here.take(parts):
+            return Outcome((PublishPartial(topic, group, (sender,)),))
+        useful = PartialFeedback(sender, topic, useful=True)
+        return Outcome((useful, PublishPartial(topic, group)), self._whole(group, here))
+
+    def message_received(self, topic: TopicId, data: bytes) -> Outcome:
+        try:
+            group, parts = self._form.split(data)
+        except InvalidParts:
+            self.invalid += 1
+            return Outcome()
+        here = self._group(topic, group)
+        here.complete = True
+        return Outcome((PublishPartial(topic, group),)) if here.take(parts) else Outcome()
+
+    def _wanted(self, group: bytes, peer: PartialPeer, everything: int, here: _Group) -> int:
+        said = self._claim(group, peer.heard)
+        if said is not None:
+            return said.wants
+        return everything if self._eager and here.own and not peer.gossip else 0
+
+    def _claim(self, group: bytes, metadata: bytes | None) -> Claim | None:
+        """What was said; nothing if that has not the application's form."""
+        if not metadata:
+            return None
+        try:
+            return self._form.decode_claim(group, metadata)
+        except InvalidParts:
+            return None
+
+    def _group(self, topic: TopicId, group: bytes) -> _Group:
+        found = self._groups.get((topic, group))
+        if found is None:
+            if len(self._groups) >= self._max_groups:
+                del self._groups[next(iter(self._groups))]
+            found = self._groups[topic, group] = _Group()
+        return found
+
+    def _whole(self, group: bytes, here: _Group) -> bytes | None:
+        if here.complete or here.has != self._form.all_parts(group):
+            return None
+        here.complete = True
+        return self._form.whole(group, here.parts)
+
+
+class _Group:
+    __slots__ = ("complete", "own", "parts", "shown")
+
+    def __init__(self) -> None:
+        self.parts: dict[int, bytes] = {}
+        self.shown: dict[PeerId, int] = {}
+        """The parts that peers have sent."""
+        self.own = False
+        self.complete = False
+
+    @property
+    def has(self) -> int:
+        return set_of(self.parts)
+
+    def take(self, parts: Mapping[int, bytes]) -> bool:
+        """Whether there is anything new among them."""
+        new = {index: part for index, part in parts.items() if index not in self.parts}
+        self.parts.update(new)
+        return bool(new)
+
+    def sent_by(self, sender: PeerId, parts: int) -> None:
+        if sender in self.shown or len(self.shown) < MAX_SENDERS:
+            self.shown[sender] = self.shown.get(sender, 0) | parts

@@ -1,0 +1,73 @@
+"""Applications that talk to each other, with what routers remember for them, and RPCs that arrive in any order."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import permutations
+
+from hearsay.partial import Partial, PartialFeedback, PartialPeer, PublishPartial
+
+TOPIC = "columns"
+
+
+class Talk:
+    """`links` are pairs of peers that hear each other; RPCs of a link keep their order."""
+
+    def __init__(self, applications, links=None, supports=()):
+        self.applications = dict(enumerate(applications))
+        pairs = permutations(self.applications, 2) if links is None else links
+        self.links = {link for pair in pairs for link in (tuple(pair), tuple(pair)[::-1])}
+        self.supports = set(supports)
+        """Those that send parts and request none."""
+        self.known = {}
+        """By speaker, hearer and group: last metadata heard, last metadata told, note."""
+        self.under_way = {link: deque() for link in sorted(self.links)}
+        self.sent = []
+        self.wholes = []
+        self.feedback = []
+
+    def follow(self, node, outcome):
+        if outcome.whole is not None:
+            self.wholes.append((node, outcome.whole))
+        for event in outcome.events:
+            if isinstance(event, PartialFeedback):
+                self.feedback.append((node, event.peer, event.useful))
+            else:
+                self.publish(node, event)
+
+    def publish(self, node, event: PublishPartial):
+        peers = sorted(peer for speaker, peer in self.links if speaker == node)
+        for peer in peers:
+            if event.peers is not None and peer not in event.peers:
+                continue
+            heard, told, note = self.known.get((node, peer, event.group), (None, None, None))
+            asked = PartialPeer(peer, peer not in self.supports, False, heard, told, note)
+            said = self.applications[node].parts_for(event.topic, event.group, asked)
+            self.known[node, peer, event.group] = (heard, said.metadata or told, said.note)
+            if said.parts is not None or said.metadata is not None:
+                partial = Partial(event.topic, event.group, said.parts, said.metadata)
+                self.under_way[node, peer].append(partial)
+                self.sent.append((node, peer, partial))
+
+    def waiting(self):
+        return [link for link, queue in self.under_way.items() if queue]
+
+    def deliver(self, link):
+        speaker, hearer = link
+        partial = self.under_way[link].popleft()
+        heard, told, note = self.known.get((hearer, speaker, partial.group), (None, None, None))
+        self.known[hearer, speaker, partial.group] = (partial.metadata or heard, told, note)
+        self.follow(hearer, self.applications[hearer].received(partial, speaker))
+
+    def finish(self, choose=lambda waiting: waiting[0]):
+        while waiting := self.waiting():
+            self.deliver(choose(waiting))
+
+    def parts_sent(self, form, group):
+        """Speaker, hearer and part, for each part that was sent."""
+        return [
+            (speaker, hearer, index)
+            for speaker, hearer, partial in self.sent
+            if partial.parts is not None
+            for index in form.decode(group, partial.parts)
+        ]

@@ -1,0 +1,52 @@
+"""Claims about parts go through their bytes, and what is not theirs is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearsay.partial import Bitlists, Bitmap, Claim, InvalidParts, counted, group_named
+
+COUNTS = st.integers(1, 130)
+
+
+@given(count=COUNTS, has=st.integers(0), wants=st.integers(0))
+def test_bitlists_go_through_their_bytes(count, has, wants):
+    everything = (1 << count) - 1
+    claim = Claim(has & everything, wants & everything & ~has)
+    assert Bitlists().decode(Bitlists().encode(claim, count), count) == claim
+
+
+@given(count=COUNTS, has=st.integers(0))
+def test_who_lacks_a_part_of_a_bitmap_wants_it(count, has):
+    everything = (1 << count) - 1
+    claim = Claim(has & everything, everything & ~has)
+    assert Bitmap().decode(Bitmap().encode(claim, count), count) == claim
+
+
+@pytest.mark.parametrize("form", [Bitmap(), Bitlists()], ids=lambda form: type(form).__name__)
+@given(count=COUNTS, metadata=st.binary(max_size=64))
+def test_other_bytes_are_refused_or_are_said_so_again(form, count, metadata):
+    try:
+        claim = form.decode(metadata, count)
+    except InvalidParts:
+        return
+    again = form.decode(form.encode(claim, count), count)
+    assert again == claim
+
+
+def test_a_bitlist_of_another_length_is_refused():
+    metadata = Bitlists().encode(Claim(1, 2), 8)
+    for count in (7, 9, 16):
+        with pytest.raises(InvalidParts):
+            Bitlists().decode(metadata, count)
+
+
+def test_the_parts_of_the_interoperability_tests_count_up():
+    """Part 0 begins with the group's number, part 1 goes on after 128 numbers; the count wraps around."""
+    parts = counted(group_named(7), (0, 1))
+    assert parts[0][:16] == bytes(7) + b"\x07" + bytes(7) + b"\x08"
+    assert parts[0][-8:] == (7 + 127).to_bytes(8, "big")
+    assert parts[1][:8] == (7 + 128).to_bytes(8, "big")
+    assert counted(b"\xff" * 8, (0,))[0][8:16] == bytes(8)
