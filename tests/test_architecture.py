@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "studies": {"studies", "pipeline", "sim", "trace", "core", "text"},
     "api": {"api", "studies", "pipeline", "sim", "trace", "core", "text"},
     "routers": {"core"},
+    "vectors": {"vectors", "core", "text"},
     "__init__": {"api", "studies", "node", "wire", "sim", "trace", "core"},
     "__main__": {"cli"},
     "cli": {
@@ -47,6 +48,7 @@ MAY_IMPORT = {
         "libp2p",
         "sim",
         "trace",
+        "vectors",
         "core",
         "text",
     },

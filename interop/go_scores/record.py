@@ -2,17 +2,14 @@
 
     python interop/go_scores/record.py SCRIPTS CALLS FILE
 
-Needs go and the modules of interop/go. A copy of go-libp2p-pubsub gets a clock that is told the time and the driver
-beside this file; nothing else of it changes. Go adds topics up in an order of chance, so there are two at most, whose
-sum is the same either way.
+The driver beside this file makes the calls, in a program that `timed_copy.py` builds. Go adds topics up in an order
+of chance, so there are two at most, whose sum is the same either way.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-HERE = Path(__file__).parent
-MODULE = "github.com/libp2p/go-libp2p-pubsub"
+from timed_copy import MODULE, built
+
 PEERS = "ABCDE"
 SECOND = 1_000_000
 REASONS = ("BAD_SIGNATURE", "SELF_ORIGIN", "REJECTED", "IGNORED", "THROTTLED", "QUEUE_FULL")
@@ -121,27 +118,6 @@ def addresses(chance: random.Random) -> list[str]:
     return chance.sample(["1.2.3.4", "1.2.3.5"], chance.randint(0, 2))
 
 
-def driver(folder: Path) -> tuple[Path, str]:
-    """The program, and the version of go-libp2p-pubsub that is in it."""
-    listed = ["go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", MODULE]
-    place, version = subprocess.check_output(listed, cwd=HERE.parent / "go", text=True).split()
-    copy = folder / "pubsub"
-    shutil.copytree(place, copy, ignore=shutil.ignore_patterns("*_test.go"))
-    for path in (copy, *copy.rglob("*")):
-        path.chmod(0o755)
-    timed = copy / "score.go"
-    text = timed.read_text(encoding="utf-8").replace("time.Now()", "drivenNow()")
-    timed.write_text(re.sub(r"\btime\.Since\(", "drivenSince(", text), encoding="utf-8")
-    shutil.copy(HERE / "driver.go", copy)
-    for name in ("go.mod", "go.sum"):
-        shutil.copy(HERE.parent / "go" / name, folder)
-    with (folder / "go.mod").open("a", encoding="utf-8") as file:
-        file.write(f"\nreplace {MODULE} => ./pubsub\n")
-    (folder / "main.go").write_text(f'package main\n\nimport pubsub "{MODULE}"\n\nfunc main() {{ pubsub.Drive() }}\n')
-    subprocess.run(["go", "build", "-mod=mod", "-o", "driver", "."], cwd=folder, check=True)
-    return folder / "driver", version
-
-
 def recorded(scripts: list[dict[str, Any]], program: Path) -> None:
     """Each call gets the scores that it changed."""
     lines: list[str] = []
@@ -162,7 +138,7 @@ def main() -> None:
     count, length, file = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     scripts = [script(seed, length) for seed in range(count)]
     with TemporaryDirectory() as folder:
-        program, version = driver(Path(folder))
+        program, version = built(Path(folder), "pubsub.Drive()")
         recorded(scripts, program)
     parts = [
         f'{{"parameters": {json.dumps(each["parameters"])},\n"topics": {json.dumps(each["topics"])},\n"calls": [\n'

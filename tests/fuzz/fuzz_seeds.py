@@ -79,6 +79,7 @@ def seeds(target: str) -> list[bytes]:
     """Inputs that the target reads to the end, or nearly."""
     found = {
         "protobuf-fields": [encode_rpc(_rpc())],
+        "vectors": [json.dumps(_vectors()).encode()],
         "frames": [b"\0" + frame(b"one") + frame(b"two"), b"\3" + frame(bytes(300))],
         "multistream": [b"\0" + line(HEADER) + line("/a"), b"\5" + line(HEADER) + line("na") + line("/b")],
         "noise-bytes": [b"\0" + _handshake()],
@@ -106,6 +107,19 @@ def seeds(target: str) -> list[bytes]:
         ],
     }
     return found[target]
+
+
+def _vectors() -> dict[str, object]:
+    topic = {"TopicWeight": 1, "TimeInMeshQuantum": 1_000_000, "InvalidMessageDeliveriesWeight": -1}
+    own = {"DecayInterval": 1_000_000, "DecayToZero": 0.01, "SeenMsgTTL": 120_000_000, "Topics": {"news": topic}}
+    worth = {"A": {"score": -1.0, "parts": {"topics": {"news": {"P4": -1.0}}}}}
+    steps = [
+        {"at": 0, "event": "connect", "peer": "A", "addresses": ["1.2.3.4"]},
+        {"at": 5, "event": "reject", "peer": "A", "topic": "news", "message": "m", "reason": "invalid_signature",
+         "expect": worth, "differs": {"go": {"A": {"score": 0}}}},
+    ]  # fmt: skip
+    vector = {"name": "one", "description": "One.", "parameters": own, "peers": ["A"], "steps": steps}
+    return {"format": "gossipsub-vectors", "version": 1, "kind": "score", "tolerance": 1e-9, "vectors": [vector]}
 
 
 def _family(text: str) -> bytes:

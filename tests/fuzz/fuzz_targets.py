@@ -8,6 +8,7 @@ target also checks that reading it back gives the same value. `test_corpus.py` f
 from __future__ import annotations
 
 import gzip
+import json
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,6 +47,8 @@ from hearsay.libp2p.services.rendezvous import (
 )
 from hearsay.libp2p.services.rendezvous_registry import Registry
 from hearsay.node.meeting.local_network import from_text_record, to_text_record
+from hearsay.vectors.errors import VectorError
+from hearsay.vectors.reading import parse_vectors
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.episub_parts import decode_part, encode_part
@@ -84,6 +87,14 @@ def protobuf_fields(data: bytes) -> None:
         assert value >= 0
         assert end <= len(data)
         assert varint.decode(varint.encode(value), 0, 10)[0] == value
+
+
+@target
+def vectors(data: bytes) -> None:
+    """What is read can be read again."""
+    with suppress(VectorError):
+        found = parse_vectors(data, "file")
+        assert parse_vectors(json.dumps(found).encode(), "file") == found
 
 
 @target

@@ -27,6 +27,7 @@ COMMANDS = {
     "spark": "look after Spark: doctor",
     "sweep": "run a study: many runs over the axes of a scenario",
     "trace": "look at traces: show, diff; join those of nodes; import those of real networks",
+    "vectors": "run language-neutral test vectors of scores and routers",
 }
 
 

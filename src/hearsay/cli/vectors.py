@@ -1,0 +1,42 @@
+"""`hearsay vectors`: language-neutral test vectors, run on our scorer and routers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.given_paths import GivenPath
+
+
+@click.command("vectors")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER…",
+                type=GivenPath(exists=True, path_type=Path))  # fmt: skip
+@click.option("--as", "implementation", type=click.Choice(["spec", "go"]), default="spec", show_default=True,
+              help="Whose choices to run with, and whose values to expect where these differ.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="What came of each as JSON on stdout, and nothing else there.")
+def command(paths: tuple[Path, ...], implementation: str, as_json: bool) -> None:
+    """Run files of test vectors, and those in folders; exit 1 if one does not hold."""
+    from hearsay.vectors.errors import VectorError
+    from hearsay.vectors.reading import vector_files
+    from hearsay.vectors.running import Outcome, run_file
+
+    outcomes: list[Outcome] = []
+    try:
+        for file in list(vector_files(paths)):
+            for outcome in run_file(file, implementation):
+                outcomes.append(outcome)
+                if not as_json:
+                    click.echo(outcome.line())
+    except VectorError as error:
+        raise WrongInput(str(error)) from None
+    failed = sum(outcome.fault is not None for outcome in outcomes)
+    if as_json:
+        answer = {"as": implementation, "failed": failed, "vectors": [outcome.values() for outcome in outcomes]}
+        json.dump(answer, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    if failed:
+        raise CommandFailed(f"{failed} of {len(outcomes)} vectors do not hold")

@@ -1,0 +1,112 @@
+"""Files of vectors, read: what is not a file of vectors is one line with the file, the place and what is allowed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any, cast
+
+from hearsay.text.escape import escape
+from hearsay.vectors.errors import VectorError
+from hearsay.vectors.file_format import FILE, FORMAT, VERSION
+from hearsay.vectors.shapes import Misshapen
+
+LARGEST_BYTES = 64 << 20
+MOST_SHOWN = 80
+"""Characters of what somebody else wrote, in a message about it."""
+MOST_LOOKS = 5_000_000
+"""Steps times peers of a vector: so often a score is looked at."""
+
+
+def vector_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files that are named, and in folders those that end in `.json`, but for schemas; in order."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        found = sorted(file for file in path.rglob("*.json") if not file.name.endswith("schema.json"))
+        if not found:
+            raise VectorError(f"{path}: no file in it ends in .json")
+        yield from found
+
+
+def read_vectors(file: Path) -> dict[str, Any]:
+    """What is in a file of vectors."""
+    try:
+        size = file.stat().st_size
+        if size > LARGEST_BYTES:
+            raise VectorError(f"{file}: {size} bytes; must be {LARGEST_BYTES} at most")
+        return parse_vectors(file.read_bytes(), str(file))
+    except OSError as error:
+        raise VectorError(f"{file}: {error.strerror or error}") from None
+
+
+def parse_vectors(data: bytes, file: str) -> dict[str, Any]:
+    """The object, which has the shape of `FILE`."""
+    found: Any = _json(data, file)
+    if isinstance(found, dict):
+        found = cast("dict[str, Any]", found)
+        if found.get("format") == FORMAT and _is_newer(found.get("version")):
+            raise VectorError(f"{file}: version {found['version']} is newer than what is read here: {VERSION}")
+    try:
+        FILE.check(found, "")
+        _check_names(found["vectors"])
+        for number, vector in enumerate(found["vectors"]):
+            _check_steps(vector, f"vectors[{number}]")
+    except Misshapen as error:
+        raise VectorError(f"{file}: {escape(str(error))}") from None
+    return found
+
+
+def _is_newer(version: object) -> bool:
+    return type(version) is int and VERSION < version < 1_000_000
+
+
+def _check_names(vectors: list[dict[str, Any]]) -> None:
+    name, count = Counter(vector["name"] for vector in vectors).most_common(1)[0]
+    if count > 1:
+        raise Misshapen("vectors", f"{name!r} is the name of {count}; names must be there once")
+
+
+def _check_steps(vector: Mapping[str, Any], place: str) -> None:
+    """Time goes on, and only peers are named whose scores are looked at."""
+    steps, peers = vector["steps"], set(vector["peers"])
+    if len(steps) * len(peers) > MOST_LOOKS:
+        raise Misshapen(place, f"steps times peers must be {MOST_LOOKS} at most")
+    before = 0
+    for number, step in enumerate(steps):
+        here = f"{place}.steps[{number}]"
+        if step["at"] < before:
+            raise Misshapen(f"{here}.at", f"must not be before the step before, at {before}")
+        before = step["at"]
+        for expected in (step.get("expect", {}), *step.get("differs", {}).values()):
+            for peer in expected:
+                if peer not in peers:
+                    raise Misshapen(f"{here}.expect.{peer}", f"is not among {place}.peers")
+
+
+def _json(data: bytes, file: str) -> Any:
+    try:
+        return json.loads(data, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_once)
+    except RecursionError:
+        raise VectorError(f"{file}: not JSON (nested too deeply)") from None
+    except ValueError as error:
+        raise VectorError(f"{file}: not JSON ({escape(str(error))})") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text[:MOST_SHOWN]} is no number that can be reckoned with")
+    return number
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {name[:MOST_SHOWN]!r} is there twice in an object")
+    return found

@@ -1,0 +1,148 @@
+"""A vector of scores, played on our scorer: after each step every peer has the score that is expected of it.
+
+A step names whose score is another than before. All others have the score of the step before, and at first all are 0:
+so nothing changes unnoticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hearsay.core.language.score_parts import ScoreParts
+from hearsay.core.scores.choices import Validation
+from hearsay.core.scores.numbers import TopicNumbers
+from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.scorer import Scorer
+from hearsay.core.scores.sets.named import named_set
+from hearsay.core.shell.parameters import ParameterError, Parameters
+from hearsay.vectors.score_format import PEER, PEER_PARTS, REASONS, TOPIC, TOPIC_PARTS, Parameter
+from hearsay.vectors.shapes import Misshapen
+from hearsay.vectors.tolerance import are_close
+
+SPECIFICATION = "spec"
+IMPLEMENTATIONS = (SPECIFICATION, "go")
+"""As whom our routers can run vectors."""
+_DIFFERENCES = ("deficit_after_prune", "second_prune_counts")
+_NUMBERS = dict(zip(TOPIC, TopicNumbers._fields, strict=True))
+Step = Mapping[str, Any]
+
+
+def peer_values(implementation: str) -> dict[str, Any]:
+    """Where an implementation differs from the specification in scores."""
+    own = PeerScoreParameters(validation=Validation.SELECTIVE).to_mapping()
+    if implementation == SPECIFICATION:
+        return {"validation": own["validation"]}
+    theirs = named_set(implementation).peer.to_mapping()
+    return {"validation": own["validation"], **{name: theirs[name] for name in _DIFFERENCES}}
+
+
+def read_parameters(given: Mapping[str, Any], known: Mapping[str, Parameter]) -> dict[str, Any]:
+    """Parameters by our names; those of others are left out."""
+    return {known[name].ours: known[name].value(value) for name, value in given.items() if name in known}
+
+
+def made(kind: type[Parameters], values: Mapping[str, object], known: Mapping[str, Parameter], place: str) -> Any:
+    """Our parameters; what is wrong with them is told by the names of vectors."""
+    try:
+        return kind.from_mapping(values)
+    except ParameterError as error:
+        wrong = error.violations[0]
+        names = {each.ours: name for name, each in known.items()}
+        raise Misshapen(f"{place}.{names.get(wrong.field, wrong.field)}", wrong.rule) from None
+
+
+def topic_numbers(given: Mapping[str, Any]) -> TopicNumbers:
+    """As scorers have them. Decays of 1 are allowed, which parameters would refuse: nothing decays then."""
+    numbers: dict[str, Any] = {name: value if TOPIC[name].is_time else float(value) for name, value in given.items()}
+    return TopicNumbers(**{ours: numbers[name] for name, ours in _NUMBERS.items() if name in numbers})
+
+
+def new_scorer(parameters: Mapping[str, Any], implementation: str) -> Scorer:
+    values = {**peer_values(implementation), **read_parameters(parameters, PEER)}
+    peer: PeerScoreParameters = made(PeerScoreParameters, values, PEER, "parameters")
+    return Scorer(peer, {name: topic_numbers(topic) for name, topic in parameters.get("Topics", {}).items()})
+
+
+def perform(scorer: Scorer, step: Step) -> None:
+    """What a step says happens."""
+    now: int = step["at"]
+    peer, topic, message = (str(step.get(name, "")) for name in ("peer", "topic", "message"))
+    match step["event"]:
+        case "connect":
+            scorer.connect(peer, step["addresses"])
+        case "addresses":
+            scorer.set_addresses(peer, step["addresses"])
+        case "disconnect":
+            scorer.disconnect(peer, now)
+        case "graft":
+            scorer.graft(peer, topic, now)
+        case "prune":
+            scorer.prune(peer, topic, now)
+        case "validate":
+            scorer.validate(topic, message, now)
+        case "deliver":
+            scorer.deliver(peer, topic, message, now)
+        case "deliver_own":
+            scorer.deliver(None, topic, message, now)
+        case "duplicate":
+            scorer.duplicate(peer, topic, message, now)
+        case "reject":
+            scorer.reject(peer, topic, message, REASONS[step["reason"]], now)
+        case "behaviour_penalty":
+            scorer.penalise(peer, step["count"])
+        case "application_score":
+            scorer.set_application_score(peer, step["score"])
+        case "topic_parameters":
+            scorer.set_topic_parameters(topic, topic_numbers(step["parameters"]))
+        case _:
+            scorer.refresh(now)
+
+
+def named_parts(found: ScoreParts | None) -> dict[str, Any]:
+    """Parts that are not 0, by their names."""
+    if found is None:
+        return {}
+    worths = (found.peer.application, found.peer.shared_addresses, found.peer.misbehaviour)
+    parts: dict[str, Any] = {name: worth for name, worth in zip(PEER_PARTS, worths, strict=True) if worth}
+    topics: dict[str, dict[str, float]] = {}
+    for topic, own in found.topics:
+        named = {name: worth for name, worth in zip(TOPIC_PARTS, own, strict=True) if worth}
+        if named:
+            topics[str(topic)] = named
+    return {**parts, **({"topics": topics} if topics else {})}
+
+
+def flat(parts: Mapping[str, Any]) -> dict[str, float]:
+    """Parts by their places: `P6`, `topics.news.P1`."""
+    own = {name: worth for name, worth in parts.items() if name != "topics"}
+    for topic, named in parts.get("topics", {}).items():
+        own |= {f"topics.{topic}.{name}": worth for name, worth in named.items()}
+    return own
+
+
+def run_scores(vector: Mapping[str, Any], implementation: str, tolerance: float) -> str | None:
+    """What is not as expected, at the first step where something is not."""
+    scorer = new_scorer(vector["parameters"], implementation)
+    expected: dict[str, Mapping[str, Any]] = {peer: {"score": 0.0} for peer in vector["peers"]}
+    for number, step in enumerate(vector["steps"]):
+        perform(scorer, step)
+        expected |= {**step.get("expect", {}), **step.get("differs", {}).get(implementation, {})}
+        for place, found, wanted in _compared(scorer, expected, step["at"]):
+            if not are_close(found, wanted, tolerance):
+                return (
+                    f"step {number}, {step['event']} at {step['at']} us: {place} is {found:.12g}, not {wanted:.12g}"
+                )
+    return None
+
+
+def _compared(
+    scorer: Scorer, expected: Mapping[str, Mapping[str, Any]], at: int
+) -> Iterator[tuple[str, float, float]]:
+    """What is looked at: its place, what is there, and what should be."""
+    for peer, worth in expected.items():
+        yield f"the score of {peer}", scorer.score(peer, at), worth["score"]
+        if "parts" in worth:
+            found, wanted = flat(named_parts(scorer.parts(peer, at))), flat(worth["parts"])
+            for name in sorted({*found, *wanted}):
+                yield f"{name} of {peer}", found.get(name, 0.0), wanted.get(name, 0.0)

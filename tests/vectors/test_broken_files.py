@@ -1,0 +1,136 @@
+"""Files that are no files of vectors: one line says the file, the place and what is allowed; and work is bounded."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from fuzz_seeds import seeds
+
+from hearsay.vectors import reading
+from hearsay.vectors.errors import VectorError
+from hearsay.vectors.reading import parse_vectors, read_vectors, vector_files
+from hearsay.vectors.running import run_file
+
+SOUND: dict[str, Any] = json.loads(seeds("vectors")[0])
+FIRST = "vectors[0]"
+STEP = f"{FIRST}.steps[0]"
+
+
+def fault(text: bytes) -> str:
+    with pytest.raises(VectorError) as caught:
+        parse_vectors(text, "file")
+    return str(caught.value)
+
+
+def changed(*path: str | int, to: Any = None) -> bytes:
+    """The sound file with another value at a place; None takes the key away."""
+    made = deepcopy(SOUND)
+    place: Any = made
+    for step in path[:-1]:
+        place = place[step]
+    if to is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = to
+    return json.dumps(made).encode()
+
+
+V = ("vectors", 0)
+S = (*V, "steps", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "said"),
+    [
+        (("kind",), None, "kind: is missing"),
+        (("kind",), "scores", "kind: must be score"),
+        (("format",), "other", "format: must be gossipsub-vectors"),
+        (("version",), 7, "version 7 is newer than what is read here: 1"),
+        (("version",), True, "version: must be 1"),
+        (("tolerance",), 2, "tolerance: must be a number in 0…0.001"),
+        (("vectors",), [], "vectors: must be a list of 1…10000 elements"),
+        (("vectors",), SOUND["vectors"] * 2, "vectors: 'one' is the name of 2; names must be there once"),
+        ((*V, "name"), "x" * 201, f"{FIRST}.name: must be a text of 1…200 characters"),
+        ((*V, "colour"), 1, f"{FIRST}.colour: no such key; there are name, description"),
+        ((*V, "peers"), [], f"{FIRST}.peers: must be a list of 1…1000 elements"),
+        ((*V, "peers"), ["B"], f"{FIRST}.steps[1].expect.A: is not among {FIRST}.peers"),
+        ((*V, "parameters", "DecayInterval"), 1_000_001,
+         f"{FIRST}.parameters.DecayInterval: must be an integer in 1000000…2592000000000, a multiple of 1000"),
+        ((*V, "parameters", "Topics", "news", "TopicWeight"), -1,
+         f"{FIRST}.parameters.Topics.news.TopicWeight: must be a number in 0…1e+09"),
+        ((*V, "steps"), {}, f"{FIRST}.steps: must be a list of 1…20000 elements"),
+        ((*S, "event"), "dance", f"{STEP}.event: must be connect or addresses or"),
+        ((*S, "event"), None, f"{STEP}.event: is missing"),
+        ((*S, "at"), 1.5, f"{STEP}.at: must be an integer in 0…2592000000000"),
+        ((*S, "at"), 6, f"{FIRST}.steps[1].at: must not be before the step before, at 6"),
+        ((*S, "peer"), None, f"{STEP}.peer: is missing"),
+        ((*S, "addresses"), ["1.2.3.4"] * 17, f"{STEP}.addresses: must be a list of 0…16 elements"),
+        ((*V, "steps", 1, "expect", "A", "score"), "1", "steps[1].expect.A.score: must be a number"),
+        ((*V, "steps", 1, "expect", "A", "parts", "P1"), 1, "parts.P1: no such key; there are P5, P6, P7, topics"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_place_and_what_is_allowed(path, to, said):
+    told = fault(changed(*path, to=to))
+    assert told.startswith("file: ")
+    assert said in told
+    assert told.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"[1e999]", "no number"),
+        (b"[NaN]", "no number"),
+        (b'{"a": 1, "a": 2}', "'a' is there twice"),
+        (b"[" + b"9" * 5_000 + b"]", "not JSON"),
+        (b"[]", "must be an object"),
+    ],
+)
+def test_what_is_no_json_that_can_be_used(text, said):
+    assert said in fault(text)
+
+
+def test_names_of_others_forge_no_lines():
+    text = changed(*V, "parameters", "x\ny\x1b[31m", to=1)
+    assert "x\\ny\\x1b[31m: no such key" in fault(text)
+
+
+def test_a_vector_asks_for_so_much_work_at_most():
+    peers = [f"p{number}" for number in range(1000)]
+    made = deepcopy(SOUND)
+    made["vectors"][0] |= {"peers": ["A", *peers[1:]], "steps": [made["vectors"][0]["steps"][0]] * 6_000}
+    assert fault(json.dumps(made).encode()) == f"file: {FIRST}: steps times peers must be 5000000 at most"
+
+
+def test_a_file_is_so_large_at_most(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LARGEST_BYTES", 10)
+    file = tmp_path / "large.json"
+    file.write_bytes(seeds("vectors")[0])
+    with pytest.raises(VectorError, match=r"bytes; must be 10 at most"):
+        read_vectors(file)
+
+
+def test_a_folder_without_files(tmp_path):
+    with pytest.raises(VectorError, match=r"no file in it ends in \.json"):
+        list(vector_files([tmp_path]))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("IPColocationFactorWhitelist", ["1.2.3"], "IPColocationFactorWhitelist: must be networks"),
+        ("BehaviourPenaltyWeight", -1, "BehaviourPenaltyDecay: must be above 0 when there is a"),
+    ],
+)
+def test_parameters_that_cannot_be_are_told_by_their_names_in_vectors(tmp_path, name, value, said):
+    file = tmp_path / "file.json"
+    file.write_bytes(changed(*V, "parameters", name, to=value))
+    with pytest.raises(VectorError) as caught:
+        list(run_file(file, "spec"))
+    assert f"{FIRST}.parameters.{said}" in str(caught.value)

@@ -1,0 +1,55 @@
+"""A vector of scores holds only if every score, and every part that is named, is as expected after every step."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from fuzz_seeds import seeds
+
+from hearsay.vectors.score_run import run_scores
+
+SOUND: dict[str, Any] = json.loads(seeds("vectors")[0])["vectors"][0]
+
+
+def fault(implementation: str = "spec", tolerance: float = 1e-9, **expect: Any) -> str | None:
+    vector = deepcopy(SOUND)
+    vector["steps"][1] |= expect
+    return run_scores(vector, implementation, tolerance)
+
+
+def test_the_sound_one_holds():
+    assert fault() is None
+
+
+def test_another_score():
+    assert fault(expect={"A": {"score": -2}}) == "step 1, reject at 5 us: the score of A is -1, not -2"
+
+
+def test_a_score_that_changes_and_is_not_named():
+    assert fault(expect={}) == "step 1, reject at 5 us: the score of A is -1, not 0"
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({}, "topics.news.P4 of A is -1, not 0"),
+        ({"topics": {"news": {"P4": -1, "P2": 3}}}, "topics.news.P2 of A is 0, not 3"),
+        ({"P7": -1}, "P7 of A is 0, not -1"),
+    ],
+)
+def test_another_part(parts, said):
+    told = fault(expect={"A": {"score": -1, "parts": parts}})
+    assert told is not None
+    assert told.endswith(said)
+
+
+def test_what_an_implementation_does_differently_is_expected_of_it_alone():
+    assert fault("go") == "step 1, reject at 5 us: the score of A is -1, not 0"
+
+
+@pytest.mark.parametrize(("off", "held"), [(0.9e-3, True), (1.1e-3, False)])
+def test_numbers_agree_within_the_tolerance(off, held):
+    assert (fault(tolerance=1e-3, expect={"A": {"score": -1 + off}}) is None) == held

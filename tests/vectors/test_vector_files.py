@@ -1,0 +1,76 @@
+"""The vectors of this project: they are what their generator makes, they hold, and they say what they promise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import make_vectors
+import pytest
+from vector_scripts import recorded_calls
+
+from hearsay.vectors.file_format import vectors_schema
+from hearsay.vectors.reading import read_vectors, vector_files
+from hearsay.vectors.running import run_file
+from hearsay.vectors.score_format import PEER, TOPIC
+
+FILES = list(vector_files([make_vectors.FOLDER]))
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "vectors.md"
+
+
+def test_the_folder_is_what_the_generator_makes():
+    made = dict(make_vectors.files())
+    there = {str(file.relative_to(make_vectors.FOLDER)) for file in make_vectors.FOLDER.rglob("*") if file.is_file()}
+    assert there == set(made)
+    for name, text in made.items():
+        assert (make_vectors.FOLDER / name).read_text(encoding="utf-8") == text, name
+
+
+@pytest.mark.parametrize("implementation", ["spec", "go"])
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_all_hold(file, implementation):
+    outcomes = list(run_file(file, implementation))
+    assert [outcome.line() for outcome in outcomes if outcome.fault is not None] == []
+    assert len(outcomes) == len(read_vectors(file)["vectors"])
+
+
+def test_go_differs_where_the_files_say_so_and_only_there():
+    """Run as the specification, what is expected of go does not hold where it differs."""
+    for file in FILES:
+        found = read_vectors(file)
+        if found["kind"] == "score":
+            for vector in found["vectors"]:
+                for step in vector["steps"]:
+                    for peer, worth in step.get("differs", {}).get("go", {}).items():
+                        assert worth != step.get("expect", {}).get(peer)
+
+
+def test_all_recorded_calls_are_there():
+    scripts = json.loads(recorded_calls.FILE.read_text(encoding="utf-8"))["scripts"]
+    vectors = read_vectors(make_vectors.FOLDER / "score" / "recorded.json")["vectors"]
+    assert [len(vector["steps"]) for vector in vectors] == [len(script["calls"]) for script in scripts]
+
+
+def test_the_page_says_how_many_there_are():
+    kinds = [read_vectors(file) for file in FILES]
+    for kind in ("score", "router"):
+        count = sum(len(found["vectors"]) for found in kinds if found["kind"] == kind)
+        if count:
+            assert f"{count} vectors of kind `{kind}`" in DOCS.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "ours"), [(name, each.ours) for name, each in {**PEER, **TOPIC}.items()])
+def test_the_page_says_what_parameters_are_called_here(name, ours):
+    assert f"| `{name}` | `{ours}` |" in DOCS.read_text(encoding="utf-8")
+
+
+def references(value: object) -> set[str]:
+    if isinstance(value, dict):
+        own = {value["$ref"]} if "$ref" in value else set()
+        return own.union(*map(references, value.values()))
+    return set().union(*map(references, value)) if isinstance(value, list) else set()
+
+
+def test_the_schema_names_nothing_that_it_lacks():
+    schema = vectors_schema()
+    assert references(schema) == {f"#/$defs/{name}" for name in schema["$defs"]}

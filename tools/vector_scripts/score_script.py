@@ -1,0 +1,123 @@
+"""Scripts for vectors of scores: what happens is written down, and what comes of it recorded from our scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hearsay.vectors.score_run import IMPLEMENTATIONS, SPECIFICATION, Step, named_parts, new_scorer, perform
+
+MS = 1_000
+SECOND = 1_000_000
+OTHERS = tuple(name for name in IMPLEMENTATIONS if name != SPECIFICATION)
+STILL = {
+    "TopicWeight": 1,
+    "TimeInMeshQuantum": SECOND,
+    "FirstMessageDeliveriesDecay": 1,
+    "MeshMessageDeliveriesDecay": 1,
+    "InvalidMessageDeliveriesDecay": 1,
+}
+"""A topic in which nothing counts yet and nothing decays, as go's tests have it."""
+TOPIC = "news"
+
+
+class ScoreScript:
+    """A vector in the making. Events are methods; `at` is the time of the next one."""
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        peers: str | Sequence[str],
+        topic: Mapping[str, Any] | None = None,
+        topics: Mapping[str, Any] | None = None,
+        specification: str = "gossipsub v1.1, Peer Scoring",
+        with_parts: bool = True,
+        **peer: Any,
+    ) -> None:
+        self.about = {"name": name, "description": description, "specification": specification}
+        own = {"DecayInterval": SECOND, "DecayToZero": 0.01, "SeenMsgTTL": 120 * SECOND, **peer}
+        named = {TOPIC: {**STILL, **(topic or {})}} if topics is None else topics
+        self.parameters = {**own, "Topics": named}
+        self.peers = list(peers)
+        self.steps: list[dict[str, Any]] = []
+        self.at = 0
+        self._with_parts = with_parts
+
+    def do(self, event: str, **more: Any) -> None:
+        self.steps.append({"at": self.at, "event": event, **more})
+
+    def connect(self, *peers: str, addresses: Sequence[str] = ()) -> None:
+        for peer in peers:
+            self.do("connect", peer=peer, addresses=list(addresses))
+
+    def graft(self, *peers: str, topic: str = TOPIC) -> None:
+        for peer in peers:
+            self.do("graft", peer=peer, topic=topic)
+
+    def prune(self, *peers: str, topic: str = TOPIC) -> None:
+        for peer in peers:
+            self.do("prune", peer=peer, topic=topic)
+
+    def validate(self, message: str, topic: str = TOPIC) -> None:
+        self.do("validate", topic=topic, message=message)
+
+    def deliver(self, peer: str, message: str, topic: str = TOPIC) -> None:
+        self.do("deliver", peer=peer, topic=topic, message=message)
+
+    def duplicate(self, peer: str, message: str, topic: str = TOPIC) -> None:
+        self.do("duplicate", peer=peer, topic=topic, message=message)
+
+    def reject(self, peer: str, message: str, reason: str, topic: str = TOPIC) -> None:
+        self.do("reject", peer=peer, topic=topic, message=message, reason=reason)
+
+    def bring(self, peer: str, count: int, prefix: str = "m") -> None:
+        """Messages that this peer is first to bring, and that are accepted at once."""
+        for number in range(count):
+            self.validate(f"{prefix}{number}")
+            self.deliver(peer, f"{prefix}{number}")
+
+    def refresh(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.do("refresh")
+
+    def vector(self, of_others: Mapping[str, Sequence[Mapping[str, float]]] | None = None) -> dict[str, Any]:
+        """With what is expected after each step; `of_others` has scores that were recorded from others."""
+        played = {name: self._played(name) for name in IMPLEMENTATIONS}
+        played |= {name: [_scores(each) for each in steps] for name, steps in (of_others or {}).items()}
+        nothing = {"score": 0.0, "parts": {}} if self._with_parts else {"score": 0.0}
+        states = {name: dict.fromkeys(self.peers, nothing) for name in played}
+        steps: list[dict[str, Any]] = []
+        for number, step in enumerate(self.steps):
+            before = states[SPECIFICATION]
+            now = {**before, **played[SPECIFICATION][number]}
+            expect = {peer: now[peer] for peer in self.peers if now[peer] != before[peer]}
+            differs: dict[str, Any] = {}
+            for name in OTHERS:
+                theirs = {**states[name], **played[name][number]}
+                would_be = {**states[name], **expect}
+                other = {peer: theirs[peer] for peer in self.peers if theirs[peer] != would_be[peer]}
+                states[name] = {**would_be, **other}
+                if other:
+                    differs[name] = other
+            states[SPECIFICATION] = now
+            steps.append(step | ({"expect": expect} if expect else {}) | ({"differs": differs} if differs else {}))
+        return {**self.about, "parameters": self.parameters, "peers": self.peers, "steps": steps}
+
+    def _played(self, implementation: str) -> list[dict[str, Any]]:
+        scorer = new_scorer(self.parameters, implementation)
+        found: list[dict[str, Any]] = []
+        for step in self.steps:
+            perform(scorer, step)
+            found.append({peer: self._worth(scorer, peer, step) for peer in self.peers})
+        return found
+
+    def _worth(self, scorer: Any, peer: str, step: Step) -> dict[str, Any]:
+        own: dict[str, Any] = {"score": scorer.score(peer, step["at"])}
+        if self._with_parts:
+            own["parts"] = named_parts(scorer.parts(peer, step["at"]))
+        return own
+
+
+def _scores(scores: Mapping[str, float]) -> dict[str, Any]:
+    return {peer: {"score": score} for peer, score in scores.items()}
