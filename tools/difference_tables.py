@@ -1,4 +1,5 @@
-"""Where implementations of gossipsub differ, as a table of parameters, in its place in docs/routers/gossipsub-1.1.md.
+"""Where implementations of gossipsub differ, as tables in docs/routers: of the parameters in gossipsub-1.1.md, of the
+presets in implementations.md.
 
 python tools/difference_tables.py
 """
@@ -15,24 +16,56 @@ from pathlib import Path
 from textwrap import dedent
 
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.peer_parameters import PeerScoreParameters
 from hearsay.core.shell.parameters import Parameters
 
-PAGE = Path(__file__).parents[1] / "docs" / "routers" / "gossipsub-1.1.md"
+_ROUTERS = Path(__file__).parents[1] / "docs" / "routers"
+PAGE = _ROUTERS / "gossipsub-1.1.md"
+PRESETS_PAGE = _ROUTERS / "implementations.md"
+_IMPLEMENTATIONS = ("go", "rust", "js", "nim", "jvm")
 _NO_DIFFERENCE = ("validation", "validate", "hello", "coalesce")
 """Between implementations; simulations differ in them."""
-_MADE = re.compile(r"(<!-- made: differences -->\n).*?(<!-- end -->)", re.DOTALL)
+_MADE = re.compile(r"(<!-- made: \w+ -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def page() -> str:
     """The page with its table as it should be."""
-    return _MADE.sub(lambda found: f"{found[1]}\n{table()}\n{found[2]}", PAGE.read_text(encoding="utf-8"))
+    return _with_table(PAGE, table())
+
+
+def presets_page() -> str:
+    """The page of the presets, likewise."""
+    return _with_table(PRESETS_PAGE, presets_table())
+
+
+def _with_table(page: Path, made: str) -> str:
+    return _MADE.sub(lambda found: f"{found[1]}\n{made}\n{found[2]}", page.read_text(encoding="utf-8"))
 
 
 def table() -> str:
     rows = [*_rows(GossipsubParameters, ""), *_rows(PeerScoreParameters, "score.")]
     head = ["| parameter | words, the default first | what it says |", "| --- | --- | --- |"]
     return "\n".join([*head, *rows, ""])
+
+
+def presets_table() -> str:
+    """A row for each parameter in which implementations differ."""
+    presets = ROUTERS["gossipsub"].presets
+    shipped = [GossipsubParameters.from_mapping(presets[name]).to_mapping() for name in _IMPLEMENTATIONS]
+    head = ["parameter", *_IMPLEMENTATIONS]
+    lines = [head, ["---"] * len(head)]
+    for name in GossipsubParameters.names():
+        values = [_shown(each.get(name)) for each in shipped]
+        if name != "score" and len(set(values)) > 1:
+            lines.append([f"`{name}`", *values])
+    return "\n".join([*(f"| {' | '.join(cells)} |" for cells in lines), ""])
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)
 
 
 def _rows(kind: type[Parameters], place: str) -> Iterator[str]:
@@ -79,3 +112,4 @@ def _notes(choices: type[StrEnum]) -> dict[str, str]:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    PRESETS_PAGE.write_text(presets_page(), encoding="utf-8")

@@ -26,7 +26,7 @@ _KINDS: Mapping[str, type[Parameters]] = {
     "promises": PromiseParameters,
     "gater": GaterParameters,
 }
-_SETS = ("go", "rust", "js", "nim", "jvm", "hardening", "filecoin", "ethereum", "ethereum-prysm")
+_SETS = ("go", "rust", "js", "nim", "jvm", "hardening", "filecoin", "ethereum", "lighthouse", "ethereum-prysm")
 _TOPICS = {
     "rust, js": ("rust", ANY_TOPIC),
     "nim": ("nim", ANY_TOPIC),
@@ -37,6 +37,7 @@ _TOPICS = {
     "ethereum block": ("ethereum", "beacon_block"),
     "… aggregate": ("ethereum", "beacon_aggregate_and_proof"),
     "… attestation": ("ethereum", "beacon_attestation"),
+    "lighthouse block": ("lighthouse", "beacon_block"),
 }
 _LIMITS = {MAX_COUNT: "10⁹", -MAX_COUNT: "−10⁹", MAX_TIME_MS: "30 days"}
 

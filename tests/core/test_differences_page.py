@@ -22,6 +22,12 @@ def test_the_table_of_differences_is_made_from_the_parameters():
     )
 
 
+def test_the_table_of_presets_is_made_from_the_presets():
+    assert difference_tables.PRESETS_PAGE.read_text(encoding="utf-8") == difference_tables.presets_page(), (
+        "run `python tools/difference_tables.py`"
+    )
+
+
 def test_every_choice_has_a_row():
     text = difference_tables.table()
     chosen = [declared.name for declared in fields(GossipsubParameters) if "choices" in declared.metadata]

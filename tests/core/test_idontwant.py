@@ -178,7 +178,7 @@ def test_copies_that_wait_need_not_be_sent_with_withdraw_unwanted():
 
 def test_of_eleven_ids_ten_are_heard():
     """Rules: IDONTWANT-2. Go's HandleIDontwantSpam."""
-    unwanted = Unwanted(3, 1_000, 10, 100_000)
+    unwanted = Unwanted(3, 1_000, 10, 0, 100_000)
     ids = [f"m{number}" for number in range(11)]
     assert unwanted.hear("p", [IDontWant(tuple(ids[:5])), IDontWant(tuple(ids[5:]))]) == (ids[:10], 1)
     assert unwanted.holds("p", ids[9])
@@ -195,6 +195,26 @@ def test_of_1001_rpcs_1000_are_heard_until_the_next_heartbeat():
     beat(made)
     says(made, "c", "late")
     assert copies(sends(made, "b", message("late", 2000))) == []
+
+
+def test_of_one_peer_so_many_ids_are_heard_until_the_next_heartbeat():
+    """Rules: IDONTWANT-2. In all RPCs together (js: 512, nim: 1 000, jvm: 50 000)."""
+    made = router([("b", MESHSUB_12), ("c", MESHSUB_12)], max_idontwant_ids=3)
+    says(made, "c", "m1", "m2")
+    [dropped] = says(made, "c", "m3", "m4")
+    assert isinstance(dropped, PartDropped)
+    assert dropped.count == 1
+    wanted = [copies(sends(made, "b", message(name, 2000))) for name in ("m3", "m4")]
+    assert wanted == [[], [("c", "m4")]]
+    beat(made)
+    assert says(made, "c", "m5") == []
+
+
+def test_what_is_not_wanted_is_sent_all_the_same_without_heeding_it():
+    """Rules: IDONTWANT-4. js before August 2026."""
+    made = router([("b", MESHSUB_12), ("c", MESHSUB_12)], heeds_idontwant=False)
+    assert says(made, "c", "m1") == []
+    assert copies(sends(made, "b", message("m1", 2000))) == [("c", "m1")]
 
 
 def test_a_router_that_is_not_asked_to_speaks_no_idontwant():
@@ -225,27 +245,33 @@ def test_who_sent_a_copy_during_validation_gets_none_with_skip_senders():
 )
 def test_what_is_remembered_is_what_a_plain_list_says(calls):
     """Rules: IDONTWANT-2, IDONTWANT-3, IDONTWANT-5."""
-    ttl, most_rpcs, most_ids, limit = 2, 2, 3, 7
-    unwanted = Unwanted(ttl, most_rpcs, most_ids, limit)
+    ttl, most_rpcs, most_ids, most_of_peer, limit = 2, 3, 3, 5, 7
+    unwanted = Unwanted(ttl, most_rpcs, most_ids, most_of_peer, limit)
     plain: list[tuple[int, int, int]] = []  # peer, id, heartbeat; the oldest first
     rpcs: dict[int, int] = {}
+    heard: dict[int, int] = {}
     tick = 0
     for what, peer, ids in calls:
         if what == "hear":
             unwanted.hear(peer, [IDontWant(tuple(ids))] if ids else [])
             if ids:
                 rpcs[peer] = rpcs.get(peer, 0) + 1
-                for each in ids[:most_ids] if rpcs[peer] <= most_rpcs else []:
+                left = min(most_ids, most_of_peer - heard.get(peer, 0))
+                now = ids[:left] if rpcs[peer] <= most_rpcs else []
+                heard[peer] = heard.get(peer, 0) + len(now)
+                for each in now:
                     plain = [known for known in plain if known[:2] != (peer, each)] + [(peer, each, tick)]
             plain = plain[-limit:]
         elif what == "beat":
             tick += 1
             unwanted.beat(tick)
             rpcs.clear()
+            heard.clear()
             plain = [known for known in plain if tick - known[2] < ttl]
         else:
             unwanted.remove_peer(peer)
             rpcs.pop(peer, None)
+            heard.pop(peer, None)
             plain = [known for known in plain if known[0] != peer]
         held = {(peer, each) for peer in range(3) for each in range(6) if unwanted.holds(peer, each)}
         assert held == {known[:2] for known in plain}

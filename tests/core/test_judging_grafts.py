@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from judged import MS, SECOND, TOPIC, Judge, dialled, dropped, receivers, rpc, score, sent
 
-from hearsay.core.language.actions import Reason
+from hearsay.core.language.actions import PeerGrafted, Reason
 from hearsay.core.language.events import DirectPeerChosen, Join, Leave, PeerConnected, RpcReceived, TimerFired
 from hearsay.core.language.rpc import MESHSUB, MESHSUB_11, Graft, PeerInfo, Prune, Subscription
 from hearsay.core.registry import create, find_router
@@ -84,6 +84,38 @@ def test_a_graft_within_ten_seconds_of_the_prune_counts_twice(after, expected):
     judge.wait(after * MS)
     judge.graft("p")
     assert judge.score("p") == expected
+
+
+@pytest.mark.parametrize(("after", "expected"), [(55_999, -0.01), (56_000, 0), (60_000, 0)])
+def test_a_graft_shortly_before_the_end_is_none_too_early(after, expected):
+    """Rules: BACKOFF-8. nim: four seconds, and a tenth of misbehaviour before."""
+    judge = Judge(
+        first_heartbeat_ms=200_000,
+        score=score(**MISBEHAVIOUR, decay_interval_ms=200_000),
+        early_graft_ms=4_000,
+        early_graft_penalty=0.1,
+        graft_flood_ms=0,
+    )
+    judge.connect("p")
+    judge.graft("p")
+    judge.say("p", Prune(TOPIC, 60))
+    judge.wait(after * MS)
+    judge.graft("p")
+    assert judge.score("p") == pytest.approx(expected)
+    assert judge.mesh() == ([] if expected else ["p"])
+
+
+def test_a_graft_with_a_negative_score_is_taken_in_for_a_while_or_gets_nothing():
+    """Rules: GRAFT-9. nim: below `publish` nothing is said, above it the next heartbeat prunes."""
+    judge = Judge(score=score(), unwelcome_graft="taken_in", degree=1, degree_low=1, degree_out=0)
+    judge.connect("bad", "worst")
+    judge.rate(-100, "bad")
+    judge.rate(-100.5, "worst")
+    assert pruned(judge.graft("bad", "worst")) == []
+    assert judge.mesh() == ["bad"]
+    assert pruned(judge.beat()) == [("bad", 60, [])]
+    judge.rate(0, "worst")
+    assert judge.graft("worst") == [PeerGrafted(TOPIC, "worst")]
 
 
 def test_a_graft_with_a_negative_score_gets_a_prune_that_names_nobody_and_a_backoff():

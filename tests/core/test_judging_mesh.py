@@ -86,14 +86,23 @@ def test_as_many_stay_as_there_are():
     assert len(judge.mesh()) == 6
 
 
-@pytest.mark.parametrize(("repair", "grafted"), [("to_degree_out", 2), ("to_degree", 6)])
-def test_a_mesh_without_dialled_members_grafts_some(repair, grafted):
-    """Rules: KEEP-4. js takes as many as D is above the dialled ones."""
-    judge = grown(7, outbound_repair=repair)
+@pytest.mark.parametrize(("repair", "staying"), [("to_degree_out", 2), ("to_degree", 5)])
+def test_a_cut_that_would_leave_too_few_dialled_ones_keeps_more_of_them(repair, staying):
+    """Rules: KEEP-3. js keeps as many as have places, once fewer than D_out would stay."""
+    dialled = MANY[20:25]
+    judge = grown(30, outbound=dialled, outbound_repair=repair, degree_score=0, seed=4)
+    judge.beat()
+    assert len(judge.mesh()) == 6
+    assert len(set(judge.mesh()) & set(dialled)) == staying
+
+
+def test_a_mesh_without_dialled_members_grafts_some():
+    """Rules: KEEP-4."""
+    judge = grown(7)
     judge.connect(*MANY[10:20], outbound=True)
     judge.connect(*MANY[20:30])
     judge.beat()
-    assert len(judge.mesh()) == 7 + grafted
+    assert len(judge.mesh()) == 9
     assert set(judge.mesh()) - set(MANY[:7]) <= set(MANY[10:20])
 
 

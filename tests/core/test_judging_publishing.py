@@ -6,7 +6,7 @@ import pytest
 from judged import SECOND, TOPIC, Judge, copies, dialled, message, receivers, score, ways
 
 from hearsay.core.language.actions import Via
-from hearsay.core.language.events import DirectPeerChosen, Join, PeerRated, Verdict
+from hearsay.core.language.events import DirectPeerChosen, Join, PeerRated, Publish, Verdict
 from hearsay.core.language.rpc import FLOODSUB, MESHSUB_12, Graft, IDontWant, IHave
 from hearsay.core.shell.contract import UsageError
 
@@ -25,6 +25,17 @@ def test_ones_own_messages_go_to_all_whose_score_is_enough():
         peer: Via.MESH if peer in ("p00", "p01") else Via.FLOOD_PUBLISH for peer in MANY if peer != "p06"
     }
     assert ways(judge.say("p09", message("m2"))) == {"p00": Via.MESH, "p01": Via.MESH}
+
+
+@pytest.mark.parametrize(("size", "copies_sent"), [(1, 20), (100_000, 20), (812_500, 15), (5_000_000, 5)])
+def test_flooding_serves_as_many_as_the_rate_does_in_a_heartbeat(size, copies_sent):
+    """Rules: JUDGE-7. nim: 100 Mbit/s are 12 500 bytes a millisecond; D_low are served in any case."""
+    judge = Judge(score=score(), flood_publish=True, flood_publish_mbit=100)
+    judge.connect(*MANY)
+    judge.graft("p00", "p01")
+    found = ways(judge.feed(Publish(message("m1", "me", size))))
+    assert len(found) == copies_sent
+    assert {found["p00"], found["p01"]} == {Via.MESH}
 
 
 def test_one_copy_each_with_topping_up_beside_flooding():

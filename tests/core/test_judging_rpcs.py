@@ -143,6 +143,29 @@ def test_five_thousand_ids_are_asked_for_between_two_heartbeats():
     assert [len(ids) for ids in found] == [900] * 5 + [500] + [0] * 3
 
 
+def test_of_one_peer_so_many_rpcs_with_iwant_are_answered_between_two_heartbeats():
+    """Rules: GOSSIP-14. js answers ten."""
+    judge = Judge(max_iwant_messages=2, iwant_answers_per_id=100)
+    judge.connect("p")
+    judge.publish("m1")
+    answers = [copies(judge.say("p", IWant(("m1",)))) for _ in range(3)]
+    assert answers == [[("p", "m1")], [("p", "m1")], []]
+    judge.beat()
+    assert copies(judge.say("p", IWant(("m1",)))) == [("p", "m1")]
+
+
+def test_of_one_peer_fewer_ids_are_asked_than_it_may_ask():
+    """Rules: GOSSIP-8. nim asks for ten between two heartbeats, and answers more."""
+    judge = Judge(max_ids_asked=3)
+    judge.connect("p")
+    asked = [part for _, part in sent(judge.say("p", IHave(TOPIC, ("a", "b"))), IWant)]
+    asked += [part for _, part in sent(judge.say("p", IHave(TOPIC, ("c", "d"))), IWant)]
+    assert [message_id for part in asked for message_id in part.ids] == ["a", "b", "c"]
+    for name in "wxyz":
+        judge.publish(name)
+    assert len(copies(judge.say("p", IWant(tuple("wxyz"))))) == 4
+
+
 def test_the_eleventh_rpc_with_ihave_is_not_looked_at_until_the_next_heartbeat():
     """Rules: GOSSIP-14. Parts of one RPC are one; reconnecting does not help."""
     judge = Judge(score=score())

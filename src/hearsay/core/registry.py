@@ -17,7 +17,7 @@ from hearsay.core.episub.router import Episub
 from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
 from hearsay.core.flooding.randomsub import Randomsub, RandomsubParameters
 from hearsay.core.language.identifiers import Micros, PeerId
-from hearsay.core.mesh import deployed_presets
+from hearsay.core.mesh import deployed_presets, implementation_presets, network_presets
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.mesh.judging_gossipsub import gossipsub
 from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
@@ -109,6 +109,14 @@ ROUTERS: Mapping[str, RouterKind] = {
                 "v1.1": {**_V11, "gossip_targets": "filter_then_select", "short_mesh": "top_up"},
                 "spec": deployed_presets.SPEC,
                 "go": deployed_presets.GO,
+                "rust": implementation_presets.RUST,
+                "js": implementation_presets.JS,
+                "nim": implementation_presets.NIM,
+                "jvm": implementation_presets.JVM,
+                "ethereum": network_presets.ETHEREUM,
+                "ethereum-prysm": network_presets.ETHEREUM_PRYSM,
+                "filecoin": network_presets.FILECOIN,
+                "filecoin-bootstrap": network_presets.FILECOIN_BOOTSTRAP,
                 "hardening": deployed_presets.HARDENING,
                 "bootstrapper": deployed_presets.BOOTSTRAPPER,
             },

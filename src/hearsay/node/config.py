@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from hearsay.core.registry import RouterKind, find_router
 from hearsay.core.shell.parameters import RouterParameters, merged
+from hearsay.core.shell.presets import argument_of, arguments, values_of
 from hearsay.libp2p.host.host import HostLimits
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
@@ -87,7 +88,7 @@ class NodeLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """`parameters` change single values of the router's `preset`.
+    """`parameters` change single values of the router's `preset`, or say what it is made from (`validators`).
 
     Without a preset it is v1.1 where the router has that, else the router's first one.
     """
@@ -150,7 +151,10 @@ class NodeConfig:
         if preset not in kind.presets:
             raise ValueError(f"router {kind.name} has no preset {preset!r}; there are {', '.join(kind.presets)}")
         here: dict[str, object] = {"hello": True, "coalesce": True, "validate": True}
-        values = {**merged({**kind.presets[preset], **self._bounds(kind)}, self.parameters), **here}
+        base = values_of(kind.presets[preset], argument_of(kind.presets, preset, self.parameters))
+        made_from = arguments(kind.presets)
+        own = {name: value for name, value in self.parameters.items() if name not in made_from}
+        values = {**merged({**base, **self._bounds(kind)}, own), **here}
         if values.get("score") is not None and "places_per_address" not in self.parameters:
             values["places_per_address"] = 0  # addresses are the score's business (P6)
         return kind, kind.parameters.from_mapping(values)

@@ -108,7 +108,8 @@ def test_an_address_is_remembered_while_its_peers_are_away():
 
 def test_weights_of_topics_and_of_duplicates():
     """(1 + 10) / (1 + 10 + 100 / 8), out of 1000. Rules: GATER-2."""
-    gater = Gater(PARAMETERS, {"blocks": 10})
+    gater = Gater(PARAMETERS)
+    gater.weigh("blocks", 10)
     gater.connect("A", ADDRESS)
     gater.reject("A", Reason.QUEUE_FULL, 0)
     gater.deliver("A", "blocks")

@@ -37,6 +37,7 @@ def test_there_is_no_such_set():
         ("nim", (-100, -1000, -10000, 0, 0)),
         ("jvm", (0, 0, 0, 0, 0)),
         ("ethereum", (-4000, -8000, -16000, 100, 5)),
+        ("lighthouse", (-4000, -8000, -16000, 100, 5)),
         ("ethereum-prysm", (-4000, -8000, -16000, 100, 5)),
         ("filecoin", (-500, -1000, -2500, 1000, 3.5)),
         ("hardening", (-4000, -5000, -10000, 0, 0)),
@@ -108,9 +109,26 @@ def test_filecoin():
     blocks = made.topics["blocks"]
     assert [blocks.first_deliveries_decay, made.peer.misbehaviour_decay] == [0.9987216039048303] * 2
     assert blocks.mesh_deliveries_weight == 0
-    bootstrap = named_set("filecoin-bootstrap")
-    assert bootstrap.topics == made.topics
-    assert bootstrap.gater.source_decay < made.gater.source_decay < 1
+    assert [made.topics[name].gater_weight for name in ("blocks", "messages", "drand")] == [10, 1, 5]
+
+
+def test_lighthouse_does_not_make_up_for_rare_messages():
+    """What lacks is squared with the topic's weight alone: of 1 000 000 validators (Lighthouse, 2026)."""
+    made = named_set("lighthouse")
+    lost = {
+        topic: made.topics[topic].topic_weight
+        * made.topics[topic].mesh_deliveries_weight
+        * made.topics[topic].mesh_deliveries_threshold ** 2
+        for topic in (BLOCK, AGGREGATE, SUBNET)
+    }
+    assert lost == pytest.approx({BLOCK: -0.1173, AGGREGATE: -19_493.5, SUBNET: -17.35}, rel=1e-3)
+    assert made.topics[BLOCK].mesh_deliveries_cap == pytest.approx(2.05476, rel=5e-6)
+    assert [made.peer.shared_address_threshold, made.peer.slow_peer_weight, made.peer.slow_peer_decay] == [
+        8,
+        -10,
+        0.1,
+    ]
+    assert made.thresholds == named_set("ethereum").thresholds
 
 
 def test_a_silent_peer_in_the_evaluation_of_2020():

@@ -266,12 +266,12 @@ def test_everything_that_is_wrong_is_said_at_once():
         "topic_cap": "must be in 0…1000000000",
         "thresholds.gossip": "must be in -1000000000…0",
         "thresholds.graylist": "must be a number",
-        "topics[0].first_deliveries_decay_ms": "must be an integer in 1000…2592000000, a decay_interval_ms or more",
-        "topics[0].first_deliveries_cap": "must be above 0 when there is a first_deliveries_weight",
-        "topics[1].validation": "must be one of atomic, selective",
-        "topics[1].topic": "is there twice",
-        "topics[2].topic": "must be the name of a topic",
-        "topics[3]": "must be a table",
+        "topics.0.first_deliveries_decay_ms": "must be an integer in 1000…2592000000, a decay_interval_ms or more",
+        "topics.0.first_deliveries_cap": "must be above 0 when there is a first_deliveries_weight",
+        "topics.1.validation": "must be one of atomic, selective",
+        "topics.1.topic": "is there twice",
+        "topics.2.topic": "must be the name of a topic",
+        "topics.3": "must be a table",
     }
     assert faults["slow_peer_wait"].startswith("is not a parameter of the score; did you mean slow_peer_weight?")
 

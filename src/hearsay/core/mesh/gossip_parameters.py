@@ -56,6 +56,7 @@ class GossipsubParameters(JudgingParameters):
     | missing_window_heartbeats | … counted over so many heartbeats | 5 | 5 |
     | max_ids_per_ihave | ids of one IHAVE that are acted on, and sent | 5000 | 5000 |
     | max_ids_per_iwant | ids asked of one peer, and acted on when it asks, per heartbeat | 5000 | 5000 |
+    | max_ids_asked | … asked, if these are to be fewer (nim: 10); 0: as many | 0 | 0 |
     | ask_again_heartbeats | an id that was asked for is not asked of others for so many; 0: of all | 0 | 0 |
     | iwant_answers_per_id | how often one message is sent to one peer on request | 3 | 1 000 000 |
     | max_cached_messages | size of the message cache | 200 000 | 200 000 |
@@ -65,6 +66,8 @@ class GossipsubParameters(JudgingParameters):
     | idontwant_ttl_heartbeats | how long it is remembered what a peer does not want | 3 | 3 |
     | max_ids_per_idontwant | ids heard of one RPC | 10 | 10 |
     | max_idontwants | RPCs with IDONTWANT heard of one peer per heartbeat | 1000 | 1000 |
+    | max_idontwant_ids | ids heard of one peer per heartbeat, in all RPCs (js, nim, jvm); 0: any number | 0 | 0 |
+    | heeds_idontwant | what a peer does not want is not sent to it (js until August 2026: it is) | on | on |
     | max_unwanted | ids of all peers that are remembered | 100 000 | 100 000 |
     | withdraw_unwanted | what a peer does not want leaves the queue to it, too (rust) | off | off |
     | skip_senders | no copy to a peer that sent one during validation (rust, nim) | off | off |
@@ -82,6 +85,7 @@ class GossipsubParameters(JudgingParameters):
     missing_window_heartbeats: int = integer(5, low=1)
     max_ids_per_ihave: int = integer(5_000, low=1)
     max_ids_per_iwant: int = integer(5_000, low=1)
+    max_ids_asked: int = integer(0, low=0)
     ask_again_heartbeats: int = integer(0, low=0)
     iwant_answers_per_id: int = integer(3, low=0)
     max_cached_messages: int = integer(200_000, low=1)
@@ -91,9 +95,16 @@ class GossipsubParameters(JudgingParameters):
     idontwant_ttl_heartbeats: int = integer(3, low=1)
     max_ids_per_idontwant: int = integer(10, low=1)
     max_idontwants: int = integer(1_000, low=1)
+    max_idontwant_ids: int = integer(0, low=0)
+    heeds_idontwant: bool = True
     max_unwanted: int = integer(100_000, low=1)
     withdraw_unwanted: bool = False
     skip_senders: bool = False
+
+    @property
+    def most_ids_asked(self) -> int:
+        """Of one peer per heartbeat."""
+        return min(self.max_ids_asked or self.max_ids_per_iwant, self.max_ids_per_iwant)
 
     def cross_rules(self) -> Iterator[Violation]:
         yield from JudgingParameters.cross_rules(self)

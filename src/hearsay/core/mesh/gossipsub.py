@@ -71,6 +71,7 @@ class Gossipsub(MeshStrategy):
             parameters.idontwant_ttl_heartbeats,
             parameters.max_idontwants,
             parameters.max_ids_per_idontwant,
+            parameters.max_idontwant_ids,
             parameters.max_unwanted,
         )
         self.wants_first_copies = self.tells_idontwant
@@ -79,6 +80,7 @@ class Gossipsub(MeshStrategy):
         self._senders: dict[MessageId, set[PeerId]] = {}
         """Who sent a message that the application is looking at, beside the first; with `skip_senders`."""
         self._news: dict[TopicId, dict[PeerId, int]] = {}
+        self._most_asked = parameters.most_ids_asked
         self._asked_of: dict[PeerId, int] = {}
         """How many ids a peer was asked for since the last heartbeat; outlasts a disconnection, as the next does."""
         self._asked_by: dict[PeerId, int] = {}
@@ -184,7 +186,7 @@ class Gossipsub(MeshStrategy):
             shell.drop(sender.id, PartKind.IHAVE, len(ihave.ids), Reason.NOT_SUBSCRIBED)
             return
         ids = self._within_limit(sender, PartKind.IHAVE, ihave.ids, self.parameters.max_ids_per_ihave)
-        if not may_be_asked(self._asked_of.get(sender.id, 0), self.parameters.max_ids_per_iwant):
+        if not may_be_asked(self._asked_of.get(sender.id, 0), self._most_asked):
             return
         news = missing(shell.seen, ids, shell.now)
         if news:
@@ -197,7 +199,7 @@ class Gossipsub(MeshStrategy):
         if self.parameters.ask_again_heartbeats:
             news = [message_id for message_id in news if message_id not in self._asked_at]
         asked = self._asked_of.get(sender.id, 0)
-        wanted = news[: ids_to_ask(len(news), asked, self.parameters.max_ids_per_iwant)]
+        wanted = news[: ids_to_ask(len(news), asked, self._most_asked)]
         if not wanted:
             return
         self._asked_of[sender.id] = asked + len(wanted)
@@ -233,6 +235,8 @@ class Gossipsub(MeshStrategy):
     def on_idontwant(self, sender: ConnectedPeer, parts: tuple[IDontWant, ...]) -> None:
         if not self.tells_idontwant:
             super().on_idontwant(sender, parts)
+            return
+        if not self.parameters.heeds_idontwant:
             return
         heard, over = self.unwanted.hear(sender.id, parts)
         if self.withdraws:

@@ -17,11 +17,12 @@ On top of gossipsub 1.0; what scores are and what they are enough for stands in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hearsay.core.language.actions import Dial, Reason, Via
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
-from hearsay.core.language.rpc import Control, Message, PartKind, Rpc
+from hearsay.core.language.rpc import Control, IHave, IWant, Message, PartKind, Rpc
 from hearsay.core.language.score_parts import ScoreParts
 from hearsay.core.mesh.fanout import Fanout
 from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters, GossipTargets
@@ -30,12 +31,13 @@ from hearsay.core.mesh.judging_fanout import JudgingFanout
 from hearsay.core.mesh.judging_mesh import JudgingMesh
 from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
-from hearsay.core.rules.gossip_counts import gossip_targets, ihave_is_heard
+from hearsay.core.rules.flood_publish import served_in_a_heartbeat
+from hearsay.core.rules.gossip_counts import gossip_targets, rpc_is_heard
 from hearsay.core.scores.topic_parameters import TopicScoreParameters
 from hearsay.core.shell.dropped_parts import drop_messages_and_control
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.promises import MeshPromise, Promises
-from hearsay.core.shell.randomness import Purpose, sample
+from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.shell import Shell
 
 _NOTHING = Rpc()
@@ -58,7 +60,8 @@ class JudgingGossipsub(Gossipsub):
         self.wants_duplicates = True
         self.wants_first_copies = True
         self._heard: dict[PeerId, int] = {}
-        """How many RPCs with IHAVE came since the last heartbeat; outlasts a disconnection, as the next does."""
+        """How many RPCs with IHAVE came since the last heartbeat; outlasts a disconnection, as the next do."""
+        self._heard_iwants: dict[PeerId, int] = {}
         self._asked_now: dict[PeerId, list[MessageId]] = {}
         """What goes into the IWANTs of this call."""
 
@@ -109,14 +112,25 @@ class JudgingGossipsub(Gossipsub):
                 if parts:
                     self.shell.drop(peer, kind, sum(len(part.ids) for part in parts), Reason.LOW_SCORE)
             return replace(control, ihave=(), iwant=())
-        if not control.ihave:
-            return control
-        before = self._heard.get(peer, 0)
-        if ihave_is_heard(before, self.parameters.max_ihave_messages):
-            self._heard[peer] = before + 1
-            return control
-        self.shell.drop(peer, PartKind.IHAVE, sum(len(part.ids) for part in control.ihave), Reason.OVER_LIMIT)
-        return replace(control, ihave=())
+        parameters = self.parameters
+        if not self._is_heard(peer, PartKind.IHAVE, control.ihave, self._heard, parameters.max_ihave_messages):
+            control = replace(control, ihave=())
+        if not self._is_heard(peer, PartKind.IWANT, control.iwant, self._heard_iwants, parameters.max_iwant_messages):
+            control = replace(control, iwant=())
+        return control
+
+    def _is_heard(
+        self, peer: PeerId, kind: PartKind, parts: Sequence[IHave | IWant], counts: dict[PeerId, int], most: int
+    ) -> bool:
+        """Whether these parts of one RPC are looked at; `counts` has the RPCs before it."""
+        if not parts:
+            return True
+        before = counts.get(peer, 0)
+        if rpc_is_heard(before, most):
+            counts[peer] = before + 1
+            return True
+        self.shell.drop(peer, kind, sum(len(part.ids) for part in parts), Reason.OVER_LIMIT)
+        return False
 
     def first_copy(self, message: Message, received_from: PeerId) -> None:
         if self.tells_idontwant:
@@ -148,11 +162,22 @@ class JudgingGossipsub(Gossipsub):
         """JUDGE-3: to those who have not got it by way of the mesh or the fan-out."""
         topic = message.topic
         if topic in self.mesh.topics:
-            others = self.beside_mesh(topic)
+            routed, others = self.mesh.topics[topic], self.beside_mesh(topic)
         else:
-            route = self.fanout.peers(topic)
-            others = [peer for peer in self._may_get(topic) if peer not in route]
+            routed = self.fanout.peers(topic)
+            others = [peer for peer in self._may_get(topic) if peer not in routed]
+        if self.parameters.flood_publish_mbit:
+            others = self._served_at_once(others, message, len(routed))
         self.shell.outbox.forward(others, message, Via.FLOOD_PUBLISH, None)
+
+    def _served_at_once(self, others: list[PeerId], message: Message, served: int) -> list[PeerId]:
+        """JUDGE-7: so many are served already."""
+        parameters = self.parameters
+        places = served_in_a_heartbeat(
+            len(message.data), parameters.flood_publish_mbit, parameters.heartbeat_interval_ms, parameters.degree_low
+        )
+        state = self.shell.draw(Purpose.PUBLISH_TOP_UP, message.topic, key_of(message.id))
+        return sample(state, others, max(0, places - served))
 
     def beside_mesh(self, topic: TopicId) -> list[PeerId]:
         mesh = self.mesh.topics[topic]
@@ -186,6 +211,7 @@ class JudgingGossipsub(Gossipsub):
         if self.shell.now >= self.heartbeat.due:
             self.standing.begin_heartbeat()
             self._heard.clear()
+            self._heard_iwants.clear()
             self._connect_direct(self.heartbeat.tick + 1)
             super().timer_fired()
             self.standing.end_heartbeat()

@@ -16,11 +16,20 @@ from hearsay.core.mesh.judging_parameters import (
     Median,
     OutboundRepair,
     OutboundWhenFull,
+    UnwelcomeGraft,
 )
 from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.backoff_times import is_flood
-from hearsay.core.rules.graft_answers import FROM_DIRECT, IN_BACKOFF, MEMBER, MESH_IS_FULL, NO_PRUNE, TAKEN_IN
+from hearsay.core.rules.graft_answers import (
+    FROM_DIRECT,
+    IN_BACKOFF,
+    MEMBER,
+    MESH_IS_FULL,
+    NO_PRUNE,
+    TAKEN_IN,
+    UNWELCOME,
+)
 from hearsay.core.rules.mesh_sizes import is_too_large, is_too_small
 from hearsay.core.rules.mixing import extend
 from hearsay.core.rules.scores.mesh_members import (
@@ -81,7 +90,7 @@ class JudgingMesh(Mesh):
             topic,
             mesh,
             direct=sender.id in standing.direct,
-            unwelcome=not standing.is_welcome(sender.id),
+            unwelcome=self._is_refused(sender.id),
             exempt=enters_a_full_mesh(sender.outbound, self._when_full, dialled, self._parameters.degree_out),
         )
         if reason == IN_BACKOFF:
@@ -89,9 +98,24 @@ class JudgingMesh(Mesh):
         if reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
             self.names_nobody = True
             self._shell.outbox.name_nobody(sender.id)
-        if reason == FROM_DIRECT and self._parameters.direct_graft is DirectGraft.IGNORE:
-            prune = NO_PRUNE
-        return reason, prune
+        return reason, NO_PRUNE if self._says_nothing(reason) else prune
+
+    def _is_refused(self, peer: PeerId) -> bool:
+        """Whether the score of a peer that says GRAFT is too low (GRAFT-9)."""
+        if self._parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN:
+            return not self._standing.gets_published(peer)
+        return not self._standing.is_welcome(peer)
+
+    def _says_nothing(self, reason: int) -> bool:
+        """Whether a GRAFT that is dropped for this gets no PRUNE."""
+        if reason == FROM_DIRECT:
+            return self._parameters.direct_graft is DirectGraft.IGNORE
+        return reason == UNWELCOME and self._parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN
+
+    def keeps_apart(self, topic: TopicId, peer: PeerId) -> bool:
+        """BACKOFF-8."""
+        now = self._shell.now + self._parameters.early_graft_ms * 1000
+        return self._backoffs.holds(topic, peer, now)
 
     def _penalise(self, peer: PeerId, topic: TopicId) -> None:
         """BACKOFF-7."""
@@ -102,7 +126,7 @@ class JudgingMesh(Mesh):
             parameters.prune_backoff_ms * 1000,
             parameters.graft_flood_ms * 1000,
         )
-        self._standing.penalise(peer, 2.0 if flood else 1.0)
+        self._standing.penalise(peer, parameters.early_graft_penalty * (2.0 if flood else 1.0))
 
     def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
         mesh = self.topics.get(prune.topic)
@@ -170,7 +194,9 @@ class JudgingMesh(Mesh):
         order = sorted([*best, *others], key=lambda peer: peer in lent)
         kept, gone = order[: parameters.degree], order[parameters.degree :]
         dialled = self._dialled(gone)
-        saved = dialled[: dialled_to_keep(len(self._dialled(kept)), len(dialled), parameters.degree_out)]
+        to_degree = parameters.outbound_repair is OutboundRepair.TO_DEGREE
+        up_to = parameters.degree if to_degree else parameters.degree_out
+        saved = dialled[: dialled_to_keep(len(self._dialled(kept)), len(dialled), parameters.degree_out, up_to)]
         for _ in saved:
             kept.remove(next(peer for peer in reversed(kept) if not self._shell.connected[peer].outbound))
         staying = {*kept, *saved}
@@ -181,14 +207,8 @@ class JudgingMesh(Mesh):
     def _graft_dialled(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:
         """KEEP-4."""
         parameters = self._parameters
-        to_degree = parameters.outbound_repair is OutboundRepair.TO_DEGREE
-        count = dialled_to_graft(
-            len(mesh),
-            len(self._dialled(mesh.ordered)),
-            parameters.degree_low,
-            parameters.degree_out,
-            parameters.degree if to_degree else parameters.degree_out,
-        )
+        dialled = len(self._dialled(mesh.ordered))
+        count = dialled_to_graft(len(mesh), dialled, parameters.degree_low, parameters.degree_out)
         if count:
             state = self._shell.draw(Purpose.OUTBOUND, topic, tick)
             for peer in sample(state, self._dialled(self.candidates(topic, mesh)), count):

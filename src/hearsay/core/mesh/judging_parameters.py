@@ -23,7 +23,8 @@ class OutboundWhenFull(StrEnum):
 
 
 class OutboundRepair(StrEnum):
-    """How many dialled peers a mesh with too few of them grafts: up to D_out, or as many as D is above them (js)."""
+    """How many dialled peers stay when a mesh is cut and fewer than D_out would: so many, or as many as have places
+    (js)."""
 
     TO_DEGREE_OUT = "to_degree_out"
     TO_DEGREE = "to_degree"
@@ -41,6 +42,14 @@ class GraftChoice(StrEnum):
 
     RANDOM = "random"
     BEST = "best"
+
+
+class UnwelcomeGraft(StrEnum):
+    """What the GRAFT of a peer with a negative score gets: a PRUNE (v1.1), or its place until the next heartbeat, and
+    nothing at all below `publish` (nim)."""
+
+    PRUNE = "prune"
+    TAKEN_IN = "taken_in"
 
 
 class DirectGraft(StrEnum):
@@ -61,16 +70,21 @@ class JudgingParameters(MeshParameters):
     | degree_score | D_score: the best so many stay when a mesh is pruned | 0 | 4 |
     | degree_out | D_out: so many members were dialled by this side, below D_low and D / 2 at most | 0 | 2 |
     | outbound_when_full | whom a full mesh takes in | always | always |
-    | outbound_repair | how many dialled peers are grafted for D_out | to_degree_out | to_degree_out |
+    | outbound_repair | how many dialled peers stay when too few would | to_degree_out | to_degree_out |
     | opportunistic_graft_ticks | heartbeats between two looks at the median of a mesh; 0 is off | 0 | 60 |
     | opportunistic_graft_peers | … and so many are grafted | 2 | 2 |
     | median | of an even number of scores | upper | upper |
     | graft_choice | whom a mesh with too few grafts | random | random |
     | graft_on_subscribe | who joins a topic is grafted at once if the mesh has too few (rust, js) | off | off |
+    | unwelcome_graft | what the GRAFT of a peer with a negative score gets | prune | prune |
     | graft_flood_ms | a GRAFT so soon after a PRUNE counts twice as misbehaviour | 10 000 | 10 000 |
+    | early_graft_ms | a GRAFT so shortly before the end of a backoff is none too early (nim: 4 000) | 0 | 0 |
+    | early_graft_penalty | what a GRAFT in a backoff counts as misbehaviour (nim: 0.1) | 1 | 1 |
     | flood_publish | one's own messages go to all of the topic | off | on |
+    | flood_publish_mbit | … to as many as this rate serves in a heartbeat, or D_low (nim: 100); 0: all | 0 | 0 |
     | gossip_factor | share of the topic's other peers that get gossip, if that is more than D_lazy | 0 | 0.25 |
     | max_ihave_messages | RPCs with IHAVE of one peer that are looked at per heartbeat; 0: all | 0 | 10 |
+    | max_iwant_messages | RPCs with IWANT of one peer that are looked at per heartbeat (js: 10); 0: all | 0 | 0 |
     | iwant_followup_ms | after so long the promise of an IHAVE is broken | 3 000 | 3 000 |
     | tracked_promises | which ids of an IWANT are promises | one | one |
     | direct_connect_ticks | heartbeats between two looks whether direct peers are there; 0: no looks | 0 | 300 |
@@ -90,10 +104,15 @@ class JudgingParameters(MeshParameters):
     median: Median = choice(Median.UPPER)
     graft_choice: GraftChoice = choice(GraftChoice.RANDOM)
     graft_on_subscribe: bool = False
+    unwelcome_graft: UnwelcomeGraft = choice(UnwelcomeGraft.PRUNE)
     graft_flood_ms: int = milliseconds(10_000)
+    early_graft_ms: int = milliseconds(0)
+    early_graft_penalty: float = share(1.0)
     flood_publish: bool = False
+    flood_publish_mbit: int = integer(0, low=0)
     gossip_factor: float = share(0.0)
     max_ihave_messages: int = integer(0, low=0)
+    max_iwant_messages: int = integer(0, low=0)
     iwant_followup_ms: int = milliseconds(3_000, low=1)
     tracked_promises: TrackedPromises = choice(TrackedPromises.ONE)
     direct_connect_ticks: int = integer(0, low=0)
@@ -110,7 +129,8 @@ class JudgingParameters(MeshParameters):
             or self.graft_on_subscribe
             or self.flood_publish
             or self.gossip_factor > 0
-            or self.degree_score + self.degree_out + self.max_ihave_messages + self.direct_connect_ticks > 0
+            or self.degree_score + self.degree_out + self.direct_connect_ticks + self.early_graft_ms > 0
+            or self.max_ihave_messages + self.max_iwant_messages > 0
         )
 
     def cross_rules(self) -> Iterator[Violation]:

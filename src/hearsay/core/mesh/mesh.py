@@ -162,10 +162,14 @@ class Mesh:
             topic in sender.topics,
             sender.id in mesh,
             direct,
-            self._backoffs.holds(topic, sender.id, self._shell.now),
+            self.keeps_apart(topic, sender.id),
             unwelcome,
             is_full(len(mesh), self._refuse_from) and not exempt,
         )
+
+    def keeps_apart(self, topic: TopicId, peer: PeerId) -> bool:
+        """Whether a GRAFT of a peer comes too early."""
+        return self._backoffs.holds(topic, peer, self._shell.now)
 
     def entered(self, topic: TopicId, peer: PeerId) -> None:
         """A peer is in the mesh of a topic now."""

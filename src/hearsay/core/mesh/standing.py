@@ -65,10 +65,7 @@ class Standing:
             tracked_promises=parameters.tracked_promises, iwant_followup_ms=parameters.iwant_followup_ms
         )
         self._promises = Promises(self._followed)
-        weights: dict[TopicId, float] = {}
-        if parameters.score is not None:
-            weights.update(parameters.score.gater_weights)
-        self._gater = None if parameters.gater is None else Gater(parameters.gater, weights)
+        self._gater = None if parameters.gater is None else Gater(parameters.gater)
         self._gater_us: Micros = 0 if parameters.gater is None else parameters.gater.decay_interval_ms * 1000
         self._gater_due: Micros = shell.now + self._gater_us
         self._refresh_us: Micros = 0 if parameters.score is None else parameters.score.peer.decay_interval_us
@@ -142,12 +139,14 @@ class Standing:
     def join(self, topic: TopicId) -> None:
         """Topics are scored from when they are joined."""
         parameters = None if self._score_set is None else self._score_set.of_topic(topic)
-        if self._scorer is not None and parameters is not None:
-            self._scorer.set_topic_parameters(topic, parameters.numbers())
+        if parameters is not None:
+            self.score_topic(topic, parameters)
 
     def score_topic(self, topic: TopicId, parameters: TopicScoreParameters) -> None:
         if self._scorer is not None:
             self._scorer.set_topic_parameters(topic, parameters.numbers())
+            if self._gater is not None:
+                self._gater.weigh(topic, float(parameters.gater_weight))
 
     def graft(self, peer: PeerId, topic: TopicId) -> None:
         if self._scorer is not None:

@@ -8,6 +8,8 @@ Rules, in microseconds:
 * BACKOFF-3: A PRUNE names whole seconds, rounded up: too long harms nobody, too short gets one's own GRAFT refused.
 * BACKOFF-7: A GRAFT in backoff is misbehaviour, and so soon after the PRUNE twice: no clock is that wrong
   (*reference only:* `score`).
+* BACKOFF-8: Shortly before the end a GRAFT is none too early, if that is wanted: its sender may have waited by
+  another clock (nim; *reference only:* `early_graft_ms`).
 * BACKOFF-4: A received time counts up to a bound; a PRUNE without a time, or with none at all,
   counts as one's own (go).
 """

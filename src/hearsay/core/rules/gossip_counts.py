@@ -12,8 +12,8 @@ Rules (r1, "gossip" and "message cache"; go, for the bounds):
   that peer is GRAFTed, if that is wanted (guide, "Gossip").
 * GOSSIP-13: Gossip goes to D_lazy, or to a share of those who may get it if that is more (v1.1; *reference only:*
   `gossip_factor`).
-* GOSSIP-14: Of one peer so many RPCs with IHAVE are looked at between two heartbeats (v1.1; *reference only:*
-  `max_ihave_messages`).
+* GOSSIP-14: Of one peer so many RPCs with IHAVE are looked at between two heartbeats (v1.1), and so many with IWANT
+  (js; *reference only:* `max_ihave_messages`).
 * GOSSIP-12: A fan-out ends when nothing was published to it for longer than its time.
 """
 
@@ -45,8 +45,8 @@ def gossip_targets(lazy: int, eligible: int, factor: float) -> int:
     return max(lazy, int(factor * eligible))
 
 
-def ihave_is_heard(before: int, most: int) -> bool:
-    """`before`: how many RPCs with IHAVE came since the last heartbeat. 0 is no limit."""
+def rpc_is_heard(before: int, most: int) -> bool:
+    """`before`: how many RPCs with such parts came since the last heartbeat. 0 is no limit."""
     return not most or before < most
 
 

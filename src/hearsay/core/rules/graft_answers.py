@@ -9,7 +9,8 @@ Rules, the first that fits (r1; v1.1, "Prune backoff"; go):
 * GRAFT-8: From a direct peer: a PRUNE; it gets every message anyway (v1.1; *reference only:*
   `direct_connect_ticks`).
 * GRAFT-5: In backoff: a PRUNE that starts it anew. Whoever does not keep apart would else try until it is let in.
-* GRAFT-9: From a peer with a negative score: a PRUNE that names nobody (v1.1; *reference only:* `score`).
+* GRAFT-9: From a peer with a negative score: a PRUNE that names nobody (v1.1). With `unwelcome_graft` it is taken in
+  until the next heartbeat, and gets nothing below `publish` (nim; *reference only:* `score`).
 * GRAFT-6: When the mesh is full: a PRUNE that names others of the topic.
 * GRAFT-7: Otherwise the peer is taken in.
 """

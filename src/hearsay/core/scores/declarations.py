@@ -35,9 +35,9 @@ def penalty(meaning: str) -> Any:
     return _number(meaning, -MAX_COUNT, 0)
 
 
-def amount(meaning: str) -> Any:
+def amount(meaning: str, default: float = 0.0) -> Any:
     """A cap or a threshold of a counter."""
-    return _number(meaning, 0, MAX_COUNT)
+    return _number(meaning, 0, MAX_COUNT, default=default)
 
 
 def fraction(meaning: str) -> Any:
@@ -69,9 +69,9 @@ def switch(meaning: str) -> Any:
     return field(default=False, metadata={"meaning": meaning})
 
 
-def _number(meaning: str, low: float, high: float, words: str = "") -> Any:
+def _number(meaning: str, low: float, high: float, words: str = "", default: float = 0.0) -> Any:
     metadata = {"low": low, "high": high, "number": True, "words": words, "meaning": meaning}
-    return field(default=0.0, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)

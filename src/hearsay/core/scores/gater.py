@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TypeAlias
 
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
@@ -48,10 +47,9 @@ class Gater:
         "_validated",
     )
 
-    def __init__(self, parameters: GaterParameters, topic_weights: Mapping[TopicId, float] | None = None) -> None:
-        """A delivered message counts as much as its topic weighs; 1 if that is not said."""
+    def __init__(self, parameters: GaterParameters) -> None:
         self._parameters = parameters
-        self._topic_weights = dict(topic_weights or {})
+        self._topic_weights: dict[TopicId, float] = {}
         self._validated = 0.0
         self._throttled = 0.0
         self._throttled_at: Micros = 0
@@ -60,6 +58,10 @@ class Gater:
         self._sources: dict[Place, _Source] = {}
         self._away: dict[Place, None] = {}
         """Where all peers have gone, the longest gone first."""
+
+    def weigh(self, topic: TopicId, weight: float) -> None:
+        """A message delivered in this topic counts so much; in others 1."""
+        self._topic_weights[topic] = weight
 
     def connect(self, peer: PeerId, address: str = "") -> None:
         if peer not in self._places:

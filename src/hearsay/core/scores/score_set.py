@@ -1,7 +1,14 @@
-"""Everything that scores are made with, as one object: read from tables, and handed to a scorer."""
+"""Everything that scores are made with, as one object: read from tables, and handed to a scorer.
+
+* SET-1: A table of a topic is for the topic of that name; or for those of which it is a part between slashes, as
+  `beacon_block` is of `/eth2/6a95a1a9/beacon_block/ssz_snappy`; or for a row of them, each with its number behind `-`
+  or `_`, as `beacon_attestation` is for `beacon_attestation_17`. If several are, the first of these ways counts, then
+  the first table. The table `any` is for all topics without one.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -10,7 +17,6 @@ from typing import Any, Self, TypeVar, cast
 from hearsay.core.language.identifiers import TopicId
 from hearsay.core.scores.choices import Validation
 from hearsay.core.scores.declarations import with_decays
-from hearsay.core.scores.gater_parameters import GaterParameters
 from hearsay.core.scores.peer_parameters import PeerScoreParameters
 from hearsay.core.scores.scorer import Scorer
 from hearsay.core.scores.thresholds import ScoreThresholds
@@ -20,6 +26,7 @@ from hearsay.core.shell.parameters import ParameterError, Parameters, Violation
 P = TypeVar("P", bound=Parameters)
 ANY_TOPIC = "any"
 """The role of every topic, in sets that know of no others."""
+_NUMBERED = re.compile(r"(.+)[-_][0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +36,6 @@ class ScoreSet:
     peer: PeerScoreParameters = field(default_factory=lambda: PeerScoreParameters(validation=Validation.SELECTIVE))
     thresholds: ScoreThresholds = field(default_factory=ScoreThresholds)
     topics: Mapping[str, TopicScoreParameters] = field(default_factory=dict[str, TopicScoreParameters])
-    gater: GaterParameters | None = None
-    gater_weights: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What a delivered message counts for the gater, by topic; 1 if it is not said."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> Self:
@@ -62,8 +66,20 @@ class ScoreSet:
         return Scorer(self.peer, topics)
 
     def of_topic(self, topic: TopicId) -> TopicScoreParameters | None:
-        """The parameters of a topic: its own, or those of any."""
-        return self.topics.get(str(topic), self.topics.get(ANY_TOPIC))
+        """The parameters of a topic, if it is scored (SET-1)."""
+        role = role_of(str(topic), self.topics)
+        return None if role is None else self.topics[role]
+
+
+def role_of(topic: str, roles: Mapping[str, object]) -> str | None:
+    """The name of the table that is for a topic (SET-1)."""
+    parts = topic.split("/")
+    rows = [found[1] for part in (topic, *parts) if (found := _NUMBERED.fullmatch(part))]
+    for names in ([topic], parts, rows):
+        for role in roles:
+            if role in names and (role != ANY_TOPIC or names == [topic]):
+                return role
+    return ANY_TOPIC if ANY_TOPIC in roles else None
 
 
 def _interval_and_zero(own: Mapping[str, object]) -> tuple[int, float]:
@@ -86,7 +102,7 @@ def _topics(given: object, wrong: list[Violation]) -> Iterator[tuple[str, str, M
     """The place, the name and the rest of each topic's table."""
     tables: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [given]
     for number, table in enumerate(tables):
-        place = f"topics[{number}]"
+        place = f"topics.{number}"
         if not isinstance(table, Mapping):
             wrong.append(Violation(place, table, "must be a table"))
             continue

@@ -79,6 +79,7 @@ class TopicScoreParameters(GroupedParameters):
     mesh_failure_decay: float = fraction("P3b: what is left after a refresh")
     invalid_messages_weight: float = penalty("P4: for the square of the number of invalid messages")
     invalid_messages_decay: float = fraction("P4: what is left of the count after a refresh")
+    gater_weight: float = amount("what a message delivered in the topic counts for the gater", 1.0)
 
     @classmethod
     def groups(cls) -> tuple[Group, ...]:

@@ -132,12 +132,15 @@ class Parameters:
         )
         wrong = list(unknown)
         arguments: dict[str, Any] = {}
+        tables: list[Violation] = []
         for name, value in values.items():
             if name in known:
                 try:
                     arguments[name] = _plain_as_declared(known[name], value)
-                except ParameterError as error:  # of a table of its own
-                    wrong += [Violation(f"{name}.{each.field}", each.value, each.rule) for each in error.violations]
+                except ParameterError as error:
+                    tables += [Violation(f"{name}.{each.field}", each.value, each.rule) for each in error.violations]
+        if tables:  # what holds between them and others cannot be told
+            raise ParameterError((*wrong, *tables, *_broken(known, arguments)))
         try:
             built = cls(**arguments)
         except ParameterError as error:
@@ -210,6 +213,14 @@ def merged(base: Mapping[str, object], own: Mapping[str, object]) -> dict[str, o
             value = merged(cast("Mapping[str, object]", below), cast("Mapping[str, object]", value))
         found[key] = value
     return found
+
+
+def _broken(known: Mapping[str, Field[Any]], values: Mapping[str, object]) -> Iterator[Violation]:
+    """The rules of fields' own that values break."""
+    for name, value in values.items():
+        rule = broken_rule(known[name], value)
+        if rule is not None:
+            yield Violation(name, value, rule)
 
 
 def broken_rule(declared: Field[Any], value: object) -> str | None:

@@ -10,19 +10,20 @@ from typing import Any
 
 from hearsay.core.language.events import RpcReceived
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
-from hearsay.core.rules.idontwant import ids_heard, is_forgotten
+from hearsay.core.rules.idontwant import ids_heard, is_forgotten, left_of
 from hearsay.core.shell.parameters import RouterParameters
 
 
 class UnwantedBook:
     def __init__(self, parameters: RouterParameters) -> None:
         self._parameters: GossipsubParameters | None = None
-        """None if the router does not know IDONTWANT."""
-        if isinstance(parameters, GossipsubParameters) and parameters.idontwant_threshold_bytes:
-            self._parameters = parameters
+        """None if the router does not know IDONTWANT, or does not care."""
+        if isinstance(parameters, GossipsubParameters) and parameters.heeds_idontwant:
+            self._parameters = parameters if parameters.idontwant_threshold_bytes else None
         self._said: dict[tuple[Any, Any], int] = {}
         """By peer and message the heartbeat before which it was said."""
         self._rpcs: Counter[Any] = Counter()
+        self._heard: Counter[Any] = Counter()
 
     def hear(self, event: RpcReceived, beat: int) -> None:
         control = event.rpc.control
@@ -32,7 +33,9 @@ class UnwantedBook:
         ids = [message_id for part in control.idontwant for message_id in part.ids]
         before = self._rpcs[event.peer]
         self._rpcs[event.peer] += bool(ids)
-        heard = ids_heard(before, parameters.max_idontwants, len(ids), parameters.max_ids_per_idontwant)
+        left = left_of(self._heard[event.peer], parameters.max_idontwant_ids)
+        heard = ids_heard(before, parameters.max_idontwants, len(ids), parameters.max_ids_per_idontwant, left)
+        self._heard[event.peer] += heard
         self._said |= {(event.peer, message_id): beat for message_id in ids[:heard]}
 
     def forbids(self, peer: Any, message_id: Any, beat: int) -> bool:
@@ -45,10 +48,11 @@ class UnwantedBook:
     def remove_peer(self, peer: Any) -> None:
         for key in [key for key in self._said if key[0] == peer]:
             del self._said[key]
-        del self._rpcs[peer]
+        del self._rpcs[peer], self._heard[peer]
 
     def heartbeat(self, beat: int) -> None:
         self._rpcs.clear()
+        self._heard.clear()
         ttl = 0 if self._parameters is None else self._parameters.idontwant_ttl_heartbeats
         for key in [key for key, said in self._said.items() if is_forgotten(said, beat, ttl)]:
             del self._said[key]

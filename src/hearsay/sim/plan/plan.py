@@ -99,6 +99,9 @@ def _router_of(scenario: Scenario, randomness: Randomness) -> array[int]:
         return array("H", bytes(2 * nodes))
     order = np.argsort(draw_array(randomness, Purpose.POPULATION, (), node_numbers(nodes)), kind="stable")
     router_of = np.zeros(nodes, dtype=np.uint16)
+    for number, population in enumerate(scenario.population, start=1):
+        router_of[list(population.listed or ())] = number
+    order = order[router_of[order] == 0]
     start = 0
     for number, population in enumerate(scenario.population, start=1):
         stop = start + part_of(nodes, population.share_millionths)

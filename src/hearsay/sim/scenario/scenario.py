@@ -133,11 +133,19 @@ class Scenario(Section):
                         break
 
     def _population_rules(self) -> Iterator[Violation]:
-        total = 0
+        places = {
+            f"population.{number}.listed.{place}": node
+            for number, population in enumerate(self.population)
+            for place, node in enumerate(population.listed or ())
+        }
+        yield from self._nodes_that_are_not_there(places)
+        yield from _there_twice(places)
+        total = MILLION * len(places)
         for number, population in enumerate(self.population):
-            total += population.share_millionths
-            if total > MILLION:
+            total += population.share_millionths * self.network.nodes
+            if total > MILLION * self.network.nodes:
                 rule = "the shares of all populations must not sum to more than 1"
+                rule += ", those of the listed nodes included" if places else ""
                 yield Violation(f"population.{number}.share", population.share, rule)
                 return
 
@@ -194,11 +202,7 @@ class Scenario(Section):
         at = [(f"addresses.shared.{one}", nodes) for one, nodes in enumerate(self.addresses.shared)]
         places = {f"{path}.{place}": node for path, nodes in at for place, node in enumerate(nodes)}
         yield from self._nodes_that_are_not_there(places)
-        times = Counter(places.values())
-        for place, node in places.items():
-            if times[node] > 1:
-                yield Violation(place, node, "is there more than once")
-                times[node] = 0
+        yield from _there_twice(places)
 
     def _invalid_message_rules(self) -> Iterator[Violation]:
         invalid = self.validation.invalid
@@ -251,3 +255,12 @@ class Scenario(Section):
     @property
     def linger_us(self) -> Micros:
         return scaled(self.linger_s, MILLION)
+
+
+def _there_twice(places: Mapping[str, int]) -> Iterator[Violation]:
+    """A line for each node that stands at several places."""
+    times = Counter(places.values())
+    for place, node in places.items():
+        if times[node] > 1:
+            yield Violation(place, node, "is there more than once")
+            times[node] = 0

@@ -9,14 +9,14 @@ after, so caps and thresholds are made from the rates that are expected:
   have from all topics; so does one invalid message.
 
 Committees and their aggregators are those of the consensus specification. These clients stand on four implementations
-of gossipsub; where those differ, the set keeps to the specification.
+of gossipsub; where those differ, the set keeps to the specification. `lighthouse` is what one of them made of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hearsay.core.scores.choices import Validation
+from hearsay.core.scores.choices import Ipv6Counting, QuantumRounding, Validation
 from hearsay.core.scores.decays import decay_over
 from hearsay.core.scores.peer_parameters import PeerScoreParameters
 from hearsay.core.scores.score_set import ScoreSet
@@ -150,4 +150,33 @@ def ethereum(validators: int) -> ScoreSet:
             "proposer_slashing": _topic("proposer_slashing", slashings, 100 * EPOCH),
             "attester_slashing": _topic("attester_slashing", slashings, 100 * EPOCH),
         },
+    )
+
+
+def lighthouse(validators: int) -> ScoreSet:
+    """Lighthouse's set of 2026, on rust: what mesh deliveries lack counts with the topic's weight, their cap is 2 at
+    least, eight peers may share an address, and slow peers lose much."""
+    common = ethereum(validators)
+    return replace(
+        common,
+        peer=replace(
+            common.peer,
+            shared_address_threshold=8,
+            ipv6_addresses=Ipv6Counting.WHOLE,
+            slow_peer_weight=-10,
+            slow_peer_decay=0.1,
+            time_in_mesh_quanta=QuantumRounding.FRACTION,
+        ),
+        topics={name: _as_in_lighthouse(parameters) for name, parameters in common.topics.items()},
+    )
+
+
+def _as_in_lighthouse(parameters: TopicScoreParameters) -> TopicScoreParameters:
+    if not parameters.mesh_deliveries_weight:
+        return parameters
+    return replace(
+        parameters,
+        mesh_deliveries_weight=-parameters.topic_weight,
+        mesh_deliveries_cap=max(2.0, parameters.mesh_deliveries_cap),
+        mesh_failure_weight=-parameters.topic_weight,
     )

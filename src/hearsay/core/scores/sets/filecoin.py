@@ -10,8 +10,6 @@ from dataclasses import replace
 
 from hearsay.core.scores.choices import Validation
 from hearsay.core.scores.decays import decay_over
-from hearsay.core.scores.gater_parameters import FILECOIN_BOOTSTRAP as BOOTSTRAP_GATER
-from hearsay.core.scores.gater_parameters import GO as GO_GATER
 from hearsay.core.scores.score_set import ScoreSet
 from hearsay.core.scores.sets.implementations import GO
 from hearsay.core.scores.thresholds import ScoreThresholds
@@ -24,7 +22,9 @@ _HOUR = decay_over(3600, 0.01)
 _TEN_MINUTES = decay_over(600, 0.01)
 
 
-def _topic(weight: float, in_mesh: float, first: float, decay: float, cap: float) -> TopicScoreParameters:
+def _topic(
+    weight: float, in_mesh: float, first: float, decay: float, cap: float, gater_weight: float
+) -> TopicScoreParameters:
     return TopicScoreParameters(
         validation=Validation.SELECTIVE,
         topic_weight=weight,
@@ -36,7 +36,11 @@ def _topic(weight: float, in_mesh: float, first: float, decay: float, cap: float
         first_deliveries_cap=cap,
         invalid_messages_weight=-1000,
         invalid_messages_decay=_HOUR,
+        gater_weight=gater_weight,
     )
+
+
+_MESSAGES = _topic(0.1, 0.0002778, 0.5, _TEN_MINUTES, 100, 1)
 
 
 FILECOIN = ScoreSet(
@@ -54,11 +58,10 @@ FILECOIN = ScoreSet(
         gossip=-500, publish=-1_000, graylist=-2_500, accept_exchange=1_000, opportunistic_graft=3.5
     ),
     topics={
-        "blocks": _topic(0.1, 0.00027, 5, _HOUR, 100),
-        "messages": _topic(0.1, 0.0002778, 0.5, _TEN_MINUTES, 100),
-        "drand": _topic(0.5, 0.00027, 5, _HOUR, 25),
+        "blocks": _topic(0.1, 0.00027, 5, _HOUR, 100, 10),
+        "messages": _MESSAGES,
+        "msgs": _MESSAGES,
+        "drand": _topic(0.5, 0.00027, 5, _HOUR, 25, 5),
     },
-    gater=GO_GATER,
-    gater_weights={"blocks": 10, "messages": 1, "drand": 5},
 )
-FILECOIN_BOOTSTRAP = replace(FILECOIN, gater=BOOTSTRAP_GATER)
+"""`msgs` is what Lotus calls the messages: `/fil/msgs/testnetnet`."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from hearsay.core.scores.score_set import ScoreSet
-from hearsay.core.scores.sets.ethereum import ethereum
-from hearsay.core.scores.sets.filecoin import FILECOIN, FILECOIN_BOOTSTRAP
+from hearsay.core.scores.sets.ethereum import ethereum, lighthouse
+from hearsay.core.scores.sets.filecoin import FILECOIN
 from hearsay.core.scores.sets.hardening import HARDENING
 from hearsay.core.scores.sets.implementations import GO, JS, JVM, NIM, RUST
 from hearsay.core.scores.sets.prysm import prysm
@@ -26,10 +26,13 @@ FIXED: Mapping[str, ScoreSet] = {
     "nim": NIM,
     "jvm": JVM,
     "filecoin": FILECOIN,
-    "filecoin-bootstrap": FILECOIN_BOOTSTRAP,
     "hardening": HARDENING,
 }
-BY_VALIDATORS: Mapping[str, Callable[[int], ScoreSet]] = {"ethereum": ethereum, "ethereum-prysm": prysm}
+BY_VALIDATORS: Mapping[str, Callable[[int], ScoreSet]] = {
+    "ethereum": ethereum,
+    "lighthouse": lighthouse,
+    "ethereum-prysm": prysm,
+}
 NAMES = (*FIXED, *BY_VALIDATORS)
 
 

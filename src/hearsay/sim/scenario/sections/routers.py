@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Annotated, Any, Self, cast
 
@@ -10,8 +10,9 @@ from pydantic import PlainValidator
 
 from hearsay.core.registry import ROUTERS, RouterKind, find_router
 from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation, merged
+from hearsay.core.shell.presets import argument_of, arguments, values_of
 from hearsay.sim.scenario.sections.section import Section
-from hearsay.sim.scenario.sections.values import MILLION, Share, broken, scaled, unknown_key, violated
+from hearsay.sim.scenario.sections.values import MILLION, NodeNumber, Share, broken, scaled, unknown_key, violated
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class RouterChoice:
     preset: str | None
     definition: RouterKind = field(repr=False, hash=False)
     parameters: RouterParameters
+    argument: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
+    """What the preset was made from, by its name."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> Self:
@@ -34,28 +37,34 @@ class RouterChoice:
         except ValueError as error:
             raise ParameterError((Violation("kind", kind, str(error)),)) from None
         preset = values.get("preset", "r1" if "r1" in definition.presets else None)
-        known = ("kind", "preset", *definition.parameters.names())
+        names = definition.parameters.names()
+        known = ("kind", "preset", *arguments(definition.presets), *names)
         violations = [
             Violation(key, value, unknown_key(key, known)) for key, value in values.items() if key not in known
         ]
         base: Mapping[str, object] = {}
+        argument: dict[str, int] = {}
         if isinstance(preset, str) and preset in definition.presets:
-            base = definition.presets[preset]
+            try:
+                argument = argument_of(definition.presets, preset, values)
+                base = values_of(definition.presets[preset], argument)
+            except ParameterError as error:
+                violations += error.violations
         elif preset is not None:
             violations.append(Violation("preset", preset, f"must be one of {', '.join(definition.presets)}"))
-        own = {key: value for key, value in values.items() if key in known[2:]}
+        own = {key: value for key, value in values.items() if key in names}
         try:
             parameters = definition.parameters.from_mapping(merged(base, own))
         except ParameterError as error:
             raise ParameterError((*violations, *error.violations)) from None
         if violations:
             raise ParameterError(tuple(violations))
-        return cls(kind, cast("str | None", preset), definition, parameters)
+        return cls(kind, cast("str | None", preset), definition, parameters, argument)
 
     def to_mapping(self) -> dict[str, object]:
         """The whole choice, every parameter spelled out."""
         preset = {} if self.preset is None else {"preset": self.preset}
-        return {"kind": self.kind, **preset, **self.parameters.to_mapping()}
+        return {"kind": self.kind, **preset, **self.argument, **self.parameters.to_mapping()}
 
     def validating(self) -> RouterChoice:
         return replace(self, parameters=replace(self.parameters, validate=True))
@@ -116,11 +125,18 @@ RouterTable = Annotated[RouterChoice, PlainValidator(_router), _RouterSchema()]
 
 
 class Population(Section):
-    """[[population]] – a random share of the nodes that runs another router."""
+    """[[population]] – a random share of the nodes, or those of a list, that run another router."""
 
-    share: Share
+    share: Share | None = None
+    listed: tuple[NodeNumber, ...] | None = None
     router: RouterTable
+
+    def cross_rules(self) -> Iterator[Violation]:
+        if self.share is None and self.listed is None:
+            yield Violation("share", None, "is required, or a list of nodes, listed")
+        if self.share is not None and self.listed is not None:
+            yield Violation("listed", list(self.listed), "not together with share")
 
     @property
     def share_millionths(self) -> int:
-        return scaled(self.share, MILLION)
+        return 0 if self.share is None else scaled(self.share, MILLION)

@@ -1,0 +1,127 @@
+"""Parameters of gossipsub as implementations other than go ship it, with their scores: what holds when nobody says
+otherwise.
+
+rust-libp2p of August 2026 (gossipsub 0.50), js-libp2p of July, nim-libp2p of August, jvm-libp2p of June 2026. None
+scores a topic unasked; the defaults for topics that are scored are in `scores/sets/implementations.py`.
+`docs/routers/implementations.md` says what no parameter can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hearsay.core.mesh.deployed_presets import SPEC
+from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.scores.sets import implementations as sets
+
+NO_LIMIT = 1_000_000
+
+
+def _unasked(score: ScoreSet) -> dict[str, object]:
+    """A set without its topics."""
+    return replace(score, topics={}).to_mapping()
+
+
+RUST: Mapping[str, object] = {
+    **SPEC,
+    "degree_low": 5,
+    "prune_trigger": "at_high",
+    "outbound_when_full": "never",
+    "median": "mean",
+    "opportunistic_graft_ticks": 60,
+    "backoff_slack_heartbeats": 1,
+    "first_heartbeat_ms": 5_000,
+    "first_heartbeat_spread_ms": 0,
+    "seen_ttl_ms": 60_000,
+    "short_mesh": "top_up",
+    "graft_on_subscribe": True,
+    "direct_graft": "ignore",
+    "tracked_promises": "all",
+    "ask_again_heartbeats": 3,
+    "skip_senders": True,
+    "withdraw_unwanted": True,
+    "idontwant_threshold_bytes": 1_000,
+    "max_ids_per_idontwant": 10_000,
+    "max_idontwants": NO_LIMIT,
+    "max_subscriptions_per_rpc": 100,
+    "max_subscriptions_per_peer": 100,
+    "score": _unasked(sets.RUST),
+}
+"""rust-libp2p, gossipsub 0.50. An id that was asked for is asked of nobody else while the promise lasts, 3 s."""
+
+JS: Mapping[str, object] = {
+    **SPEC,
+    "outbound_repair": "to_degree",
+    "opportunistic_graft_ticks": 60,
+    "backoff_slack_heartbeats": 1,
+    "first_heartbeat_ms": 100,
+    "first_heartbeat_spread_ms": 0,
+    "short_mesh": "top_up",
+    "graft_on_subscribe": True,
+    "graylisted_subscriptions": False,
+    "max_iwant_messages": 10,
+    "idontwant_threshold_bytes": 512,
+    "idontwant_ttl_heartbeats": 5,
+    "heeds_idontwant": False,
+    "max_ids_per_idontwant": NO_LIMIT,
+    "max_idontwants": NO_LIMIT,
+    "max_idontwant_ids": 512,
+    "score": _unasked(sets.JS),
+}
+"""js-libp2p, its packages/gossipsub. It says IDONTWANT, and only since its pull request 3595 acts on others'."""
+
+NIM: Mapping[str, object] = {
+    **SPEC,
+    "degree_out": 3,
+    "outbound_when_full": "quota",
+    "graft_choice": "best",
+    "graft_on_subscribe": True,
+    "unwelcome_graft": "taken_in",
+    "early_graft_ms": 4_000,
+    "early_graft_penalty": 0.1,
+    "graft_flood_ms": 0,
+    "opportunistic_graft_ticks": 1,
+    "unsubscribe_backoff_ms": 5_000,
+    "max_backoff_ms": 86_400_000,
+    "first_heartbeat_ms": 0,
+    "first_heartbeat_spread_ms": 0,
+    "flood_publish_mbit": 100,
+    "iwant_answers_per_id": 1,
+    "max_ihave_messages": 0,
+    "max_ids_asked": 10,
+    "tracked_promises": "none",
+    "direct_connect_ticks": 60,
+    "skip_senders": True,
+    "idontwant_threshold_bytes": 513,
+    "idontwant_ttl_heartbeats": 5,
+    "max_ids_per_idontwant": NO_LIMIT,
+    "max_idontwants": NO_LIMIT,
+    "max_idontwant_ids": 1_000,
+    "score": _unasked(sets.NIM),
+}
+"""nim-libp2p. It says IDONTWANT of what is larger than 512 bytes and than ten of its ids."""
+
+JVM: Mapping[str, object] = {
+    **SPEC,
+    "degree_out": 3,
+    "median": "mean",
+    "flood_publish": False,
+    "opportunistic_graft_ticks": 60,
+    "unsubscribe_backoff_ms": 60_000,
+    "backoff_slack_heartbeats": 0,
+    "exchange_peers": 16,
+    "first_heartbeat_ms": 1_000,
+    "first_heartbeat_spread_ms": 0,
+    "graft_flood_ms": 0,
+    "short_mesh": "top_up",
+    "direct_connect_ticks": 0,
+    "idontwant_threshold_bytes": 16_384,
+    "idontwant_on_publish": True,
+    "max_ids_per_idontwant": NO_LIMIT,
+    "max_idontwants": NO_LIMIT,
+    "max_idontwant_ids": 50_000,
+    "score": _unasked(sets.JVM),
+}
+"""jvm-libp2p. All weights of its score are 0. Its PRUNEs always name others, whom only the application can dial; its
+second penalty for GRAFTs that come much too soon is never due."""

@@ -1,0 +1,220 @@
+"""The presets of implementations and networks say what those ship: numbers of their sources, by version.
+
+go-libp2p-pubsub v0.16.0; rust-libp2p of August 2026 (gossipsub 0.50); js-libp2p of July 2026; nim-libp2p of August
+2026; jvm-libp2p of June 2026; consensus-specs and Lotus of August 2026.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.registry import ROUTERS
+from hearsay.core.scores.gater_parameters import FILECOIN_BOOTSTRAP
+from hearsay.core.scores.gater_parameters import GO as GO_GATER
+from hearsay.core.shell.parameters import ParameterError
+from hearsay.core.shell.presets import argument_of, values_of
+
+GOSSIPSUB = ROUTERS["gossipsub"]
+IMPLEMENTATIONS = ("go", "rust", "js", "nim", "jvm")
+
+
+def preset(name, **given):
+    values = values_of(GOSSIPSUB.presets[name], argument_of(GOSSIPSUB.presets, name, given))
+    made = GOSSIPSUB.parameters.from_mapping(values)
+    assert isinstance(made, GossipsubParameters)
+    return made
+
+
+SHIPPED = {
+    # D, low, high, score, out, lazy
+    ("degree", "degree_low", "degree_high", "degree_score", "degree_out", "degree_lazy"): {
+        "go": (6, 5, 12, 4, 2, 6),
+        "rust": (6, 5, 12, 4, 2, 6),
+        "js": (6, 4, 12, 4, 2, 6),
+        "nim": (6, 4, 12, 4, 3, 6),
+        "jvm": (6, 4, 12, 4, 3, 6),
+    },
+    ("history_length", "history_gossip", "gossip_factor", "fanout_ttl_ms"): dict.fromkeys(
+        IMPLEMENTATIONS, (5, 3, 0.25, 60_000)
+    ),
+    ("heartbeat_interval_ms", "first_heartbeat_ms", "first_heartbeat_spread_ms", "seen_ttl_ms"): {
+        "go": (1_000, 100, 0, 120_000),
+        "rust": (1_000, 5_000, 0, 60_000),
+        "js": (1_000, 100, 0, 120_000),
+        "nim": (1_000, 0, 0, 120_000),
+        "jvm": (1_000, 1_000, 0, 120_000),
+    },
+    ("flood_publish", "flood_publish_mbit", "short_mesh"): {
+        "go": (False, 0, "mesh_only"),
+        "rust": (True, 0, "top_up"),
+        "js": (True, 0, "top_up"),
+        "nim": (True, 100, "mesh_only"),
+        "jvm": (False, 0, "top_up"),
+    },
+    ("prune_backoff_ms", "unsubscribe_backoff_ms", "backoff_slack_heartbeats", "graft_flood_ms"): {
+        "go": (60_000, 10_000, 2, 10_000),
+        "rust": (60_000, 10_000, 1, 10_000),
+        "js": (60_000, 10_000, 1, 10_000),
+        "nim": (60_000, 5_000, 2, 0),
+        "jvm": (60_000, 60_000, 0, 0),
+    },
+    ("early_graft_ms", "early_graft_penalty", "max_backoff_ms"): {
+        "go": (0, 1, 3_600_000),
+        "rust": (0, 1, 3_600_000),
+        "js": (0, 1, 3_600_000),
+        "nim": (4_000, 0.1, 86_400_000),
+        "jvm": (0, 1, 3_600_000),
+    },
+    ("iwant_answers_per_id", "max_ihave_messages", "max_iwant_messages", "max_ids_per_ihave", "max_ids_asked"): {
+        "go": (3, 10, 0, 5_000, 0),
+        "rust": (3, 10, 0, 5_000, 0),
+        "js": (3, 10, 10, 5_000, 0),
+        "nim": (1, 0, 0, 5_000, 10),
+        "jvm": (3, 10, 0, 5_000, 0),
+    },
+    ("iwant_followup_ms", "tracked_promises", "ask_again_heartbeats"): {
+        "go": (3_000, "one", 0),
+        "rust": (3_000, "all", 3),
+        "js": (3_000, "one", 0),
+        "nim": (3_000, "none", 0),
+        "jvm": (3_000, "one", 0),
+    },
+    ("idontwant_threshold_bytes", "idontwant_ttl_heartbeats", "idontwant_on_publish", "heeds_idontwant"): {
+        "go": (1_024, 3, True, True),
+        "rust": (1_000, 3, False, True),
+        "js": (512, 5, False, False),
+        "nim": (513, 5, False, True),
+        "jvm": (16_384, 3, True, True),
+    },
+    ("max_ids_per_idontwant", "max_idontwants", "max_idontwant_ids", "skip_senders", "withdraw_unwanted"): {
+        "go": (10, 1_000, 0, False, False),
+        "rust": (10_000, 1_000_000, 0, True, True),
+        "js": (1_000_000, 1_000_000, 512, False, False),
+        "nim": (1_000_000, 1_000_000, 1_000, True, False),
+        "jvm": (1_000_000, 1_000_000, 50_000, False, False),
+    },
+    ("opportunistic_graft_ticks", "opportunistic_graft_peers", "median", "graft_choice", "graft_on_subscribe"): {
+        "go": (0, 2, "upper", "random", False),
+        "rust": (60, 2, "mean", "random", True),
+        "js": (60, 2, "upper", "random", True),
+        "nim": (1, 2, "upper", "best", True),
+        "jvm": (60, 2, "mean", "random", False),
+    },
+    ("prune_trigger", "full_mesh", "outbound_when_full", "outbound_repair", "unwelcome_graft"): {
+        "go": ("at_high", "refuse", "always", "to_degree_out", "prune"),
+        "rust": ("at_high", "refuse", "never", "to_degree_out", "prune"),
+        "js": ("above_high", "refuse", "always", "to_degree", "prune"),
+        "nim": ("above_high", "refuse", "quota", "to_degree_out", "taken_in"),
+        "jvm": ("above_high", "refuse", "always", "to_degree_out", "prune"),
+    },
+    ("direct_connect_ticks", "direct_graft", "graylisted_subscriptions", "exchange_peers", "accept_exchange"): {
+        "go": (300, "prune", True, 0, False),
+        "rust": (300, "ignore", True, 0, False),
+        "js": (300, "prune", False, 0, False),
+        "nim": (60, "prune", True, 0, False),
+        "jvm": (0, "prune", True, 16, False),
+    },
+    ("max_subscriptions_per_rpc", "max_subscriptions_per_peer"): {
+        "go": (0, 20_000),
+        "rust": (100, 100),
+        "js": (0, 20_000),
+        "nim": (0, 20_000),
+        "jvm": (0, 20_000),
+    },
+}
+
+
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+@pytest.mark.parametrize("fields", SHIPPED, ids=lambda fields: fields[0])
+def test_an_implementation_as_it_is_shipped(fields, name):
+    made = preset(name)
+    assert tuple(getattr(made, field) for field in fields) == SHIPPED[fields][name]
+
+
+@pytest.mark.parametrize(
+    ("name", "thresholds", "misbehaviour", "addresses", "slow", "topic_cap", "application", "retained_s"),
+    [
+        ("rust", (-10, -50, -80, 10, 20), (-10, 0, 0.2), (-5, 10), (-0.2, 0.2), 3_600, 10, 3_600),
+        ("js", (-10, -50, -80, 10, 20), (-10, 0, 0.2), (-5, 10), (0, 0), 10, 10, 3_600),
+        ("nim", (-100, -1_000, -10_000, 0, 0), (-1, 0, 0.999), (0, 0), (0, 0), 0, 0, 120),
+        ("jvm", (0, 0, 0, 0, 0), (0, 1, 0.9), (0, 0), (0, 0), 0, 0, 600),
+    ],
+)
+def test_the_score_that_is_shipped(
+    name, thresholds, misbehaviour, addresses, slow, topic_cap, application, retained_s
+):
+    score = preset(name).score
+    peer = score.peer
+    assert tuple(score.thresholds.to_mapping().values()) == thresholds
+    assert (peer.misbehaviour_weight, peer.misbehaviour_threshold, peer.misbehaviour_decay) == misbehaviour
+    assert (peer.shared_address_weight, peer.shared_address_threshold) == addresses
+    assert (peer.slow_peer_weight, peer.slow_peer_decay) == slow
+    assert (peer.topic_cap, peer.application_weight, peer.retain_ms / 1000) == (topic_cap, application, retained_s)
+
+
+def test_no_implementation_scores_a_topic_unasked():
+    assert preset("go").score is None
+    assert [dict(preset(name).score.topics) for name in IMPLEMENTATIONS[1:]] == [{}] * 4
+
+
+@pytest.mark.parametrize("name", ["ethereum", "ethereum-prysm"])
+def test_ethereums_mesh_is_that_of_the_consensus_specifications(name):
+    made = preset(name)
+    assert (made.degree, made.degree_low, made.degree_high, made.degree_lazy) == (8, 6, 12, 6)
+    assert (made.heartbeat_interval_ms, made.fanout_ttl_ms, made.seen_ttl_ms) == (700, 60_000, 768_000)
+    assert (made.history_length, made.history_gossip, made.flood_publish) == (6, 3, False)
+
+
+def test_ethereum_is_lighthouse_on_rust_and_prysm_on_go():
+    lighthouse, prysm = preset("ethereum"), preset("ethereum-prysm")
+    assert (lighthouse.outbound_when_full, prysm.outbound_when_full) == ("never", "always")
+    assert (lighthouse.score.peer.shared_address_threshold, prysm.score.peer.shared_address_threshold) == (8, 10)
+    assert [score.topics["beacon_block"].mesh_deliveries_weight for score in (lighthouse.score, prysm.score)] == [
+        -0.5,
+        0,
+    ]
+
+
+@pytest.mark.parametrize(("validators", "first_cap"), [(51_000, 46.4472), (1_000_000, 910.73)])
+def test_ethereums_scores_are_made_from_the_number_of_validators(validators, first_cap):
+    made = preset("ethereum", validators=validators).score
+    assert made.topics["beacon_attestation"].first_deliveries_cap == pytest.approx(first_cap, rel=5e-6)
+    assert preset("ethereum") == preset("ethereum", validators=1_000_000)
+
+
+def test_filecoin():
+    made, bootstrap = preset("filecoin"), preset("filecoin-bootstrap")
+    mesh = (made.degree, made.degree_low, made.degree_high, made.degree_score, made.degree_out, made.degree_lazy)
+    assert mesh == (8, 6, 12, 6, 3, 12)
+    assert (made.history_length, made.gossip_factor, made.iwant_followup_ms, made.flood_publish) == (
+        10,
+        0.1,
+        5_000,
+        True,
+    )
+    assert made.gater == GO_GATER
+    assert made.score.of_topic("/fil/msgs/testnetnet").first_deliveries_weight == 0.5
+    assert (bootstrap.degree, bootstrap.degree_high, bootstrap.degree_lazy, bootstrap.gossip_factor) == (
+        0,
+        0,
+        64,
+        0.25,
+    )
+    assert (bootstrap.prune_backoff_ms, bootstrap.exchange_peers) == (300_000, 16)
+    assert bootstrap.gater == FILECOIN_BOOTSTRAP
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("go", {"validators": 5_000}, "validators = 5000: is for the presets ethereum, ethereum-prysm"),
+        ("ethereum", {"validators": 5}, "validators = 5: must be an integer in 2048…100000000"),
+        ("ethereum", {"validators": "many"}, "validators = 'many': must be an integer in 2048…100000000"),
+        ("ethereum-prysm", {"validators": True}, "validators = True: must be an integer in 2048…100000000"),
+    ],
+)
+def test_an_argument_that_cannot_be(name, given, message):
+    with pytest.raises(ParameterError) as refusal:
+        preset(name, **given)
+    assert str(refusal.value) == message
