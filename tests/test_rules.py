@@ -3,7 +3,7 @@
 A rule stands as a bullet `* MESH-3: …` of a module docstring in `core`. Conversations cite the rules that they show
 (`# Rules: MESH-3.`), tests those that they hold, in a docstring, kernels those that they follow, and faults planted
 into kernels those that they break. Routers with kernels may have rules that no kernel follows: these say *reference
-only*, and what switches them on. Scores have no kernels yet.
+only*, and what switches them on. Scores and the extensions of 1.3 have no kernels yet.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def docstrings(folder: Path) -> Iterator[tuple[Path, str]]:
 
 STANDING = [(rule, text, file) for file, text in docstrings(CORE) for rule, text in STANDS.findall(text)]
 RULES = {rule: " ".join(text.split()) for rule, text, _ in STANDING}
-WITHOUT_KERNELS = {"episub", "scores"}
+WITHOUT_KERNELS = {"episub", "extensions", "scores"}
 OF_KERNELS = {rule for rule, _, file in STANDING if not WITHOUT_KERNELS & set(file.relative_to(CORE).parts)}
 REFERENCE_ONLY = {
     rule: found[1] for rule, text in RULES.items() if (found := re.search(r"\*reference only:\* ([^).]+)", text))

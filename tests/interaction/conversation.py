@@ -90,8 +90,10 @@ from hearsay.core.language.rpc import (
     MESHSUB,
     MESHSUB_11,
     MESHSUB_12,
+    MESHSUB_13,
     RANDOMSUB,
     Control,
+    Features,
     Graft,
     IDontWant,
     IHave,
@@ -114,6 +116,7 @@ PROTOCOLS = {
     "meshsub": MESHSUB,
     "meshsub11": MESHSUB_11,
     "meshsub12": MESHSUB_12,
+    "meshsub13": MESHSUB_13,
     "episub": EPISUB,
 }
 
@@ -292,6 +295,8 @@ class Conversation:
                     control["graft"].append(Graft(topic))
                 case ["PRUNE", topic, *more]:
                     control["prune"].append(_prune(topic, *more))
+                case ["CAN", *names]:
+                    control["features"].append(Features("partial" in names, "test" in names))
                 case ["IDONTWANT", *ids]:
                     control["idontwant"].append(IDontWant(tuple(ids)))
                 case _:
@@ -341,6 +346,7 @@ def _shown(rpc: Rpc) -> str:
         parts += [f"IWANT {' '.join(map(str, iwant.ids))}" for iwant in rpc.control.iwant]
         parts += [f"GRAFT {graft.topic}" for graft in rpc.control.graft]
         parts += [_shown_prune(prune) for prune in rpc.control.prune]
+        parts += [_shown_features(features) for features in rpc.control.features]
         parts += [f"IDONTWANT {' '.join(map(str, part.ids))}" for part in rpc.control.idontwant]
         parts += map(episub_words.shown, rpc.control.episub)
     return "; ".join(parts)
@@ -360,6 +366,11 @@ def _prune(topic: str, backoff: str | None = None, *others: str) -> Prune:
 def _shown_prune(prune: Prune) -> str:
     backoff = "" if prune.backoff_s is None else f" {prune.backoff_s}s"
     return f"PRUNE {prune.topic}{backoff}" + "".join(f" {known.peer}" for known in prune.peers)
+
+
+def _shown_features(features: Features) -> str:
+    """The extensions control: `CAN [partial] [test]`."""
+    return "CAN" + " partial" * features.partial_messages + " test" * features.test_extension
 
 
 def _told(name: str, action: Action) -> str | None:

@@ -96,8 +96,8 @@ def test_an_empty_file_and_one_of_zeros_are_refused(run, whole):
 
 
 def test_a_flipped_bit_among_the_rows_is_never_read_as_another_row(run, whole):
-    """Pages have checksums, their headers have none. Most of these hold statistics that nobody reads, and a flip there
-    goes unseen; one in the count of a dictionary is seen by the manifest alone."""
+    """Pages have checksums, their headers have none. Most of these hold statistics that nobody reads; a flip
+    there goes unseen, and one in the count of a dictionary is seen by the manifest alone."""
     good = read(run, whole)
     refused = 0
     for place in range(4, footer_of(whole), 5):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hearsay.core.mesh.judging_parameters import JudgingParameters
+from hearsay.core.mesh.extensions.parameters import ExtensionParameters
 from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds
 
 
@@ -39,7 +39,7 @@ class ShortMesh(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GossipsubParameters(JudgingParameters):
+class GossipsubParameters(ExtensionParameters):
     """Gossip, caches and fan-out, beside the mesh's parameters.
 
     | field | rule | r1 | simsub |
@@ -107,7 +107,7 @@ class GossipsubParameters(JudgingParameters):
         return min(self.max_ids_asked or self.max_ids_per_iwant, self.max_ids_per_iwant)
 
     def cross_rules(self) -> Iterator[Violation]:
-        yield from JudgingParameters.cross_rules(self)
+        yield from ExtensionParameters.cross_rules(self)
         if self.history_gossip > self.history_length:
             rule = f"must not be above history_length ({self.history_length})"
             yield Violation("history_gossip", self.history_gossip, rule)

@@ -31,8 +31,10 @@ from dataclasses import replace
 
 from hearsay.core.language.actions import CopyWithheld, Reason, Via, Withdraw
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import IDontWant, IHave, IWant, Message, PartKind
+from hearsay.core.language.rpc import Features, IDontWant, IHave, IWant, Message, PartKind, Rpc
 from hearsay.core.language.state_table import Peering
+from hearsay.core.mesh.extensions.features import LATE_PENALTY, FeatureBook
+from hearsay.core.mesh.extensions.parameters import LateExtensions
 from hearsay.core.mesh.fanout import Fanout
 from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters, GossipTargets, SeenBy, ShortMesh
 from hearsay.core.mesh.meshsub import MeshStrategy
@@ -77,6 +79,7 @@ class Gossipsub(MeshStrategy):
         self.wants_first_copies = self.tells_idontwant
         self.wants_duplicates = parameters.skip_senders
         self.withdraws = parameters.withdraw_unwanted
+        self.has_features = parameters.speaks_13
         self._senders: dict[MessageId, set[PeerId]] = {}
         """Who sent a message that the application is looking at, beside the first; with `skip_senders`."""
         self._news: dict[TopicId, dict[PeerId, int]] = {}
@@ -91,6 +94,7 @@ class Gossipsub(MeshStrategy):
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
         self.fanout = self.new_fanout(shell)
+        self.features = FeatureBook(Features(self.parameters.partial_messages), shell)
 
     def new_fanout(self, shell: Shell) -> Fanout:
         parameters = self.parameters
@@ -109,6 +113,10 @@ class Gossipsub(MeshStrategy):
     @property
     def tells_idontwant(self) -> bool:
         return self.parameters.idontwant_threshold_bytes > 0
+
+    @property
+    def speaks_13(self) -> bool:
+        return self.parameters.speaks_13
 
     def first_copy(self, message: Message, received_from: PeerId) -> None:
         self._tell_mesh(message, received_from)
@@ -168,8 +176,27 @@ class Gossipsub(MeshStrategy):
         super().left(topic)
         self._news.pop(topic, None)
 
+    def hear_features(self, sender: ConnectedPeer, said: tuple[Features, ...]) -> None:
+        if self.features.hear(sender, said) and self.parameters.late_extensions is LateExtensions.PENALISE:
+            self.penalise(sender.id, LATE_PENALTY)
+
+    def penalise(self, peer: PeerId, points: float) -> None:
+        """A peer misbehaves; for routers that keep scores."""
+
+    def peer_added(self, peer: ConnectedPeer) -> None:
+        self.features.greet(peer)
+
+    def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
+        super().send_failed(peer, rpc)
+        self.features.did_not_leave(peer, rpc)
+
+    def before_flush(self) -> None:
+        super().before_flush()
+        self.features.say_again()
+
     def peer_removed(self, peer: ConnectedPeer) -> None:
         super().peer_removed(peer)
+        self.features.remove_peer(peer.id)
         self.fanout.remove_peer(peer)
         self.unwanted.remove_peer(peer.id)
         for counts in self._news.values():
@@ -278,7 +305,8 @@ class Gossipsub(MeshStrategy):
 
     def remembers(self, peer: PeerId) -> bool:
         """Whether anything is counted for a peer that should be gone with its connection."""
-        return any(peer in counts for counts in self._news.values()) or self.unwanted.remembers(peer)
+        counted = any(peer in counts for counts in self._news.values())
+        return counted or self.unwanted.remembers(peer) or self.features.remembers(peer)
 
     def _gossip(self, tick: int) -> None:
         """IHAVE for the recent messages of every topic one routes (r1, "Gossip is emitted by selecting peers")."""

@@ -273,6 +273,9 @@ class JudgingGossipsub(Gossipsub):
         if rpc.messages:
             self.standing.penalise_slow(peer, len(rpc.messages))
 
+    def penalise(self, peer: PeerId, points: float) -> None:
+        self.standing.penalise(peer, points)
+
     def rated(self, peer: PeerId, rating: float) -> None:
         self.standing.rate(peer, rating)
 

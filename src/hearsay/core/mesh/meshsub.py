@@ -42,12 +42,20 @@ class MeshStrategy(Strategy):
 
     def __init__(self, parameters: MeshParameters) -> None:
         super().__init__(parameters)
-        self.native_protocols = spoken(parameters.prune_backoff_ms > 0, self.tells_idontwant)
+        self.native_protocols = spoken(
+            backoff=parameters.prune_backoff_ms > 0,
+            idontwant=self.tells_idontwant,
+            extensions=self.speaks_13,
+        )
         self.protocols = (*self.native_protocols, FLOODSUB)
 
     @property
     def tells_idontwant(self) -> bool:
         """Whether the router says and hears IDONTWANT (v1.2)."""
+        return False
+
+    @property
+    def speaks_13(self) -> bool:
         return False
 
     def attach(self, shell: Shell) -> None:

@@ -4,7 +4,8 @@ Rules (r1, "Control Message Piggybacking"; guide, "Network packets"):
 
 * OUT-1: at most one RPC per peer and call, peers ascending, the parts of an RPC in the order of handling, then by
   topic and id. Nothing waits for a later call.
-* OUT-2: without coalescing, as in simsub, every part is an RPC of its own, in the same order.
+* OUT-2: without coalescing, as in simsub, every part is an RPC of its own, in the same order, after what a peer must
+  hear first (EXT-1).
 * OUT-3: IDONTWANT goes ahead of all else, in an RPC of its own: it is worth something only as long as the peer has
   not sent what it is about (*reference only:* `idontwant_threshold_bytes`).
 
@@ -23,6 +24,7 @@ from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import (
     Control,
     Extension,
+    Features,
     Graft,
     IDontWant,
     IHave,
@@ -42,7 +44,17 @@ _ihave = fast_init(IHave)
 class _Parcel:
     """All parts for one peer."""
 
-    __slots__ = ("episub", "extensions", "grafts", "ihaves", "messages", "prunes", "subscriptions", "wanted")
+    __slots__ = (
+        "episub",
+        "extensions",
+        "features",
+        "grafts",
+        "ihaves",
+        "messages",
+        "prunes",
+        "subscriptions",
+        "wanted",
+    )
 
     def __init__(self) -> None:
         self.subscriptions: dict[TopicId, bool] = {}
@@ -52,6 +64,7 @@ class _Parcel:
         self.ihaves: dict[TopicId, tuple[MessageId, ...]] = {}
         self.wanted: set[MessageId] = set()
         self.extensions: list[Extension] = []
+        self.features: tuple[Features, ...] = ()
         self.episub: list[EpisubPart] = []
 
     def absorb(self, shared: Send) -> None:
@@ -70,6 +83,7 @@ class _Parcel:
             graft=tuple(map(Graft, sorted(self.grafts))),
             prune=tuple(self._prunes()),
             extensions=tuple(self.extensions),
+            features=self.features,
             episub=tuple(self.episub),
         )
         rpc = Rpc(
@@ -80,6 +94,9 @@ class _Parcel:
         return Send(peer, rpc, tuple(via for _, via in messages))
 
     def pack_singly(self, peer: PeerId) -> Iterator[Send]:
+        for features in self.features:
+            yield Send(peer, Rpc(control=Control(features=(features,))))
+        self.features = ()
         whole = self.pack(peer)
         for subscription in whole.rpc.subscriptions:
             yield Send(peer, Rpc(subscriptions=(subscription,)))
@@ -195,6 +212,10 @@ class Outbox:
 
     def extension(self, peer: PeerId, extension: Extension) -> None:
         self._parcel(peer).extensions.append(extension)
+
+    def features(self, peer: PeerId, features: Features) -> None:
+        """What this router can do, for a peer to hear first."""
+        self._parcel(peer).features = (features,)
 
     def episub(self, peer: PeerId, part: EpisubPart) -> None:
         """One of episub's parts; these keep the order in which they were said."""

@@ -106,6 +106,7 @@ class Router:
         "_due",
         "_expire_us",
         "_filter",
+        "_has_features",
         "_judges",
         "_max_messages",
         "_states",
@@ -156,6 +157,7 @@ class Router:
         self._wants_duplicates = strategy.wants_duplicates
         self._wants_first_copies = strategy.wants_first_copies
         self._judges = strategy.judges
+        self._has_features = strategy.has_features
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self._due: Micros | None = None
         self._announce_due: Micros | None = None
@@ -186,6 +188,8 @@ class Router:
         if self._judges:
             rpc = self.strategy.admitted(self.connected[sender], rpc)
             news = bool(actions)
+        if self._has_features:
+            self.strategy.hear_features(self.connected[sender], rpc.control.features if rpc.control else ())
         if rpc.subscriptions:
             hear_subscriptions(self, self.strategy, self.connected[sender], rpc.subscriptions)
             news = True
@@ -441,6 +445,8 @@ class Router:
             strategy.on_extension(sender, extension)
         if control.idontwant:
             strategy.on_idontwant(sender, control.idontwant)
+        if control.features and not self._has_features:
+            self.drop(sender.id, PartKind.FEATURES, len(control.features), Reason.UNSUPPORTED)
         for part in control.episub:
             strategy.on_episub(sender, part)
         if self._judges:

@@ -25,7 +25,7 @@ from hearsay.core.language.events import (
     RoundTripMeasured,
 )
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import Extension, IDontWant, IHave, IWant, Message, PartKind, Prune, Rpc
+from hearsay.core.language.rpc import Extension, Features, IDontWant, IHave, IWant, Message, PartKind, Prune, Rpc
 from hearsay.core.language.score_parts import ScoreParts
 from hearsay.core.language.sizes import part_kind
 from hearsay.core.language.state_table import OverlayState, Peering
@@ -68,8 +68,11 @@ class Strategy(ABC):
     keeps_scores: bool = False
     """Whether there are scores that the application may add to; then `judges`, too."""
 
+    has_features: bool = False
+    """Whether the router speaks 1.3: `hear_features` is called for every RPC."""
+
     has_partials: bool = False
-    """Whether the router speaks of features (v1.3) with its peers, and knows partial messages."""
+    """Whether the router knows partial messages; then `has_features`, too."""
 
     shell: Shell
 
@@ -98,6 +101,10 @@ class Strategy(ABC):
     def admitted(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
         """What is looked at of an RPC; what is not is dropped here. For strategies that `judges`."""
         return rpc
+
+    def hear_features(self, sender: ConnectedPeer, said: tuple[Features, ...]) -> None:
+        """What an RPC says of what its sender can do, before anything else of it is handled; for strategies that are
+        `has_features`."""
 
     def control_heard(self) -> None:
         """All control of an RPC was handled; for strategies that `judges`."""

@@ -1,0 +1,45 @@
+"""The parameters of gossipsub 1.3: what routers tell each other that they can do, and partial messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hearsay.core.mesh.judging_parameters import JudgingParameters
+from hearsay.core.shell.parameters import choice, integer
+
+
+class LateExtensions(StrEnum):
+    """What an extensions control gets that is not in a peer's first RPC: ten points of P7 (go, jvm), or nothing
+    (rust). In either case it is not heard."""
+
+    PENALISE = "penalise"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionParameters(JudgingParameters):
+    """Gossipsub 1.3; all off is 1.2.
+
+    | field | rule | 1.2 | go |
+    |---|---|---|---|
+    | extensions | the router speaks 1.3, also if there is nothing that it can do beyond | off | on |
+    | partial_messages | the router has partial messages; then it speaks 1.3, too | off | as given |
+    | late_extensions | what an extensions control gets that is not in the first RPC | penalise | penalise |
+    | partial_group_heartbeats | a group is kept for so long after it was published or came (rust: 5) | 3 | 3 |
+    | max_peer_groups | groups that peers have opened in a topic | 255 | 255 |
+    | max_groups_per_peer | … and one peer | 8 | 8 |
+    | max_metadata_bytes | of metadata that is heard (rust; go: any) | 1000 | 1000 |
+    """
+
+    extensions: bool = False
+    partial_messages: bool = False
+    late_extensions: LateExtensions = choice(LateExtensions.PENALISE)
+    partial_group_heartbeats: int = integer(3, low=1)
+    max_peer_groups: int = integer(255, low=0)
+    max_groups_per_peer: int = integer(8, low=0)
+    max_metadata_bytes: int = integer(1_000, low=1)
+
+    @property
+    def speaks_13(self) -> bool:
+        return self.extensions or self.partial_messages
