@@ -207,8 +207,7 @@ class Spark:
             whole_files.traffic_table(parts),
             speed_table(pairs),
             whole_files.latencies_of(parts),
-            whole_files.repeated_of(parts),
-            whole_files.drops_of_parts(parts),
+            whole_files.tallies_of(parts),
         )
         for table in tables:
             _nowhere(table)

@@ -108,7 +108,17 @@ INSIDE = {
     "libp2p": [{"names"}, {"limits"}, {"secure"}, {"mux"}, {"host"}, {"services"}],
     "ingest": [{"decoding"}, {"formats"}, {"run"}],
     "partial": [{"claims"}, {"formats", "application"}, {"counted_parts", "exchange"}],
-    "pipeline": [{"spark"}, {"input"}, {"output"}, {"kernels"}, {"metrics"}, {"scan"}, {"analyze"}, {"stream"}],
+    "pipeline": [
+        {"spark"},
+        {"input"},
+        {"output"},
+        {"kernels"},
+        {"metrics"},
+        {"run_tasks"},
+        {"scan"},
+        {"analyze"},
+        {"stream"},
+    ],
 }
 """The rooms in a room, lowest first; those of one line know nothing of each other."""
 INSIDE_ARROWS = [

@@ -1,7 +1,7 @@
 """From traces to tables: the order of the work.
 
-One pass over the large classes of the trace (`scan`), a few queries over the small ones, and everything
-else from tables that are already there. All runs go through the same queries together.
+One pass over the large classes of the trace (`scan`) makes the large tables; everything else is made of these and of
+the small classes, by tasks that are one job together (`run_tasks`). All runs go through the same jobs.
 """
 
 from __future__ import annotations
@@ -10,30 +10,41 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
-from hearsay.pipeline.input.rows import run_table, topic_names, trace_rows
+from hearsay.pipeline.input.rows import run_table, trace_rows
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.metrics import bargains, churn, knowledge, mesh, resilience, state, traffic
-from hearsay.pipeline.metrics.headline import headline_table
+from hearsay.pipeline.metrics import bargains, knowledge, traffic
 from hearsay.pipeline.metrics.memberships import memberships
 from hearsay.pipeline.metrics.messages import with_due_known
 from hearsay.pipeline.metrics.peer_exchange import exchange_lines
-from hearsay.pipeline.metrics.quality import drop_lines, few_due, nodes_without_goodbye, quality_table
 from hearsay.pipeline.metrics.scores import score_lines
-from hearsay.pipeline.metrics.speed import latency_table, speed_table
-from hearsay.pipeline.metrics.spread import spread_table, typical_messages
+from hearsay.pipeline.metrics.speed import latency_table, speeds_by_run
+from hearsay.pipeline.metrics.tallies import tallies_by_run
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.table_store import TableStore
+from hearsay.pipeline.run_tasks import AnswersOf, MeshOf, SpreadOf, Stored, Task, tables_of
 from hearsay.pipeline.scan import Scan, scan_files
-from hearsay.pipeline.spark.local_tables import local_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Step = Callable[[str], None]
-STEPS = 10
+STEPS = 6
+_MESH_TASKS = 64
+_OF_TASKS = (
+    tables.CONTROL,
+    tables.BALANCE,
+    tables.MESH,
+    tables.DEGREES,
+    tables.MESH_LINKS,
+    tables.CHURN,
+    tables.DISTURBANCES,
+    tables.RESILIENCE,
+    tables.STATE,
+    tables.QUALITY,
+    tables.SPREAD,
+    tables.HEADLINE,
+)
 
 
 def analyze(
@@ -70,56 +81,39 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     step("reading the trace: messages and traffic")
     folders = {run.name: str(store.folder_of(tables.MEMBERSHIPS, run)) for run in runs}
     scanned = scan(members, folders) if scan is not None else scan_files(spark, runs, facts, members, folders)
-    sizes = knowledge.sizes_known(scanned.sizes)
-    known = {run.name: knowledge.knowledge_of(run, seen[run.name], *sizes.get(run.name, (0, 0))) for run in runs}
-    store.write(tables.MEASURED, knowledge.measured_table(spark, known))
-    messages = store.write(tables.MESSAGES, with_due_known(scanned.messages, known))
-    step("latencies and bytes")
+    tallies = tallies_by_run((row.asDict() for row in scanned.tallies.collect()), runs)
+    known = {
+        name: knowledge.knowledge_of(run, seen[name], tallies[name].sent_sizes, tallies[name].received_sizes)
+        for name, run in {run.name: run for run in runs}.items()
+    }
+    store.write_lines(tables.MEASURED, knowledge.measured_lines(known))
+    step("messages, latencies and bytes")
+    store.write(tables.MESSAGES, with_due_known(scanned.messages, known))
     store.write(tables.LATENCY, latency_table(scanned.by_hops))
-    sent = store.write(tables.TRAFFIC, traffic.with_sizes_known(scanned.traffic, known))
-    store.write(tables.CONTROL, traffic.control_table(sent))
-    balance = store.write(tables.BALANCE, traffic.balance_table(spark, sent, members, known))
-    step("the mesh over time")
-    drawn = mesh.mesh_parts(mesh_rows, node_rows, members, runs, known).persist()
-    store.write(tables.MESH, mesh.mesh_table(drawn))
-    store.write(tables.DEGREES, mesh.degrees_table(drawn))
-    store.write(tables.MESH_LINKS, mesh.mesh_links_table(drawn))
-    step("churn and recovery")
-    store.write(tables.CHURN, churn.churn_table(spark, node_rows, messages, runs, known))
-    disturbed = resilience.disturbances_of(node_rows, messages, runs)
-    store.write(tables.DISTURBANCES, resilience.disturbances_table(spark, disturbed))
-    recovery = resilience.resilience_table(spark, node_rows, messages, facts, runs, disturbed)
-    recovery = store.write(tables.RESILIENCE, recovery)
-    step("what peers think of each other")
-    counts = bargains.counts_of(scanned.part_counts, runs)
-    _write_standing(spark, runs, store, counts)
-    step("what nodes keep, and the trace's quality")
-    kept = store.write(tables.STATE, state.state_table(node_rows))
-    of_rows = [*nodes_without_goodbye(node_rows, runs), *drop_lines(counts)]
-    checks = quality_table(
-        spark, runs, messages, scanned.repeated, [*scanned.reader_checks, *of_rows, *few_due(messages, runs)]
-    )
-    store.write(tables.QUALITY, checks)
-    step("how a message spread")
-    typical = typical_messages(messages)
-    store.write(tables.SPREAD, spread_table(scanned.rows_of(typical), typical))
-    step("the answers")
-    observers = [(name, len(knows.observers)) for name, knows in known.items()]
-    nodes = local_lines(spark, observers, "run string, nodes bigint")
-    answers = headline_table(
-        facts,
-        topic_names(spark, runs),
-        nodes,
-        messages,
-        speed_table(scanned.latency_pairs),
-        traffic.control_share(sent),
-        balance,
-        kept,
-        recovery.where(F.col("disturbance").isNull()),
-    )
-    store.write(tables.HEADLINE, answers)
+    store.write(tables.TRAFFIC, traffic.with_sizes_known(scanned.traffic, known))
+    speeds = speeds_by_run(scanned.latency_pairs)
     scanned.release()
-    drawn.unpersist()
+    step("what peers think of each other")
+    _write_standing(spark, runs, store, [one for run in runs for one in tallies[run.name].counts])
+    step("meshes, disturbances and the answers")
+    tasks: list[Task] = []
+    for run in runs:
+        stored = Stored(
+            *(str(store.folder_of(table, run)) for table in (tables.MESSAGES, tables.MEMBERSHIPS, tables.TRAFFIC))
+        )
+        checks, files_of = scanned.reader_checks, scanned.files_of[run.name]
+        tasks += [
+            AnswersOf(run, known[run.name], stored, tallies[run.name], speeds.get(run.name, {}), checks),
+            *(MeshOf(run, known[run.name], stored, topics) for topics in _shares(sorted(run.topics))),
+            SpreadOf(run, stored, files_of),
+        ]
+    store.write_made(_OF_TASKS, tables_of(spark, tasks))
+
+
+def _shares(topics: Sequence[int]) -> list[Sequence[int]]:
+    """The topics of each task about meshes."""
+    count = min(len(topics), _MESH_TASKS)
+    return [topics[place::count] for place in range(count)]
 
 
 def _write_standing(

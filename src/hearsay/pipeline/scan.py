@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from hearsay.pipeline.input.rows import trace_rows
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.metrics import quality, whole_files
-from hearsay.pipeline.metrics.messages import latencies_of_rows, messages_table, rounded_down
+from hearsay.pipeline.metrics import whole_files
+from hearsay.pipeline.metrics.messages import latencies_of_rows, messages_table, repeated_deliveries, rounded_down
+from hearsay.pipeline.metrics.quality import Line
 from hearsay.pipeline.metrics.speed import pairs_of
+from hearsay.pipeline.run_tasks import FilesOf
 from hearsay.pipeline.spark.local_tables import local_lines
 
 if TYPE_CHECKING:
@@ -33,21 +36,15 @@ class ScanResult:
     """(run, topic, latency_us, hops, deliveries), latencies rounded down, not added up yet."""
     traffic: DataFrame
     """The table `traffic`."""
-    repeated: DataFrame
-    """(run, rows): deliveries of a message at a node beyond the first."""
-    part_counts: DataFrame
-    """(run, second, fate_kind, via_reason, rows, count, bytes), see `metrics.bargains`."""
-    sizes: DataFrame
-    """(run, sent, received): parts of which the trace tells the bytes."""
-    reader_checks: tuple[quality.Line, ...]
-    """Lines for the table `quality` that are known already."""
-    rows_of: Callable[[DataFrame], DataFrame]
-    """Rows of the class message that hold all rows of these (run, message)."""
+    tallies: DataFrame
+    """See `whole_files.tallies_of`."""
+    reader_checks: tuple[Line, ...]
+    """Lines for the table `quality` that are known already, of every run."""
+    files_of: Mapping[str, FilesOf]
+    """By run."""
     release: Callable[[], object]
     """Gives back what was kept in memory."""
 
-
-_LOOKED_UP = 100
 
 Scan = Callable[["DataFrame", Mapping[str, str]], ScanResult]
 """From the memberships, and where they lie by run."""
@@ -63,12 +60,12 @@ def scan_files(
     """Read all files of the runs."""
     message_rows = trace_rows(spark, runs, "message")
     parts = whole_files.scan(spark, runs, folders).persist()
-    messages, repeated = whole_files.messages_of(parts), whole_files.repeated_of(parts)
+    messages, tallies = whole_files.messages_of(parts), whole_files.tallies_of(parts)
     pairs, by_hops = whole_files.latency_pairs_of(parts), whole_files.latencies_of(parts)
     spanning = _spanning(spark, runs, message_rows)
     if spanning is not None:
         messages = messages.unionByName(messages_table(spanning, members, facts))
-        repeated = repeated.unionByName(quality.repeated_deliveries(spanning))
+        tallies = tallies.unionByName(_repeated(spanning))
         slow = latencies_of_rows(spanning, facts)
         pairs = pairs.unionByName(pairs_of(slow))
         by_hops = by_hops.unionByName(rounded_down(slow))
@@ -77,19 +74,27 @@ def scan_files(
         pairs,
         by_hops,
         whole_files.traffic_table(parts),
-        repeated.groupBy("run").agg(F.sum("rows").alias("rows")),
-        whole_files.counts_of_parts(parts),
-        whole_files.sizes_of_parts(parts),
+        tallies,
         (),
-        lambda typical: _rows_of(message_rows, typical),
+        {run.name: partial(_all_files, [file.name for file in run.files("message")]) for run in runs},
         parts.unpersist,
     )
 
 
-def _rows_of(message_rows: DataFrame, typical: DataFrame) -> DataFrame:
-    """Few messages are looked up: Parquet's statistics then spare most row groups."""
-    wanted = {int(row["message"]) for row in typical.select("message").collect()}
-    return message_rows.where(F.col("message").isin(wanted)) if len(wanted) <= _LOOKED_UP else message_rows
+def _all_files(names: list[str], _messages: Sequence[int]) -> list[str]:
+    """Files say themselves which of their rows need not be read."""
+    return names
+
+
+def _repeated(spanning: DataFrame) -> DataFrame:
+    nothing = F.lit(0).cast("bigint")
+    return repeated_deliveries(spanning).select(
+        F.lit(whole_files.REPEATED).alias("what"),
+        "run",
+        *(nothing.alias(name) for name in ("k0", "k1", "k2")),
+        F.col("rows").alias("first"),
+        *(nothing.alias(name) for name in ("second", "third")),
+    )
 
 
 def _spanning(spark: SparkSession, runs: Sequence[RunFacts], message_rows: DataFrame) -> DataFrame | None:

@@ -42,11 +42,6 @@ def run_table(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
     )
 
 
-def topic_names(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
-    lines = [(run.name, topic, name) for run in runs for topic, name in sorted(run.topics.items())]
-    return local_lines(spark, lines, "run string, topic int, topic_name string")
-
-
 def _rows_of(spark: SparkSession, run: RunFacts, trace_class: str) -> DataFrame:
     return rows_of_files(spark, run, [file.name for file in run.files(trace_class)])
 

@@ -47,6 +47,18 @@ def whole_messages(path: str, columns: Sequence[Column]) -> Iterator[ColumnArray
             yield _read(file, path, groups, columns)
 
 
+def rows_of_messages(path: str, messages: Ints, columns: Sequence[Column]) -> Iterator[ColumnArrays]:
+    """As `row_groups`, only rows of these messages; groups that by their statistics hold none are not read."""
+    with _readable(path):
+        file = _open(path, columns)
+        for group in range(file.metadata.num_row_groups):
+            first, last = _messages_of(file.metadata, group)
+            if first is None or ((messages >= first) & (messages <= last)).any():
+                rows = _read(file, path, [group], columns)
+                mine = np.isin(rows[Column.MESSAGE], messages)
+                yield {column: values[mine] for column, values in rows.items()}
+
+
 def read_columns(path: str, columns: Sequence[Column]) -> ColumnArrays:
     """These columns of the whole file."""
     with _readable(path):
@@ -79,10 +91,7 @@ def _apart_by_message(metadata: Any) -> Iterator[list[int]]:
     groups: list[int] = []
     last: int | None = None
     for group in range(metadata.num_row_groups):
-        statistics = metadata.row_group(group).column(Column.MESSAGE).statistics
-        first, next_last = None, None
-        if statistics is not None and statistics.has_min_max and not statistics.null_count:
-            first, next_last = statistics.min, statistics.max
+        first, next_last = _messages_of(metadata, group)
         if groups and last is not None and first is not None and last < first:
             yield groups
             groups = []
@@ -90,6 +99,14 @@ def _apart_by_message(metadata: Any) -> Iterator[list[int]]:
         last = next_last
     if groups:
         yield groups
+
+
+def _messages_of(metadata: Any, group: int) -> tuple[int | None, int | None]:
+    """The first and the last message of a row group, where the file says it of all its rows."""
+    statistics = metadata.row_group(group).column(Column.MESSAGE).statistics
+    if statistics is None or not statistics.has_min_max or statistics.null_count:
+        return None, None
+    return statistics.min, statistics.max
 
 
 def _values(column: Column, chunked: Any, path: str) -> Ints:

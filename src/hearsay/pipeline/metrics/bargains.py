@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.rpc import PartKind
@@ -17,9 +17,6 @@ from hearsay.pipeline.kernels.part_counts import Fate, unpacked
 from hearsay.pipeline.metrics.churn import stretch_s
 from hearsay.pipeline.output.tables import IDONTWANT, PROMISES, REFUSALS, MetricTable
 from hearsay.trace.language.schema import wire_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _NEVER_ARRIVED = (Reason.LOST, Reason.UNREACHABLE)
 
@@ -40,11 +37,11 @@ class PartCount:
     bytes: int
 
 
-def counts_of(summed: DataFrame, runs: Sequence[RunFacts]) -> list[PartCount]:
-    """From (run, second, fate_kind, via_reason, rows, count, bytes), in the order of time."""
-    widths = {run.name: stretch_s(run) for run in runs}
-    found = [_count_of(row.asDict(), widths) for row in summed.collect()]
-    return sorted(found, key=lambda one: (one.run, one.second, one.fate, one.kind or 0, one.reason or 0))
+def counts_of(run: RunFacts, lines: Iterable[Mapping[str, Any]]) -> list[PartCount]:
+    """From the scan's lines (k0, k1, k2: second, fate and kind, via and reason; first, second, third: rows, counts,
+    bytes), in the order of time."""
+    found = [_count_of(run, line) for line in lines]
+    return sorted(found, key=lambda one: (one.second, one.fate, one.kind or 0, one.reason or 0))
 
 
 def refusals(counts: Iterable[PartCount]) -> list[dict[str, Any]]:
@@ -116,19 +113,19 @@ def _over_time(table: MetricTable, told: Iterable[tuple[PartCount, Mapping[str, 
     return list(lines.values())
 
 
-def _count_of(row: Mapping[str, Any], widths: Mapping[str, int]) -> PartCount:
-    seconds = widths[row["run"]]
-    fate, kind = unpacked(row["fate_kind"])
-    via, reason = unpacked(row["via_reason"])
+def _count_of(run: RunFacts, line: Mapping[str, Any]) -> PartCount:
+    seconds = stretch_s(run)
+    fate, kind = unpacked(line["k1"])
+    via, reason = unpacked(line["k2"])
     return PartCount(
-        row["run"],
-        row["second"] // seconds * seconds,
+        run.name,
+        line["k0"] // seconds * seconds,
         seconds,
         Fate(fate),
         None if kind < 0 else PartKind(kind),
         None if via < 0 else Via(via),
         None if reason < 0 else Reason(reason),
-        row["rows"],
-        row["count"],
-        row["bytes"],
+        line["first"],
+        line["second"],
+        line["third"],
     )

@@ -7,20 +7,22 @@ no more of them than one of an hour. Seconds count from the start of the run.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Any
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow
+import pyarrow.compute
 
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.metrics.knowledge import NODES_UP, Knowledge, where_known
-from hearsay.pipeline.metrics.messages import quotient
-from hearsay.pipeline.output.tables import CHURN
-from hearsay.pipeline.spark.local_tables import local_lines
+from hearsay.pipeline.kernels.chosen_rows import chosen_rows
+from hearsay.pipeline.kernels.sums import Ints
+from hearsay.pipeline.metrics.knowledge import NODES_UP, Knowledge
+from hearsay.pipeline.metrics.quotients import quotient
+from hearsay.trace.language.schema import Column, TraceEvent
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+pa: Any = pyarrow
+compute: Any = pyarrow.compute
 
 MOST_LINES = 3_600
 _SECOND = 1_000_000
@@ -34,52 +36,44 @@ def stretch_s(run: RunFacts) -> int:
     return _ROUND_WIDTHS_S[place] if place < len(_ROUND_WIDTHS_S) else least
 
 
-def churn_table(
-    spark: SparkSession,
-    node_rows: DataFrame,
-    messages: DataFrame,
-    runs: Sequence[RunFacts],
-    known: Mapping[str, Knowledge],
-) -> DataFrame:
-    """Topic null tells of nodes alone; a topic's lines tell of its messages as well."""
-    lines = [
-        (run.name, run.start_us, (run.end_us - run.start_us - 1) // _SECOND, stretch_s(run))
-        for run in runs
-        if run.end_us > run.start_us
-    ]
-    clocks = local_lines(spark, lines, "run string, start_us bigint, last bigint, seconds bigint")
-    seconds = F.sequence(F.lit(0).cast("bigint"), F.col("last"), F.col("seconds"))
-    grid = clocks.select("run", "seconds", F.explode(seconds).alias("second"))
-
-    def second_of(time: str) -> Column:
-        return F.expr(f"({time} - start_us) div {_SECOND} div seconds * seconds").alias("second")
-
-    changes = (
-        node_rows.where(F.col("event").isin("node_up", "node_down"))
-        .join(F.broadcast(clocks), "run")
-        .groupBy("run", second_of("time_us"))
-        .agg(
-            F.count_if(F.col("event") == "node_up").alias("came"),
-            F.count_if(F.col("event") == "node_down").alias("went"),
-        )
+def churn_lines(run: RunFacts, messages: Any, knowledge: Knowledge) -> Iterator[dict[str, Any]]:
+    """The table `churn` of a run. Topic null tells of nodes alone; a topic's lines tell of its messages as well."""
+    if run.end_us <= run.start_us:
+        return
+    width = stretch_s(run)
+    stretches = (run.end_us - run.start_us - 1) // (_SECOND * width) + 1
+    rows = chosen_rows(run, "node", [TraceEvent.NODE_UP, TraceEvent.NODE_DOWN], [Column.TIME_US])
+    place = _place(run, rows[Column.TIME_US])
+    came, went = (
+        np.bincount(place[rows[Column.EVENT] == event], minlength=stretches)[:stretches].tolist()
+        for event in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN)
     )
-    filled = grid.join(changes, ["run", "second"], "left").fillna(0, ["came", "went"])
-    up = F.sum(F.col("came") - F.col("went")).over(Window.partitionBy("run").orderBy("second"))
-    counts = ("nodes_up", "came", "went")
-    nodes = filled.withColumn("nodes_up", up)
-    nodes = nodes.withColumns({name: where_known(NODES_UP, known, F.col(name)) for name in counts})
-    published = (
-        messages.where(F.col("published_us").isNotNull())
-        .join(F.broadcast(clocks), "run")
-        .groupBy("run", "topic", second_of("published_us"))
-        .agg(
-            F.count("*").alias("messages"),
-            F.sum("eligible").alias("eligible"),
-            F.sum("delivered_eligible").alias("delivered"),
-        )
-        .withColumn("ratio", quotient(F.col("delivered"), F.col("eligible")))
+    nodes: list[dict[str, Any]] = []
+    up = 0
+    for number in range(stretches):
+        up += came[number] - went[number]
+        counts = {"nodes_up": up, "came": came[number], "went": went[number]}
+        known = counts if knowledge.knows(NODES_UP) else dict.fromkeys(counts)
+        nodes.append({"second": number * width, "seconds": width, **known})
+        yield {**nodes[-1], "topic": None, "messages": 0, "eligible": 0, "delivered": 0, "ratio": None}
+    for line in _published(run, messages).to_pylist():
+        number = line.pop("place")
+        if number < stretches:
+            yield {**nodes[number], **line, "ratio": quotient(line["delivered"], line["eligible"])}
+
+
+def _published(run: RunFacts, messages: Any) -> Any:
+    """Messages, who should have got them and who did, by topic and stretch."""
+    told = messages.filter(compute.is_valid(messages.column("published_us")))
+    placed = told.append_column("place", pa.array(_place(run, told.column("published_us").to_numpy())))
+    summed = placed.group_by(["topic", "place"]).aggregate(
+        [([], "count_all"), ("eligible", "sum"), ("delivered_eligible", "sum")]
     )
-    nothing = {"messages": F.lit(0), "eligible": F.lit(0), "delivered": F.lit(0), "ratio": F.lit(None).cast("double")}
-    whole = nodes.withColumns({"topic": F.lit(None).cast("int"), **nothing})
-    by_topic = published.join(nodes, ["run", "second"])
-    return whole.unionByName(by_topic).select(*(F.col(name).cast(kind) for name, kind in CHURN.columns))
+    return summed.rename_columns(
+        {"count_all": "messages", "eligible_sum": "eligible", "delivered_eligible_sum": "delivered"}
+    )
+
+
+def _place(run: RunFacts, times_us: Ints) -> Ints:
+    """In which stretch."""
+    return (times_us - run.start_us) // (_SECOND * stretch_s(run))

@@ -1,74 +1,104 @@
-"""The answers: one line per run and topic, joined from the other tables."""
+"""The answers: one line per topic of a run, joined from the other tables."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from pyspark.sql import functions as F
+import pyarrow
+import pyarrow.compute
 
-from hearsay.pipeline.metrics.messages import quotient
-from hearsay.pipeline.output.tables import HEADLINE
+from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.metrics.quotients import quotient
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+pa: Any = pyarrow
+compute: Any = pyarrow.compute
 
-_KEY = ["run", "topic"]
+Line = Mapping[str, Any]
+_NOT_PUBLISHED: Line = {"messages": 0}
 
 
-def headline_table(
-    runs: DataFrame,
-    topic_names: DataFrame,
-    nodes: DataFrame,
-    messages: DataFrame,
-    speed: DataFrame,
-    control_share: DataFrame,
-    balance: DataFrame,
-    state: DataFrame,
-    resilience: DataFrame,
-) -> DataFrame:
-    """The table `headline`; `nodes` is (run, nodes), the others are the tables of their modules;
-    of `resilience` the lines about all disturbances together."""
-    delivery = messages.groupBy(*_KEY).agg(
-        F.count("*").alias("messages"),
-        F.sum("eligible").alias("eligible"),
-        F.sum("delivered_eligible").alias("delivered"),
-        quotient(F.sum("hops_sum"), F.sum(F.when(F.col("hops_sum").isNotNull(), F.col("away")))).alias("hops_mean"),
-        F.max("hops_max").alias("hops_max"),
-        quotient(F.sum("copies"), F.sum("away")).alias("copies_per_delivery"),
-    )
-    sampled = state.groupBy("run").agg(
-        quotient(F.sum(F.col("bytes_mean") * F.col("nodes")), F.sum("nodes")).alias("state_bytes_mean"),
-        F.max("bytes_max").alias("state_bytes_max"),
-    )
-    spread = _loads(topic_names, balance).select(
-        *_KEY,
-        "bytes_max",
-        F.col("bytes_mean").alias("bytes_out_mean"),
-        F.col("max_over_mean").alias("bytes_out_max_over_mean"),
-        F.col("gini").alias("bytes_out_gini"),
-    )
-    joined = topic_names.join(F.broadcast(runs), "run").join(F.broadcast(nodes), "run", "left")
-    for other in (delivery, speed, control_share, spread, resilience):
-        joined = joined.join(other, _KEY, "left")
-    seconds = (F.col("end_us") - F.col("start_us")) / 1_000_000
-    could_send = F.col("uplink_bits_per_s") / 8 * seconds
-    figures = joined.join(sampled, "run", "left").withColumns(
-        {
-            "messages": F.coalesce("messages", F.lit(0)),
-            "delivery_ratio": quotient(F.col("delivered"), F.col("eligible")),
+def headline_lines(
+    run: RunFacts,
+    nodes: int,
+    messages: Any,
+    speeds: Mapping[int | None, Line],
+    control_shares: Mapping[int | None, float | None],
+    balance: Iterable[Line],
+    state: Sequence[Line],
+    resilience: Iterable[Line],
+) -> Iterator[dict[str, Any]]:
+    """The table `headline` of a run with so many nodes; the others are the lines of the tables."""
+    delivery = {line["topic"]: line for line in _deliveries(messages)}
+    loads = _loads(run, balance)
+    together = {line["topic"]: line for line in resilience if line["disturbance"] is None}
+    sampled = _sampled(state)
+    seconds = (run.end_us - run.start_us) / 1_000_000
+    for topic, name in sorted(run.topics.items()):
+        load = loads.get(topic, {})
+        recovery = together.get(topic, {})
+        yield {
+            "topic": topic,
+            "topic_name": name,
+            "router": run.router,
+            "nodes": nodes,
+            **delivery.get(topic, _NOT_PUBLISHED),
+            **speeds.get(topic, {}),
+            "control_bytes_share": control_shares.get(topic),
+            "bytes_out_mean": load.get("bytes_mean"),
+            "bytes_out_max_over_mean": load.get("max_over_mean"),
+            "bytes_out_gini": load.get("gini"),
+            **_of_uplinks(run, load, seconds),
+            **sampled,
+            **{key: recovery.get(key) for key in ("ratio_before", "ratio_during", "ratio_after", "heal_us")},
+            "start_us": run.start_us,
             "seconds": seconds,
-            "uplink_share_mean": quotient(F.col("bytes_out_mean"), could_send),
-            "uplink_share_max": quotient(F.col("bytes_max"), could_send),
+            "complete": run.manifest.complete,
         }
+
+
+def _deliveries(messages: Any) -> Iterator[dict[str, Any]]:
+    has_hops = compute.is_valid(messages.column("hops_sum"))
+    known = messages.append_column("counted", compute.if_else(has_hops, messages.column("away"), None))
+    summed = known.group_by("topic").aggregate(
+        [
+            ([], "count_all"),
+            *((name, "sum") for name in ("eligible", "delivered_eligible", "hops_sum", "counted", "copies", "away")),
+            ("hops_max", "max"),
+        ]
     )
-    return figures.select(*(F.col(name).cast(kind) for name, kind in HEADLINE.columns))
+    for line in summed.to_pylist():
+        yield {
+            "topic": line["topic"],
+            "messages": line["count_all"],
+            "eligible": line["eligible_sum"],
+            "delivered": line["delivered_eligible_sum"],
+            "delivery_ratio": quotient(line["delivered_eligible_sum"], line["eligible_sum"]),
+            "hops_mean": quotient(line["hops_sum_sum"], line["counted_sum"]),
+            "hops_max": line["hops_max_max"],
+            "copies_per_delivery": quotient(line["copies_sum"], line["away_sum"]),
+        }
 
 
-def _loads(topic_names: DataFrame, balance: DataFrame) -> DataFrame:
+def _loads(run: RunFacts, balance: Iterable[Line]) -> dict[int | None, Line]:
     """The lines of `balance` by topic. With one topic that of the run: what names no topic (IWANT) is the topic's."""
-    alone = topic_names.groupBy("run").agg(F.min("topic").alias("alone"), F.count("*").alias("topics"))
-    alone = alone.where(F.col("topics") == 1).select("run", "alone")
-    found = balance.join(F.broadcast(alone), "run", "left")
-    several = F.col("alone").isNull()
-    kept = found.where((several & F.col("topic").isNotNull()) | (~several & F.col("topic").isNull()))
-    return kept.withColumn("topic", F.coalesce("topic", "alone")).drop("alone")
+    by_topic = {line["topic"]: line for line in balance}
+    return {topic: by_topic.get(None, {}) for topic in run.topics} if len(run.topics) == 1 else by_topic
+
+
+def _sampled(state: Sequence[Line]) -> dict[str, Any]:
+    known = [line for line in state if line["bytes_mean"] is not None]
+    return {
+        "state_bytes_mean": quotient(
+            sum(line["bytes_mean"] * line["nodes"] for line in known), sum(line["nodes"] for line in state)
+        ),
+        "state_bytes_max": max((line["bytes_max"] for line in known), default=None),
+    }
+
+
+def _of_uplinks(run: RunFacts, load: Line, seconds: float) -> dict[str, float | None]:
+    could_send = None if run.uplink_bits_per_s is None else run.uplink_bits_per_s / 8 * seconds
+    return {
+        "uplink_share_mean": quotient(load.get("bytes_mean"), could_send),
+        "uplink_share_max": quotient(load.get("bytes_max"), could_send),
+    }

@@ -15,11 +15,9 @@ from pyspark.sql import functions as F
 
 from hearsay.pipeline.input.rows import trace_rows
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.output.tables import MEASURED
-from hearsay.pipeline.spark.local_tables import local_lines, local_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
 DELIVERY, HOPS, BYTES_OUT, BYTES_IN, EVENNESS = "delivery", "hops", "bytes_out", "bytes_in", "evenness"
 MESH_SHAPE, NODES_UP, STATE = "mesh_shape", "nodes_up", "state"
@@ -95,31 +93,21 @@ def _missing(observers: int, seen: Seen, sizes_out: int, sizes_in: int) -> Itera
         yield STATE, "the trace has no rows about the state of nodes"
 
 
-def sizes_known(sizes: DataFrame) -> dict[str, tuple[int, int]]:
-    """By run, from (run, sent, received)."""
-    return {row["run"]: (int(row["sent"] or 0), int(row["received"] or 0)) for row in sizes.collect()}
-
-
 def where_known(figure: str, known: Mapping[str, Knowledge], column: Column) -> Column:
     """The column in rows of runs that know the figure, null in others."""
     without = [name for name, knowledge in known.items() if not knowledge.knows(figure)]
     return F.when(~F.col("run").isin(without), column) if without else column
 
 
-def observers_table(spark: SparkSession, known: Mapping[str, Knowledge]) -> DataFrame:
-    """(run, node) of all nodes that the trace tells about."""
-    columns: dict[str, list[Any]] = {
-        "run": [name for name, knowledge in known.items() for _ in knowledge.observers],
-        "node": [node for knowledge in known.values() for node in knowledge.observers],
-    }
-    return local_table(spark, columns, "run string, node int")
-
-
-def measured_table(spark: SparkSession, known: Mapping[str, Knowledge]) -> DataFrame:
+def measured_lines(known: Mapping[str, Knowledge]) -> list[dict[str, Any]]:
     """The table `measured`."""
-    lines = [
-        (name, figure, knowledge.knows(figure), knowledge.missing.get(figure))
+    return [
+        {
+            "run": name,
+            "figure": figure,
+            "measured": knowledge.knows(figure),
+            "reason": knowledge.missing.get(figure),
+        }
         for name, knowledge in known.items()
         for figure in FIGURES
     ]
-    return local_lines(spark, lines, MEASURED.ddl)

@@ -228,3 +228,10 @@ def _with_copies(counted: DataFrame) -> DataFrame:
             "duplicates": F.when(simulated, derived_duplicates).otherwise(F.col("recorded_duplicates")),
         }
     )
+
+
+def repeated_deliveries(message_rows: DataFrame) -> DataFrame:
+    """(run, rows): deliveries of a message at a node beyond the first."""
+    deliveries = message_rows.where((F.col("event") == "deliver") & F.col("message").isNotNull())
+    per_node = deliveries.groupBy("run", "message", "peer").agg((F.count("*") - 1).alias("more"))
+    return per_node.groupBy("run").agg(F.sum("more").alias("rows"))

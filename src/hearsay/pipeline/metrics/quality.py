@@ -18,94 +18,78 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Any
 
-from pyspark.sql import functions as F
+import pyarrow
+import pyarrow.compute
 
+from hearsay.core.language.actions import Reason
 from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.kernels.columns import ColumnArrays
 from hearsay.pipeline.kernels.part_counts import Fate
-from hearsay.pipeline.metrics.bargains import PartCount
-from hearsay.pipeline.output.tables import QUALITY
-from hearsay.pipeline.spark.local_tables import local_lines
-from hearsay.trace.language.schema import wire_name
+from hearsay.pipeline.metrics.tallies import Tally
+from hearsay.trace.language.schema import Column, TraceEvent, wire_name
 from hearsay.trace.read.names import load_names
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
+pa: Any = pyarrow
+compute: Any = pyarrow.compute
 
 MOST_NAMED = 10
 LEAST_DUE = 0.5
 STILL_WRITTEN = "still being written"
-Line = tuple[str, str, int, str | None]
-"""run, check, rows, detail"""
+Line = tuple[str, int, str | None]
+"""check, rows, detail"""
 
 
-def quality_table(
-    spark: SparkSession,
-    runs: Sequence[RunFacts],
-    messages: DataFrame,
-    repeated: DataFrame,
-    told: Sequence[Line] = (),
-) -> DataFrame:
-    """The table from the table `messages`, `repeated_deliveries` and lines that are known already."""
-    lines: list[Line] = [(run.name, "rows", run.rows, None) for run in runs]
-    for run in runs:
-        lines.append(
-            (run.name, "incomplete", int(not run.manifest.complete), STILL_WRITTEN if run.still_written else None)
-        )
-    counted = local_lines(spark, [*lines, *told], QUALITY.ddl)
-    checks = {
-        "orphan_deliveries": F.sum(F.when(F.col("published_us").isNull(), F.col("delivered"))),
-        "unpublished_messages": F.count_if(F.col("published_us").isNull()),
-        "negative_latencies": F.count_if(F.col("max_us").isNotNull() & (F.col("p50_us") < 0)),
-        "unknown_eligible": F.count_if(F.col("eligible").isNull()),
-    }
-    wide = messages.groupBy("run").agg(*(F.coalesce(check, F.lit(0)).alias(name) for name, check in checks.items()))
-    detail = F.lit(None).cast("string").alias("detail")
-    long = wide.unpivot("run", list(checks), "check", "rows").withColumn("detail", detail)
-    again = repeated.select("run", F.lit("repeated_deliveries").alias("check"), "rows", detail)
-    whole = counted.unionByName(long).unionByName(again)
-    return whole.select(*(F.col(name).cast(kind) for name, kind in QUALITY.columns))
+def quality_lines(run: RunFacts, messages: Any, changes: ColumnArrays, tally: Tally) -> Iterator[Line]:
+    """The table `quality` of a run, from its messages, its nodes that went up and down, and what the scan counted."""
+    yield "rows", run.rows, None
+    yield "incomplete", int(not run.manifest.complete), STILL_WRITTEN if run.still_written else None
+    if tally.repeated is not None:
+        yield "repeated_deliveries", tally.repeated, None
+    if messages.num_rows:
+        yield from _of_messages(messages)
+    yield from _drops(tally)
+    if not run.simulated:
+        yield from _nodes_without_goodbye(run, changes)
+        yield from _few_due(run, messages)
 
 
-def drop_lines(counts: Iterable[PartCount]) -> list[Line]:
+def _of_messages(messages: Any) -> Iterator[Line]:
+    published = compute.is_valid(messages.column("published_us"))
+    unpublished = messages.filter(compute.invert(published))
+    yield "orphan_deliveries", compute.sum(unpublished.column("delivered")).as_py() or 0, None
+    yield "unpublished_messages", unpublished.num_rows, None
+    early = compute.and_(compute.is_valid(messages.column("max_us")), compute.less(messages.column("p50_us"), 0))
+    yield "negative_latencies", compute.sum(early).as_py() or 0, None
+    yield "unknown_eligible", messages.column("eligible").null_count, None
+
+
+def _drops(tally: Tally) -> Iterator[Line]:
     """Parts of RPCs that never arrived, by reason."""
-    drops: Counter[tuple[str, str]] = Counter()
-    for one in counts:
+    drops: Counter[str] = Counter()
+    for one in tally.counts:
         if one.fate is Fate.DROPPED:
-            drops[one.run, "unknown" if one.reason is None else wire_name(one.reason)] += one.rows
-    return [(run, f"drop_{reason}", rows, None) for (run, reason), rows in drops.items()]
+            drops["unknown" if one.reason is None else wire_name(one.reason)] += one.rows
+    for reason, rows in drops.items():
+        yield f"drop_{reason}", rows, None
 
 
-def nodes_without_goodbye(node_rows: DataFrame, runs: Sequence[RunFacts]) -> list[Line]:
-    """Which nodes of real runs were killed, or had not closed their traces yet, and when they were last heard."""
-    real = {run.name: run for run in runs if not run.simulated}
-    if not real:
-        return []
-    lost = node_rows.where((F.col("event") == "node_down") & (F.col("reason") == "lost") & F.col("run").isin([*real]))
-    by_run: dict[str, list[tuple[int, int]]] = {}
-    for row in lost.select("run", "time_us", "peer").collect():
-        by_run.setdefault(row["run"], []).append((row["time_us"], row["peer"]))
-    return [
-        (name, "ended_without_goodbye", len(found), _last_heard(real[name], sorted(found)))
-        for name, found in sorted(by_run.items())
-    ]
+def _nodes_without_goodbye(run: RunFacts, changes: ColumnArrays) -> Iterator[Line]:
+    """Which nodes of a real run were killed, or had not closed their traces yet, and when they were last heard."""
+    lost = (changes[Column.EVENT] == TraceEvent.NODE_DOWN) & (changes[Column.REASON] == Reason.LOST)
+    found = sorted(zip(changes[Column.TIME_US][lost].tolist(), changes[Column.PEER][lost].tolist(), strict=True))
+    if found:
+        yield "ended_without_goodbye", len(found), _last_heard(run, found)
 
 
-def few_due(messages: DataFrame, runs: Sequence[RunFacts]) -> list[Line]:
-    """Real runs of whose deliveries fewer than half were due, as nodes left within the window of a message."""
-    real = {run.name: run for run in runs if not run.simulated}
-    if not real:
-        return []
-    judged = messages.where(F.col("run").isin([*real]) & F.col("eligible").isNotNull())
-    sums = judged.groupBy("run").agg(F.sum("delivered").alias("made"), F.sum("delivered_eligible").alias("due"))
-    return [
-        (row["run"], "not_due", row["made"] - row["due"], _window_in_words(real[row["run"]], row["due"], row["made"]))
-        for row in sums.orderBy("run").collect()
-        if row["due"] < LEAST_DUE * row["made"]
-    ]
+def _few_due(run: RunFacts, messages: Any) -> Iterator[Line]:
+    """A real run of whose deliveries fewer than half were due, as nodes left within the window of a message."""
+    judged = messages.filter(compute.is_valid(messages.column("eligible")))
+    made, due = (compute.sum(judged.column(name)).as_py() or 0 for name in ("delivered", "delivered_eligible"))
+    if due < LEAST_DUE * made:
+        yield "not_due", made - due, _window_in_words(run, due, made)
 
 
 def _window_in_words(run: RunFacts, due: int, made: int) -> str:
@@ -115,14 +99,7 @@ def _window_in_words(run: RunFacts, due: int, made: int) -> str:
     )
 
 
-def _last_heard(run: RunFacts, found: Sequence[tuple[int, int]]) -> str:
+def _last_heard(run: RunFacts, found: list[tuple[int, int]]) -> str:
     names = load_names(run.path)
     said = [f"{names.peer(peer)} at {(time - run.start_us) / 1_000_000:.1f} s" for time, peer in found[:MOST_NAMED]]
     return ", ".join(said) + (", …" if len(found) > MOST_NAMED else "")
-
-
-def repeated_deliveries(message_rows: DataFrame) -> DataFrame:
-    """(run, rows): deliveries of a message at a node beyond the first."""
-    deliveries = message_rows.where((F.col("event") == "deliver") & F.col("message").isNotNull())
-    per_node = deliveries.groupBy("run", "message", "peer").agg((F.count("*") - 1).alias("more"))
-    return per_node.groupBy("run").agg(F.sum("more").alias("rows"))

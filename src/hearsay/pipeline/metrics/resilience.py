@@ -1,10 +1,7 @@
-"""Resilience: what disturbed a run, and delivery before, during and after each disturbance and all of them together.
+"""Resilience: delivery before, during and after each disturbance and all of them together, and the time to heal.
 
 Rules:
 
-* The scenario names disturbances (`planned_disturbances`). What takes nodes or connections away and stands in no
-  scenario is found in the trace: nodes that go up or down, and of real nodes connections that end, while messages
-  are published.
 * A message is published *before* a disturbance if its window closes before it, *after* it if it is published later
   than its end, and *during* it otherwise. What nothing undoes ends as it begins.
 * All disturbances together last from the first to the last row of a node that goes up or down (of real nodes: or of a
@@ -18,229 +15,135 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow
+import pyarrow.compute
 
 from hearsay.pipeline.input.planned_disturbances import LOSS, OF_NODES
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.metrics.messages import quotient
-from hearsay.pipeline.output.tables import DISTURBANCES, RESILIENCE
-from hearsay.pipeline.spark.local_tables import local_lines
+from hearsay.pipeline.kernels.columns import ColumnArrays
+from hearsay.pipeline.kernels.sums import Ints
+from hearsay.pipeline.metrics.disturbances import SCENARIO, Disturbance
+from hearsay.pipeline.metrics.quotients import quotient
+from hearsay.trace.language.schema import Column
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+pa: Any = pyarrow
+compute: Any = pyarrow.compute
 
 HEALED = 0.99
-NODES, CONNECTIONS = "nodes", "connections"
-SCENARIO, TRACE = "scenario", "trace"
 
 
 @dataclass(frozen=True, slots=True)
-class Disturbance:
-    """A line of the table `disturbances`; numbers count within the run."""
+class _Span:
+    """A disturbance, or all of a topic together, as messages meet it; without one the times are None."""
 
-    run: str
-    number: int
-    kind: str
-    what: str
-    since_us: int
-    until_us: int | None
-    source: str
-
-
-def disturbances_of(node_rows: DataFrame, messages: DataFrame, runs: Sequence[RunFacts]) -> list[Disturbance]:
-    """What disturbed each run, in the order of its beginning."""
-    observed = {row["run"]: row for row in _observed(node_rows, messages, runs).collect()}
-    found: list[Disturbance] = []
-    for run in runs:
-        lines = [(one.kind, one.what, one.since_us, one.until_us, SCENARIO) for one in run.disturbances]
-        if run.name in observed:
-            lines += _in_words(run, observed[run.name])
-        lines.sort(key=lambda line: line[2])
-        found += [Disturbance(run.name, number, *line) for number, line in enumerate(lines)]
-    return found
+    disturbance: int | None
+    kind: str | None
+    disturbances: int
+    first_us: int | None
+    last_us: int | None
+    throughout: bool
 
 
-def disturbances_table(spark: SparkSession, disturbances: Sequence[Disturbance]) -> DataFrame:
-    lines = [
-        (one.run, one.number, one.kind, one.what, one.since_us, one.until_us, one.source) for one in disturbances
-    ]
-    return local_lines(spark, lines, DISTURBANCES.ddl)
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The messages of a topic that somebody was eligible for, in the order of publication."""
+
+    published_us: Ints
+    eligible: Ints
+    delivered: Ints
+    ratio: Ints
 
 
-def resilience_table(
-    spark: SparkSession,
-    node_rows: DataFrame,
-    messages: DataFrame,
-    facts: DataFrame,
-    runs: Sequence[RunFacts],
-    disturbances: Sequence[Disturbance],
-) -> DataFrame:
-    """For every run and topic with messages that somebody was eligible for a line about all disturbances together
+def resilience_lines(
+    run: RunFacts, changes: ColumnArrays, messages: Any, disturbances: Sequence[Disturbance]
+) -> Iterator[dict[str, Any]]:
+    """For every topic with messages that somebody was eligible for a line about all disturbances together
     (`disturbance` null) and one about each."""
-    judged = messages.where(F.col("published_us").isNotNull() & (F.col("eligible") > 0))
-    first_message = messages.groupBy("run", "topic").agg(
-        F.min("published_us").alias("begins_us"), F.max("published_us").alias("ends_us")
-    )
-    times = _together(spark, node_rows, first_message, runs, disturbances).unionByName(
-        _each(spark, first_message, disturbances)
-    )
-    known = judged.join(F.broadcast(facts), "run").join(times, ["run", "topic"])
-    placed = known.withColumn(
-        "phase",
-        F.when(F.col("throughout"), "during")
-        .when(F.col("first_us").isNull(), "before")
-        .when(F.least(F.col("published_us") + F.col("window_us"), F.col("end_us")) < F.col("first_us"), "before")
-        .when(F.col("published_us") > F.col("last_us"), "after")
-        .otherwise("during"),
-    )
-    line = Window.partitionBy("run", "topic", "disturbance")
-
-    def ratio(phase: str) -> Column:
-        mine = F.col("phase") == phase
-        return quotient(
-            F.sum(F.when(mine, F.col("delivered_eligible"))).over(line),
-            F.sum(F.when(mine, F.col("eligible"))).over(line),
-        )
-
-    weighed = placed.withColumns({f"ratio_{phase}": ratio(phase) for phase in ("before", "during", "after")})
-    goal = HEALED * F.coalesce("ratio_before", F.lit(1.0))
-    since = (F.col("published_us") > F.col("first_us")) & ~F.col("throughout")
-    bad = F.max(F.when(since & (F.col("ratio") < goal), F.col("published_us"))).over(line)
-    with_bad = weighed.withColumn("bad_us", bad)
-    good = F.min(F.when(since & (F.col("published_us") > F.col("bad_us")), F.col("published_us")))
-    # Healed with the first message after the last bad one; never, if the last message was bad or it goes on.
-    healed = F.greatest(good - F.first("last_us"), F.lit(0))
-    goes_on = F.first("last_us") >= F.first("end_us")
-    unknown = (F.count_if(since) == 0) | goes_on
-    heal = F.when(unknown, None).when(F.max("bad_us").isNull(), 0).when(good.isNotNull(), healed)
-    key = ("run", "topic", "disturbance")
-    of_line = [name for name, _ in RESILIENCE.columns if name not in (*key, "heal_us")]
-    lines = with_bad.groupBy(*key).agg(*(F.first(name).alias(name) for name in of_line), heal.alias("heal_us"))
-    return lines.select(*(F.col(name).cast(kind) for name, kind in RESILIENCE.columns))
-
-
-def _observed(node_rows: DataFrame, messages: DataFrame, runs: Sequence[RunFacts]) -> DataFrame:
-    """What the trace shows between the first and the last message, of runs whose scenario does not say it."""
-    told = [run.name for run in runs if not any(one.kind in OF_NODES for one in run.disturbances)]
-    bounds = messages.groupBy("run").agg(
-        F.min("published_us").alias("begins_us"), F.max("published_us").alias("ends_us")
-    )
-    inside = (F.col("time_us") > F.col("begins_us")) & (F.col("time_us") < F.col("ends_us"))
-    changes = _changes(node_rows, runs).join(bounds, "run").where(inside & F.col("run").isin(told))
-    lost = F.col("event") == "remove_peer"
-    times = {
-        f"{name}_{side}_us": of(F.when(lost if name == CONNECTIONS else ~lost, F.col("time_us")))
-        for name in (NODES, CONNECTIONS)
-        for side, of in (("since", F.min), ("until", F.max))
-    }
-    return changes.groupBy("run").agg(
-        F.count_if(F.col("event") == "node_down").alias("downs"),
-        F.count_if((F.col("event") == "node_down") & F.col("was_lost")).alias("without_goodbye"),
-        F.count_if(F.col("event") == "node_up").alias("ups"),
-        F.count_if(lost).alias("lost"),
-        *(column.alias(name) for name, column in times.items()),
-    )
-
-
-def _in_words(run: RunFacts, row: Any) -> Iterator[tuple[str, str, int, int | None, str]]:
-    if row["downs"] or row["ups"]:
-        went = [f"{_nodes(row['downs'])} went down{_unsaid(row)}"] if row["downs"] else []
-        came = [f"{_nodes(row['ups'])} came up"] if row["ups"] else []
-        since, until = row["nodes_since_us"], row["nodes_until_us"]
-        yield NODES, f"{' and '.join(went + came)} {_when(run, since, until)}", since, until, TRACE
-    if row["lost"]:
-        since, until = row["connections_since_us"], row["connections_until_us"]
-        ended = "1 connection" if row["lost"] == 1 else f"{row['lost']} connections"
-        yield CONNECTIONS, f"{ended} ended {_when(run, since, until)}", since, until, TRACE
-
-
-def _unsaid(row: Any) -> str:
-    """How many of the nodes that went down did not say so."""
-    without = row["without_goodbye"]
-    if not without:
-        return ""
-    return " without a goodbye" if without == row["downs"] else f" ({without} without a goodbye)"
-
-
-def _nodes(number: int) -> str:
-    return "1 node" if number == 1 else f"{number} nodes"
-
-
-def _when(run: RunFacts, since_us: int, until_us: int) -> str:
-    since, until = (f"{(time - run.start_us) / 1_000_000:.1f} s" for time in (since_us, until_us))
-    return f"at {since}" if since == until else f"from {since} to {until}"
-
-
-def _changes(node_rows: DataFrame, runs: Sequence[RunFacts]) -> DataFrame:
-    """Nodes that go up or down; of real nodes connections that end. In a simulation these follow from the others."""
-    simulated = [run.name for run in runs if run.simulated]
-    ended = (F.col("event") == "remove_peer") & ~F.col("run").isin(simulated)
-    was_lost = F.coalesce(F.col("reason") == "lost", F.lit(False)).alias("was_lost")
-    changes = node_rows.where(F.col("event").isin("node_up", "node_down") | ended)
-    return changes.select("run", "event", "time_us", was_lost)
+    told = messages.filter(compute.is_valid(messages.column("published_us")))
+    topics = told.column("topic").fill_null(-1).to_numpy()
+    published = told.column("published_us").to_numpy()
+    is_judged = compute.fill_null(compute.greater(told.column("eligible"), 0), False).to_numpy(zero_copy_only=False)
+    eligible, delivered = (told.column(name).fill_null(0).to_numpy() for name in ("eligible", "delivered_eligible"))
+    ratio = told.column("ratio").fill_null(0.0).to_numpy()
+    for topic in np.unique(topics[is_judged & (topics >= 0)]).tolist():
+        of_topic = topics == topic
+        mine = of_topic & is_judged
+        times = published[of_topic]
+        together = _together(run, changes[Column.TIME_US], disturbances, int(times.min()), int(times.max()))
+        judged = _Judged(published[mine], eligible[mine], delivered[mine], ratio[mine])
+        for span in (together, *(_span_of(one) for one in disturbances)):
+            yield {"topic": topic, **_line(run, judged, span)}
 
 
 def _together(
-    spark: SparkSession,
-    node_rows: DataFrame,
-    first_message: DataFrame,
-    runs: Sequence[RunFacts],
-    disturbances: Sequence[Disturbance],
-) -> DataFrame:
-    """(run, topic, …, first_us, last_us, throughout): one line per topic; without disturbance the times are null."""
+    run: RunFacts, change_times: Ints, disturbances: Sequence[Disturbance], begins_us: int, ends_us: int
+) -> _Span:
+    """All that disturbs a topic whose first and last messages are published then."""
     timed = [one for one in disturbances if one.source == SCENARIO and one.kind not in (*OF_NODES, LOSS)]
-    steady = [(one.run, one.since_us, one.until_us) for one in disturbances if one.kind == LOSS]
-    planned = local_lines(
-        spark,
-        [(one.run, one.since_us, one.since_us if one.until_us is None else one.until_us) for one in timed],
-        "run string, since_us bigint, until_us bigint",
-    )
-    real = [run.name for run in runs if not run.simulated]
-    rows = _changes(node_rows, runs).select(
-        "run", F.col("time_us").alias("since_us"), F.col("time_us").alias("until_us")
-    )
+    since = np.concatenate([change_times, np.array([one.since_us for one in timed], dtype=np.int64)])
+    until = np.concatenate([change_times, np.array([_until(one) for one in timed], dtype=np.int64)])
     # Real nodes that end when all is said do not disturb anything.
-    relevant = (F.col("until_us") > F.col("begins_us")) & (
-        ~F.col("run").isin(real) | (F.col("since_us") < F.col("ends_us"))
-    )
-    spans = rows.unionByName(planned).join(first_message, "run").where(relevant)
-    counted = spans.groupBy("run", "topic").agg(
-        F.count("*").alias("disturbances"), F.min("since_us").alias("first_us"), F.max("until_us").alias("last_us")
-    )
-    losing = local_lines(spark, steady, "run string, loss_since_us bigint, loss_until_us bigint")
-    joined = first_message.join(counted, ["run", "topic"], "left").join(F.broadcast(losing), "run", "left")
-    only_loss = F.col("disturbances").isNull() & F.col("loss_since_us").isNotNull()
-    return joined.select(
-        "run",
-        "topic",
-        F.lit(None).cast("int").alias("disturbance"),
-        F.lit(None).cast("string").alias("kind"),
-        F.coalesce("disturbances", F.when(only_loss, 1), F.lit(0)).cast("bigint").alias("disturbances"),
-        F.coalesce("first_us", "loss_since_us").alias("first_us"),
-        F.coalesce("last_us", "loss_until_us").alias("last_us"),
-        only_loss.alias("throughout"),
-    )
+    relevant = (until > begins_us) & (run.simulated | (since < ends_us))
+    if relevant.any():
+        first, last = int(since[relevant].min()), int(until[relevant].max())
+        return _Span(None, None, int(np.count_nonzero(relevant)), first, last, False)
+    losing = [one for one in disturbances if one.kind == LOSS]
+    if losing:
+        return _Span(None, None, 1, losing[0].since_us, losing[0].until_us, True)
+    return _Span(None, None, 0, None, None, False)
 
 
-def _each(spark: SparkSession, first_message: DataFrame, disturbances: Sequence[Disturbance]) -> DataFrame:
-    """As `_together`, a line per topic and disturbance."""
-    lines = [
-        (
-            one.run,
-            one.number,
-            one.kind,
-            1,
-            one.since_us,
-            one.since_us if one.until_us is None else one.until_us,
-            one.kind == LOSS,
-        )
-        for one in disturbances
-    ]
-    ddl = (
-        "run string, disturbance int, kind string, disturbances bigint, first_us bigint, last_us bigint, "
-        "throughout boolean"
-    )
-    return first_message.select("run", "topic").join(F.broadcast(local_lines(spark, lines, ddl)), "run")
+def _span_of(one: Disturbance) -> _Span:
+    return _Span(one.disturbance, one.kind, 1, one.since_us, _until(one), one.kind == LOSS)
+
+
+def _until(one: Disturbance) -> int:
+    return one.since_us if one.until_us is None else one.until_us
+
+
+def _line(run: RunFacts, judged: _Judged, span: _Span) -> dict[str, Any]:
+    phases = dict(zip(("before", "during", "after"), _phases(run, judged.published_us, span), strict=True))
+    ratios = {
+        name: quotient(int(judged.delivered[phase].sum()), int(judged.eligible[phase].sum()))
+        for name, phase in phases.items()
+    }
+    return {
+        "disturbance": span.disturbance,
+        "kind": span.kind,
+        "disturbances": span.disturbances,
+        "first_us": span.first_us,
+        "last_us": span.last_us,
+        **{f"ratio_{name}": value for name, value in ratios.items()},
+        "heal_us": _heal_us(run, judged, span, ratios["before"]),
+    }
+
+
+def _phases(run: RunFacts, published: Ints, span: _Span) -> tuple[Ints, Ints, Ints]:
+    """Which messages were published before, during and after it."""
+    none, every = np.zeros(len(published), dtype=bool), np.ones(len(published), dtype=bool)
+    if span.throughout:
+        return none, every, none
+    if span.first_us is None or span.last_us is None:
+        return every, none, none
+    before = np.minimum(published + run.window_us, run.end_us) < span.first_us
+    after = ~before & (published > span.last_us)
+    return before, ~before & ~after, after
+
+
+def _heal_us(run: RunFacts, judged: _Judged, span: _Span, ratio_before: float | None) -> int | None:
+    """From the end of the disturbance to the first message after the last bad one; None if the last message was bad,
+    or nothing was published since, or it goes on."""
+    if span.throughout or span.first_us is None or span.last_us is None or span.last_us >= run.end_us:
+        return None
+    since = judged.published_us > span.first_us
+    if not since.any():
+        return None
+    goal = HEALED * (1.0 if ratio_before is None else ratio_before)
+    bad = since & (judged.ratio < goal)
+    if not bad.any():
+        return 0
+    good = judged.published_us[since & (judged.published_us > judged.published_us[bad].max())]
+    return max(int(good.min()) - span.last_us, 0) if len(good) else None

@@ -45,6 +45,15 @@ def speed_table(pairs: DataFrame) -> DataFrame:
     return map_groups(pairs, ("run", "topic"), _percentiles, _DDL)
 
 
+def speeds_by_run(pairs: DataFrame) -> dict[str, dict[int | None, dict[str, Any]]]:
+    """The lines of `speed_table` by run and topic."""
+    speeds: dict[str, dict[int | None, dict[str, Any]]] = {}
+    for row in speed_table(pairs).collect():
+        line = row.asDict()
+        speeds.setdefault(line.pop("run"), {})[line.pop("topic")] = line
+    return speeds
+
+
 def _percentiles(group: Any) -> Any:
     pairs = pa.concat_arrays([chunk.flatten() for chunk in group.column("pairs").chunks]).to_numpy()
     found = [_milliseconds(value) for value in percentiles_x100(pairs, _PERCENTS)]

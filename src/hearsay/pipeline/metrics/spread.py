@@ -5,56 +5,82 @@ Of a large network every n-th delivery in the order of time is kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow
+import pyarrow.compute
 
-from hearsay.pipeline.output.tables import SPREAD
+from hearsay.core.language.actions import Via
+from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.kernels.columns import ColumnArrays, rows_of_messages
+from hearsay.trace.language.schema import NONE, Column, TraceEvent, wire_name
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+pa: Any = pyarrow
+compute: Any = pyarrow.compute
 
 SHOWN_DELIVERIES = 1500
+_COLUMNS = (
+    Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE, Column.MESSAGE, Column.HOPS, Column.VIA,
+)  # fmt: skip
 
 
-def typical_messages(messages: DataFrame) -> DataFrame:
-    """One line per topic: (run, topic, message, publisher, published_us, delivered)."""
-    measured = messages.where(F.col("p50_us").isNotNull())
-    topic = Window.partitionBy("run", "topic")
-    ranked = measured.select(
-        "run",
-        "topic",
-        "message",
-        "publisher",
-        "published_us",
-        "delivered",
-        F.row_number().over(topic.orderBy("p50_us", "message")).alias("rank"),
-        F.count("*").over(topic).alias("of"),
-    )
-    return ranked.where(F.col("rank") == F.expr("(of + 1) div 2")).drop("rank", "of")
+@dataclass(frozen=True, slots=True)
+class TypicalMessage:
+    topic: int | None
+    message: int
+    publisher: int | None
+    published_us: int | None
+    delivered: int
 
 
-def spread_table(rows: DataFrame, typical: DataFrame) -> DataFrame:
-    """The table `spread` from rows of the class message and the typical messages."""
-    deliveries = rows.where(F.col("event") == "deliver").select(
-        "run", "message", F.col("peer").alias("node"), "remote", "time_us", "hops", "via"
-    )
-    spread = deliveries.join(F.broadcast(typical), ["run", "message"]).withColumns(
-        {
-            "after_us": F.col("time_us") - F.col("published_us"),
-            "position": F.row_number().over(Window.partitionBy("run", "message").orderBy("time_us", "node")) - 1,
+def typical_messages(messages: Any) -> list[TypicalMessage]:
+    """One of each topic of a run that has latencies."""
+    measured = messages.filter(compute.is_valid(messages.column("p50_us")))
+    topics = measured.column("topic").fill_null(NONE).to_numpy()
+    order = np.lexsort((measured.column("message").to_numpy(), measured.column("p50_us").to_numpy(), topics))
+    bounds = np.flatnonzero(np.diff(topics[order], prepend=NONE - 1, append=NONE - 1))
+    places = np.array([order[(first + end - 1) // 2] for first, end in pairwise(bounds)], dtype=np.int64)
+    names = ["topic", "message", "publisher", "published_us", "delivered"]
+    return [TypicalMessage(**line) for line in measured.select(names).take(places).to_pylist()]
+
+
+def spread_lines(run: RunFacts, files: Sequence[str], typical: Sequence[TypicalMessage]) -> Iterator[dict[str, Any]]:
+    """The table `spread` of a run; all rows of the typical messages are in these files."""
+    wanted = np.array([one.message for one in typical], dtype=np.int64)
+    pieces = [rows for name in files for rows in rows_of_messages(str(run.path / name), wanted, _COLUMNS)]
+    for one in typical:
+        mine = [_deliveries_of(one, rows) for rows in pieces]
+        yield from _lines(one, {column: np.concatenate([rows[column] for rows in mine]) for column in _COLUMNS})
+
+
+def _deliveries_of(one: TypicalMessage, rows: ColumnArrays) -> ColumnArrays:
+    kept = (rows[Column.MESSAGE] == one.message) & (rows[Column.EVENT] == TraceEvent.DELIVER)
+    return {column: values[kept] for column, values in rows.items()}
+
+
+def _lines(one: TypicalMessage, rows: ColumnArrays) -> Iterator[dict[str, Any]]:
+    order = np.lexsort((rows[Column.PEER], rows[Column.TIME_US]))
+    step = max(1, -(-one.delivered // SHOWN_DELIVERIES))
+    for place in order[::step].tolist():
+        node, remote, hops = (_known(rows[column][place]) for column in (Column.PEER, Column.REMOTE, Column.HOPS))
+        # Real nodes say that they gave themselves what they published, and nothing of hops.
+        own = one.publisher is not None and node == one.publisher and remote in (None, node)
+        via = _known(rows[Column.VIA][place])
+        after = None if one.published_us is None else int(rows[Column.TIME_US][place]) - one.published_us
+        yield {
+            "topic": one.topic,
+            "message": one.message,
+            "node": node,
+            "remote": None if own else remote,
+            "after_us": after,
+            "hops": hops or 0 if own else hops,
+            "via": None if via is None else wire_name(Via(via)),
         }
-    )
-    # Real nodes say that they gave themselves what they published, and nothing of hops.
-    own = (F.col("node") == F.col("publisher")) & (F.col("remote").isNull() | (F.col("remote") == F.col("node")))
-    spread = spread.withColumns(
-        {
-            "remote": F.when(~F.coalesce(own, F.lit(False)), F.col("remote")),
-            "hops": F.when(own, F.coalesce("hops", F.lit(0))).otherwise(F.col("hops")),
-        }
-    )
-    step = F.greatest(F.lit(1), F.ceil(F.col("delivered") / SHOWN_DELIVERIES))
-    return spread.where(F.col("position") % step == 0).select(
-        *(F.col(name).cast(kind) for name, kind in SPREAD.columns)
-    )
+
+
+def _known(value: Any) -> int | None:
+    return None if value == NONE else int(value)

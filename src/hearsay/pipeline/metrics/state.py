@@ -5,26 +5,21 @@ state rows of one time: 10, 20 and 60 bytes   ->   nodes 3, bytes_mean 30, bytes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from pyspark.sql import functions as F
+import pyarrow
 
-from hearsay.pipeline.output.tables import STATE
+from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.kernels.chosen_rows import chosen_rows
+from hearsay.trace.language.schema import Column, TraceEvent
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+pa: Any = pyarrow
 
 
-def state_table(node_rows: DataFrame) -> DataFrame:
-    samples = (
-        node_rows.where(F.col("event") == "state")
-        .groupBy("run", "time_us")
-        .agg(
-            F.count("*").alias("nodes"),
-            F.avg("count").alias("entries_mean"),
-            F.max("count").alias("entries_max"),
-            F.avg("bytes").alias("bytes_mean"),
-            F.max("bytes").alias("bytes_max"),
-        )
-    )
-    return samples.select(*(F.col(name).cast(kind) for name, kind in STATE.columns))
+def state_lines(run: RunFacts) -> list[dict[str, Any]]:
+    """The table `state` of a run."""
+    rows = chosen_rows(run, "node", [TraceEvent.STATE], [Column.TIME_US, Column.COUNT, Column.BYTES])
+    amounts = {"time_us": rows[Column.TIME_US], "entries": rows[Column.COUNT], "bytes": rows[Column.BYTES]}
+    means_and_peaks = [(name, how) for name in ("entries", "bytes") for how in ("mean", "max")]
+    sampled = pa.table(amounts).group_by("time_us").aggregate([([], "count_all"), *means_and_peaks])
+    return sampled.rename_columns({"count_all": "nodes"}).sort_by("time_us").to_pylist()

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow
-import pyarrow.parquet
 from pyspark.sql import functions as F
 
 from hearsay.core.language.rpc import PartKind
@@ -26,7 +24,7 @@ from hearsay.pipeline.kernels.message_file import FIGURES, NEEDED, MessagePass, 
 from hearsay.pipeline.kernels.part_counts import part_counts
 from hearsay.pipeline.kernels.partial_sums import Sums, joined, merged
 from hearsay.pipeline.kernels.sorted_values import UNKNOWN
-from hearsay.pipeline.kernels.sums import Ints
+from hearsay.pipeline.kernels.stored_members import read_members
 from hearsay.pipeline.kernels.traffic_sums import message_traffic, recorded_sizes, traffic_of
 from hearsay.pipeline.metrics.messages import finish
 from hearsay.pipeline.spark.local_tables import map_batches
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pa: Any = pyarrow
-parquet: Any = pyarrow.parquet
 
 PARTS_DDL = "what string, run string, k0 bigint, k1 bigint, k2 bigint, amounts array<bigint>"
 RPC_COLUMNS = (
@@ -48,6 +45,7 @@ PARTS_SCHEMA = pa.schema(
     [("what", pa.string()), ("run", pa.string()), ("k0", pa.int64()), ("k1", pa.int64()), ("k2", pa.int64()),
      ("amounts", pa.list_(pa.int64()))]
 )  # fmt: skip
+REPEATED, SIZES, COUNT = TALLIES = ("repeated", "sizes", "count")
 _CHUNK = 200_000
 _AMOUNTS = 6
 
@@ -117,15 +115,15 @@ def work_on(task: FileTask) -> Iterator[Any]:
 def row_sums(run: str, traffic: list[Sums], counts: list[Sums], sizes: list[Sums]) -> Iterator[Any]:
     """What adds up over rows, as Arrow batches; of at least one group of rows."""
     yield from batches_of("traffic", run, merged(traffic))
-    yield from batches_of("count", run, merged(counts))
-    yield from batches_of("sizes", run, merged(sizes))
+    yield from batches_of(COUNT, run, merged(counts))
+    yield from batches_of(SIZES, run, merged(sizes))
 
 
 def message_sums(run: str, passes: list[MessagePass]) -> Iterator[Any]:
     """What is said of messages, as Arrow batches; of at least one group of rows."""
     yield from batches_of("message", run, joined([part.figures for part in passes]))
     yield from batches_of("latency", run, merged([part.latency for part in passes]))
-    yield from batches_of("repeated", run, merged([part.repeated for part in passes]))
+    yield from batches_of(REPEATED, run, merged([part.repeated for part in passes]))
     exact = merged([part.exact_latency for part in passes])
     for topic, pairs in packed(exact.keys[:, 0], exact.keys[:, 1], exact.values[:, 0]):
         yield from batches_of("exact", run, Sums(np.array([[topic]]), pairs.reshape(1, -1)))
@@ -173,19 +171,11 @@ def traffic_table(parts: DataFrame) -> DataFrame:
     )
 
 
-def repeated_of(parts: DataFrame) -> DataFrame:
-    """(run, rows): deliveries of a message at a node beyond the first."""
-    return _summed(parts, "repeated", ("none",), ("rows",)).select("run", "rows")
-
-
-def sizes_of_parts(parts: DataFrame) -> DataFrame:
-    """(run, sent, received): parts of which the trace tells the bytes."""
-    return _summed(parts, "sizes", ("none",), ("sent", "received")).select("run", "sent", "received")
-
-
-def counts_of_parts(parts: DataFrame) -> DataFrame:
-    """(run, second, fate_kind, via_reason, rows, count, bytes), see `metrics.bargains`."""
-    return _summed(parts, "count", ("second", "fate_kind", "via_reason"), ("rows", "count", "bytes"))
+def tallies_of(parts: DataFrame) -> DataFrame:
+    """(what, run, k0, k1, k2, first, second, third): all that adds up to few lines (`metrics.tallies`)."""
+    few = parts.where(F.col("what").isin(*TALLIES)).groupBy("what", "run", "k0", "k1", "k2")
+    sums = {name: F.sum(F.get("amounts", F.lit(place))) for place, name in enumerate(("first", "second", "third"))}
+    return few.agg(*(column.alias(name) for name, column in sums.items()))
 
 
 def _summed(parts: DataFrame, what: str, keys: Sequence[str], amounts: Sequence[str]) -> DataFrame:
@@ -198,23 +188,14 @@ def _known(column: SparkColumn) -> SparkColumn:
     return F.nullif(column, F.lit(UNKNOWN))
 
 
-def read_memberships(folder: str) -> tuple[Ints, Ints, Ints, Ints]:
-    """(topic, node, since_us, until_us) from a folder of Parquet; without the folder there are none."""
-    if not Path(folder).exists():
-        nothing = np.empty(0, dtype=np.int64)
-        return nothing, nothing, nothing, nothing
-    table = parquet.read_table(folder, columns=["topic", "node", "since_us", "until_us"], partitioning=None)
-    topics, nodes, since, until = (table.column(name).to_numpy() for name in table.column_names)
-    return topics, nodes, since, until
-
-
 def eligibility_of(folder: str, end_us: int) -> dict[int, Eligibility]:
     """By topic, from where the memberships lie."""
-    topics, nodes, since, until = read_memberships(folder)
-    return {
-        int(topic): Eligibility(nodes[topics == topic], since[topics == topic], until[topics == topic], end_us)
-        for topic in np.unique(topics)
-    }
+    members = read_members(folder)
+    eligible: dict[int, Eligibility] = {}
+    for topic in np.unique(members.topic).tolist():
+        there = members.of_topic(topic)
+        eligible[topic] = Eligibility(there.node, there.since_us, there.until_us, end_us)
+    return eligible
 
 
 def batches_of(what: str, run: str, sums: Sums) -> Iterator[Any]:

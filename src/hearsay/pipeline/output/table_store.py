@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,13 +73,21 @@ class TableStore:
         of_runs: dict[str, list[Mapping[str, Any]]] = {}
         for line in lines:
             of_runs.setdefault(line["run"], []).append(line)
-        for run in self._runs:
-            if run.name in of_runs:
-                folder = self.folder_of(table, run)
-                folder.mkdir(parents=True)
-                rows = pa.Table.from_pylist(of_runs[run.name], schema=arrow_schema(table))
-                parquet.write_table(rows, folder / "part-00000.parquet")
-        self._tables.append(table)
+        made = [
+            (table, name, pa.Table.from_pylist(of_run, schema=arrow_schema(table)))
+            for name, of_run in of_runs.items()
+        ]
+        self.write_made([table], made)
+
+    def write_made(self, made: Sequence[MetricTable], lines: Iterable[tuple[MetricTable, str, Any]]) -> None:
+        """Store tables of which the lines are here already: (table, run, lines as Arrow), in any number of pieces."""
+        numbers = {run.name: number for number, run in enumerate(self._runs)}
+        for place, (table, name, rows) in enumerate(lines):
+            if rows.num_rows:
+                folder = self.folder_of(table, self._runs[numbers[name]])
+                folder.mkdir(parents=True, exist_ok=True)
+                parquet.write_table(rows, folder / f"part-{place:05}.parquet")
+        self._tables += made
 
     def folder_of(self, table: MetricTable, run: RunFacts) -> Path:
         """Where the rows of a run lie until `publish`; the folder is absent when there are none."""

@@ -1,25 +1,12 @@
-"""Small tables of the driver as DataFrames, and functions over Arrow batches: what PySpark leaves untyped.
-
-Long columns go by way of Arrow; plain Python lists would take a second per million.
-"""
+"""Small tables of the driver as DataFrames, and functions over Arrow batches: what PySpark leaves untyped."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
-
-import pyarrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-pa: Any = pyarrow
-
-
-def local_table(spark: SparkSession, columns: Mapping[str, Sequence[Any]], ddl: str) -> DataFrame:
-    """A DataFrame with these columns and types."""
-    table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    return _untyped(spark).createDataFrame(table, ddl)
 
 
 def local_lines(spark: SparkSession, lines: Sequence[tuple[Any, ...]], ddl: str) -> DataFrame:

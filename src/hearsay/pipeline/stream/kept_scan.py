@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hearsay.pipeline.input.rows import rows_of_files
 from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.kernels.stored_members import read_members
 from hearsay.pipeline.metrics import whole_files
+from hearsay.pipeline.metrics.quality import Line
 from hearsay.pipeline.scan import ScanResult
 from hearsay.pipeline.spark.parquet_paths import read_parquet
 from hearsay.pipeline.stream.ledger import Ledger
@@ -31,7 +33,7 @@ class KeptScan:
 
     def __call__(self, _members: DataFrame, folders: Mapping[str, str]) -> ScanResult:
         folder = folders[self.run.name]
-        self.partials = partials_of(self.run, self.ledger, folder, whole_files.read_memberships(folder))
+        self.partials = partials_of(self.run, self.ledger, folder, read_members(folder))
         self.computed = self.store.compute_missing(self.spark, self.partials)
         paths = [self.store.path_of(partial) for partial in self.partials]
         parts = read_parquet(self.spark, whole_files.PARTS_DDL, paths)
@@ -40,24 +42,22 @@ class KeptScan:
             whole_files.latency_pairs_of(parts),
             whole_files.latencies_of(parts),
             whole_files.traffic_table(parts),
-            whole_files.repeated_of(parts),
-            whole_files.counts_of_parts(parts),
-            whole_files.sizes_of_parts(parts),
+            whole_files.tallies_of(parts),
             self._late(),
-            self._rows_of,
+            {self.run.name: partial(_files_with, self.ledger)},
             lambda: None,
         )
 
-    def _late(self) -> tuple[tuple[str, str, int, str | None], ...]:
+    def _late(self) -> tuple[Line, ...]:
         late = sum(share.late_rows for notes in self.ledger.files for share in notes.shares)
-        return ((self.run.name, "late_rows", late, None),) if late else ()
+        return (("late_rows", late, None),) if late else ()
 
-    def _rows_of(self, typical: DataFrame) -> DataFrame:
-        wanted = {int(row["message"]) for row in typical.select("message").collect()}
-        owners = {
-            notes.name
-            for notes in self.ledger.files
-            if notes.trace_class == "message" and not wanted.isdisjoint(self.ledger.messages_of(notes.name).tolist())
-        }
-        names = [notes.name for notes in self.ledger.files if any(share.owner in owners for share in notes.shares)]
-        return rows_of_files(self.spark, self.run, names)
+
+def _files_with(ledger: Ledger, messages: Sequence[int]) -> list[str]:
+    wanted = set(messages)
+    owners = {
+        notes.name
+        for notes in ledger.files
+        if notes.trace_class == "message" and not wanted.isdisjoint(ledger.messages_of(notes.name).tolist())
+    }
+    return [notes.name for notes in ledger.files if any(share.owner in owners for share in notes.shares)]

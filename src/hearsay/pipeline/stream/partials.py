@@ -31,6 +31,7 @@ from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns, row_gro
 from hearsay.pipeline.kernels.message_file import NEEDED, pass_over
 from hearsay.pipeline.kernels.part_counts import part_counts
 from hearsay.pipeline.kernels.partial_sums import Sums
+from hearsay.pipeline.kernels.stored_members import Members
 from hearsay.pipeline.kernels.traffic_sums import message_traffic, recorded_sizes, traffic_of
 from hearsay.pipeline.metrics.whole_files import PARTS_SCHEMA, RPC_COLUMNS, eligibility_of, message_sums, row_sums
 from hearsay.pipeline.spark.local_tables import map_batches
@@ -49,7 +50,6 @@ pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
 _OF_PARTIALS = re.compile(r"[0-9a-f]{40}\.parquet(\.[0-9a-f]{32})?")
 Ints = NDArray[Any]
-Memberships = tuple[Ints, Ints, Ints, Ints]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class FiguresOfMessages:
 Partial = SumsOfFile | FiguresOfMessages
 
 
-def partials_of(run: RunFacts, ledger: Ledger, folder: str, members: Memberships) -> list[Partial]:
+def partials_of(run: RunFacts, ledger: Ledger, folder: str, members: Members) -> list[Partial]:
     """All partial sums that the tables of a run are made of; `members` lie in `folder`."""
     partials: list[Partial] = []
     contributing: dict[str, list[FileNotes]] = {}
@@ -187,14 +187,13 @@ def _rows_of(paths: Sequence[str], messages: Ints) -> ColumnArrays:
     return {column: values[order] for column, values in rows.items()}
 
 
-def _memberships_seen(members: Memberships, first_us: int, last_us: int) -> str:
+def _memberships_seen(members: Members, first_us: int, last_us: int) -> str:
     """A hash of the memberships as messages see them that are published at `first_us` or later and whose windows end
     at `last_us` or earlier; and of the topics that are known at all."""
-    topics, nodes, since, until = members
-    there = (since <= last_us) & (until >= first_us)
-    since, until = np.maximum(since[there], first_us), np.minimum(until[there], last_us)
-    rows = np.stack([values.astype(np.int64) for values in (topics[there], nodes[there], since, until)])
-    digest = sha256(np.unique(topics).astype(np.int64).tobytes())
+    there = (members.since_us <= last_us) & (members.until_us >= first_us)
+    since, until = np.maximum(members.since_us[there], first_us), np.minimum(members.until_us[there], last_us)
+    rows = np.stack([values.astype(np.int64) for values in (members.topic[there], members.node[there], since, until)])
+    digest = sha256(np.unique(members.topic).astype(np.int64).tobytes())
     digest.update(np.ascontiguousarray(rows[:, np.lexsort(rows)]).tobytes())
     return digest.hexdigest()
 
