@@ -60,8 +60,12 @@ def test_a_sample_changes_nothing_else():
 
 
 def test_routers_without_scores_say_none():
-    assert run(scores={"every_s": 1})[1] == run()[1]
+    population = [{"share": 0.5, "router": {}}]
+    rows, _ = run(router=JUDGES, population=population, scores={"every_s": 4})
+    judging = {row.peer for row in rows if row.event == TraceEvent.SCORE}
+    assert len(judging) == 6
 
 
-def test_the_array_engine_refuses_it_by_its_key():
-    assert unsupported(Scenario.model_validate({"scores": {"every_s": 2}})) == ["scores.every_s = 2: only 0"]
+def test_the_array_engine_knows_no_scores():
+    found = unsupported(Scenario.model_validate({"router": JUDGES, "scores": {"every_s": 2}}))
+    assert found == ["router.score: only without it"]

@@ -98,8 +98,6 @@ def unsupported(scenario: Scenario) -> list[str]:
         missing.append("validation.invalid: only validation.reject_share")
     if scenario.links.uplink_queue_bytes and len(scenario.topic_names) > MAX_UNSENT:
         missing.append(f"links.uplink_queue_bytes: only with {MAX_UNSENT} topics, whose PRUNEs are all said again")
-    if scenario.scores.every_us:
-        missing.append(f"scores.every_s = {scenario.scores.every_s}: only 0")
     return missing
 
 

@@ -17,12 +17,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from difflib import get_close_matches
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.mesh.judging_parameters import JudgingParameters
+from hearsay.core.registry import ROUTERS
+from hearsay.core.scores.score_set import ANY_TOPIC, ScoreSet, role_of
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.sections.faults import Faults
 from hearsay.sim.scenario.sections.identities import Addresses, Rating
@@ -117,6 +119,7 @@ class Scenario(Section):
         yield from self._population_rules()
         yield from self._direct_peer_rules()
         yield from self._topic_rules()
+        yield from self._score_rules()
         yield from self._timed_rules()
         yield from self._address_rules()
         for number, entry in enumerate(self.ratings):
@@ -180,6 +183,20 @@ class Scenario(Section):
                 if node < nodes and times[node] > 1:
                     yield Violation(f"{path}.subscribers.{place}", node, "is there more than once")
                     times[node] = 0
+
+    def _score_rules(self) -> Iterator[Violation]:
+        """Tables of a preset may be for topics that this network has not; others are mistakes."""
+        scored = False
+        for key, choice in self._choices().items():
+            score = getattr(choice.parameters, "score", None)
+            scored = scored or score is not None or choice.kind not in ROUTERS
+            if isinstance(score, ScoreSet):
+                own = {ANY_TOPIC, *_scored_topics(choice.preset_values())}
+                for number, table in enumerate(score.topics):
+                    if table not in own and not any(role_of(name, {table: None}) for name in self.topic_names):
+                        yield from self._topic_that_is_not_there(f"{key}.score.topics.{number}.topic", table)
+        if self.scores.every_us and not scored:
+            yield Violation("scores.every_s", self.scores.every_s, "no router keeps scores (router.score)")
 
     def _timed_rules(self) -> Iterator[Violation]:
         silent = self._without_hello()
@@ -264,3 +281,9 @@ def _there_twice(places: Mapping[str, int]) -> Iterator[Violation]:
         if times[node] > 1:
             yield Violation(place, node, "is there more than once")
             times[node] = 0
+
+
+def _scored_topics(preset: Mapping[str, object]) -> set[str]:
+    """The topics that a router's preset has tables for."""
+    score = preset.get("score")
+    return set() if score is None else set(ScoreSet.from_mapping(cast("Mapping[str, object]", score)).topics)

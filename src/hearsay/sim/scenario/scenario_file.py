@@ -29,7 +29,8 @@ from typing import cast
 import tomli_w
 from pydantic import BaseModel, ValidationError
 
-from hearsay.core.registry import find_router
+from hearsay.core.registry import ROUTERS, find_router
+from hearsay.core.shell.parameters import ParameterError
 from hearsay.sim.scenario.mistakes import known_keys, mistakes
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.sections.routers import RouterChoice
@@ -112,7 +113,7 @@ def _checked(layers: _Layers, overrides: Sequence[tuple[str, object]], problems:
     """The scenario of these layers and overrides; `problems` are those known already."""
     chosen = {key: value for key, value in overrides if key in ("router.kind", "router.preset")}
     layers.change_router({key.removeprefix("router."): parse_value(value) for key, value in chosen.items()})
-    for key, value in overrides:
+    for key, value in sorted(overrides, key=lambda one: ".score." in one[0]):  # of which preset it is, is said first
         try:
             layers.override(key, value)
         except ScenarioError as error:
@@ -183,10 +184,24 @@ class _Layers:
         if path in _FILE_KEYS and isinstance(parsed, str) and parsed:
             parsed = str(Path(parsed).absolute())
         self.document = deepcopy(self.document)
+        self._take_over_list(path, label)
         _put(self.document, path, parsed, label)
         self._forget_below(path)
         for below in _paths(parsed, path):
             self._origins[below] = _Origin(label, path)
+
+    def _take_over_list(self, path: KeyPath, label: str) -> None:
+        """Before a value in a list of a router's preset is changed, that list becomes one of the document."""
+        place = path.index("router") + 1 if "router" in path else len(path)
+        number = next((at for at in range(place, len(path)) if isinstance(path[at], int)), None)
+        if number is None or _at(self.document, path[:number]) is not None:
+            return
+        with suppress(ParameterError):
+            table = _at(self.document, path[:place])
+            choice = RouterChoice.from_mapping(cast(Document, table) if isinstance(table, dict) else {})
+            found = _at(choice.preset_values(), path[place:number])
+            if isinstance(found, list):
+                _put(self.document, path[:number], deepcopy(cast("list[object]", found)), label)
 
     def explain(self, error: ValidationError) -> list[str]:
         """A line for each thing that is wrong, those of the file in its order."""
@@ -260,6 +275,19 @@ def _paths(value: object, path: KeyPath) -> Iterator[KeyPath]:
             yield from _paths(inner, (*path, index))
 
 
+def _at(document: Mapping[str, object], path: KeyPath) -> object:
+    """What stands at a path, or None."""
+    here: object = document
+    for part in path:
+        if isinstance(here, Mapping):
+            here = cast("Mapping[object, object]", here).get(part)
+        elif isinstance(here, list) and isinstance(part, int) and part < len(cast("list[object]", here)):
+            here = cast("list[object]", here)[part]
+        else:
+            return None
+    return here
+
+
 def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
     """Set one value; tables on the way are made, and so is the element right after an array's last."""
     # The cast forgets that this is a table: the steps below find out what they come to.
@@ -314,6 +342,9 @@ def _file_problems(scenario: Scenario) -> list[str]:
 
 def _no_such_preset(name: object) -> str:
     names = preset_names()
+    having = [kind.name for kind in ROUTERS.values() if name in kind.presets]
+    if having:
+        return f"no such preset; it is one of the router {having[0]}: router.preset = {shown_value(name)}"
     close = get_close_matches(str(name), names, n=1)
     return f"no such preset, did you mean {close[0]!r}?" if close else f"no such preset; there are {', '.join(names)}"
 

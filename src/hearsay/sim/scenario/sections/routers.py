@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self, cast
 
 from pydantic import PlainValidator
 
-from hearsay.core.registry import ROUTERS, RouterKind, find_router
+from hearsay.core.registry import RouterKind, find_router
 from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation, merged
 from hearsay.core.shell.presets import argument_of, arguments, values_of
+from hearsay.sim.scenario.sections.router_schema import router_schema
 from hearsay.sim.scenario.sections.section import Section
 from hearsay.sim.scenario.sections.values import MILLION, NodeNumber, Share, broken, scaled, unknown_key, violated
 
@@ -61,6 +62,10 @@ class RouterChoice:
             raise ParameterError(tuple(violations))
         return cls(kind, cast("str | None", preset), definition, parameters, argument)
 
+    def preset_values(self) -> Mapping[str, object]:
+        """What the preset says."""
+        return {} if self.preset is None else values_of(self.definition.presets[self.preset], self.argument)
+
     def to_mapping(self) -> dict[str, object]:
         """The whole choice, every parameter spelled out."""
         preset = {} if self.preset is None else {"preset": self.preset}
@@ -81,44 +86,11 @@ def _router(value: object) -> RouterChoice:
         raise violated(error.violations) from None
 
 
-def _parameter_schema(declared: Field[Any]) -> dict[str, object]:
-    """A parameter with its range or words, as it is declared."""
-    rules = declared.metadata
-    if "choices" in rules:
-        return {"enum": [str(word) for word in rules["choices"]], "default": str(declared.default)}
-    if "table" in rules:
-        return {"type": "object"}
-    if "pairs" in rules:
-        pair = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
-        return {"type": "array", "items": pair, "default": []}
-    if "texts" in rules:
-        return {"type": "array", "items": {"type": "string"}, "default": []}
-    if "expression" in rules:
-        return {"type": "string", "format": "regex", "default": declared.default}
-    if "low" in rules:
-        kind = "number" if "number" in rules else "integer"
-        return {"type": kind, "minimum": rules["low"], "maximum": rules["high"], "default": declared.default}
-    return {"type": "boolean", "default": declared.default}
-
-
-def _kind_schema(kind: RouterKind) -> dict[str, object]:
-    """The table of a router of ours; a table that names no kind is gossipsub's."""
-    properties = {
-        "kind": {"const": kind.name},
-        "preset": {"enum": list(kind.presets)},
-        **{declared.name: _parameter_schema(declared) for declared in fields(kind.parameters)},
-    }
-    required = [] if kind.name == "gossipsub" else ["kind"]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
 class _RouterSchema:
     """What an editor is told of the table: that of each router of ours, or one from outside by its import path."""
 
     def __get_pydantic_json_schema__(self, _core: object, _handler: object) -> dict[str, Any]:
-        outside = {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
-        known = {"properties": {"kind": {"enum": list(ROUTERS)}}}
-        return {"anyOf": [*map(_kind_schema, ROUTERS.values()), {**outside, "not": known}]}
+        return router_schema()
 
 
 RouterTable = Annotated[RouterChoice, PlainValidator(_router), _RouterSchema()]
