@@ -21,6 +21,7 @@ from hearsay.version import __version__
 if TYPE_CHECKING:
     from hearsay.api.comparisons import Comparison, compare
     from hearsay.api.runs import Run, open_run
+    from hearsay.api.score_checks import ScoreCheck, check_scores
     from hearsay.api.simulations import load_scenario, simulate
     from hearsay.api.sweeps import SweepResult, sweep
     from hearsay.api.table import Table
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from hearsay.node.config import NodeConfig, NodeLimits
     from hearsay.node.node import Node
     from hearsay.node.topic import Published, Received, Topic
+    from hearsay.score_check.findings import ScoreFinding
     from hearsay.sim.results.summary import Summary
     from hearsay.sim.scenario.scenario import Scenario, ScenarioError
     from hearsay.sim.simulate import InvariantViolation
@@ -52,6 +54,8 @@ __all__ = [
     "RunFolderError",
     "Scenario",
     "ScenarioError",
+    "ScoreCheck",
+    "ScoreFinding",
     "SignaturePolicy",
     "StudyError",
     "Summary",
@@ -60,6 +64,7 @@ __all__ = [
     "Topic",
     "Verdict",
     "__version__",
+    "check_scores",
     "compare",
     "load_scenario",
     "open_run",
@@ -81,6 +86,8 @@ _HOMES = {
     "RunFolderError": "hearsay.trace.language.errors",
     "Scenario": "hearsay.sim.scenario.scenario",
     "ScenarioError": "hearsay.sim.scenario.scenario",
+    "ScoreCheck": "hearsay.api.score_checks",
+    "ScoreFinding": "hearsay.score_check.findings",
     "SignaturePolicy": "hearsay.wire.signing",
     "StudyError": "hearsay.studies.errors",
     "Summary": "hearsay.sim.results.summary",
@@ -88,6 +95,7 @@ _HOMES = {
     "Table": "hearsay.api.table",
     "Topic": "hearsay.node.topic",
     "Verdict": "hearsay.core.language.events",
+    "check_scores": "hearsay.api.score_checks",
     "compare": "hearsay.api.comparisons",
     "load_scenario": "hearsay.api.simulations",
     "open_run": "hearsay.api.runs",

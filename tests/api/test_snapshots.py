@@ -144,11 +144,13 @@ def all_keys(documents: Mapping[str, str]) -> str:
 def test_the_keys_of_json(tmp_path):
     simulated = run_command("simulate", *SMALL, "--json", "--out", tmp_path / "run")
     node = run_command("node", "--publish", "news", "--json")
+    score = run_command("score", "--preset", "lighthouse", "--json")
     files = {
         name: (tmp_path / "run" / name).read_text(encoding="utf-8") for name in ("summary.json", "manifest.json")
     }
     lines = json.dumps([json.loads(line) for line in node.stdout.splitlines()])
-    agrees("json.txt", all_keys({"hearsay simulate --json": simulated.stdout, **files, "hearsay node --json": lines}))
+    said = {"hearsay simulate --json": simulated.stdout, **files, "hearsay node --json": lines}
+    agrees("json.txt", all_keys({**said, "hearsay score --json": score.stdout}))
 
 
 @pytest.mark.thorough

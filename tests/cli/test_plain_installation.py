@@ -82,6 +82,7 @@ NEED_SIM = [
     ("trace", "diff", "RUN", "RUN"),
     ("trace", "join", "RUN", "--out", "joined"),
     ("report", "RUN"),
+    ("score", "--preset", "go"),
     ("node", "--trace", "node-trace"),
     ("compare", "r1", "--set", "router.degree=4", "--seeds", "2"),
 ]

@@ -23,6 +23,7 @@ COMMANDS = {
     "node": "run a real node that speaks libp2p pubsub",
     "report": "write a report of analysed runs: one HTML file",
     "schema": "print the JSON Schema of scenario, study or budget files, for editors",
+    "score": "check score parameters: who is never punished, who is pruned for nothing; with curves",
     "simulate": "simulate a scenario",
     "spark": "look after Spark: doctor",
     "sweep": "run a study: many runs over the axes of a scenario",

@@ -1,0 +1,74 @@
+"""Score parameters checked as a call: what `hearsay score` finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hearsay.core.scores.sets.named import NAMES, VALIDATORS
+from hearsay.core.shell.parameters import ParameterError
+from hearsay.score_check.check import Checked, check
+from hearsay.score_check.check_text import check_text, finding_cells, finding_head, summary
+from hearsay.score_check.checks.all_checks import IDS, chosen
+from hearsay.score_check.findings import ScoreFinding, Severity
+from hearsay.score_check.named_subjects import subject_of_set
+from hearsay.score_check.of_scenario import subject_of_scenario
+from hearsay.score_check.score_file import read_subject
+from hearsay.score_check.subject import Subject
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.text.html_table import html_table
+
+
+class ScoreCheck:
+    """What was found, in the order of the checks."""
+
+    def __init__(self, checked: Checked) -> None:
+        self._checked = checked
+
+    @property
+    def findings(self) -> Sequence[ScoreFinding]:
+        return self._checked.findings
+
+    def at_least(self, severity: str) -> list[ScoreFinding]:
+        """Findings that are a `note`, a `warning` or an `error`, or weigh more."""
+        return self._checked.at_least(Severity(severity))
+
+    def to_json(self) -> dict[str, Any]:
+        """What `hearsay score --json` says."""
+        return self._checked.to_json()
+
+    def __str__(self) -> str:
+        return check_text(self._checked)
+
+    def _repr_html_(self) -> str:
+        return html_table(finding_head(), finding_cells(self._checked), summary(self._checked), left=4)
+
+
+def check_scores(
+    what: Scenario | str | Path,
+    *,
+    validators: int = VALIDATORS,
+    only: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> ScoreCheck:
+    """Check score parameters: of a scenario, of a file, or of a named set such as `lighthouse`.
+
+    `validators` is what Ethereum's sets are made from; `only` and `ignore` name checks. `ScenarioError` has a line in
+    `problems` for each thing that is wrong.
+    """
+    unknown = [name for name in (*only, *ignore) if name not in IDS]
+    if unknown:
+        raise ScenarioError([f"{name}: no such check; there are {', '.join(IDS)}" for name in unknown])
+    return ScoreCheck(check(_subject(what, validators), chosen(only, ignore)))
+
+
+def _subject(what: Scenario | str | Path, validators: int) -> Subject:
+    if isinstance(what, Scenario):
+        return subject_of_scenario(what, "scenario", {})
+    if str(what) not in NAMES or Path(what).is_file():
+        return read_subject(Path(what))
+    try:
+        return subject_of_set(str(what), validators)
+    except ParameterError as error:
+        raise ScenarioError([str(each) for each in error.violations]) from None

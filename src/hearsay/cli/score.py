@@ -1,0 +1,150 @@
+"""`hearsay score`: do score parameters do what they are meant to? For CI: exit 1 when something is found."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.given_paths import GivenPath
+from hearsay.cli.numbers import Whole
+from hearsay.extras import require_extra
+
+if TYPE_CHECKING:
+    from hearsay.score_check.check import Checked
+    from hearsay.score_check.findings import Check
+    from hearsay.score_check.subject import Subject
+
+LEVELS = ("error", "warning", "note", "never")
+NEVER = LEVELS[-1]
+
+
+@click.command("score")
+@click.argument("file", required=False, type=GivenPath(path_type=Path))
+@click.option("--preset", metavar="NAME", help="A named set in place of a file: lighthouse, filecoin, …")
+@click.option(
+    "--validators", type=Whole(1), metavar="N", help="What Ethereum's sets are made from; a million without."
+)
+@click.option("--only", multiple=True, metavar="CHECK", help="Make this check alone; can be repeated.")
+@click.option("--ignore", multiple=True, metavar="CHECK", help="Leave this check out; can be repeated.")
+@click.option("--fail-on", type=click.Choice(LEVELS), default="warning", show_default=True,
+              help="From which severity on a finding is exit 1.")  # fmt: skip
+@click.option("--page", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Write curves of scripted peers, findings and figures as one HTML file.")  # fmt: skip
+@click.option("--list-checks", is_flag=True, help="List the checks and what they find.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Findings and figures as JSON on stdout, and nothing else there."
+)
+def command(**options: Any) -> None:
+    """Check score parameters: FILE is a scenario with [router.score], or [score] with what is expected.
+
+    Who is silent and never found, which idle topic prunes honest peers, what is never reached: findings with the
+    figures that lead to them. Exit 1 from --fail-on on.
+    """
+    from hearsay.score_check.check import check
+
+    if options["list_checks"]:
+        _list_checks()
+        return
+    checks = _chosen(options["only"], options["ignore"])
+    subject = _subject(options["file"], options["preset"], options["validators"])
+    checked = check(subject, checks)
+    if options["page"] is not None:
+        _write_page(checked, options["page"])
+    _tell(checked, options["as_json"])
+    if options["page"] is not None and not options["as_json"]:
+        click.echo(f"page: {options['page']}")
+    _end(checked, options["fail_on"])
+
+
+def _list_checks() -> None:
+    from hearsay.score_check.checks.all_checks import CHECKS
+    from hearsay.text.text_table import prose
+
+    for each in CHECKS:
+        click.echo(prose(f"{each.id} ({each.severity}): {each.meaning}"))
+
+
+def _chosen(only: Sequence[str], ignored: Sequence[str]) -> tuple[Check, ...]:
+    from difflib import get_close_matches
+
+    from hearsay.score_check.checks.all_checks import IDS, chosen
+
+    problems: list[str] = []
+    for option, names in (("--only", only), ("--ignore", ignored)):
+        for name in names:
+            if name not in IDS:
+                near = get_close_matches(name, IDS, 1)
+                hint = f", did you mean {near[0]}?" if near else "; --list-checks says what there is"
+                problems.append(f"{option} {name}: no such check{hint}")
+    if problems:
+        raise WrongInput(*problems)
+    return chosen(only, ignored)
+
+
+def _subject(file: Path | None, preset: str | None, validators: int | None) -> Subject:
+    if (file is None) == (preset is None):
+        raise WrongInput("give a FILE, or --preset NAME" if file is None else "give a FILE or --preset, not both")
+    if preset is None and validators is not None:
+        raise WrongInput(f"--validators {validators}: only with --preset, whose sets are made from it")
+    require_extra("sim")
+    return _of_file(file) if file is not None else _of_set(preset or "", validators)
+
+
+def _of_file(file: Path) -> Subject:
+    from hearsay.score_check.score_file import read_subject
+    from hearsay.sim.scenario.scenario import ScenarioError
+
+    try:
+        return read_subject(file)
+    except ScenarioError as error:
+        raise WrongInput(*error.problems) from None
+
+
+def _of_set(name: str, validators: int | None) -> Subject:
+    from hearsay.core.scores.sets.named import VALIDATORS
+    from hearsay.core.shell.parameters import ParameterError
+    from hearsay.score_check.named_subjects import subject_of_set
+
+    try:
+        return subject_of_set(name, VALIDATORS if validators is None else validators)
+    except ParameterError as error:
+        options = {"set": "--preset", "validators": "--validators"}
+        problems = [f"{options[each.field]} {each.value}: {each.rule}" for each in error.violations]
+        raise WrongInput(*problems) from None
+
+
+def _write_page(checked: Checked, page: Path) -> None:
+    from hearsay.report.errors import ReportError
+    from hearsay.report.score.score_page import write_score_page
+
+    try:
+        write_score_page(checked, page)
+    except ReportError as error:
+        raise CommandFailed(str(error)) from None
+
+
+def _tell(checked: Checked, as_json: bool) -> None:
+    from hearsay.score_check.check_text import check_text
+
+    if as_json:
+        json.dump(checked.to_json(), sys.stdout, indent=2, allow_nan=False)
+        sys.stdout.write("\n")
+    else:
+        click.echo(check_text(checked))
+
+
+def _end(checked: Checked, fail_on: str) -> None:
+    from hearsay.score_check.findings import Severity
+
+    if fail_on == NEVER:
+        return
+    failing = checked.at_least(Severity(fail_on))
+    if failing:
+        what = "finding" if len(failing) == 1 else "findings"
+        raise CommandFailed(f"{len(failing)} {what} of severity {fail_on} or above")

@@ -1,0 +1,1 @@
+"""Score parameters held against what a network needs of them: findings, figures and curves, without a run."""

@@ -1,0 +1,69 @@
+"""A check of scores for the terminal: a line for each finding, then what silence and offences come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearsay.score_check.check import Checked
+from hearsay.score_check.findings import ScoreFinding
+from hearsay.score_check.offences import LEVELS
+from hearsay.text.escape import escape
+from hearsay.text.numbers import count, figure, plain, plural, seconds
+from hearsay.text.text_table import table_text
+
+_MOST_ROWS = 40
+SILENCE_HEAD = ("topic", "silence in it", "then at", "below 0 after joining", "after stopping")
+OFFENCE_HEAD = ("so many of", "below 0", *LEVELS[1:], "forgiven after", "forgotten after")
+
+
+def finding_line(subject: str, found: ScoreFinding) -> str:
+    """As compilers have it: place, severity, what, and which check says so."""
+    place = f"{subject}:{found.line}" if found.line else subject
+    return escape(plain(f"{place}: {found.severity}: {found.words} [{found.check}]"))
+
+
+def finding_head() -> tuple[str, ...]:
+    return ("severity", "check", "topic", "what was found")
+
+
+def finding_cells(checked: Checked) -> list[tuple[str, ...]]:
+    """The findings as a table."""
+    return [(str(each.severity), each.check, each.topic or "", each.words) for each in checked.findings]
+
+
+def summary(checked: Checked) -> str:
+    told = [plural(many, severity) for severity, many in checked.counts().items() if many]
+    return plain(f"{escape(checked.subject.name)}: {', '.join(told) or 'nothing found'}")
+
+
+def check_text(checked: Checked) -> str:
+    lines = [finding_line(checked.subject.name, each) for each in checked.findings]
+    lines += [summary(checked), ""]
+    for head, rows, left in (
+        (SILENCE_HEAD, list(silence_rows(checked)), 2),
+        (OFFENCE_HEAD, list(offence_rows(checked)), 1),
+    ):
+        if rows:
+            shown = [[escape(plain(cell)) for cell in row] for row in rows[:_MOST_ROWS]]
+            lines += [table_text(head, shown, left), *_more(len(rows)), ""]
+    return "\n".join(lines).rstrip()
+
+
+def silence_rows(checked: Checked) -> Iterator[tuple[str, ...]]:
+    """Of a peer that is at its best everywhere else."""
+    for each in checked.silences:
+        times = ("never" if time is None else seconds(time) for time in (each.from_start_s, each.from_stop_s))
+        yield (each.group.words, str(each.verdict), figure(each.score), *times)
+
+
+def offence_rows(checked: Checked) -> Iterator[tuple[str, ...]]:
+    """Of a peer that is at its best when it begins."""
+    for each in checked.offences:
+        needed = ("never" if each.needed[level] is None else count(each.needed[level] or 0) for level in LEVELS)
+        times = ("" if time is None else seconds(time) for time in (each.forgiven_s, each.forgotten_s))
+        name = each.name if each.topic is None else f"invalid in {each.topic}"
+        yield (name, *needed, *times)
+
+
+def _more(rows: int) -> list[str]:
+    return [f"and {rows - _MOST_ROWS} more; --json has all"] if rows > _MOST_ROWS else []

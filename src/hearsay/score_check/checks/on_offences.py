@@ -1,0 +1,153 @@
+"""Checks on offences: what invalid messages, misbehaviour and shared addresses cost, and when it is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearsay.core.rules.scores.thresholds import may_be_in_mesh
+from hearsay.score_check.findings import Told
+from hearsay.score_check.offences import GRAFTS, SHARING_PEERS, offences
+from hearsay.score_check.worth import Worth
+from hearsay.text.numbers import count, figure, seconds
+
+_PATIENCE = 10
+"""So many invalid messages of a peer at its best are no accident any more."""
+
+
+def invalid_unpunished(worth: Worth) -> Iterator[Told]:
+    for topic in worth.topics:
+        if not worth.invalid(topic, 1.0):
+            words = "invalid messages cost nothing (P4)"
+            yield Told(words, "invalid_messages_weight", topic.group)
+
+
+def invalid_cheap(worth: Worth) -> Iterator[Told]:
+    needed = {each.topic: each.needed["negative"] for each in offences(worth) if each.topic is not None}
+    for topic in worth.topics:
+        number = needed[topic.group.words]
+        if worth.invalid(topic, 1.0) and (number is None or number > _PATIENCE):
+            so_many = "no number of" if number is None else count(number)
+            words = (
+                f"it takes {so_many} invalid messages at once until a peer at its best "
+                f"({figure(worth.best)}) is below 0; one costs {figure(-worth.invalid(topic, 1.0))}"
+            )
+            figures = {"best": worth.best, "one": worth.invalid(topic, 1.0), "needed": number or 0.0}
+            yield Told(words, "invalid_messages_weight", topic.group, figures)
+
+
+def invalid_never_adds_up(worth: Worth) -> Iterator[Told]:
+    """One at every heartbeat."""
+    for topic in worth.topics:
+        if not worth.invalid(topic, 1.0):
+            continue
+        most = _at_every_heartbeat(worth, topic.numbers.invalid_decay)
+        score = worth.score(worth.all_topics + worth.invalid(topic, most))
+        if may_be_in_mesh(score):
+            words = (
+                f"with an invalid message at every heartbeat {figure(most)} are counted and a "
+                f"peer at its best keeps {figure(score)}: they are forgotten as fast as they come"
+            )
+            yield Told(words, "invalid_messages_decay", topic.group, {"counted": most, "score": score})
+
+
+def misbehaviour_unpunished(worth: Worth) -> Iterator[Told]:
+    if not worth.peer.misbehaviour_weight:
+        yield Told("broken promises and GRAFTs in a backoff cost nothing (P7)", "misbehaviour_weight")
+    elif not worth.subject.promises_are_tracked:
+        yield Told("promises are not tracked (tracked_promises), so none is ever broken", "misbehaviour_weight")
+
+
+def misbehaviour_never_adds_up(worth: Worth) -> Iterator[Told]:
+    peer = worth.peer
+    if not peer.misbehaviour_weight:
+        return
+    most = _at_every_heartbeat(worth, peer.misbehaviour_decay)
+    score = worth.score(worth.all_topics, 0.0, most)
+    if may_be_in_mesh(score):
+        words = (
+            f"with a broken promise at every heartbeat {figure(most)} are counted and a peer at its best keeps "
+            f"{figure(score)}: they are forgotten as fast as they come"
+        )
+        yield Told(words, "misbehaviour_decay", None, {"counted": most, "score": score})
+
+
+def addresses_unpunished(worth: Worth) -> Iterator[Told]:
+    if not worth.peer.address_weight:
+        yield Told("peers that share an address lose nothing (P6)", "shared_address_weight")
+
+
+def address_is_a_household(worth: Worth) -> Iterator[Told]:
+    peer = worth.peer
+    if peer.address_weight and peer.address_threshold <= 1:
+        pair = worth.score(worth.all_topics, 2.0)
+        words = (
+            f"two peers at one address, a household, lose {figure(-peer.address_weight)} each; at their best they "
+            f"are at {figure(pair)}"
+        )
+        yield Told(words, "shared_address_threshold", None, {"one": peer.address_weight, "score": pair})
+
+
+def forgotten_in_backoff(worth: Worth) -> Iterator[Told]:
+    retain_s, backoff_s = worth.peer.retain / 1_000_000, worth.subject.expected.prune_backoff_ms / 1000
+    if retain_s < backoff_s:
+        kept = f"kept for {seconds(retain_s)}" if retain_s else "not kept"
+        words = (
+            f"the score of a peer that goes is {kept}, and a backoff lasts {seconds(backoff_s)}: a pruned peer that "
+            "reconnects is a stranger when it may graft again"
+        )
+        yield Told(words, "retain_ms", None, {"retain_s": retain_s, "backoff_s": backoff_s})
+
+
+def return_is_fresh(worth: Worth) -> Iterator[Told]:
+    if worth.peer.return_is_fresh:
+        words = 'a peer that comes back starts afresh (retained_scores = "until-return"): nothing bad lasts'
+        yield Told(words, "retained_scores")
+
+
+def gone_at_once(worth: Worth) -> Iterator[Told]:
+    """A count of 1 that is 0 after one refresh is remembered for less than it takes to see two of it."""
+    zero = worth.peer.zero
+    for name, decay, weight in (
+        ("misbehaviour_decay", worth.peer.misbehaviour_decay, worth.peer.misbehaviour_weight),
+        ("slow_peer_decay", worth.peer.slow_decay, worth.peer.slow_weight),
+    ):
+        if weight and decay < zero:
+            yield Told(_gone(name, decay, zero), name, None, {"decay": decay, "zero": zero})
+    for topic in worth.topics:
+        own = topic.numbers
+        for name, decay, weight in (
+            ("first_deliveries_decay", own.first_decay, own.first_weight),
+            ("mesh_deliveries_decay", own.mesh_decay, own.mesh_weight),
+            ("mesh_failure_decay", own.failure_decay, own.failure_weight),
+            ("invalid_messages_decay", own.invalid_decay, own.invalid_weight),
+        ):
+            if weight and decay < zero:
+                words = f"{_gone(name, decay, zero)}"
+                yield Told(words, name, topic.group, {"decay": decay, "zero": zero})
+
+
+def patience(worth: Worth) -> Iterator[Told]:
+    """Where the thresholds of whole peers are too far for one kind of offence."""
+    found = {each.name: each for each in offences(worth) if each.topic is None}
+    for name, parameter, on in (
+        (GRAFTS, "misbehaviour_weight", worth.peer.misbehaviour_weight),
+        (SHARING_PEERS, "shared_address_weight", worth.peer.address_weight),
+    ):
+        number = found[name].needed["negative"]
+        if on and number is not None and number > 10 * _PATIENCE:
+            words = f"it takes {count(number)} {name} until a peer at its best ({figure(worth.best)}) is below 0"
+            yield Told(words, parameter, None, {"needed": number})
+
+
+def _gone(name: str, decay: float, zero: float) -> str:
+    return (
+        f"{name} ({figure(decay)}) is below decay_to_zero ({figure(zero)}): a count of 1 is gone at the next refresh"
+    )
+
+
+def _at_every_heartbeat(worth: Worth, decay: float) -> float:
+    """The most that is counted of what happens once a heartbeat, for ever."""
+    per_refresh = worth.interval_s * 1000 / worth.subject.expected.heartbeat_ms
+    if per_refresh >= 1:
+        return per_refresh / (1.0 - decay)
+    return 1.0 / (1.0 - decay ** (1.0 / per_refresh))

@@ -1,0 +1,136 @@
+"""Checks on silence: what a peer that forwards nothing can count on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearsay.score_check.counting import refreshes_until
+from hearsay.score_check.findings import Told
+from hearsay.score_check.silence import Silence, Verdict, active_after_s, most_silent, silences, total_topics
+from hearsay.score_check.worth import TopicWorth, Worth
+from hearsay.text.numbers import count, figure, plural, seconds
+
+_NAMED = 3
+
+
+def unscored(worth: Worth) -> Iterator[Told]:
+    for each in _with(worth, Verdict.UNSCORED):
+        yield Told("has no parameters, so nothing that is done in it counts", group=each.group)
+
+
+def nowhere_expected(worth: Worth) -> Iterator[Told]:
+    if worth.topics and not any(topic.expects for topic in worth.topics):
+        words = "deliveries are scored in no topic (P3): who forwards nothing anywhere keeps every place it has"
+        yield Told(
+            words, figures={"score": worth.score(sum(each.in_mesh * each.group.count for each in worth.topics))}
+        )
+
+
+def not_expected(worth: Worth) -> Iterator[Told]:
+    for each in _with(worth, Verdict.NOT_EXPECTED):
+        words = "deliveries are not scored (P3), so a member that forwards nothing keeps its place"
+        yield Told(words, "mesh_deliveries_weight", each.group, {"score": each.score})
+
+
+def outweighed(worth: Worth) -> Iterator[Told]:
+    topics = {id(topic.group): topic for topic in worth.topics}
+    for each in _with(worth, Verdict.OUTWEIGHED):
+        topic = topics[id(each.group)]
+        others = worth.all_topics - topic.most
+        words = (
+            f"silence in it costs {figure(-topic.deficit)}, and time in its mesh with all else "
+            f"gives up to {figure(others + topic.in_mesh)}: {figure(each.score)} remains, nobody prunes the peer"
+        )
+        if worth.peer.topic_cap and -topic.deficit > worth.peer.topic_cap:
+            words += f"; topic_cap ({figure(worth.peer.topic_cap)}) does not help, it bounds the sum"
+        figures = {"deficit": topic.deficit, "others": others, "time_in_mesh": topic.in_mesh, "score": each.score}
+        yield Told(words, "mesh_deliveries_weight", each.group, figures)
+
+
+def in_many(worth: Worth) -> Iterator[Told]:
+    chosen = most_silent(worth)
+    expecting = [(topic, many) for topic, many in chosen if topic.expects]
+    if not expecting:
+        return
+    of = sum(topic.group.count for topic in worth.topics)
+    silent, scored = total_topics(chosen), total_topics(expecting)
+    named = ", ".join(f"{count(many)} of {topic.group.name}" for topic, many in expecting[:_NAMED])
+    more = f" and {len(expecting) - _NAMED} more groups" if len(expecting) > _NAMED else ""
+    words = (
+        f"a peer at its best elsewhere can be silent in {silent:,} of {plural(of, 'scored topic')} at once and never "
+        f"be pruned; deliveries are scored in {scored:,} of them ({named}{more})"
+    )
+    yield Told(words, figures={"silent": silent, "with_deliveries_scored": scored, "of": of})
+
+
+def time_outweighs(worth: Worth) -> Iterator[Told]:
+    for topic in worth.topics:
+        if topic.expects and topic.silent >= 0:
+            words = (
+                f"time in its mesh gives up to {figure(topic.in_mesh)}, silence costs "
+                f"{figure(-topic.deficit)}: whoever stays is paid for staying silent"
+            )
+            figures = {"time_in_mesh": topic.in_mesh, "deficit": topic.deficit}
+            yield Told(words, "time_in_mesh_weight", topic.group, figures)
+
+
+def graylists(worth: Worth) -> Iterator[Told]:
+    """A cut cable is silence, too."""
+    level = worth.subject.score.thresholds.graylist
+    for topic in worth.topics:
+        score = worth.silent_in(topic)
+        if topic.expects and score < level < 0:
+            words = (
+                f"a peer at its best that delivers nothing in it has {figure(score)}, below "
+                f"graylist ({figure(level)}): an honest peer with a bad link is not heard any more"
+            )
+            figures = {"score": score, "graylist": level, "deficit": topic.deficit}
+            yield Told(words, "mesh_deliveries_weight", topic.group, figures)
+
+
+def failure_unscored(worth: Worth) -> Iterator[Told]:
+    for topic in worth.topics:
+        if topic.expects and not topic.numbers.failure_weight:
+            waits = active_after_s(worth, topic)
+            words = (
+                f"leaving the mesh forgets the deficit (P3b is off), so a silent peer that is "
+                f"pruned may come back and be waited for another {seconds(waits)}"
+            )
+            yield Told(words, "mesh_failure_weight", topic.group, {"activation_s": waits})
+
+
+def failure_fades(worth: Worth) -> Iterator[Told]:
+    backoff_s = worth.subject.expected.prune_backoff_ms / 1000
+    for topic in worth.topics:
+        own = topic.numbers
+        if not (topic.expects and own.failure_weight and backoff_s):
+            continue
+        lasts = refreshes_until(own.mesh_threshold**2, own.failure_decay, worth.peer.zero) * worth.interval_s
+        if lasts < backoff_s:
+            words = (
+                f"what leaving the mesh silent costs (P3b) is forgotten after {seconds(lasts)}, "
+                f"before the backoff of {seconds(backoff_s)} ends"
+            )
+            figures = {"forgotten_s": lasts, "backoff_s": backoff_s}
+            yield Told(words, "mesh_failure_decay", topic.group, figures)
+
+
+def mirrors(worth: Worth) -> Iterator[Told]:
+    trip = worth.subject.expected.round_trip_ms
+    for topic in _expecting(worth):
+        window = topic.parameters.mesh_deliveries_window_ms
+        if trip and window >= trip:
+            words = (
+                f"a copy counts for {count(window)} ms, and the way to a near peer and back takes "
+                f"{count(trip)} ms: whoever returns what it was sent has delivered it"
+            )
+            figures = {"window_ms": window, "round_trip_ms": trip}
+            yield Told(words, "mesh_deliveries_window_ms", topic.group, figures)
+
+
+def _expecting(worth: Worth) -> Iterator[TopicWorth]:
+    return (topic for topic in worth.topics if topic.expects)
+
+
+def _with(worth: Worth, verdict: Verdict) -> Iterator[Silence]:
+    return (each for each in silences(worth) if each.verdict is verdict)

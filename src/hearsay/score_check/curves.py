@@ -1,0 +1,222 @@
+"""Scores over time of peers that play a part each, from the real `Scorer`.
+
+A peer is in the mesh of every topic from the start. Of a topic's messages it is first with one in so many as the
+mesh has members, and brings a copy in time of every other one. After each refresh a heartbeat looks at it: below 0 it
+is pruned from all meshes, and grafted again when its backoff is over and its score is not negative. Who is in no mesh
+brings nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.score_parts import ScoreParts
+from hearsay.core.rules.scores import parts
+from hearsay.core.rules.scores.thresholds import may_be_in_mesh
+from hearsay.core.scores.scorer import Scorer
+from hearsay.score_check.offences import SHARING_PEERS, offences
+from hearsay.score_check.silence import Silence, Verdict, silences
+from hearsay.score_check.stage import Stage, StagedTopic, stage_of
+from hearsay.score_check.worth import TopicWorth, Worth
+
+PARTS = (
+    "time in meshes",
+    "first deliveries",
+    "mesh deliveries",
+    "mesh failures",
+    "invalid messages",
+    "shared addresses",
+    "misbehaviour",
+)
+_MOST_SILENT = 3
+_MOST_SAMPLES = 240
+_MOST_INVALID = 20
+_MOST_SHARING = 200
+_PEER = "peer"
+_ADDRESS = "192.0.2.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    name: str
+    does: str
+    silent_in: TopicWorth | None = None
+    is_late: bool = False
+    invalid_in: TopicWorth | None = None
+    breaks_promises: bool = False
+    shares_with: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Samples after refreshes; `parts` has a row for each of `PARTS`, before the cap of all topics."""
+
+    name: str
+    does: str
+    times_s: Sequence[float]
+    scores: Sequence[float]
+    parts: Sequence[Sequence[float]]
+    first_pruned_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    stage: Stage
+    curves: Sequence[Curve]
+
+
+def play_all(worth: Worth) -> Played:
+    stage = stage_of(worth)
+    return Played(stage, [_Play(stage, script).curve() for script in scripts(stage)])
+
+
+def scripts(stage: Stage) -> Iterator[Script]:
+    """The honest peer, and one for each misbehaviour; silent in those topics in which that is least punished."""
+    worth = stage.worth
+    yield Script("honest", "does what it should")
+    for topic in _silent_topics(stage):
+        name = topic.group.name
+        yield Script(
+            f"silent in {name}", f"delivers nothing in one topic ({name}), and all it should elsewhere", topic
+        )
+    yield Script("late", "brings copies of everything after their window, and is first with nothing", is_late=True)
+    punished = [topic for topic in stage.played if worth.invalid(topic, 1.0)]
+    if punished:
+        worst = min(punished, key=lambda topic: worth.invalid(topic, 1.0))
+        name = worst.group.name
+        yield Script("invalid messages", f"sends an invalid message in {name} between two refreshes, "
+                     f"{_MOST_INVALID} times at most", invalid_in=worst)  # fmt: skip
+    if worth.peer.misbehaviour_weight:
+        yield Script("broken promises", "breaks a promise at every heartbeat for a third of the time",
+                     breaks_promises=True)  # fmt: skip
+    if worth.peer.address_weight:
+        needed = next(each for each in offences(worth) if each.name == SHARING_PEERS).needed["negative"]
+        others = min(_MOST_SHARING, int(needed or worth.peer.address_threshold + 3)) - 1
+        yield Script(
+            "shared address", f"has {others} others at its address for a third of the time", shares_with=others
+        )
+
+
+def _silent_topics(stage: Stage) -> list[TopicWorth]:
+    order = list(Verdict)
+    found = {id(each.group): each for each in silences(stage.worth)}
+
+    def least_punished(topic: TopicWorth) -> tuple[int, float]:
+        silence: Silence = found[id(topic.group)]
+        place = (
+            1 if silence.verdict is Verdict.OUTWEIGHED else 2 if topic.expects else 2 + order.index(silence.verdict)
+        )
+        return place, -silence.score
+
+    return sorted(stage.played, key=least_punished)[:_MOST_SILENT]
+
+
+class _Play:
+    """One peer before one scorer."""
+
+    def __init__(self, stage: Stage, script: Script) -> None:
+        self._stage, self._script = stage, script
+        self._topics: Sequence[StagedTopic] = list(stage.topics(script.silent_in))
+        score = stage.worth.subject.score
+        self._interval = score.peer.decay_interval_us
+        self._scorer = Scorer(score.peer, {topic.name: topic.numbers for topic in self._topics})
+        self._messages = dict.fromkeys((topic.name for topic in self._topics), 0)
+        self._is_member = True
+        self._pruned_at = 0
+
+    def curve(self) -> Curve:
+        stage, script = self._stage, self._script
+        self._scorer.connect(_PEER, [_ADDRESS])
+        self._graft(0)
+        every = -(-stage.refreshes // _MOST_SAMPLES)
+        times: list[float] = []
+        samples: list[ScoreParts] = []
+        pruned: float | None = None
+        for refresh in range(1, stage.refreshes + 1):
+            now = refresh * self._interval
+            self._act(refresh, now - self._interval)
+            self._scorer.refresh(now)
+            found = self._scorer.parts(_PEER, now)
+            assert found is not None
+            if refresh % every == 0 or refresh == stage.refreshes:
+                times.append(now / 1_000_000)
+                samples.append(found)
+            if self._look(found.score, now) and pruned is None:
+                pruned = now / 1_000_000
+        rows = [self._row(each) for each in samples]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return Curve(script.name, script.does, times, [each.score for each in samples], columns, pruned)
+
+    def _act(self, refresh: int, now: int) -> None:
+        """What comes between two refreshes, at the first of them."""
+        third = self._stage.refreshes // 3
+        if self._is_member:
+            for topic in self._topics:
+                silent = self._script.silent_in is topic.of and topic.name == topic.of.group.name
+                for _ in range(int(topic.bundles * refresh) - int(topic.bundles * (refresh - 1))):
+                    self._message(topic, silent, now)
+        offending = third <= refresh < 2 * third
+        if self._script.invalid_in is not None and third <= refresh < third + _MOST_INVALID:
+            self._invalid(self._script.invalid_in, now)
+        if self._script.breaks_promises and offending:
+            beats = self._stage.worth.subject.expected.heartbeat_ms * 1000
+            self._scorer.penalise(_PEER, float((now + self._interval) // beats - now // beats))
+        if refresh in (third, 2 * third):
+            for other in range(self._script.shares_with):
+                self._other(f"other {other}", refresh == third, now)
+
+    def _message(self, topic: StagedTopic, silent: bool, now: int) -> None:
+        number, message = self._next(topic.name)
+        name, script = topic.name, self._script
+        is_first = number % self._stage.worth.subject.expected.degree == 0 and not (silent or script.is_late)
+        self._scorer.validate(name, message, now)
+        self._scorer.deliver(_PEER if is_first else None, name, message, now)
+        if script.is_late:
+            self._scorer.duplicate(_PEER, name, message, now + topic.numbers.window + 1)
+        elif not (silent or is_first) and number % 2:
+            self._scorer.duplicate(_PEER, name, message, now)
+
+    def _next(self, topic: str) -> tuple[int, str]:
+        """The number of a topic's next message, and its id."""
+        self._messages[topic] += 1
+        return self._messages[topic], f"{self._messages[topic]} {topic}"
+
+    def _invalid(self, where: TopicWorth, now: int) -> None:
+        name = next(topic.name for topic in self._topics if topic.of is where)
+        _, message = self._next(name)
+        self._scorer.validate(name, message, now)
+        self._scorer.reject(_PEER, name, message, int(Reason.REJECTED), now)
+
+    def _other(self, name: str, comes: bool, now: int) -> None:
+        if comes:
+            self._scorer.connect(name, [_ADDRESS])
+        else:
+            self._scorer.disconnect(name, now)
+
+    def _look(self, score: float, now: int) -> bool:
+        """A heartbeat; whether the peer is pruned."""
+        if self._is_member and not may_be_in_mesh(score):
+            self._is_member = False
+            self._pruned_at = now
+            for topic in self._topics:
+                self._scorer.prune(_PEER, topic.name, now)
+            return True
+        backoff = self._stage.worth.subject.expected.prune_backoff_ms * 1000
+        if not self._is_member and may_be_in_mesh(score) and now - self._pruned_at >= backoff:
+            self._graft(now)
+        return False
+
+    def _graft(self, now: int) -> None:
+        self._is_member = True
+        for topic in self._topics:
+            self._scorer.graft(_PEER, topic.name, now)
+
+    def _row(self, found: ScoreParts) -> list[float]:
+        weights = {topic.name: topic.numbers.weight for topic in self._topics}
+        of_topics = [
+            sum(parts.topic_sum(own[place], 0.0, 0.0, 0.0, 0.0, weights[str(name)]) for name, own in found.topics)
+            for place in range(5)
+        ]
+        return [*of_topics, found.peer.shared_addresses, found.peer.misbehaviour]

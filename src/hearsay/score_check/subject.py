@@ -1,0 +1,91 @@
+"""What is checked: a set of score parameters, and what must be known of the network to judge them.
+
+Topics that have the same parameters and the same traffic are one group, so that the work grows with what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from hearsay.core.scores.declarations import amount
+from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.scores.topic_parameters import TopicScoreParameters
+from hearsay.core.shell.parameters import Parameters, integer, milliseconds
+
+MAX_TOPICS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectations(Parameters):
+    """The table `[expect]`: what the scores will meet. Defaults are go's."""
+
+    owner: ClassVar[str] = "expect"
+
+    degree: int = integer(6, low=1, high=10_000)
+    """Members of a mesh; one in so many messages comes first from a given member."""
+    heartbeat_ms: int = milliseconds(1_000, low=1)
+    validation_ms: int = milliseconds(0)
+    round_trip_ms: int = milliseconds(0)
+    """To the nearest peer and back; 0 is not known."""
+    prune_backoff_ms: int = milliseconds(60_000)
+    graft_flood_ms: int = milliseconds(10_000)
+    """A GRAFT so soon after a PRUNE counts twice; 0: once."""
+    opportunistic_graft_ticks: int = integer(60, low=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic(Parameters):
+    """What is expected of a topic, or of `count` alike: a table of `[[expect.topics]]`."""
+
+    owner: ClassVar[str] = "a topic's traffic"
+
+    messages_per_s: float = amount("messages per second in each of them")
+    count: int = integer(1, low=1, high=MAX_TOPICS)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGroup:
+    """Topics alike."""
+
+    name: str
+    count: int
+    parameters: TopicScoreParameters | None
+    """None: not scored."""
+    messages_per_s: float | None
+    """In each of them; None: not known."""
+    place: str = ""
+    """The table of its parameters, as the file has it: `score.topics.0`."""
+
+    @property
+    def words(self) -> str:
+        return self.name if self.count == 1 else f"{self.name} ×{self.count:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    name: str
+    """The file, or the named set."""
+    score: ScoreSet
+    expected: Expectations
+    topics: Sequence[TopicGroup]
+    unmet: Sequence[TopicGroup] = ()
+    """With parameters, but no such topic is there."""
+    promises_are_tracked: bool = True
+    table: str = "score"
+    """Where the parameters stand in the file."""
+    lines: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The lines of keys by their dotted paths; of what stands in no file there are none."""
+
+    @property
+    def scored(self) -> list[tuple[TopicGroup, TopicScoreParameters]]:
+        return [(group, group.parameters) for group in self.topics if group.parameters is not None]
+
+    def line_of(self, place: str) -> int:
+        """The line of a key, or of the table that it is missing in; 0 is the whole."""
+        while place:
+            if place in self.lines:
+                return self.lines[place]
+            place = place.rpartition(".")[0]
+        return 0

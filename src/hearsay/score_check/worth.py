@@ -1,0 +1,143 @@
+"""What peers can be worth with these parameters: at best, usually, and silent in a topic.
+
+The parts and their sums are `core.rules.scores.parts`; here they are asked for the peers that matter. *At best* is a
+peer that has been in every mesh for a month and is at every cap; nothing that an honest peer does is worth more. A
+topic's part never depends on other topics, so the worth of a whole peer is the sum over groups of topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.rules.scores import parts
+from hearsay.core.scores.numbers import PeerNumbers, TopicNumbers
+from hearsay.core.scores.topic_parameters import TopicScoreParameters
+from hearsay.core.shell.parameters import MAX_TIME_MS
+from hearsay.score_check.counting import settles_at
+from hearsay.score_check.subject import Subject, TopicGroup
+
+A_MONTH: Micros = MAX_TIME_MS * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicWorth:
+    """Of one topic of a group, times the topic's weight."""
+
+    group: TopicGroup
+    parameters: TopicScoreParameters
+    numbers: TopicNumbers
+    in_mesh: float
+    """P1 at most."""
+    first: float
+    """P2 at most."""
+    deficit: float
+    """P3 of a member that delivers nothing; 0 if deliveries are not scored."""
+    per_refresh: float | None
+    """Messages of the topic between two refreshes."""
+    usual_first: float
+    """P2 of a member that is first as often as the others; at most, where the traffic is not known."""
+
+    @property
+    def most(self) -> float:
+        return self.in_mesh + self.first
+
+    @property
+    def silent(self) -> float:
+        return self.in_mesh + self.deficit
+
+    @property
+    def lost(self) -> float:
+        """What silence costs a peer that was at its best."""
+        return self.first - self.deficit
+
+    @property
+    def expects(self) -> bool:
+        """Whether deliveries are scored at all (P3)."""
+        return self.deficit < 0
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    subject: Subject
+    peer: PeerNumbers
+    topics: Sequence[TopicWorth]
+
+    @property
+    def interval_s(self) -> float:
+        return self.subject.score.peer.decay_interval_ms / 1000
+
+    @property
+    def all_topics(self) -> float:
+        """What all topics give at most, before the cap."""
+        return sum(each.most * each.group.count for each in self.topics)
+
+    @property
+    def best(self) -> float:
+        return self.score(self.all_topics)
+
+    @property
+    def usual(self) -> float:
+        """A member of every mesh that is first as often as the others, and delivers enough."""
+        return self.score(sum((each.in_mesh + each.usual_first) * each.group.count for each in self.topics))
+
+    def score(self, topics: float, shared: float = 0.0, misbehaviour: float = 0.0) -> float:
+        """From the sum of all topics, the peers at an address, and what P7 counts."""
+        peer = self.peer
+        return parts.total(
+            parts.capped_topics(topics, peer.topic_cap),
+            0.0,
+            parts.excess_square(shared, peer.address_threshold) * peer.address_weight,
+            parts.excess_square(misbehaviour, peer.misbehaviour_threshold) * peer.misbehaviour_weight,
+            0.0,
+        )
+
+    def silent_in(self, topic: TopicWorth) -> float:
+        """The score of a peer that is at its best, but silent in one topic of this group."""
+        return self.score(self.all_topics - topic.lost)
+
+    def delivered(self, topic: TopicWorth, share: float) -> float | None:
+        """P3's count of a member that delivers this share of the messages; None if the traffic is not known."""
+        if topic.per_refresh is None:
+            return None
+        own = topic.numbers
+        return settles_at(topic.per_refresh * share, own.mesh_decay, own.mesh_cap, self.peer.zero)
+
+    def deficit(self, topic: TopicWorth, deliveries: float) -> float:
+        """P3 of an active member, times the topic's weight."""
+        own = topic.numbers
+        lacking = parts.deficit_square(deliveries, own.mesh_threshold)
+        return parts.topic_sum(0.0, 0.0, lacking * own.mesh_weight, 0.0, 0.0, own.weight)
+
+    def invalid(self, topic: TopicWorth, count: float) -> float:
+        """P4 of so many invalid messages, times the topic's weight."""
+        own = topic.numbers
+        return parts.topic_sum(0.0, 0.0, 0.0, 0.0, parts.square(count) * own.invalid_weight, own.weight)
+
+
+def worth_of(subject: Subject) -> Worth:
+    return Worth(subject, subject.score.peer.numbers(), tuple(_topics(subject)))
+
+
+def _topics(subject: Subject) -> Iterator[TopicWorth]:
+    peer = subject.score.peer.numbers()
+    interval_s = subject.score.peer.decay_interval_ms / 1000
+    for group, parameters in subject.scored:
+        own = parameters.numbers()
+        time = parts.time_in_mesh(A_MONTH, own.quantum, own.time_in_mesh_cap, peer.whole_quanta)
+        rate = None if group.messages_per_s is None else group.messages_per_s * interval_s
+        usual = own.first_cap
+        if rate is not None:
+            usual = settles_at(rate / subject.expected.degree, own.first_decay, own.first_cap, peer.zero)
+        lacking = parts.deficit_square(0.0, own.mesh_threshold) * own.mesh_weight
+        yield TopicWorth(
+            group,
+            parameters,
+            own,
+            in_mesh=parts.topic_sum(time * own.time_in_mesh_weight, 0.0, 0.0, 0.0, 0.0, own.weight),
+            first=parts.topic_sum(0.0, own.first_cap * own.first_weight, 0.0, 0.0, 0.0, own.weight),
+            deficit=parts.topic_sum(0.0, 0.0, lacking, 0.0, 0.0, own.weight),
+            per_refresh=rate,
+            usual_first=parts.topic_sum(0.0, usual * own.first_weight, 0.0, 0.0, 0.0, own.weight),
+        )

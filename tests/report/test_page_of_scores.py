@@ -1,0 +1,95 @@
+"""The page of a check of scores: it stands alone, draws every peer, and a browser shows it without a complaint."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import warnings
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from chromium import Page, browsing, find_chromium
+from clean_set import checked
+
+from hearsay.report.score.score_page import write_score_page
+from hearsay.report.score.signed_scale import signed_scale
+from hearsay.score_check.check import check
+from hearsay.score_check.named_subjects import subject_of_set
+
+CHROMIUM = find_chromium()
+HOSTILE = "<script>alert(1)</script>\u202e"
+if CHROMIUM is None:
+    warnings.warn("NOT TESTED: the page of scores in a browser; no Chromium is installed", stacklevel=1)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("scores")
+    changes = {"expect.topics.0.topic": HOSTILE, "score.topics.0.topic": HOSTILE, "score.retain_ms": 0}
+    write_score_page(checked(folder, changes), folder / "page.html")
+    return folder / "page.html"
+
+
+def pictures(page: Path) -> list[str]:
+    return re.findall(r"<svg viewBox=\"0 0 .*?</svg>", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_page_loads_nothing_and_escapes_names(hostile):
+    text = hostile.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert "script-src 'none'" in text
+    assert not re.search(r"https?://|<script|<img|<link|\u202e", text)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;\\u202e" in text
+
+
+def test_every_peer_is_drawn_with_thresholds_and_parts(hostile):
+    whole, *cards = pictures(hostile)
+    assert len(re.findall("<polyline", whole)) == 7
+    assert len(cards) == 7
+    for picture in (whole, *cards):
+        ElementTree.fromstring(picture)
+        for name in ("gossip", "publish", "graylist", "accept_exchange", "opportunistic_graft"):
+            assert name in picture
+    for card in cards:
+        assert card.count('class="line whole"') == 1
+        assert card.count("<polyline") > 1
+
+
+@pytest.mark.parametrize("name", ["go", "rust", "lighthouse", "ethereum-prysm", "nim"])
+def test_any_set_makes_a_page(name, tmp_path):
+    write_score_page(check(subject_of_set(name)), tmp_path / "page.html")
+    for picture in pictures(tmp_path / "page.html"):
+        assert "nan" not in picture
+        assert "inf" not in picture
+
+
+@pytest.mark.parametrize(
+    ("values", "linear"),
+    [([0.0, 20.0, -60.0], True), ([53.0, -16_000.0], False), ([5.0], True), ([-1e9, 3.0], False)],
+)
+def test_scores_far_apart_have_a_scale_with_room_for_both(values, linear):
+    scale = signed_scale(values)
+    assert signed_scale([0.0]).at(0.0) == 0.5
+    places = [scale.at(value) for value in sorted({*values, 0.0})]
+    assert places == sorted(set(places))
+    assert all(-1e-9 <= place <= 1 + 1e-9 for place in places)
+    assert any(words == "0" for _, words in scale.ticks)
+    assert scale.at(max(values)) - scale.at(0.0) > 0.05
+    middle = (scale.at(0.0) + scale.at(max(values))) / 2
+    assert (scale.at(max(values) / 2) == pytest.approx(middle)) is linear
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED IN A BROWSER: no Chromium is installed")
+def test_a_browser_shows_it_in_light_and_dark_and_on_a_telephone(hostile, tmp_path):
+    with browsing(str(CHROMIUM), tmp_path / "profile") as browser:
+        for dark, width in ((False, 1280), (True, 1280), (False, 390)):
+            page = Page(browser, dark=dark, width=width, calm=False)
+            page.open(hostile)
+            assert page.complaints() == []
+            assert page.requests() == [hostile.resolve().as_uri()]
+            assert page.value("document.documentElement.scrollWidth") <= width
+            assert page.value("document.querySelectorAll('svg[role=img]').length") == 8
+            colour = page.value("getComputedStyle(document.querySelector('.threshold')).stroke")
+            assert colour == ("rgb(201, 151, 0)" if dark else "rgb(224, 161, 0)")
+    shutil.rmtree(tmp_path / "profile", ignore_errors=True)

@@ -1,0 +1,28 @@
+"""The guide says what the command says, and has every check."""
+
+from __future__ import annotations
+
+import re
+
+import check_table
+
+from hearsay.score_check.check import check
+from hearsay.score_check.check_text import finding_line, summary
+from hearsay.score_check.score_file import read_subject
+
+PAGE = check_table.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_table_of_checks_is_made_from_them():
+    assert check_table.page() == PAGE, "run `python tools/check_table.py`"
+
+
+def test_the_example_says_what_the_page_says(tmp_path):
+    text = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
+    path = tmp_path / "score.toml"
+    path.write_text(text, encoding="utf-8")
+    found = check(read_subject(path))
+    lines = [*(finding_line("score.toml", each) for each in found.findings), summary(found)]
+    said = re.search(r"<!-- said -->\n```\n(.*?)```", PAGE, re.DOTALL)
+    assert said is not None
+    assert said[1] == "\n".join(lines).replace(f"{tmp_path}/", "") + "\n"

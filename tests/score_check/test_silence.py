@@ -1,0 +1,95 @@
+"""Who is silent in a topic and never found: the classes of networks, by their numbers (arXiv 2212.05197).
+
+The weights of the generator of 2020 find a peer that is silent in exactly one scored topic; Lighthouse's find it in
+one topic of three; Prysm and Filecoin score no deliveries, and nobody finds it in a topic that is not scored.
+"""
+
+from __future__ import annotations
+
+import pytest
+from clean_set import checked as checked_file
+
+from hearsay.score_check.check import check
+from hearsay.score_check.curves import play_all
+from hearsay.score_check.named_subjects import subject_of_set
+from hearsay.score_check.silence import Verdict, most_silent
+from hearsay.score_check.worth import worth_of
+
+BLOCK, AGGREGATE, SUBNET = "beacon_block", "beacon_aggregate_and_proof", "beacon_attestation"
+
+
+def silences(name):
+    found = check(subject_of_set(name))
+    return {each.group.name: each for each in found.silences}, found.worth
+
+
+def deficits(worth):
+    return {topic.group.name: topic.deficit for topic in worth.topics if topic.expects}
+
+
+def test_the_generator_of_2020_finds_silence_in_one_topic_after_the_activation():
+    found, worth = silences("ethereum")
+    assert deficits(worth) == pytest.approx(dict.fromkeys((BLOCK, AGGREGATE, SUBNET), -107.5))
+    assert worth.best == 53.75
+    assert worth.all_topics == pytest.approx(107.5)
+    remains = {BLOCK: -20.0, AGGREGATE: -20.0, SUBNET: -0.625}
+    for topic, score in remains.items():
+        assert found[topic].verdict is Verdict.CAUGHT
+        assert found[topic].score == pytest.approx(score)
+    assert [found[topic].from_start_s for topic in (BLOCK, AGGREGATE, SUBNET)] == [396, 396, 216]
+
+
+def test_lighthouse_finds_it_among_aggregates_alone():
+    found, worth = silences("lighthouse")
+    assert deficits(worth) == pytest.approx({BLOCK: -0.1173, AGGREGATE: -19_494, SUBNET: -17.35}, rel=1e-3)
+    verdicts = [found[topic].verdict for topic in (BLOCK, AGGREGATE, SUBNET)]
+    assert verdicts == [Verdict.OUTWEIGHED, Verdict.CAUGHT, Verdict.OUTWEIGHED]
+    assert found[AGGREGATE].score < worth.subject.score.thresholds.graylist
+    assert [found[topic].score for topic in (BLOCK, SUBNET)] == [53.75, 53.75]
+
+
+def test_lighthouse_finds_silence_in_many_subnets_at_once():
+    """107.5 less 23.1 of the topics that have no P3 and of blocks, and 18 for each silent subnet."""
+    _, worth = silences("lighthouse")
+    chosen = {topic.group.name: many for topic, many in most_silent(worth)}
+    assert chosen == {"voluntary_exit": 1, "proposer_slashing": 1, "attester_slashing": 1, SUBNET: 5}
+    subnet = next(topic for topic in worth.topics if topic.group.name == SUBNET)
+    assert worth.score(worth.all_topics - 3 * 2 - 5 * subnet.lost) >= 0
+    assert worth.score(worth.all_topics - 3 * 2 - 6 * subnet.lost) < 0
+
+
+@pytest.mark.parametrize("name", ["ethereum-prysm", "filecoin"])
+def test_who_scores_no_deliveries_never_finds_it(name):
+    found, worth = silences(name)
+    assert {each.verdict for each in found.values()} == {Verdict.NOT_EXPECTED}
+    assert all(each.score >= 0 and each.from_start_s is None for each in found.values())
+    assert sum(many for _, many in most_silent(worth)) == sum(topic.group.count for topic in worth.topics)
+
+
+def test_a_topic_that_is_not_scored_never_is(tmp_path):
+    found = checked_file(tmp_path, {"expect.topics.2": {"topic": "columns", "count": 128, "messages_per_s": 1}})
+    column = found.silences[-1]
+    assert (column.group.count, column.verdict, column.score) == (128, Verdict.UNSCORED, 20)
+
+
+@pytest.mark.parametrize("name", ["ethereum", "lighthouse", "hardening"])
+def test_played_peers_fare_as_the_verdicts_say(name):
+    """The real scorer prunes who is silent when the closed form says so, or never."""
+    found, worth = silences(name)
+    silent = {curve.name.removeprefix("silent in "): curve for curve in play_all(worth).curves}
+    told = {topic: each for topic, each in found.items() if topic in silent}
+    assert len(told) == min(3, len(found))
+    for topic, each in told.items():
+        assert silent[topic].first_pruned_s == each.from_start_s
+
+
+def test_who_stops_is_found_later_than_who_never_began():
+    found, _ = silences("ethereum")
+    assert [found[topic].from_stop_s for topic in (BLOCK, AGGREGATE, SUBNET)] == [1644, 624, 2880]
+
+
+def test_thousands_of_topics_alike_are_one_group(tmp_path):
+    found = checked_file(tmp_path, {"expect.topics.1.count": 1_000_000})
+    votes = found.silences[1]
+    assert (votes.group.count, votes.verdict) == (1_000_000, Verdict.OUTWEIGHED)
+    assert worth_of(found.subject).all_topics == pytest.approx(8 + 8_000_000)
