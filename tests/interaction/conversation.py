@@ -12,6 +12,8 @@ made the routers do, or `(nothing)`. Time is milliseconds and moves only by comm
     scores A                           what A thinks of its peers
     disconnect A B
     join|leave NAME TOPIC
+    parts NAME TOPIC supports|requests an application of partial messages, which sends all it is asked for (`Sends`)
+    part NAME TOPIC GROUP              the application has news of a group
     publish NAME TOPIC ID
     deliver                            hand over all RPCs under way, and those they cause, until it is quiet
     drop A B                           lose what is under way from A to B
@@ -42,6 +44,7 @@ from hearsay.core.language.actions import (
     Action,
     CopyWithheld,
     Deliver,
+    DeliverPartial,
     Dial,
     Disconnect,
     DuplicateReceived,
@@ -74,16 +77,20 @@ from hearsay.core.language.events import (
     Join,
     Leave,
     MessageValidated,
+    PartialsChosen,
     PeerConnected,
     PeerDisconnected,
     PeerRated,
     Publish,
+    PublishPartial,
     RoundTripMeasured,
     RpcReceived,
     SendFailed,
     TimerFired,
     Verdict,
 )
+from hearsay.core.language.identifiers import TopicId
+from hearsay.core.language.partial_application import PartialPeer, PartsFor
 from hearsay.core.language.rpc import (
     EPISUB,
     FLOODSUB,
@@ -99,6 +106,8 @@ from hearsay.core.language.rpc import (
     IHave,
     IWant,
     Message,
+    Partial,
+    PartialUse,
     PeerInfo,
     Prune,
     Rpc,
@@ -119,6 +128,14 @@ PROTOCOLS = {
     "meshsub13": MESHSUB_13,
     "episub": EPISUB,
 }
+
+
+class Sends:
+    """An application that tells everybody that it has `all`, and sends it to those who have not said so."""
+
+    def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
+        metadata = None if peer.told else b"all"
+        return PartsFor(None if peer.heard == b"all" or peer.note else b"all", metadata, note=True)
 
 
 SILENT = ("node", "hand", "wait", "quiet", "loud")
@@ -191,6 +208,12 @@ class Conversation:
 
     def _join(self, name: str, topic: str) -> Iterator[str]:
         yield from self._feed(name, Join(topic))
+
+    def _parts(self, name: str, topic: str, use: str) -> Iterator[str]:
+        yield from self._feed(name, PartialsChosen(topic, PartialUse(use), Sends()))
+
+    def _part(self, name: str, topic: str, group: str) -> Iterator[str]:
+        yield from self._feed(name, PublishPartial(topic, group.encode()))
 
     def _leave(self, name: str, topic: str) -> Iterator[str]:
         yield from self._feed(name, Leave(topic))
@@ -275,14 +298,18 @@ class Conversation:
         subscriptions: list[Subscription] = []
         messages: list[Message] = []
         control: defaultdict[str, list[object]] = defaultdict(list)
+        partial: Partial | None = None
         for part in text.split("; "):
             said = episub_words.parsed(part.split())
             if said is not None:
                 control["episub"].append(said)
                 continue
             match part.split():
-                case ["SUBSCRIBE" | "UNSUBSCRIBE" as word, topic]:
-                    subscriptions.append(Subscription(topic, word == "SUBSCRIBE"))
+                case ["SUBSCRIBE" | "UNSUBSCRIBE" as word, topic, *use]:
+                    subscriptions.append(Subscription(topic, word == "SUBSCRIBE", PartialUse(*use or ["none"])))
+                case ["PARTIAL", topic, group, parts, metadata]:
+                    said = [None if value == "-" else value.encode() for value in (parts, metadata)]
+                    partial = Partial(topic, group.encode(), *said)
                 case ["MESSAGE", number, "in", topic, *rest]:
                     default = Message(number, topic, number.encode(), speaker)
                     message = self._messages.setdefault(number, default)
@@ -302,7 +329,7 @@ class Conversation:
                 case _:
                     raise ValueError(f"not a part of an RPC: {part}")
         made = Control(**{kind: tuple(parts) for kind, parts in control.items()}) if control else None  # type: ignore[arg-type]
-        return Rpc(tuple(subscriptions), tuple(messages), made)
+        return Rpc(tuple(subscriptions), tuple(messages), made, partial)
 
 
 def chosen_router(router: str, settings: Sequence[str]) -> tuple[RouterKind, RouterParameters]:
@@ -339,8 +366,10 @@ def _plain(value: str) -> object:
 
 
 def _shown(rpc: Rpc) -> str:
-    parts = [f"{'SUBSCRIBE' if change.subscribe else 'UNSUBSCRIBE'} {change.topic}" for change in rpc.subscriptions]
+    parts = [_shown_subscription(change) for change in rpc.subscriptions]
     parts += [_shown_message(message) for message in rpc.messages]
+    if rpc.partial is not None:
+        parts.append(_shown_partial(rpc.partial))
     if rpc.control is not None:
         parts += [f"IHAVE {ihave.topic} {' '.join(map(str, ihave.ids))}" for ihave in rpc.control.ihave]
         parts += [f"IWANT {' '.join(map(str, iwant.ids))}" for iwant in rpc.control.iwant]
@@ -368,6 +397,17 @@ def _shown_prune(prune: Prune) -> str:
     return f"PRUNE {prune.topic}{backoff}" + "".join(f" {known.peer}" for known in prune.peers)
 
 
+def _shown_subscription(change: Subscription) -> str:
+    use = "" if change.partial is PartialUse.NONE else f" {change.partial}"
+    return f"{'SUBSCRIBE' if change.subscribe else 'UNSUBSCRIBE'} {change.topic}{use}"
+
+
+def _shown_partial(partial: Partial) -> str:
+    """`PARTIAL TOPIC GROUP PARTS METADATA`, a dash for what is not there."""
+    values = ["-" if value is None else value.decode() for value in (partial.parts, partial.metadata)]
+    return f"PARTIAL {partial.topic} {partial.group.decode()} {' '.join(values)}"
+
+
 def _shown_features(features: Features) -> str:
     """The extensions control: `CAN [partial] [test]`."""
     return "CAN" + " partial" * features.partial_messages + " test" * features.test_extension
@@ -382,6 +422,8 @@ def _told(name: str, action: Action) -> str | None:
             return f"{name} delivers {action.message.id}" + (
                 f" from {action.received_from}" if action.received_from is not None else ""
             )
+        case DeliverPartial():
+            return f"{name} hands over {_shown_partial(action.partial)} from {action.received_from}"
         case Validate():
             return f"{name} asks the application about {action.message.id}"
         case DuplicateReceived():

@@ -31,13 +31,11 @@ from dataclasses import replace
 
 from hearsay.core.language.actions import CopyWithheld, Reason, Via, Withdraw
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import Features, IDontWant, IHave, IWant, Message, PartKind, Rpc
+from hearsay.core.language.rpc import IDontWant, IHave, IWant, Message, PartKind
 from hearsay.core.language.state_table import Peering
-from hearsay.core.mesh.extensions.features import LATE_PENALTY, FeatureBook
-from hearsay.core.mesh.extensions.parameters import LateExtensions
+from hearsay.core.mesh.extensions.strategy import ExtendedMesh
 from hearsay.core.mesh.fanout import Fanout
 from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters, GossipTargets, SeenBy, ShortMesh
-from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.mesh.message_cache import MessageCache
 from hearsay.core.mesh.unwanted import Unwanted
 from hearsay.core.mesh.versions import knows_idontwant
@@ -57,7 +55,7 @@ from hearsay.core.shell.seen import SeenCache, WindowedSeen, missing
 from hearsay.core.shell.shell import Shell
 
 
-class Gossipsub(MeshStrategy):
+class Gossipsub(ExtendedMesh):
     parameters: GossipsubParameters  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, parameters: GossipsubParameters | None = None) -> None:
@@ -79,7 +77,6 @@ class Gossipsub(MeshStrategy):
         self.wants_first_copies = self.tells_idontwant
         self.wants_duplicates = parameters.skip_senders
         self.withdraws = parameters.withdraw_unwanted
-        self.has_features = parameters.speaks_13
         self._senders: dict[MessageId, set[PeerId]] = {}
         """Who sent a message that the application is looking at, beside the first; with `skip_senders`."""
         self._news: dict[TopicId, dict[PeerId, int]] = {}
@@ -94,7 +91,6 @@ class Gossipsub(MeshStrategy):
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
         self.fanout = self.new_fanout(shell)
-        self.features = FeatureBook(Features(self.parameters.partial_messages), shell)
 
     def new_fanout(self, shell: Shell) -> Fanout:
         parameters = self.parameters
@@ -114,10 +110,6 @@ class Gossipsub(MeshStrategy):
     def tells_idontwant(self) -> bool:
         return self.parameters.idontwant_threshold_bytes > 0
 
-    @property
-    def speaks_13(self) -> bool:
-        return self.parameters.speaks_13
-
     def first_copy(self, message: Message, received_from: PeerId) -> None:
         self._tell_mesh(message, received_from)
 
@@ -133,6 +125,7 @@ class Gossipsub(MeshStrategy):
     def who_want(
         self, peers: Sequence[PeerId], message: Message, via: Via, received_from: PeerId | None
     ) -> Sequence[PeerId]:
+        peers = self.partials.without(peers, message.topic)
         if message.id in self._senders:
             senders = self._senders[message.id]
             peers = [peer for peer in peers if peer not in senders]
@@ -162,6 +155,7 @@ class Gossipsub(MeshStrategy):
         self.mesh.upkeep(tick)
         self.fanout.upkeep(tick)
         self._gossip(tick)
+        self.partials.groups.beat()
         self._forget_old_news(tick)
         self._forget_old_requests(tick)
         for message_id in [each for each in self._senders if each not in self.shell.pending]:
@@ -176,27 +170,13 @@ class Gossipsub(MeshStrategy):
         super().left(topic)
         self._news.pop(topic, None)
 
-    def hear_features(self, sender: ConnectedPeer, said: tuple[Features, ...]) -> None:
-        if self.features.hear(sender, said) and self.parameters.late_extensions is LateExtensions.PENALISE:
-            self.penalise(sender.id, LATE_PENALTY)
-
-    def penalise(self, peer: PeerId, points: float) -> None:
-        """A peer misbehaves; for routers that keep scores."""
-
-    def peer_added(self, peer: ConnectedPeer) -> None:
-        self.features.greet(peer)
-
-    def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
-        super().send_failed(peer, rpc)
-        self.features.did_not_leave(peer, rpc)
-
-    def before_flush(self) -> None:
-        super().before_flush()
-        self.features.say_again()
+    def routed(self, topic: TopicId) -> PeerGroup:
+        if topic in self.mesh.topics:
+            return self.mesh.topics[topic]
+        return self.fanout.publish(topic, self.heartbeat.tick)
 
     def peer_removed(self, peer: ConnectedPeer) -> None:
         super().peer_removed(peer)
-        self.features.remove_peer(peer.id)
         self.fanout.remove_peer(peer)
         self.unwanted.remove_peer(peer.id)
         for counts in self._news.values():
@@ -278,7 +258,9 @@ class Gossipsub(MeshStrategy):
             return
         shell = self.shell
         for peer in mesh.ordered:
-            if peer != received_from and knows_idontwant(shell.connected[peer].protocol):
+            if peer == received_from or self.partials.spares(peer, message.topic):
+                continue
+            if knows_idontwant(shell.connected[peer].protocol):
                 shell.outbox.unwanted(peer, message.id)
 
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
@@ -306,20 +288,22 @@ class Gossipsub(MeshStrategy):
     def remembers(self, peer: PeerId) -> bool:
         """Whether anything is counted for a peer that should be gone with its connection."""
         counted = any(peer in counts for counts in self._news.values())
-        return counted or self.unwanted.remembers(peer) or self.features.remembers(peer)
+        return counted or self.unwanted.remembers(peer) or super().remembers(peer)
 
     def _gossip(self, tick: int) -> None:
         """IHAVE for the recent messages of every topic one routes (r1, "Gossip is emitted by selecting peers")."""
         by_topic = self.cache.gossip()
-        for topic in sorted(by_topic):
+        for topic in sorted({*by_topic, *self.partials.groups.topics()}):
             if topic in self.mesh.topics:
                 routed = self.mesh.topics[topic]
             elif topic in self.fanout:
                 routed = self.fanout.peers(topic)
             else:
                 continue
-            ids = tuple(sorted(by_topic[topic]))
-            targets = self.gossip_targets(topic, routed, tick)
+            ids = tuple(sorted(by_topic.get(topic, ())))
+            targets = self.partials.gossip(topic, self.gossip_targets(topic, routed, tick))
+            if not ids:
+                continue
             if needs_samples(len(ids), self.parameters.max_ids_per_ihave):
                 self._gossip_samples(targets, topic, ids, tick)
             else:

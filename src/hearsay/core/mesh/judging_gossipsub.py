@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hearsay.core.language.actions import Dial, Reason, Via
+from hearsay.core.language.events import PartialFeedback
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Control, IHave, IWant, Message, PartKind, Rpc
 from hearsay.core.language.score_parts import ScoreParts
@@ -168,6 +169,7 @@ class JudgingGossipsub(Gossipsub):
             others = [peer for peer in self._may_get(topic) if peer not in routed]
         if self.parameters.flood_publish_mbit:
             others = self._served_at_once(others, message, len(routed))
+        others = self.partials.without(others, topic)
         self.shell.outbox.forward(others, message, Via.FLOOD_PUBLISH, None)
 
     def _served_at_once(self, others: list[PeerId], message: Message, served: int) -> list[PeerId]:
@@ -275,6 +277,9 @@ class JudgingGossipsub(Gossipsub):
 
     def penalise(self, peer: PeerId, points: float) -> None:
         self.standing.penalise(peer, points)
+
+    def partial_feedback(self, feedback: PartialFeedback) -> None:
+        self.standing.feedback(feedback.peer, feedback.topic, feedback.useful)
 
     def rated(self, peer: PeerId, rating: float) -> None:
         self.standing.rate(peer, rating)

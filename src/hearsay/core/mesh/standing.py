@@ -189,6 +189,15 @@ class Standing:
         if self._scorer is not None:
             self._scorer.penalise(peer, count)
 
+    def feedback(self, peer: PeerId, topic: TopicId, useful: bool) -> None:
+        """What the application says of parts that a peer sent: a first delivery, or an invalid message (go)."""
+        if self._scorer is None:
+            return
+        if useful:
+            self._scorer.credit(peer, topic)
+        else:
+            self._scorer.blame(peer, topic)
+
     def penalise_slow(self, peer: PeerId, count: int) -> None:
         """So many messages did not leave for the peer (rust, nim)."""
         if self._scorer is not None:

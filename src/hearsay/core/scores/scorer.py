@@ -136,7 +136,7 @@ class Scorer:
         """A message that this peer brought is not used; `reason` is a `Reason`."""
         verdict = deliveries.rejection(reason)
         if verdict == deliveries.BLAMED_AT_ONCE:
-            self._blame(peer, topic)
+            self.blame(peer, topic)
         if verdict < 0 or topic not in self._topics:
             return
         record = self._deliveries.record(message, now)
@@ -144,7 +144,7 @@ class Scorer:
             return
         record.state = verdict
         if verdict == deliveries.INVALID:
-            self._blame(peer, topic)
+            self.blame(peer, topic)
             for sender in record.senders:
                 self._blame_copy(sender, topic)
         record.senders.clear()
@@ -156,6 +156,20 @@ class Scorer:
         if found is not None:
             found.misbehaviour += count
             found.score = found.least = None
+            self._retained.blame(peer)
+
+    def credit(self, peer: PeerId, topic: TopicId) -> None:
+        """Parts of a message that the peer brought were useful, as a first delivery is."""
+        counted = self._counted(peer, topic)
+        if counted is not None:
+            counted.deliver(self._topics[topic])
+
+    def blame(self, peer: PeerId, topic: TopicId) -> None:
+        """The peer brought what is no part of a message, as invalid as a message may be."""
+        counted = self._counted(peer, topic)
+        if counted is not None:
+            self._peers[peer].least = None
+            counted.blame()
             self._retained.blame(peer)
 
     def penalise_slow(self, peer: PeerId, count: float = 1.0) -> None:
@@ -295,13 +309,6 @@ class Scorer:
         counted = self._counted(peer, topic)
         if counted is not None:
             counted.deliver_copy(self._topics[topic])
-
-    def _blame(self, peer: PeerId, topic: TopicId) -> None:
-        counted = self._counted(peer, topic)
-        if counted is not None:
-            self._peers[peer].least = None
-            counted.blame()
-            self._retained.blame(peer)
 
     def _blame_copy(self, peer: PeerId, topic: TopicId) -> None:
         counted = self._counted(peer, topic)

@@ -30,6 +30,8 @@ from hearsay.core.language.rpc import (
     IHave,
     IWant,
     Message,
+    Partial,
+    PartialUse,
     Prune,
     Rpc,
     Subscription,
@@ -57,7 +59,7 @@ class _Parcel:
     )
 
     def __init__(self) -> None:
-        self.subscriptions: dict[TopicId, bool] = {}
+        self.subscriptions: dict[TopicId, Subscription] = {}
         self.messages: dict[MessageId, tuple[Message, Via]] = {}
         self.grafts: set[TopicId] = set()
         self.prunes: dict[TopicId, Prune] = {}
@@ -107,7 +109,7 @@ class _Parcel:
                 yield Send(peer, Rpc(control=control))
 
     def _subscriptions(self) -> Iterator[Subscription]:
-        return (Subscription(topic, self.subscriptions[topic]) for topic in sorted(self.subscriptions))
+        return (self.subscriptions[topic] for topic in sorted(self.subscriptions))
 
     def _messages(self) -> list[tuple[Message, Via]]:
         return sorted(self.messages.values(), key=lambda entry: (entry[0].topic, entry[0].id))
@@ -131,7 +133,7 @@ _NOTHING: list[Send] = []
 class Outbox:
     """Collects parts per peer during one `handle` call."""
 
-    __slots__ = ("_coalesce", "entries", "urgent")
+    __slots__ = ("_coalesce", "entries", "partials", "urgent")
 
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
@@ -140,6 +142,8 @@ class Outbox:
         in order already; by peer as soon as there is more."""
         self.urgent: dict[PeerId, list[MessageId]] = {}
         """Who is told what one does not want; empty between calls."""
+        self.partials: list[Send] = []
+        """Partial messages, one to an RPC; empty between calls."""
 
     def forward(
         self,
@@ -172,8 +176,10 @@ class Outbox:
         """A message the peer asked for, whoever wrote it."""
         self._parcel(peer).messages.setdefault(message.id, (message, via))
 
-    def subscription(self, peer: PeerId, topic: TopicId, subscribe: bool) -> None:
-        self._parcel(peer).subscriptions[topic] = subscribe
+    def subscription(
+        self, peer: PeerId, topic: TopicId, subscribe: bool, partial: PartialUse = PartialUse.NONE
+    ) -> None:
+        self._parcel(peer).subscriptions[topic] = Subscription(topic, subscribe, partial)
 
     def graft(self, peer: PeerId, topic: TopicId) -> None:
         parcel = self._parcel(peer)
@@ -213,6 +219,9 @@ class Outbox:
     def extension(self, peer: PeerId, extension: Extension) -> None:
         self._parcel(peer).extensions.append(extension)
 
+    def partial(self, peer: PeerId, partial: Partial) -> None:
+        self.partials.append(Send(peer, Rpc(partial=partial)))
+
     def features(self, peer: PeerId, features: Features) -> None:
         """What this router can do, for a peer to hear first."""
         self._parcel(peer).features = (features,)
@@ -230,6 +239,11 @@ class Outbox:
         for peer in sorted(self.urgent):
             actions.append(Send(peer, Rpc(control=Control(idontwant=(IDontWant(tuple(self.urgent[peer])),)))))
         self.urgent = {}
+
+    def flush_partials(self, actions: list[Action]) -> None:
+        """Append what goes behind all else."""
+        actions += self.partials
+        self.partials = []
 
     def flush(self, actions: list[Action]) -> None:
         """Append the sends to `actions` and be empty again."""

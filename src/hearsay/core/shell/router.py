@@ -72,6 +72,7 @@ from hearsay.core.language.rpc import (
     CONTROL_KINDS,
     Control,
     Message,
+    PartialUse,
     PartKind,
     Rpc,
 )
@@ -210,6 +211,9 @@ class Router:
                 else:
                     self._receive_new(sender, message, event.accepted)
                     news = True
+        if rpc.partial is not None:
+            self.strategy.on_partial(self.connected[sender], rpc.partial)
+            news = True
         if rpc.control is not None:
             self._receive_control(self.connected[sender], rpc.control)
             news = True
@@ -228,6 +232,8 @@ class Router:
                 self._announce_again([peer for peer in self.outbox.peers() if peer in self._unannounced])
             self.strategy.before_flush()
             self.outbox.flush(actions)
+        if self.outbox.partials:
+            self.outbox.flush_partials(actions)
         self.actions = _BETWEEN_CALLS
 
     def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:
@@ -317,7 +323,7 @@ class Router:
             self.peers.subscribe(peer, topic)
         if self.parameters.hello:
             for topic in sorted(self.joined):
-                self.outbox.subscription(event.peer, topic, True)
+                self._subscribe(event.peer, topic, True)
         self.strategy.peer_added(peer)
 
     def _disconnected(self, peer: ConnectedPeer) -> None:
@@ -341,7 +347,11 @@ class Router:
     def _announce(self, topic: TopicId, subscribe: bool) -> None:
         if self.parameters.hello:
             for peer in sorted(self.connected):
-                self.outbox.subscription(peer, topic, subscribe)
+                self._subscribe(peer, topic, subscribe)
+
+    def _subscribe(self, peer: PeerId, topic: TopicId, subscribe: bool) -> None:
+        use = self.strategy.partial_use(self.connected[peer], topic) if subscribe else PartialUse.NONE
+        self.outbox.subscription(peer, topic, subscribe, use)
 
     def _send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         """Subscriptions and mesh links are said again; messages and gossip are lost."""
@@ -366,7 +376,7 @@ class Router:
         """Tell peers where one stands now in the topics they were not told about."""
         for peer in peers:
             for topic in sorted(self._unannounced.pop(peer)):
-                self.outbox.subscription(peer, topic, topic in self.joined)
+                self._subscribe(peer, topic, topic in self.joined)
 
     def _publish(self, message: Message) -> None:
         self._expire()

@@ -25,9 +25,21 @@ from hearsay.core.language.events import (
     RoundTripMeasured,
 )
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import Extension, Features, IDontWant, IHave, IWant, Message, PartKind, Prune, Rpc
+from hearsay.core.language.rpc import (
+    Extension,
+    Features,
+    IDontWant,
+    IHave,
+    IWant,
+    Message,
+    Partial,
+    PartialUse,
+    PartKind,
+    Prune,
+    Rpc,
+)
 from hearsay.core.language.score_parts import ScoreParts
-from hearsay.core.language.sizes import part_kind
+from hearsay.core.language.sizes import part_kind, partial_kind
 from hearsay.core.language.state_table import OverlayState, Peering
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer
@@ -121,6 +133,16 @@ class Strategy(ABC):
     def has_partials_in(self, topic: TopicId) -> bool:
         """Whether an application has chosen partial messages in a topic."""
         return False
+
+    def partial_use(self, peer: ConnectedPeer, topic: TopicId) -> PartialUse:
+        """What a SUBSCRIBE says to a peer of what this side does with partial messages."""
+        return PartialUse.NONE
+
+    def hear_partial_use(self, sender: ConnectedPeer, topic: TopicId, use: PartialUse) -> None:
+        """What a SUBSCRIBE says of it; for strategies that are `has_partials`."""
+
+    def on_partial(self, sender: ConnectedPeer, partial: Partial) -> None:
+        self.shell.drop(sender.id, partial_kind(partial), 1, Reason.UNSUPPORTED)
 
     def choose_partials(self, chosen: PartialsChosen) -> None:
         """An application chooses partial messages in a topic; for strategies that are `has_partials`, as all of

@@ -37,13 +37,16 @@ def hear_subscriptions(
             if change.topic in sender.topics:
                 strategy.peer_unsubscribed(sender, change.topic)
                 shell.peers.unsubscribe(sender, change.topic)
-        elif change.topic not in sender.topics:
+            continue
+        if change.topic not in sender.topics:
             refusal = _refusal(shell, strategy.parameters, sender, change.topic)
             if refusal is not None:
                 refused[refusal] = refused.get(refusal, 0) + 1
-            else:
-                shell.peers.subscribe(sender, change.topic)
-                strategy.peer_subscribed(sender, change.topic)
+                continue
+            shell.peers.subscribe(sender, change.topic)
+            strategy.peer_subscribed(sender, change.topic)
+        if strategy.has_partials:
+            strategy.hear_partial_use(sender, change.topic, change.partial)
     for reason, count in refused.items():
         shell.drop(sender.id, PartKind.SUBSCRIBE, count, reason)
 

@@ -1,0 +1,191 @@
+"""Partial messages: parts of a message, exchanged before anybody has all of them (gossipsub v1.3's first extension).
+
+The application says what each peer is sent (`PartialApplication`), the router to whom it goes.
+
+* PARTIAL-1: SUBSCRIBE tells a peer of 1.3 what this side does in the topic, and again when that changes. Whoever
+  requests parts also supports them; UNSUBSCRIBE ends it.
+* PARTIAL-2: Partial messages pass between two who have both said that they can (EXT-3), if one requests them in the
+  topic and the other supports them at least. Parts go to a peer that requests them; one that only supports them is
+  told metadata.
+* PARTIAL-3: A peer that requests parts of who supports them is sent no full messages, but those it asks for. Whoever
+  requests parts takes full messages, too.
+* PARTIAL-4: A peer that supports what this side requests is told no IDONTWANT.
+* PARTIAL-5: What is published partially goes to those of the mesh, or of the fan-out, and to all peers that spoke of
+  the group; each is an RPC of its own, behind all others.
+* PARTIAL-6: In the heartbeat, peers that were chosen for gossip and request parts get no IHAVE. The application is
+  asked what they are sent of each group it published in, once per peer and group, also if there is nothing to say
+  IHAVE about.
+* PARTIAL-7: What comes is for the application, if it chose the topic and partial messages are on with the sender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from hearsay.core.language.actions import DeliverPartial, Reason
+from hearsay.core.language.events import PartialsChosen, PublishPartial
+from hearsay.core.language.identifiers import PeerId, TopicId
+from hearsay.core.language.partial_application import PartialApplication, PartialPeer
+from hearsay.core.language.rpc import Partial, PartialUse
+from hearsay.core.language.sizes import partial_kind
+from hearsay.core.mesh.extensions.features import FeatureBook
+from hearsay.core.mesh.extensions.groups import Group, Groups
+from hearsay.core.mesh.extensions.parameters import ExtensionParameters
+from hearsay.core.mesh.versions import knows_extensions
+from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
+from hearsay.core.shell.shell import Shell
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    use: PartialUse
+    application: PartialApplication
+
+
+class Partials:
+    __slots__ = ("_choices", "_features", "_most_metadata", "_routed", "_shell", "_uses", "groups")
+
+    def __init__(
+        self,
+        parameters: ExtensionParameters,
+        shell: Shell,
+        features: FeatureBook,
+        routed: Callable[[TopicId], PeerGroup],
+    ) -> None:
+        self._shell = shell
+        self._features = features
+        self._routed = routed
+        self._most_metadata = parameters.max_metadata_bytes
+        self.groups = Groups(parameters)
+        self._choices: dict[TopicId, _Choice] = {}
+        self._uses: dict[PeerId, dict[TopicId, PartialUse]] = {}
+        """What peers do in topics they are in, if anything."""
+
+    def has(self, topic: TopicId) -> bool:
+        return topic in self._choices
+
+    def use(self, topic: TopicId) -> PartialUse:
+        choice = self._choices.get(topic)
+        return PartialUse.NONE if choice is None else choice.use
+
+    def use_of(self, peer: PeerId, topic: TopicId) -> PartialUse:
+        """What a peer does in a topic, if partial messages are on with it."""
+        use = self._uses.get(peer, {}).get(topic, PartialUse.NONE)
+        return use if self._features.exchanges_parts(peer) else PartialUse.NONE
+
+    def gets_parts(self, peer: PeerId, topic: TopicId) -> bool:
+        """Whether a peer gets parts in place of full messages."""
+        return topic in self._choices and self.use_of(peer, topic) is PartialUse.REQUESTS
+
+    def spares(self, peer: PeerId, topic: TopicId) -> bool:
+        """Whether a peer need not be told what it need not send."""
+        return self.use(topic) is PartialUse.REQUESTS and self.use_of(peer, topic) is not PartialUse.NONE
+
+    def exchanges(self, peer: PeerId, topic: TopicId) -> bool:
+        return self.gets_parts(peer, topic) or self.spares(peer, topic)
+
+    def without(self, peers: Sequence[PeerId], topic: TopicId) -> Sequence[PeerId]:
+        """Those of `peers` who get full messages."""
+        if topic not in self._choices:
+            return peers
+        return [peer for peer in peers if not self.gets_parts(peer, topic)]
+
+    def choose(self, chosen: PartialsChosen) -> None:
+        topic = chosen.topic
+        before = self.use(topic)
+        if chosen.application is None:
+            self._choices.pop(topic, None)
+            self.groups.leave(topic)
+        else:
+            self._choices[topic] = _Choice(chosen.use, chosen.application)
+        shell = self._shell
+        if topic in shell.joined and chosen.use is not before:
+            for peer in sorted(shell.connected):
+                if knows_extensions(shell.connected[peer].protocol):
+                    shell.outbox.subscription(peer, topic, True, chosen.use)
+
+    def said_to(self, peer: ConnectedPeer, topic: TopicId) -> PartialUse:
+        """What a SUBSCRIBE says to a peer."""
+        return self.use(topic) if knows_extensions(peer.protocol) else PartialUse.NONE
+
+    def hear_use(self, peer: PeerId, topic: TopicId, use: PartialUse) -> None:
+        if use is not PartialUse.NONE:
+            self._uses.setdefault(peer, {})[topic] = use
+        else:
+            self.forget_use(peer, topic)
+
+    def forget_use(self, peer: PeerId, topic: TopicId) -> None:
+        uses = self._uses.get(peer)
+        if uses is not None and uses.pop(topic, None) is not None and not uses:
+            del self._uses[peer]
+
+    def hear(self, sender: ConnectedPeer, partial: Partial) -> None:
+        refusal = self._refusal(sender.id, partial)
+        if refusal is not None:
+            self._shell.drop(sender.id, partial_kind(partial), 1, refusal)
+            return
+        group = self.groups.of_peer(partial.topic, partial.group, sender.id)
+        if group is None:
+            reason = Reason.OVER_LIMIT if self.groups.has_room(partial.topic) else Reason.THROTTLED
+            self._shell.drop(sender.id, partial_kind(partial), 1, reason)
+            return
+        notes = group.notes_of(sender.id)
+        if partial.metadata is not None:
+            notes.heard = partial.metadata
+        self._shell.actions.append(DeliverPartial(partial, sender.id))
+
+    def _refusal(self, sender: PeerId, partial: Partial) -> Reason | None:
+        if not self._features.exchanges_parts(sender):
+            return Reason.UNSUPPORTED
+        if partial.topic not in self._choices:
+            return Reason.NOT_SUBSCRIBED
+        return Reason.OVER_LIMIT if len(partial.metadata or b"") > self._most_metadata else None
+
+    def publish(self, published: PublishPartial) -> None:
+        topic = published.topic
+        group = self.groups.publish(topic, published.group)
+        addressed = {peer for peer in self._routed(topic) if self.exchanges(peer, topic)}
+        addressed |= {peer for peer in group.peers if self._may_be_told(peer, topic)}
+        if published.peers is not None:
+            named = {peer for peer in published.peers if peer in self._shell.connected}
+            addressed = {peer for peer in named if peer in addressed or self.exchanges(peer, topic)}
+        for peer in sorted(addressed):
+            self._ask(topic, published.group, group, peer, gossip=False)
+
+    def _may_be_told(self, peer: PeerId, topic: TopicId) -> bool:
+        """Whether a peer that spoke of a group is answered: also one that publishes without being in the topic."""
+        return self.exchanges(peer, topic) or topic not in self._shell.connected[peer].topics
+
+    def gossip(self, topic: TopicId, peers: Iterable[PeerId]) -> list[PeerId]:
+        """Ask what those who request parts are sent; returns the others, who get IHAVE."""
+        others: list[PeerId] = []
+        own = self.groups.own(topic) if topic in self._choices else []
+        for peer in peers:
+            if not self.gets_parts(peer, topic):
+                others.append(peer)
+                continue
+            for name, group in own:
+                if peer not in group.peers:
+                    self._ask(topic, name, group, peer, gossip=True)
+        return others
+
+    def _ask(self, topic: TopicId, name: bytes, group: Group, peer: PeerId, *, gossip: bool) -> None:
+        notes = group.notes_of(peer)
+        requests = self.gets_parts(peer, topic)
+        about = PartialPeer(peer, requests, gossip, notes.heard, notes.told, notes.note)
+        answer = self._choices[topic].application.parts_for(topic, name, about)
+        notes.note = answer.note
+        parts = (answer.parts or None) if requests else None
+        metadata = answer.metadata or None
+        if metadata is not None:
+            notes.told = metadata
+        if parts is not None or metadata is not None:
+            self._shell.outbox.partial(peer, Partial(topic, name, parts, metadata))
+
+    def remove_peer(self, peer: PeerId) -> None:
+        self._uses.pop(peer, None)
+        self.groups.remove_peer(peer)
+
+    def remembers(self, peer: PeerId) -> bool:
+        return peer in self._uses or self.groups.remembers(peer)

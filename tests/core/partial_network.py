@@ -1,0 +1,125 @@
+"""Routers with the application of eight parts, joined by links on which nothing is lost and nothing takes time."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hearsay.core.language.actions import Deliver, DeliverPartial, Send
+from hearsay.core.language.events import Event, Join, PartialsChosen, PeerConnected, Publish, RpcReceived, TimerFired
+from hearsay.core.language.rpc import IDontWant, Message, PartialUse, Rpc
+from hearsay.core.registry import ROUTERS, create, negotiate
+from hearsay.core.shell.randomness import Randomness
+from hearsay.partial import PartsExchange, counted, counted_parts
+from hearsay.partial.application import Outcome
+
+TOPIC = "t"
+EIGHT = range(8)
+NOT_EVEN_THE_EXTENSION = "none"
+EXTENSION_ALONE = "extension"
+
+
+class Node:
+    def __init__(self, name: str, does: str, **given: object) -> None:
+        kind = ROUTERS["gossipsub"]
+        values = {**kind.presets["go"], "partial_messages": does != NOT_EVEN_THE_EXTENSION, **given}
+        self.name = name
+        self.router = create(kind, name, kind.parameters.from_mapping(values), Randomness(1))
+        self.application = PartsExchange(counted_parts())
+        self.uses_parts = does in (PartialUse.SUPPORTS, PartialUse.REQUESTS)
+        self.whole: list[bytes] = []
+        """Groups whose message was here, once for each time: as parts, or as a message of a peer."""
+        if self.uses_parts:
+            self.router.handle(PartialsChosen(TOPIC, PartialUse(does), self.application), 0)
+        self.router.handle(Join(TOPIC), 0)
+
+
+class Network:
+    def __init__(self, **does: str) -> None:
+        self.nodes = {name: Node(name, use) for name, use in does.items()}
+        self.now = 0
+        self.sent: list[tuple[str, str, Rpc]] = []
+        self._under_way: deque[tuple[str, str, Rpc]] = deque()
+
+    def connect(self, *pairs: tuple[str, str]) -> None:
+        for one, other in pairs:
+            spoken = [self.nodes[name].router.strategy.protocols for name in (one, other)]
+            protocol = negotiate(*spoken)
+            assert protocol is not None
+            self.feed(one, PeerConnected(other, protocol))
+            self.feed(other, PeerConnected(one, protocol))
+        self.settle()
+
+    def add(self, name: str, group: bytes, indexes: range = EIGHT) -> None:
+        """Its application has these parts of its own; all are a message, too."""
+        node = self.nodes[name]
+        parts = counted(group, indexes)
+        if node.uses_parts:
+            self._follow(name, group, node.application.add(TOPIC, group, parts))
+        else:
+            self.publish(name, group, b"".join(parts.values()))
+        self.settle()
+
+    def publish(self, name: str, group: bytes, data: bytes) -> None:
+        self.feed(name, Publish(Message(group, TOPIC, data, name)))
+        self.settle()
+
+    def beat(self, times: int = 1) -> None:
+        for _ in range(times):
+            for name, node in self.nodes.items():
+                due = node.router.deadline()
+                assert due is not None
+                self.now = max(self.now, due)
+                self.feed(name, TimerFired())
+            self.settle()
+
+    def settle(self) -> None:
+        while self._under_way:
+            source, destination, rpc = self._under_way.popleft()
+            self.feed(destination, RpcReceived(source, rpc))
+
+    def feed(self, name: str, event: Event) -> None:
+        node = self.nodes[name]
+        for action in node.router.handle(event, self.now):
+            match action:
+                case Send():
+                    self.sent.append((name, str(action.peer), action.rpc))
+                    self._under_way.append(self.sent[-1])
+                case DeliverPartial():
+                    outcome = node.application.received(action.partial, action.received_from)
+                    self._follow(name, action.partial.group, outcome)
+                case Deliver() if action.received_from is not None:
+                    assert isinstance(action.message.id, bytes)
+                    node.whole.append(action.message.id)
+                    if node.uses_parts:
+                        outcome = node.application.message_received(TOPIC, action.message.data)
+                        self._follow(name, action.message.id, outcome)
+                case _:
+                    pass
+
+    def _follow(self, name: str, group: bytes, outcome: Outcome) -> None:
+        for event in outcome.events:
+            self.feed(name, event)
+        if outcome.whole is not None:
+            self.nodes[name].whole.append(group)
+            self.feed(name, Publish(Message(group, TOPIC, outcome.whole, name)))
+
+    def partials(self, source: str, destination: str) -> list[tuple[bool, bool]]:
+        """What went from one to the other: whether parts, and whether metadata."""
+        return [
+            (rpc.partial.parts is not None, rpc.partial.metadata is not None)
+            for one, other, rpc in self.sent
+            if (one, other) == (source, destination) and rpc.partial is not None
+        ]
+
+    def full_messages(self, source: str, destination: str) -> int:
+        return sum(len(rpc.messages) for one, other, rpc in self.sent if (one, other) == (source, destination))
+
+    def idontwants(self, source: str) -> list[str]:
+        """Whom a node told that it has something."""
+        return [
+            other
+            for one, other, rpc in self.sent
+            if one == source and rpc.control is not None
+            for part in rpc.control.parts()
+            if isinstance(part, IDontWant)
+        ]
