@@ -5,10 +5,10 @@ A router that promises nothing is held to what all routers owe each other (`hear
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
-from hearsay.core.language.identifiers import MessageId, Micros, PeerId
+from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +85,23 @@ class OverlayPromise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartialPromise:
+    """Of partial messages: what peers open is bounded. Who is sent what is the rules' (PARTIAL-2, PARTIAL-3)."""
+
+    opened: Callable[[TopicId], int]
+    """Groups of a topic that peers have opened."""
+    opened_by: Callable[[TopicId, PeerId], int]
+    most: int
+    most_of_one: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Promises:
     mesh: MeshPromise | None = None
     backoff: BackoffPromise | None = None
     overlay: OverlayPromise | None = None
     standing: StandingPromise | None = None
+    partial: PartialPromise | None = None
     gossip_heartbeats: int | None = None
     """IHAVE names messages accepted fewer heartbeats ago than this."""
     kept_heartbeats: int | None = None

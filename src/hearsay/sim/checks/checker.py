@@ -17,7 +17,7 @@ It keeps books of its own from the events and actions of each node and compares 
 
 Symmetry is not asked for when control messages may be lost. Answers to IWANT and to episub's GRAFT are exempt from 2
 and 3: who asks gets. What holds of episub's overlay and trees is in `overlay_checker.py`, of scores in
-`judgement_checker.py`.
+`judgement_checker.py`, of partial messages in `partial_checker.py`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.router import Router
 from hearsay.sim.checks.judgement_checker import JudgementChecker, hears_nothing
 from hearsay.sim.checks.overlay_checker import OverlayChecker
+from hearsay.sim.checks.partial_checker import PartialChecker
 from hearsay.sim.checks.unwanted_book import UnwantedBook
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.nodes import SimNode
@@ -92,6 +93,7 @@ class Checker:
         self._books: dict[int, _Book] = {}
         self._overlay = OverlayChecker(plan, self._problem)
         self._judgement = JudgementChecker(self._problem)
+        self._partials = PartialChecker(self._problem)
         self.problems: list[str] = []
         self.count = 0
 
@@ -100,6 +102,7 @@ class Checker:
         self._books[node.id] = _Book(node.router.strategy.promises(), UnwantedBook(node.router.parameters))
         self._overlay.node_started(node)
         self._judgement.node_started(node)
+        self._partials.node_started(node)
 
     def node_stopped(self, node: SimNode, now: Micros) -> None:
         self._books.pop(node.id, None)
@@ -114,6 +117,8 @@ class Checker:
         if isinstance(event, RpcReceived) and event.rpc.control is not None:
             self._prunes_received(book, event.peer, event.rpc.control.prune, heard, now)
         self._overlay.handled(node, event, actions, now)
+        if book.promises.partial is not None:
+            self._partials.handled(node, book.promises.partial, event, heard, actions, now)
         self._packing(node, router, actions, now)
         if standing is not None:
             self._judgement.handled(node, standing, event, actions, now)

@@ -5,8 +5,8 @@ Rules:
 * A link is a stream: an RPC never arrives before one that was sent earlier on it.
 * The uplink of a node sends one RPC after the other (`uplink.py`); a queue beyond its bound refuses the RPC, and the
   router is told (`SendFailed`).
-* Loss takes parts of an RPC, each by a draw of its own: messages, IHAVE and IWANT, and with `loss.control` GRAFT and
-  PRUNE too. Subscriptions and connections are never lost.
+* Loss takes parts of an RPC, each by a draw of its own: messages, partial ones among them, IHAVE and IWANT, and with
+  `loss.control` GRAFT and PRUNE too. Subscriptions and connections are never lost.
 * A SEND_RPC row per part; the first part of an RPC carries the bytes of its framing, so that bytes add up.
 """
 
@@ -72,7 +72,7 @@ class Transport:
         self._recorder = recorder
         self._topic_numbers = topic_numbers
         self._loss_millionths = scenario.loss.rate_millionths
-        self._lossy_kinds = {PartKind.PUBLISH, PartKind.IHAVE, PartKind.IWANT}
+        self._lossy_kinds = {PartKind.PUBLISH, PartKind.PARTIAL, PartKind.METADATA, PartKind.IHAVE, PartKind.IWANT}
         if scenario.loss.control:
             self._lossy_kinds |= {PartKind.GRAFT, PartKind.PRUNE}
         self._uplink_bits_per_s = scenario.links.uplink_bits_per_s

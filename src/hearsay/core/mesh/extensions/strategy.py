@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 
 from hearsay.core.language.events import PartialsChosen, PublishPartial
 from hearsay.core.language.identifiers import PeerId, TopicId
@@ -12,6 +13,7 @@ from hearsay.core.mesh.extensions.parameters import ExtensionParameters, LateExt
 from hearsay.core.mesh.extensions.partials import Partials
 from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
+from hearsay.core.shell.promises import PartialPromise, Promises
 from hearsay.core.shell.shell import Shell
 
 
@@ -84,6 +86,18 @@ class ExtendedMesh(MeshStrategy):
     def before_flush(self) -> None:
         super().before_flush()
         self.features.say_again()
+
+    def promises(self) -> Promises:
+        if not self.has_partials:
+            return super().promises()
+        groups = self.partials.groups
+        partial = PartialPromise(
+            opened=groups.opened,
+            opened_by=groups.opened_by,
+            most=self.parameters.max_peer_groups,
+            most_of_one=self.parameters.max_groups_per_peer,
+        )
+        return replace(super().promises(), partial=partial)
 
     def remembers(self, peer: PeerId) -> bool:
         return self.features.remembers(peer) or self.partials.remembers(peer)

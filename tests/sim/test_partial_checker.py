@@ -1,0 +1,130 @@
+"""The checker of partial messages says nothing of a router that keeps the rules, and finds each way to break them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from hearsay.core.language.actions import Action
+from hearsay.core.language.events import (
+    Event,
+    Join,
+    PartialsChosen,
+    PeerConnected,
+    Publish,
+    PublishPartial,
+    RpcReceived,
+    TimerFired,
+)
+from hearsay.core.language.partial_application import PartsFor
+from hearsay.core.language.rpc import (
+    MESHSUB_13,
+    Control,
+    Features,
+    Graft,
+    Message,
+    Partial,
+    PartialUse,
+    Rpc,
+    Subscription,
+)
+from hearsay.core.mesh.extensions.features import FeatureBook
+from hearsay.core.mesh.extensions.groups import Groups
+from hearsay.core.mesh.extensions.partials import Partials
+from hearsay.core.registry import ROUTERS, create
+from hearsay.core.shell.randomness import Randomness
+from hearsay.sim.checks.partial_checker import PartialChecker
+
+TOPIC = "t"
+CAN = Features(partial_messages=True)
+
+
+class Everything:
+    def parts_for(self, topic, group, peer):
+        return PartsFor(b"parts", b"metadata")
+
+
+class Watched:
+    """A router in a topic, between peers of all sorts, and what the checker says of it."""
+
+    def __init__(self) -> None:
+        kind = ROUTERS["gossipsub"]
+        given = {**kind.presets["v1.1"], "partial_messages": True, "max_peer_groups": 2, "max_groups_per_peer": 1}
+        self._router = create(kind, "me", kind.parameters.from_mapping(given), Randomness(1))
+        self._node = SimpleNamespace(id=0, router=self._router)
+        self.problems: list[str] = []
+        self._checker = PartialChecker(lambda now, node, problem: self.problems.append(problem))
+        self._checker.node_started(self._node)
+        self._now = 0
+        self.feed(PartialsChosen(TOPIC, PartialUse.REQUESTS, Everything()))
+        self.feed(Join(TOPIC))
+        for peer, use, can in (
+            ("requests", PartialUse.REQUESTS, CAN),
+            ("supports", PartialUse.SUPPORTS, CAN),
+            ("neither", PartialUse.NONE, CAN),
+            ("cannot", PartialUse.REQUESTS, Features()),
+        ):
+            self.feed(PeerConnected(peer, MESHSUB_13))
+            control = Control(graft=(Graft(TOPIC),), features=(can,))
+            self.feed(RpcReceived(peer, Rpc((Subscription(TOPIC, True, use),), (), control)))
+        self.feed(PeerConnected("beside", MESHSUB_13))
+        beside = Subscription(TOPIC, True, PartialUse.REQUESTS)
+        self.feed(RpcReceived("beside", Rpc((beside,), (), Control(features=(CAN,)))))
+
+    def feed(self, event: Event) -> list[Action]:
+        actions = self._router.handle(event, self._now)
+        promise = self._router.strategy.promises().partial
+        assert promise is not None
+        self._checker.handled(self._node, promise, event, True, actions, self._now)
+        return actions
+
+    def life(self) -> None:
+        """All that happens to it in these tests."""
+        self.feed(Publish(Message("m1", TOPIC, b"x", "me")))
+        self.feed(PublishPartial(TOPIC, b"1"))
+        for peer, group in (("requests", b"2"), ("requests", b"3"), ("supports", b"3"), ("beside", b"4")):
+            self.feed(RpcReceived(peer, Rpc(partial=Partial(TOPIC, group, None, b"x"))))
+        self.feed(PublishPartial(TOPIC, b"3"))
+        self._now = self._router.deadline()
+        self.feed(TimerFired())
+
+
+def test_a_router_that_keeps_the_rules():
+    """Rules: PARTIAL-2, PARTIAL-3, PARTIAL-6, PARTIAL-9."""
+    watched = Watched()
+    watched.life()
+    assert watched.problems == []
+
+
+FAULTS = [
+    (Partials, "without", lambda self, peers, topic: peers, "message m1, in place of parts, to requests"),
+    (Partials, "gossip", lambda self, topic, peers: list(peers), "IHAVE of 't', in place of parts, to beside"),
+    (Partials, "gets_parts", lambda self, peer, topic: True, "parts that it does not request to supports"),
+    (Partials, "exchanges", lambda self, peer, topic: True, "a partial message that is not for it to neither"),
+    (FeatureBook, "exchanges_parts", lambda self, peer: True, "a partial message that is not for it to cannot"),
+    (Groups, "has_room", lambda self, topic: True, "peers have opened 3 groups in 't'"),
+]
+
+
+@pytest.mark.parametrize(("where", "name", "fault", "said"), FAULTS, ids=[name for _, name, _, _ in FAULTS])
+def test_a_router_that_breaks_one(monkeypatch, where, name, fault, said):
+    monkeypatch.setattr(where, name, fault)
+    watched = Watched()
+    watched.life()
+    assert said in watched.problems
+
+
+def test_a_peer_that_opens_too_many(monkeypatch):
+    """Rule: PARTIAL-9."""
+    monkeypatch.setattr(Groups, "of_peer", lambda self, topic, name, peer: _opened(self, topic, name, peer))
+    watched = Watched()
+    watched.life()
+    assert "requests has opened too many groups in 't'" in watched.problems
+
+
+def _opened(groups, topic, name, peer):
+    """A group that any peer may open."""
+    group = groups.publish(topic, name)
+    group.is_own, group.opener = False, peer
+    return group
