@@ -41,6 +41,7 @@ def run(tmp_path_factory):
                 ("analyze", "RUN", "--format", "tracestat"),
                 ("analyze", "nowhere", "--master", "spark://127.0.0.1:1"),
                 ("report", "RUN"),
+                ("score", "--preset", "go"),
                 ("check", "nowhere.toml"),
                 ("sweep", "nowhere.toml"),
                 ("compare", "r1"),

@@ -20,9 +20,6 @@ nodes = 20
 latency = "constant"
 value_ms = 30
 
-[validation]
-delay_ms = 7
-
 [workload]
 interval_s = 0.5
 
@@ -65,7 +62,7 @@ def test_a_scenario_says_its_router_its_topics_and_its_links(tmp_path):
         "news": (1, 0),
     }
     expected = subject.expected
-    assert (expected.degree, expected.round_trip_ms, expected.validation_ms) == (8, 60, 7)
+    assert (expected.degree, expected.round_trip_ms) == (8, 60)
     assert (expected.prune_backoff_ms, expected.opportunistic_graft_ticks) == (60_000, 60)
     assert all(group.parameters is subject.score.topics["any"] for group in subject.topics)
 

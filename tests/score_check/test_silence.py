@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from clean_set import checked as checked_file
 
+from hearsay.core.scores.scorer import Scorer
 from hearsay.score_check.check import check
 from hearsay.score_check.curves import play_all
 from hearsay.score_check.named_subjects import subject_of_set
@@ -86,6 +87,35 @@ def test_played_peers_fare_as_the_verdicts_say(name):
 def test_who_stops_is_found_later_than_who_never_began():
     found, _ = silences("ethereum")
     assert [found[topic].from_stop_s for topic in (BLOCK, AGGREGATE, SUBNET)] == [1644, 624, 2880]
+
+
+def test_how_long_who_stops_is_kept(tmp_path):
+    """The real scorer: at every cap, then silent among blocks, and at every cap of votes."""
+    found = checked_file(tmp_path, {})
+    score = found.subject.score
+    votes = score.topics["votes"].numbers()
+    topics = {"blocks": score.topics["blocks"].numbers(), "votes": votes._replace(weight=4 * votes.weight)}
+    scorer, interval = Scorer(score.peer, topics), score.peer.decay_interval_us
+    scorer.connect("peer")
+    for topic in topics:
+        scorer.graft("peer", topic, 0)
+    for refresh in range(1, 302):
+        scorer.refresh(refresh * interval)
+    deliver(scorer, "blocks", 25, 301 * interval)
+    for silent in range(1, 200):
+        now = (301 + silent) * interval
+        scorer.refresh(now)
+        deliver(scorer, "votes", 500, now)
+        if scorer.score("peer", now) < 0:
+            break
+    assert found.silences[0].from_stop_s == silent
+
+
+def deliver(scorer, topic, many, now):
+    for number in range(many):
+        message = f"{topic} {now} {number}"
+        scorer.validate(topic, message, now)
+        scorer.deliver("peer", topic, message, now)
 
 
 def test_thousands_of_topics_alike_are_one_group(tmp_path):

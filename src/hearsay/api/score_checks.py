@@ -21,7 +21,7 @@ from hearsay.text.html_table import html_table
 
 
 class ScoreCheck:
-    """What was found, in the order of the checks."""
+    """What was found, the heaviest first."""
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked

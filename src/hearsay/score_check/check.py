@@ -18,7 +18,7 @@ from hearsay.text.numbers import plain
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Findings in the order of the checks, and the figures behind them."""
+    """Findings, the heaviest first, else in the order of the checks; and the figures behind them."""
 
     worth: Worth
     findings: Sequence[ScoreFinding]
@@ -54,6 +54,8 @@ def check(subject: Subject, checks: Sequence[Check] | None = None) -> Checked:
     worth = worth_of(subject)
     made = chosen() if checks is None else checks
     findings = [finding(each, told, worth) for each in made for told in each.look(worth)]
+    order = list(Severity)
+    findings.sort(key=lambda each: order.index(each.severity), reverse=True)
     return Checked(worth, findings, silences(worth), list(offences(worth)))
 
 

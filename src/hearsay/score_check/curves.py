@@ -16,7 +16,7 @@ from hearsay.core.language.score_parts import ScoreParts
 from hearsay.core.rules.scores import parts
 from hearsay.core.rules.scores.thresholds import may_be_in_mesh
 from hearsay.core.scores.scorer import Scorer
-from hearsay.score_check.offences import SHARING_PEERS, offences
+from hearsay.score_check.offences import SHARING_PEERS, offences_of_the_peer
 from hearsay.score_check.silence import Silence, Verdict, silences
 from hearsay.score_check.stage import Stage, StagedTopic, stage_of
 from hearsay.score_check.worth import TopicWorth, Worth
@@ -92,7 +92,7 @@ def scripts(stage: Stage) -> Iterator[Script]:
         yield Script("broken promises", "breaks a promise at every heartbeat for a third of the time",
                      breaks_promises=True)  # fmt: skip
     if worth.peer.address_weight:
-        needed = next(each for each in offences(worth) if each.name == SHARING_PEERS).needed["negative"]
+        needed = next(each for each in offences_of_the_peer(worth) if each.name == SHARING_PEERS).needed["negative"]
         others = min(_MOST_SHARING, int(needed or worth.peer.address_threshold + 3)) - 1
         yield Script(
             "shared address", f"has {others} others at its address for a third of the time", shares_with=others

@@ -29,7 +29,6 @@ def subject_of_scenario(scenario: Scenario, name: str, lines: Mapping[str, int])
     expected = Expectations(
         degree=max(1, parameters.degree),
         heartbeat_ms=parameters.heartbeat_interval_ms,
-        validation_ms=scenario.validation.delay_us // 1000,
         round_trip_ms=2 * _nearest_ms(scenario.links),
         prune_backoff_ms=parameters.prune_backoff_ms,
         graft_flood_ms=parameters.graft_flood_ms,

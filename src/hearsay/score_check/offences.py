@@ -41,6 +41,11 @@ class Offence:
 def offences(worth: Worth) -> Iterator[Offence]:
     for topic in worth.topics:
         yield _invalid_messages(worth, topic)
+    yield from offences_of_the_peer(worth)
+
+
+def offences_of_the_peer(worth: Worth) -> Iterator[Offence]:
+    """In no topic."""
     yield _broken_promises(worth)
     yield _grafts(worth)
     yield _shared_addresses(worth)

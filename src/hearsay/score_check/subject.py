@@ -26,7 +26,6 @@ class Expectations(Parameters):
     degree: int = integer(6, low=1, high=10_000)
     """Members of a mesh; one in so many messages comes first from a given member."""
     heartbeat_ms: int = milliseconds(1_000, low=1)
-    validation_ms: int = milliseconds(0)
     round_trip_ms: int = milliseconds(0)
     """To the nearest peer and back; 0 is not known."""
     prune_backoff_ms: int = milliseconds(60_000)

@@ -63,15 +63,14 @@ class Worth:
     subject: Subject
     peer: PeerNumbers
     topics: Sequence[TopicWorth]
+    all_topics: float
+    """What all topics give at most, before the cap."""
+    usual_topics: float
+    """… and give a member of every mesh that is first as often as the others."""
 
     @property
     def interval_s(self) -> float:
         return self.subject.score.peer.decay_interval_ms / 1000
-
-    @property
-    def all_topics(self) -> float:
-        """What all topics give at most, before the cap."""
-        return sum(each.most * each.group.count for each in self.topics)
 
     @property
     def best(self) -> float:
@@ -80,7 +79,7 @@ class Worth:
     @property
     def usual(self) -> float:
         """A member of every mesh that is first as often as the others, and delivers enough."""
-        return self.score(sum((each.in_mesh + each.usual_first) * each.group.count for each in self.topics))
+        return self.score(self.usual_topics)
 
     def score(self, topics: float, shared: float = 0.0, misbehaviour: float = 0.0) -> float:
         """From the sum of all topics, the peers at an address, and what P7 counts."""
@@ -117,7 +116,10 @@ class Worth:
 
 
 def worth_of(subject: Subject) -> Worth:
-    return Worth(subject, subject.score.peer.numbers(), tuple(_topics(subject)))
+    topics = tuple(_topics(subject))
+    most = sum(each.most * each.group.count for each in topics)
+    usual = sum((each.in_mesh + each.usual_first) * each.group.count for each in topics)
+    return Worth(subject, subject.score.peer.numbers(), topics, most, usual)
 
 
 def _topics(subject: Subject) -> Iterator[TopicWorth]:

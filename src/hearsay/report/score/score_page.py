@@ -13,7 +13,7 @@ from hearsay.score_check.check import Checked
 from hearsay.score_check.check_text import OFFENCE_HEAD, SILENCE_HEAD, offence_rows, silence_rows, summary
 from hearsay.score_check.checks.all_checks import CHECKS
 from hearsay.score_check.curves import PARTS, Played, play_all
-from hearsay.score_check.findings import ScoreFinding, Severity
+from hearsay.score_check.findings import ScoreFinding
 from hearsay.score_check.stage import traffic_of
 from hearsay.text.numbers import count, figure, plural, seconds
 
@@ -90,7 +90,7 @@ def _findings(findings: Sequence[ScoreFinding]) -> Html:
     items = [
         tag("li", tag("span", f"{each.severity}: ", class_="severity"), each.words, " ", tag("small", _place(each)),
             class_=f"severity-{each.severity}")
-        for each in sorted(findings, key=lambda each: list(Severity).index(each.severity), reverse=True)[:_MOST_ROWS]
+        for each in findings[:_MOST_ROWS]
     ]  # fmt: skip
     return tag("ul", *items, class_="findings card")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearsay.core.rules.scores.thresholds import may_be_in_mesh
+from hearsay.score_check.counting import first_that
 from hearsay.score_check.findings import Told
-from hearsay.score_check.offences import GRAFTS, SHARING_PEERS, offences
-from hearsay.score_check.worth import Worth
+from hearsay.score_check.offences import GRAFTS, SHARING_PEERS, offences_of_the_peer
+from hearsay.score_check.worth import TopicWorth, Worth
 from hearsay.text.numbers import count, figure, seconds
 
 _PATIENCE = 10
@@ -22,9 +23,8 @@ def invalid_unpunished(worth: Worth) -> Iterator[Told]:
 
 
 def invalid_cheap(worth: Worth) -> Iterator[Told]:
-    needed = {each.topic: each.needed["negative"] for each in offences(worth) if each.topic is not None}
     for topic in worth.topics:
-        number = needed[topic.group.words]
+        number = _needed(worth, topic)
         if worth.invalid(topic, 1.0) and (number is None or number > _PATIENCE):
             so_many = "no number of" if number is None else count(number)
             words = (
@@ -128,7 +128,7 @@ def gone_at_once(worth: Worth) -> Iterator[Told]:
 
 def patience(worth: Worth) -> Iterator[Told]:
     """Where the thresholds of whole peers are too far for one kind of offence."""
-    found = {each.name: each for each in offences(worth) if each.topic is None}
+    found = {each.name: each for each in offences_of_the_peer(worth)}
     for name, parameter, on in (
         (GRAFTS, "misbehaviour_weight", worth.peer.misbehaviour_weight),
         (SHARING_PEERS, "shared_address_weight", worth.peer.address_weight),
@@ -137,6 +137,11 @@ def patience(worth: Worth) -> Iterator[Told]:
         if on and number is not None and number > 10 * _PATIENCE:
             words = f"it takes {count(number)} {name} until a peer at its best ({figure(worth.best)}) is below 0"
             yield Told(words, parameter, None, {"needed": number})
+
+
+def _needed(worth: Worth, topic: TopicWorth) -> int | None:
+    """Invalid messages at once until a peer at its best is below 0."""
+    return first_that(lambda sent: not may_be_in_mesh(worth.score(worth.all_topics + worth.invalid(topic, sent))))
 
 
 def _gone(name: str, decay: float, zero: float) -> str:

@@ -47,18 +47,18 @@ def out_of_reach(worth: Worth) -> Iterator[Told]:
 
 def idle_prunes(worth: Worth) -> Iterator[Told]:
     for topic, lacking in _lacking(worth, 1.0):
-        score = worth.score(_usual_topics(worth) + lacking)
+        score = worth.score(worth.usual_topics + lacking)
         if not may_be_in_mesh(score):
             yield _idle(worth, topic, 1.0, f"is at {figure(score)} and pruned by others", score)
 
 
 def idle_costs(worth: Worth) -> Iterator[Told]:
     pruned = {id(topic.group) for topic, lacking in _lacking(worth, 1.0)
-              if not may_be_in_mesh(worth.score(_usual_topics(worth) + lacking))}  # fmt: skip
+              if not may_be_in_mesh(worth.score(worth.usual_topics + lacking))}  # fmt: skip
     share = 1.0 / worth.subject.expected.degree
     for topic, lacking in _lacking(worth, share):
         if id(topic.group) not in pruned:
-            score = worth.score(_usual_topics(worth) + lacking)
+            score = worth.score(worth.usual_topics + lacking)
             yield _idle(worth, topic, share, f"pays {figure(-lacking)} and is at {figure(score)}", score)
 
 
@@ -140,7 +140,3 @@ def _lacking(worth: Worth, share: float) -> Iterator[tuple[TopicWorth, float]]:
         cost = worth.deficit(topic, level)
         if cost < 0:
             yield topic, cost
-
-
-def _usual_topics(worth: Worth) -> float:
-    return sum((topic.in_mesh + topic.usual_first) * topic.group.count for topic in worth.topics)
