@@ -11,7 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vector_scripts import go_tests, random_scores, recorded_calls, retention_edges, score_edges
+from vector_scripts import (
+    go_tests,
+    gossip_scripts,
+    mesh_scripts,
+    message_scripts,
+    random_scores,
+    recorded_calls,
+    retention_edges,
+    score_edges,
+)
 
 from hearsay.vectors.file_format import FORMAT, VERSION, vectors_schema
 from hearsay.vectors.tolerance import TOLERANCE
@@ -30,6 +39,9 @@ def files() -> Iterator[tuple[str, str]]:
     recorded = f"{OURS}; go's values are recorded from {recorded_calls.source()}"
     yield _scores("recorded", recorded, list(recorded_calls.vectors()))
     yield _scores("random", OURS, [script.vector() for script in random_scores.scripts(RANDOM_SCORES)])
+    for name, module in (("mesh", mesh_scripts), ("gossip", gossip_scripts), ("messages", message_scripts)):
+        vectors = [script.vector() for script in module.scripts()]
+        yield f"router/{name}.json", _written("router", OURS, vectors)
 
 
 def _scores(name: str, source: str, vectors: list[dict[str, Any]]) -> tuple[str, str]:

@@ -79,7 +79,7 @@ def seeds(target: str) -> list[bytes]:
     """Inputs that the target reads to the end, or nearly."""
     found = {
         "protobuf-fields": [encode_rpc(_rpc())],
-        "vectors": [json.dumps(_vectors()).encode()],
+        "vectors": [json.dumps(_vectors()).encode(), json.dumps(_router_vectors()).encode()],
         "frames": [b"\0" + frame(b"one") + frame(b"two"), b"\3" + frame(bytes(300))],
         "multistream": [b"\0" + line(HEADER) + line("/a"), b"\5" + line(HEADER) + line("na") + line("/b")],
         "noise-bytes": [b"\0" + _handshake()],
@@ -120,6 +120,18 @@ def _vectors() -> dict[str, object]:
     ]  # fmt: skip
     vector = {"name": "one", "description": "One.", "parameters": own, "peers": ["A"], "steps": steps}
     return {"format": "gossipsub-vectors", "version": 1, "kind": "score", "tolerance": 1e-9, "vectors": [vector]}
+
+
+def _router_vectors() -> dict[str, object]:
+    rpc = {"subscribe": ["news"], "graft": ["news"], "prune": {"sport": {"backoff": 60, "peers": ["B"]}}}
+    steps = [
+        {"at": 0, "event": "connect", "peer": "A", "protocol": "/meshsub/1.1.0", "outbound": True},
+        {"at": 0, "event": "rpc", "peer": "A", "rpc": rpc, "expect": {"mesh": {"news": ["A"]}}},
+        {"at": 9, "event": "heartbeat", "differs": {"go": {"some": [{"count": 1, "among": ["A"], "rpc": rpc}]}}},
+    ]
+    own = {"parameters": {"D": 1}, "messages": {"m": {"topic": "news", "size": 3}}}
+    vector = {"name": "one", "description": "One.", **own, "steps": steps}
+    return {"format": "gossipsub-vectors", "version": 1, "kind": "router", "vectors": [vector]}
 
 
 def _family(text: str) -> bytes:

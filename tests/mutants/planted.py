@@ -43,13 +43,18 @@ class Mutant:
         return changed
 
 
+FOLDER = Path(__file__).parent
+
+
 def mutants() -> list[Mutant]:
     """All of them, in the order of their files."""
-    return [
-        _mutant(**given)
-        for file in sorted(Path(__file__).parent.glob("*.toml"))
-        for given in tomllib.loads(file.read_text(encoding="utf-8"))["mutant"]
-    ]
+    return [mutant for file in sorted(FOLDER.glob("*.toml")) for mutant in mutants_of(file.stem)]
+
+
+def mutants_of(name: str) -> list[Mutant]:
+    """Those of one file."""
+    given = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    return [_mutant(**each) for each in given["mutant"]]
 
 
 def _mutant(name: str, tests: list[str], also: Sequence[dict[str, str]] = (), **change: str) -> Mutant:

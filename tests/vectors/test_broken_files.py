@@ -46,7 +46,7 @@ S = (*V, "steps", 0)
     ("path", "to", "said"),
     [
         (("kind",), None, "kind: is missing"),
-        (("kind",), "scores", "kind: must be score"),
+        (("kind",), "scores", "kind: must be score or router"),
         (("format",), "other", "format: must be gossipsub-vectors"),
         (("version",), 7, "version 7 is newer than what is read here: 1"),
         (("version",), True, "version: must be 1"),
@@ -106,6 +106,24 @@ def test_a_vector_asks_for_so_much_work_at_most():
     made = deepcopy(SOUND)
     made["vectors"][0] |= {"peers": ["A", *peers[1:]], "steps": [made["vectors"][0]["steps"][0]] * 6_000}
     assert fault(json.dumps(made).encode()) == f"file: {FIRST}: steps times peers must be 5000000 at most"
+
+
+@pytest.mark.parametrize(
+    ("messages", "steps", "said"),
+    [
+        (
+            {f"m{number}": {"topic": "t", "size": 1 << 20} for number in range(65)},
+            1,
+            "messages: sizes together must be",
+        ),
+        ({}, 3_000, "steps times those that connect must be"),
+    ],
+)
+def test_a_vector_of_a_router_asks_for_so_much_at_most(messages, steps, said):
+    connects = [{"at": 0, "event": "connect", "peer": f"p{n}", "protocol": "/meshsub/1.1.0"} for n in range(steps)]
+    vector = {"name": "one", "description": "One.", "parameters": {}, "messages": messages, "steps": connects}
+    found = {"format": "gossipsub-vectors", "version": 1, "kind": "router", "vectors": [vector]}
+    assert said in fault(json.dumps(found).encode())
 
 
 def test_a_file_is_so_large_at_most(tmp_path, monkeypatch):

@@ -11,6 +11,8 @@ from vector_scripts import recorded_calls
 
 from hearsay.vectors.file_format import vectors_schema
 from hearsay.vectors.reading import read_vectors, vector_files
+from hearsay.vectors.router_format import ROUTER
+from hearsay.vectors.router_run import router_parameters
 from hearsay.vectors.running import run_file
 from hearsay.vectors.score_format import PEER, TOPIC
 
@@ -55,13 +57,19 @@ def test_the_page_says_how_many_there_are():
     kinds = [read_vectors(file) for file in FILES]
     for kind in ("score", "router"):
         count = sum(len(found["vectors"]) for found in kinds if found["kind"] == kind)
-        if count:
-            assert f"{count} vectors of kind `{kind}`" in DOCS.read_text(encoding="utf-8")
+        assert f"{count} vectors of kind `{kind}`" in DOCS.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("name", "ours"), [(name, each.ours) for name, each in {**PEER, **TOPIC}.items()])
 def test_the_page_says_what_parameters_are_called_here(name, ours):
     assert f"| `{name}` | `{ours}` |" in DOCS.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "parameter"), ROUTER.items(), ids=list(ROUTER))
+def test_the_page_says_what_parameters_of_routers_are_without_a_value(name, parameter):
+    value = getattr(router_parameters({}, "spec"), parameter.ours)
+    shown = json.dumps(value * 1_000 if parameter.is_time else value)
+    assert f"| `{name}` | `{parameter.ours}` | {shown} |" in DOCS.read_text(encoding="utf-8")
 
 
 def references(value: object) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hearsay.vectors import score_format
+from hearsay.vectors import router_format, score_format
 from hearsay.vectors.shapes import Cases, Listing, Number, Shape, Table, Text, Word
 
 FORMAT = "gossipsub-vectors"
@@ -38,6 +38,7 @@ FILE = Cases(
                 0, 1e-3, "how far a number may be off: |found − expected| ≤ tolerance · max(1, |expected|)"
             ),
         ),
+        "router": _file(router_format.VECTOR),
     },
 )
 

@@ -18,7 +18,7 @@ LARGEST_BYTES = 64 << 20
 MOST_SHOWN = 80
 """Characters of what somebody else wrote, in a message about it."""
 MOST_LOOKS = 5_000_000
-"""Steps times peers of a vector: so often a score is looked at."""
+"""Steps times peers of a vector: so often a peer is looked at."""
 
 
 def vector_files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -55,7 +55,12 @@ def parse_vectors(data: bytes, file: str) -> dict[str, Any]:
         FILE.check(found, "")
         _check_names(found["vectors"])
         for number, vector in enumerate(found["vectors"]):
-            _check_steps(vector, f"vectors[{number}]")
+            place = f"vectors[{number}]"
+            _check_times(vector["steps"], place)
+            if found["kind"] == "score":
+                _check_peers(vector, place)
+            else:
+                _check_work(vector, place)
     except Misshapen as error:
         raise VectorError(f"{file}: {escape(str(error))}") from None
     return found
@@ -71,21 +76,34 @@ def _check_names(vectors: list[dict[str, Any]]) -> None:
         raise Misshapen("vectors", f"{name!r} is the name of {count}; names must be there once")
 
 
-def _check_steps(vector: Mapping[str, Any], place: str) -> None:
-    """Time goes on, and only peers are named whose scores are looked at."""
+def _check_times(steps: list[dict[str, Any]], place: str) -> None:
+    before = 0
+    for number, step in enumerate(steps):
+        if step["at"] < before:
+            raise Misshapen(f"{place}.steps[{number}].at", f"must not be before the step before, at {before}")
+        before = step["at"]
+
+
+def _check_work(vector: Mapping[str, Any], place: str) -> None:
+    """After each step all peers are looked at; and messages are made as large as a vector says."""
+    steps = vector["steps"]
+    connects = sum(step["event"] == "connect" for step in steps)
+    if len(steps) * connects > MOST_LOOKS:
+        raise Misshapen(place, f"steps times those that connect must be {MOST_LOOKS} at most")
+    if sum(message["size"] for message in vector["messages"].values()) > LARGEST_BYTES:
+        raise Misshapen(f"{place}.messages", f"sizes together must be {LARGEST_BYTES} at most")
+
+
+def _check_peers(vector: Mapping[str, Any], place: str) -> None:
+    """Scores are expected of the peers that are looked at, and of not too many too often."""
     steps, peers = vector["steps"], set(vector["peers"])
     if len(steps) * len(peers) > MOST_LOOKS:
         raise Misshapen(place, f"steps times peers must be {MOST_LOOKS} at most")
-    before = 0
     for number, step in enumerate(steps):
-        here = f"{place}.steps[{number}]"
-        if step["at"] < before:
-            raise Misshapen(f"{here}.at", f"must not be before the step before, at {before}")
-        before = step["at"]
         for expected in (step.get("expect", {}), *step.get("differs", {}).values()):
             for peer in expected:
                 if peer not in peers:
-                    raise Misshapen(f"{here}.expect.{peer}", f"is not among {place}.peers")
+                    raise Misshapen(f"{place}.steps[{number}].expect.{peer}", f"is not among {place}.peers")
 
 
 def _json(data: bytes, file: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from hearsay.text.escape import escape
 from hearsay.vectors.errors import VectorError
 from hearsay.vectors.reading import read_vectors
+from hearsay.vectors.router_expectations import run_router
 from hearsay.vectors.score_run import run_scores
 from hearsay.vectors.shapes import Misshapen
 
@@ -41,7 +42,13 @@ def run_file(file: Path, implementation: str) -> Iterator[Outcome]:
     found = read_vectors(file)
     for number, vector in enumerate(found["vectors"]):
         try:
-            fault = run_scores(vector, implementation, found["tolerance"])
+            fault = _fault(found, vector, implementation)
         except Misshapen as error:
             raise VectorError(f"{file}: vectors[{number}].{escape(str(error))}") from None
         yield Outcome(file, found["kind"], vector["name"], fault)
+
+
+def _fault(file: Mapping[str, Any], vector: Mapping[str, Any], implementation: str) -> str | None:
+    if file["kind"] == "router":
+        return run_router(vector, implementation)
+    return run_scores(vector, implementation, file["tolerance"])

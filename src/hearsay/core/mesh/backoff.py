@@ -84,6 +84,11 @@ class Backoffs:
         for key in over:
             del self._until[key]
 
+    def ends(self) -> Iterator[tuple[TopicId, PeerId, Micros]]:
+        """Those that are remembered."""
+        for (topic, peer), until in self._until.items():
+            yield topic, peer, until
+
     def __len__(self) -> int:
         return len(self._until)
 

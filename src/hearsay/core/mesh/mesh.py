@@ -276,6 +276,10 @@ class Mesh:
             for peer in self.topics[topic]:
                 yield topic, peer, Peering.FULL_MESSAGE
 
+    def backoff_ends(self) -> Iterator[tuple[TopicId, PeerId, Micros]]:
+        """With whom this router keeps apart, and until when."""
+        return self._backoffs.ends()
+
     def _send_again(self, peers: list[PeerId]) -> None:
         for peer in peers:
             for topic in sorted(self._unsent.pop(peer)):

@@ -1,0 +1,148 @@
+"""A router that a vector drives: what it does in each step, and how it stands afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearsay.core.language.actions import Action, Deliver, Dial, Send, Validate
+from hearsay.core.language.events import (
+    DirectPeerChosen,
+    Event,
+    Join,
+    Leave,
+    MessageValidated,
+    PeerConnected,
+    PeerDisconnected,
+    PeerRated,
+    Publish,
+    RpcReceived,
+    TimerFired,
+    Verdict,
+)
+from hearsay.core.language.rpc import Message, Rpc
+from hearsay.core.language.state_table import Peering
+from hearsay.core.mesh.deployed_presets import SPEC
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.gossipsub import Gossipsub
+from hearsay.core.mesh.judging_gossipsub import gossipsub
+from hearsay.core.shell.contract import UsageError
+from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.router import Router
+from hearsay.vectors.router_format import NODE, ROUTER, THRESHOLDS
+from hearsay.vectors.rpc_form import named, to_form, to_rpc
+from hearsay.vectors.score_format import PEER, TOPIC
+from hearsay.vectors.score_run import Step, made, peer_values, read_parameters
+from hearsay.vectors.shapes import Misshapen
+
+ByTopic = dict[str, list[str]]
+_CHOICES: Mapping[str, Mapping[str, Any]] = {
+    "spec": {},
+    "go": {"prune_trigger": "at_high", "idontwant_on_publish": True},
+}
+"""Where an implementation's router differs from the specification."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What came of a step: what the router did, and its state after it."""
+
+    rpcs: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    delivers: list[str] = field(default_factory=list[str])
+    validates: list[str] = field(default_factory=list[str])
+    dials: list[str] = field(default_factory=list[str])
+    mesh: ByTopic = field(default_factory=dict[str, list[str]])
+    fanout: ByTopic = field(default_factory=dict[str, list[str]])
+    backoffs: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    scores: dict[str, float] = field(default_factory=dict[str, float])
+
+
+def router_parameters(given: Mapping[str, Any], implementation: str) -> GossipsubParameters:
+    """The specification's, what the vector says in their place, and the implementation's choices."""
+    values: dict[str, Any] = {**SPEC, "first_heartbeat_ms": 0, "first_heartbeat_spread_ms": 0}
+    values |= {**_CHOICES[implementation], **read_parameters(given, ROUTER)}
+    if "max_ids_per_ihave" in values:
+        values["max_ids_per_iwant"] = values["max_ids_per_ihave"]
+    values["accept_exchange"] = values.get("exchange_peers", 0) > 0
+    if "Score" in given:
+        score = given["Score"]
+        values["score"] = {
+            **peer_values(implementation),
+            **read_parameters(score, PEER),
+            "thresholds": read_parameters(score.get("Thresholds", {}), THRESHOLDS),
+            "topics": [_topic(name, own) for name, own in score.get("Topics", {}).items()],
+        }
+    return made(GossipsubParameters, values, ROUTER, "parameters")
+
+
+def _topic(name: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    return {"topic": name, "validation": "selective", **read_parameters(own, TOPIC)}
+
+
+class RouterRun:
+    def __init__(self, vector: Mapping[str, Any], implementation: str, seed: int = 1) -> None:
+        self._strategy: Gossipsub = gossipsub(router_parameters(vector["parameters"], implementation))
+        self._router = Router(NODE, self._strategy, Randomness(seed))
+        self._messages = {
+            name: Message(name, each["topic"], bytes(each["size"]), each.get("from"))
+            for name, each in vector["messages"].items()
+        }
+
+    def perform(self, step: Step, place: str) -> Seen:
+        """What comes of a step; one that cannot be is `Misshapen`."""
+        try:
+            actions = self._router.handle(self._event(step), step["at"])
+        except UsageError as error:
+            raise Misshapen(place, f"cannot be: {error}") from None
+        return self._seen(actions)
+
+    def _event(self, step: Step) -> Event:
+        peer: str = step.get("peer", "")
+        match step["event"]:
+            case "connect":
+                address = step.get("address", "")
+                return PeerConnected(peer, step["protocol"], (), address, step.get("outbound", False))
+            case "disconnect":
+                return PeerDisconnected(peer)
+            case "join":
+                return Join(step["topic"])
+            case "leave":
+                return Leave(step["topic"])
+            case "publish":
+                return Publish(named(step["message"], self._messages))
+            case "rpc":
+                return RpcReceived(peer, to_rpc(step["rpc"], self._messages))
+            case "verdict":
+                return MessageValidated(step["message"], Verdict(step["verdict"]))
+            case "application_score":
+                return PeerRated(peer, step["score"])
+            case "direct":
+                return DirectPeerChosen(peer, step["direct"])
+            case _:
+                return TimerFired()
+
+    def _seen(self, actions: list[Action]) -> Seen:
+        sent: dict[str, list[Rpc]] = {}
+        seen = Seen()
+        for action in actions:
+            match action:
+                case Send():
+                    sent.setdefault(str(action.peer), []).append(action.rpc)
+                case Deliver():
+                    seen.delivers.append(str(action.message.id))
+                case Validate():
+                    seen.validates.append(str(action.message.id))
+                case Dial():
+                    seen.dials.append(str(action.peer))
+                case _:
+                    pass
+        seen.rpcs = {peer: to_form(rpcs) for peer, rpcs in sorted(sent.items())}
+        for topic, peer, peering in self._strategy.peerings():
+            if peering is not Peering.METADATA_ONLY:
+                kind = seen.mesh if peering is Peering.FULL_MESSAGE else seen.fanout
+                kind.setdefault(str(topic), []).append(str(peer))
+        for topic, peer, until in self._strategy.mesh.backoff_ends():
+            seen.backoffs.setdefault(str(topic), {})[str(peer)] = until
+        seen.scores = {str(peer): parts.score for peer, parts in self._strategy.scores()}
+        return seen

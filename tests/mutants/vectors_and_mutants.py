@@ -1,0 +1,57 @@
+"""Which changes of the source the test vectors find by themselves: whatever file of mutants is named.
+
+python tests/mutants/vectors_and_mutants.py [scores judging …]
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from planted import SOURCE, Mutant, mutants_of
+from run_mutants import environment
+
+VECTORS = SOURCE.parents[1] / "vectors"
+USUAL = ("scores", "judging", "vectors")
+FOUND = 1
+
+
+def found_by_vectors(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
+    """Each with whether a vector does not hold any more; without a change all do."""
+    with TemporaryDirectory(prefix="hearsay-vectors-") as folder:
+        package = Path(folder)
+        shutil.copytree(SOURCE, package / "hearsay", ignore=shutil.ignore_patterns("__pycache__"))
+        if run_vectors(package):
+            raise RuntimeError("vectors do not hold before anything is changed")
+        for mutant in mutants:
+            changed = mutant.plant(package / "hearsay")
+            kept = {name: (package / "hearsay" / name).read_text(encoding="utf-8") for name in changed}
+            for texts, look in ((changed, True), (kept, False)):
+                for name, text in texts.items():
+                    (package / "hearsay" / name).write_text(text, encoding="utf-8")
+                if look:
+                    yield mutant, run_vectors(package) == FOUND
+
+
+def run_vectors(package: Path) -> int:
+    """The exit code. Nothing is kept of compiled files, which may be told apart by their seconds alone."""
+    return subprocess.run(
+        [sys.executable, "-B", "-m", "hearsay", "vectors", VECTORS],
+        env=environment(package), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120,
+    ).returncode  # fmt: skip
+
+
+def main() -> None:
+    for file in sys.argv[1:] or USUAL:
+        results = list(found_by_vectors(mutants_of(file)))
+        print(f"{file}: {sum(found for _, found in results)} of {len(results)}")
+        for mutant, found in results:
+            print(f"  {'found ' if found else 'missed'} {mutant.name}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

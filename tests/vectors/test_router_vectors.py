@@ -1,0 +1,130 @@
+"""A vector of a router holds only if it does what is expected of it in every step, and nothing else."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from vector_scripts.router_script import SECOND, TOPIC, WATCHED, RouterScript
+
+from hearsay.vectors.router_expectations import run_router
+from hearsay.vectors.shapes import Misshapen
+
+SMALL = {"D": 1, "Dlo": 1, "Dhi": 2, "Dscore": 0, "Dout": 0, "Dlazy": 2}
+
+
+def sound() -> dict[str, Any]:
+    """A PRUNE in step 3, a message in step 4, a drawn GRAFT in step 8, gossip in step 11."""
+    script = RouterScript("one", "v1.1", "One.", **SMALL, FloodPublish=False, Score=WATCHED)
+    script.connect("A")
+    script.join()
+    script.rpc("A", prune={TOPIC: {"backoff": 60}})
+    script.publish("m1")
+    script.connect("BC")
+    script.heartbeat()
+    script.graft("A")
+    return script.vector()
+
+
+SOUND = sound()
+STEPS = [step["event"] for step in SOUND["steps"]]
+
+
+def fault(number: int, **expect: Any) -> str | None:
+    """What is found when something else is expected of a step; None takes it away."""
+    vector = deepcopy(SOUND)
+    expected = {**vector["steps"][number].get("expect", {}), **expect}
+    vector["steps"][number]["expect"] = {name: value for name, value in expected.items() if value is not None}
+    return run_router(vector, "spec")
+
+
+def test_the_sound_one_holds():
+    assert run_router(SOUND, "spec") is None
+    assert ["connect", "rpc", "join", "rpc", "publish", *["connect", "rpc"] * 2, "heartbeat", "rpc"] == STEPS
+
+
+@pytest.mark.parametrize(
+    ("number", "expect", "said"),
+    [
+        (2, {"rpcs": {"A": {"graft": [TOPIC]}}}, 'what A is sent: {"subscribe": ["news"], "graft": ["news"]}, not'),
+        (2, {"rpcs": None}, 'A is sent {"subscribe": ["news"], "graft": ["news"]}, and should not'),
+        (3, {"rpcs": {"B": {"graft": [TOPIC]}}}, 'what B is sent: {}, not {"graft": ["news"]}'),
+        (2, {"mesh": None}, 'mesh: {"news": ["A"]}, not {}'),
+        (3, {"backoffs": None}, 'backoffs: {"news": {"A": 60000000}}, not {}'),
+        (3, {"backoffs": {TOPIC: {"A": 59_000_000}}}, "backoffs: "),
+        (3, {"dials": ["X"]}, 'dials: [], not ["X"]'),
+        (4, {"delivers": []}, 'delivers: ["m1"], not []'),
+        (4, {"fanout": {TOPIC: ["A"]}}, 'fanout: {}, not {"news": ["A"]}'),
+        (9, {"some": None}, "is sent"),
+        (9, {"mesh_some": {TOPIC: {"size": 2, "of": ["B", "C"], "with": []}}}, "mesh of news is"),
+        (9, {"mesh_some": {TOPIC: {"size": 1, "of": ["A"], "with": []}}}, "mesh of news is"),
+        (9, {"mesh_some": {TOPIC: {"size": 1, "of": ["B", "C"], "with": ["B", "C"]}}}, "mesh of news is"),
+        (10, {"scores": {"A": -5}}, "the score of A is -4, not -5"),
+        (10, {"scores": None}, 'scores that change are {"A": -4.0}, not {}'),
+    ],
+)  # fmt: skip
+def test_what_is_not_as_expected(number, expect, said):
+    told = fault(number, **expect)
+    assert told is not None
+    assert told.startswith(f"step {number}, {STEPS[number]} at ")
+    assert said in told
+
+
+def test_of_those_that_are_drawn_it_must_be_so_many():
+    group = SOUND["steps"][9]["expect"]["some"][0]
+    assert group["count"] == 1
+    told = fault(9, some=[{**group, "count": 2}])
+    assert told is not None
+    assert f"1 of {str(group['among']).replace(chr(39), chr(34))} are sent" in told
+
+
+def test_what_an_implementation_does_differently_is_expected_in_place_of_the_rest():
+    vector = deepcopy(SOUND)
+    vector["steps"][4]["differs"] = {"go": {"delivers": []}}
+    assert run_router(vector, "spec") is None
+    assert run_router(vector, "go") == 'step 4, publish at 0 us: delivers: ["m1"], not []'
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"at": 0, "event": "heartbeat"},
+        {"at": 2 * SECOND, "event": "join", "topic": TOPIC},
+        {"at": 2 * SECOND, "event": "connect", "peer": "A", "protocol": "/meshsub/1.1.0"},
+        {"at": 2 * SECOND, "event": "disconnect", "peer": "X"},
+        {"at": 2 * SECOND, "event": "rpc", "peer": "X", "rpc": {}},
+        {"at": 2 * SECOND, "event": "verdict", "message": "m1", "verdict": "accept"},
+        {"at": 2 * SECOND, "event": "direct", "peer": "self", "direct": True},
+    ],
+    ids=lambda step: step["event"],
+)
+def test_a_step_that_cannot_be(step):
+    vector = deepcopy(SOUND)
+    vector["steps"].append(step)
+    with pytest.raises(Misshapen, match=r"^steps\[11\]: cannot be: "):
+        run_router(vector, "spec")
+
+
+def test_a_message_that_is_not_there():
+    vector = deepcopy(SOUND)
+    vector["messages"] = {}
+    with pytest.raises(Misshapen, match=r"^messages: 'm1' is missing"):
+        run_router(vector, "spec")
+
+
+def test_parameters_that_cannot_be():
+    vector = deepcopy(SOUND)
+    vector["parameters"]["Dlo"] = 3
+    with pytest.raises(Misshapen, match=r"^parameters\.Dlo: must not be above degree \(1\)"):
+        run_router(vector, "spec")
+
+
+def test_a_script_that_says_too_little_is_refused():
+    """Which of two peers sent the IWANT's answer is not what a vector can say."""
+    script = RouterScript("two", "v1.1", "Two.", **SMALL, FloodPublish=False)
+    script.connect("AB")
+    script.join()
+    script.graft("AB")
+    with pytest.raises(ValueError, match="two, step 5"):
+        script.vector()

@@ -1,0 +1,380 @@
+"""Vectors of the mesh: who is grafted, refused, pruned and kept apart (v1.0, v1.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vector_scripts.router_script import RATED, SECOND, TOPIC, WATCHED, RouterScript
+
+from hearsay.core.language.rpc import FLOODSUB, MESHSUB
+
+ONE = {"D": 1, "Dlo": 1, "Dhi": 1, "Dscore": 0, "Dout": 0, "Dlazy": 0}
+THREE = {"D": 3, "Dlo": 2, "Dhi": 4, "Dscore": 0, "Dout": 0, "Dlazy": 0}
+BACKOFF = "v1.1, Prune Backoff and Peer Exchange"
+
+
+def scripts() -> Iterator[RouterScript]:
+    yield joining()
+    yield leaving()
+    yield too_few()
+    yield too_many()
+    yield exactly_high()
+    yield unknown_topic()
+    yield strangers()
+    yield full_mesh()
+    yield full_mesh_and_dialled()
+    yield negative_scores()
+    yield best_stay()
+    yield dialled_stay()
+    yield dialled_are_grafted()
+    yield opportunistic()
+    yield median_of_four()
+    yield backoff_after_prune()
+    yield backoff_of_others()
+    yield backoff_without_time()
+    yield backoff_outlasts_connections()
+    yield graft_in_backoff()
+    yield graft_flood()
+    yield older_peers()
+    yield exchange()
+    yield exchange_is_heard()
+    yield direct_peers()
+
+
+def joining() -> RouterScript:
+    script = RouterScript("join", "v1.0, Topic membership", "JOIN grafts all there are up to D, at once.", **THREE)
+    script.connect("ABC")
+    script.connect("F", FLOODSUB)
+    script.join()
+    return script
+
+
+def leaving() -> RouterScript:
+    script = RouterScript(
+        "leave", BACKOFF, "LEAVE prunes all, with the backoff of leaving; nobody may graft before.",
+        UnsubscribeBackoff=10 * SECOND, **THREE,
+    )  # fmt: skip
+    script.connect("AB")
+    script.join()
+    script.do("leave", topic=TOPIC)
+    script.at = 9 * SECOND
+    script.join()
+    script.graft("A")
+    return script
+
+
+def too_few() -> RouterScript:
+    script = RouterScript(
+        "too-few", "v1.0, Mesh maintenance", "Below Dlo a mesh grows to D, from it on not.", **THREE
+    )
+    script.join()
+    script.connect("ABCDE")
+    script.graft("AB")
+    script.heartbeat()
+    script.do("disconnect", peer="A")
+    script.heartbeat()
+    return script
+
+
+def too_many() -> RouterScript:
+    script = RouterScript("too-many", "v1.0, Mesh maintenance", "Above Dhi a mesh is cut to D.",
+                          **{**THREE, "Dhi": 3, "Dout": 0, "D": 3})  # fmt: skip
+    script.join()
+    script.connect("ABC")
+    script.connect("DE", outbound=True)
+    script.graft("ABCDE")
+    script.heartbeat()
+    return script
+
+
+def exactly_high() -> RouterScript:
+    script = RouterScript("exactly-high", "v1.0, Mesh maintenance", "A mesh of Dhi stays; go cuts it, too.", **THREE)
+    script.join()
+    script.connect("ABCD")
+    script.graft("ABCD")
+    script.heartbeat()
+    return script
+
+
+def unknown_topic() -> RouterScript:
+    script = RouterScript("unknown-topic", BACKOFF, "A GRAFT for a topic that one is not in gets no answer.", **THREE)
+    script.connect("A", topic="other")
+    script.graft("A", topic="other")
+    return script
+
+
+def strangers() -> RouterScript:
+    script = RouterScript(
+        "prune-of-a-stranger", BACKOFF, "A PRUNE of one who is no member keeps apart all the same.", **THREE
+    )
+    script.join()
+    script.connect("A")
+    script.rpc("A", prune={TOPIC: {"backoff": 30}})
+    script.heartbeat(2)
+    return script
+
+
+def full_mesh() -> RouterScript:
+    script = RouterScript("full-mesh", BACKOFF, "A mesh with Dhi members refuses others.", **THREE)
+    script.join()
+    script.connect("ABCDE")
+    script.graft("ABCDEA")
+    return script
+
+
+def full_mesh_and_dialled() -> RouterScript:
+    script = RouterScript(
+        "full-mesh-and-dialled",
+        "v1.1, Outbound Mesh Quotas",
+        "A full mesh takes in whom the router dialled.",
+        **THREE,
+    )
+    script.join()
+    script.connect("ABCD")
+    script.connect("E", outbound=True)
+    script.graft("ABCDE")
+    return script
+
+
+def negative_scores() -> RouterScript:
+    script = RouterScript(
+        "negative-scores",
+        "v1.1, Score thresholds",
+        "A peer below 0 is pruned, refused and not grafted.",
+        **THREE,
+        Score=RATED,
+    )
+    script.join()
+    script.connect("ABC")
+    script.graft("A")
+    script.rate(A=-0.5, B=-0.5)
+    script.heartbeat()
+    script.graft("B")
+    script.rate(B=0)
+    script.at = 90 * SECOND
+    script.heartbeat()
+    return script
+
+
+def best_stay() -> RouterScript:
+    script = RouterScript(
+        "best-stay", "v1.1, Overlay Maintenance", "The best Dscore of a mesh that is cut stay.",
+        **{**THREE, "D": 2, "Dhi": 2, "Dscore": 2}, Score=RATED,
+    )  # fmt: skip
+    script.join()
+    script.connect("AB")
+    script.connect("CD", outbound=True)
+    script.graft("ABCD")
+    script.rate(A=3, D=2, B=1)
+    script.heartbeat()
+    return script
+
+
+def dialled_stay() -> RouterScript:
+    script = RouterScript(
+        "dialled-stay", "v1.1, Outbound Mesh Quotas", "Dout of those whom the router dialled stay in it.",
+        **{**THREE, "D": 4, "Dlo": 3, "Dhi": 4, "Dscore": 3, "Dout": 2}, Score=RATED,
+    )  # fmt: skip
+    script.join()
+    script.connect("ABCD")
+    script.graft("ABCD")
+    script.connect("EF", outbound=True)
+    script.graft("EF")
+    script.rate(A=9, B=8, C=7, D=6, E=5, F=4)
+    script.heartbeat()
+    return script
+
+
+def dialled_are_grafted() -> RouterScript:
+    script = RouterScript(
+        "dialled-are-grafted", "v1.1, Outbound Mesh Quotas", "A mesh of Dlo grafts dialled peers up to Dout.",
+        **{**THREE, "D": 4, "Dlo": 2, "Dout": 1},
+    )  # fmt: skip
+    script.join()
+    script.connect("AB")
+    script.graft("AB")
+    script.connect("CD", outbound=True)
+    script.heartbeat()
+    return script
+
+
+def opportunistic() -> RouterScript:
+    score = {**RATED, "Thresholds": {**RATED["Thresholds"], "OpportunisticGraftThreshold": 5}}
+    script = RouterScript(
+        "opportunistic-grafting", "v1.1, Opportunistic Grafting",
+        "When the median of a mesh is below the threshold, peers above the median are grafted: here D, and not E.",
+        **THREE, OpportunisticGraftTicks=2, OpportunisticGraftPeers=2, Score=score,
+    )  # fmt: skip
+    script.join()
+    script.connect("ABCDE")
+    script.rate(A=0, B=2, C=4, D=3, E=2)
+    script.graft("ABC")
+    script.heartbeat(2)
+    script.rate(B=6)
+    script.heartbeat(2)
+    return script
+
+
+def median_of_four() -> RouterScript:
+    score = {**RATED, "Thresholds": {**RATED["Thresholds"], "OpportunisticGraftThreshold": 5}}
+    script = RouterScript(
+        "median-of-four", "v1.1, Opportunistic Grafting", "Of four scores the third is the median.",
+        **{**THREE, "Dhi": 9}, OpportunisticGraftTicks=1, OpportunisticGraftPeers=2, Score=score,
+    )  # fmt: skip
+    script.join()
+    script.connect("ABCDE")
+    script.rate(A=0, B=2, C=6, D=8, E=9)
+    script.graft("ABCD")
+    script.heartbeat()
+    script.rate(C=4.5)
+    script.heartbeat()
+    return script
+
+
+def backoff_after_prune() -> RouterScript:
+    script = RouterScript(
+        "backoff", BACKOFF, "Whoever refuses names the time; until then no GRAFT goes there, and none is taken.",
+        **ONE, PruneBackoff=20 * SECOND,
+    )  # fmt: skip
+    script.join()
+    script.connect("AB")
+    script.graft("AB")
+    script.do("disconnect", peer="A")
+    script.heartbeat(2)
+    script.at = 20 * SECOND
+    script.graft("B")
+    script.rpc("B", unsubscribe=[TOPIC])
+    script.rpc("B", subscribe=[TOPIC])
+    script.at = 90 * SECOND
+    script.heartbeat()
+    return script
+
+
+def backoff_of_others() -> RouterScript:
+    script = RouterScript(
+        "backoff-of-others", BACKOFF, "A PRUNE says for how long; a shorter one later changes nothing.", **ONE
+    )
+    script.connect("A")
+    script.join()
+    script.rpc("A", prune={TOPIC: {"backoff": 100}})
+    script.at = SECOND
+    script.rpc("A", prune={TOPIC: {"backoff": 5}})
+    script.at = 99 * SECOND
+    script.heartbeat()
+    script.at = 150 * SECOND
+    script.heartbeat()
+    return script
+
+
+def backoff_without_time() -> RouterScript:
+    script = RouterScript(
+        "backoff-without-time", BACKOFF, "A PRUNE without a time, or with 0, counts as one's own.",
+        **THREE, PruneBackoff=30 * SECOND,
+    )  # fmt: skip
+    script.connect("AB")
+    script.join()
+    script.rpc("A", prune={TOPIC: {}})
+    script.rpc("B", prune={TOPIC: {"backoff": 0}})
+    return script
+
+
+def backoff_outlasts_connections() -> RouterScript:
+    script = RouterScript("backoff-and-reconnecting", BACKOFF, "Who comes back is in backoff as before.", **ONE)
+    script.connect("A")
+    script.join()
+    script.rpc("A", prune={TOPIC: {"backoff": 60}})
+    script.do("disconnect", peer="A")
+    script.at = SECOND
+    script.connect("A")
+    script.heartbeat()
+    script.graft("A")
+    return script
+
+
+def graft_in_backoff() -> RouterScript:
+    script = RouterScript(
+        "graft-in-backoff", BACKOFF, "A GRAFT in backoff is refused, starts it anew, and is misbehaviour.",
+        **THREE, Score=WATCHED,
+    )  # fmt: skip
+    script.connect("A")
+    script.join()
+    script.rpc("A", prune={TOPIC: {"backoff": 60}})
+    script.at = 30 * SECOND
+    script.graft("A")
+    script.at = 60 * SECOND
+    script.graft("A")
+    return script
+
+
+def graft_flood() -> RouterScript:
+    script = RouterScript(
+        "graft-flood", BACKOFF, "A GRAFT within GraftFloodThreshold of the PRUNE counts twice.",
+        **THREE, GraftFloodThreshold=10 * SECOND, Score=WATCHED,
+    )  # fmt: skip
+    script.connect("AB")
+    script.join()
+    for peer in "AB":
+        script.rpc(peer, prune={TOPIC: {"backoff": 60}})
+    script.at = 10 * SECOND - 1
+    script.graft("A")
+    script.at = 10 * SECOND
+    script.graft("B")
+    return script
+
+
+def older_peers() -> RouterScript:
+    script = RouterScript(
+        "older-peers",
+        "v1.1, Protocol extensions",
+        "A peer of 1.0 is told no time and nobody else.",
+        **ONE,
+        PrunePeers=4,
+    )
+    script.join()
+    script.connect("AC")
+    script.connect("B", MESHSUB)
+    script.graft("ABC")
+    return script
+
+
+def exchange() -> RouterScript:
+    script = RouterScript(
+        "peer-exchange", BACKOFF, "Nobody below 0 is named in a PRUNE, or told of others.",
+        **ONE, PrunePeers=4, Score=RATED,
+    )  # fmt: skip
+    script.join()
+    script.connect("ABCD")
+    script.rate(D=-1)
+    script.graft("ABD")
+    return script
+
+
+def exchange_is_heard() -> RouterScript:
+    score = {**RATED, "Thresholds": {**RATED["Thresholds"], "AcceptPXThreshold": 5}}
+    script = RouterScript(
+        "accept-exchange", BACKOFF, "Those whom a peer names are dialled if its score is enough.",
+        **ONE, PrunePeers=4, Score=score,
+    )  # fmt: skip
+    script.join()
+    script.connect("AB")
+    script.rate(A=5, B=4.9)
+    for peer in "AB":
+        script.rpc(peer, prune={TOPIC: {"backoff": 60, "peers": ["B", "X", "Y", "self"]}})
+    return script
+
+
+def direct_peers() -> RouterScript:
+    script = RouterScript(
+        "direct-peers", "v1.1, Explicit Peering Agreements",
+        "Direct peers get every message, are in no mesh, and are dialled when they are not there.",
+        **THREE, DirectConnectTicks=1,
+    )  # fmt: skip
+    for peer in "DX":
+        script.do("direct", peer=peer, direct=True)
+    script.connect("ABD")
+    script.join()
+    script.graft("D")
+    script.publish("m1")
+    script.heartbeat(3)
+    script.bring("D", "m2")
+    return script
