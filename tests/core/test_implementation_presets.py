@@ -115,6 +115,13 @@ SHIPPED = {
         "nim": (60, "prune", True, 0, False),
         "jvm": (0, "prune", True, 16, False),
     },
+    ("extensions", "late_extensions", "partial_group_heartbeats"): {
+        "go": (False, "penalise", 3),
+        "rust": (False, "ignore", 5),
+        "js": (False, "penalise", 3),
+        "nim": (False, "penalise", 3),
+        "jvm": (False, "penalise", 3),
+    },
     ("max_subscriptions_per_rpc", "max_subscriptions_per_peer"): {
         "go": (0, 20_000),
         "rust": (100, 100),

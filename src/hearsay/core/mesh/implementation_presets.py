@@ -46,6 +46,8 @@ RUST: Mapping[str, object] = {
     "max_idontwants": NO_LIMIT,
     "max_subscriptions_per_rpc": 100,
     "max_subscriptions_per_peer": 100,
+    "late_extensions": "ignore",
+    "partial_group_heartbeats": 5,
     "score": _unasked(sets.RUST),
 }
 """rust-libp2p, gossipsub 0.50. An id that was asked for is asked of nobody else while the promise lasts, 3 s."""
