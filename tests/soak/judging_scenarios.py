@@ -11,7 +11,9 @@ from scenarios import checked
 
 from hearsay.core.scores.sets.named import named_set
 
-JUDGING_PRESETS = ("spec", "go", "hardening", "bootstrapper")
+BOOTSTRAPPERS = ("bootstrapper", "filecoin-bootstrap")
+IMPLEMENTATIONS = ("go", "rust", "js", "nim", "jvm")
+JUDGING_PRESETS = (*IMPLEMENTATIONS, "spec", "hardening", "ethereum", "ethereum-prysm", "filecoin", *BOOTSTRAPPERS)
 
 GATER = """\
 [router.gater]
@@ -75,18 +77,21 @@ def _router(draw: st.DrawFn, nodes: int) -> list[str]:
         f"direct_connect_ticks = 2\ngraylisted_subscriptions = {pick('true', 'false')}",
         f'outbound_when_full = "{pick("always", "quota", "never")}"\nmax_subscriptions_per_rpc = {pick(0, 5)}',
     ]
-    if preset != "bootstrapper":
+    if preset not in BOOTSTRAPPERS:
         degrees = pick("degree = 2\ndegree_low = 2\ndegree_high = 3\ndegree_score = 1\ndegree_out = 1", "")
         lines.append(str(degrees))
     pairs = draw(st.lists(st.lists(st.integers(0, nodes - 1), min_size=2, max_size=2, unique=True), max_size=3))
     lines.append(f"direct_peers = {pairs}")
     score = pick("rust", "js", "ethereum", "as the preset")
     if score != "as the preset":
-        lines.append(f"score = {toml(named_set(str(score)).to_mapping())}")
+        tables = named_set(str(score)).to_mapping()
+        lines.append(f"score = {toml({**tables, 'topics': [{**tables['topics'][0], 'topic': 'any'}]})}")
     if draw(st.booleans()):
         lines.append(GATER)
     if score == "as the preset" and preset == "hardening":
         lines.append("[router.score]\napplication_weight = 1")
+    for other in draw(st.lists(st.sampled_from(IMPLEMENTATIONS), max_size=4)):
+        lines.append(f'[[population]]\nshare = 0.2\nrouter = {{ preset = "{other}", direct_connect_ticks = 2 }}')
     return lines
 
 

@@ -313,7 +313,10 @@ class JudgingGossipsub(Gossipsub):
             beyond += parameters.opportunistic_graft_peers
         lowest = promised.mesh.lowest if parameters.score is None and not self.standing.direct else 0
         mesh = MeshPromise(lowest=lowest, highest=promised.mesh.highest + beyond)
-        return replace(promised, mesh=mesh, standing=self.standing.promise(parameters))
+        backoff = promised.backoff
+        if backoff is not None:
+            backoff = replace(backoff, early_us=parameters.early_graft_ms * 1000)
+        return replace(promised, mesh=mesh, backoff=backoff, standing=self.standing.promise(parameters))
 
     def scores(self) -> list[tuple[PeerId, ScoreParts]]:
         return list(self.standing.parts())

@@ -22,6 +22,8 @@ from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.backoff_times import is_flood
 from hearsay.core.rules.graft_answers import (
+    BACKOFF_PRUNE,
+    EXCHANGE_PRUNE,
     FROM_DIRECT,
     IN_BACKOFF,
     MEMBER,
@@ -98,7 +100,11 @@ class JudgingMesh(Mesh):
         if reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
             self.names_nobody = True
             self._shell.outbox.name_nobody(sender.id)
-        return reason, NO_PRUNE if self._says_nothing(reason) else prune
+        if self._says_nothing(reason):
+            prune = NO_PRUNE
+        elif prune == EXCHANGE_PRUNE and not standing.is_welcome(sender.id):
+            prune = BACKOFF_PRUNE
+        return reason, prune
 
     def _is_refused(self, peer: PeerId) -> bool:
         """Whether the score of a peer that says GRAFT is too low (GRAFT-9)."""

@@ -18,7 +18,7 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Message, PartKind
 from hearsay.core.language.score_parts import ScoreParts
-from hearsay.core.mesh.judging_parameters import JudgingParameters
+from hearsay.core.mesh.judging_parameters import JudgingParameters, UnwelcomeGraft
 from hearsay.core.rules.scores.thresholds import (
     exchange_is_accepted,
     gets_published,
@@ -251,6 +251,7 @@ class Standing:
             gossip=self._thresholds.gossip,
             publish=self._thresholds.publish,
             graylist=self._thresholds.graylist,
+            enters=self._thresholds.publish if parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN else 0.0,
             degree_low=parameters.degree_low,
             degree_out=parameters.degree_out,
             direct=self.direct,

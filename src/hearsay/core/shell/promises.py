@@ -34,6 +34,8 @@ class BackoffPromise:
     """So much later a peer is grafted at the latest."""
     remembered: int
     """Beyond so many some may be forgotten."""
+    early_us: Micros = 0
+    """A peer's own GRAFT is taken so much earlier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,8 @@ class StandingPromise:
     """Below it a peer gets none of one's own messages, but in a mesh."""
     graylist: float
     """Below it nothing is heard of a peer but its subscriptions; so it may believe in a mesh link that is none."""
+    enters: float
+    """Below it a peer's GRAFT is not taken; below 0 it is out of the mesh with the next heartbeat."""
     degree_low: int
     degree_out: int
     """A mesh of D_low has so many dialled peers, if there are any left to graft."""

@@ -134,7 +134,8 @@ class Checker:
                     book.came_from.pop(action.message.id, None)
                     book.accepted_beat[action.message.id] = book.beat
                 case PeerGrafted():
-                    self._not_too_early(node, book, "takes in", action.topic, action.peer, now)
+                    early = book.promises.backoff.early_us if book.promises.backoff is not None else 0
+                    self._not_too_early(node, book, "takes in", action.topic, action.peer, now + early)
                 case Send():
                     self._send(node, router, book, event, action, now)
                 case _:

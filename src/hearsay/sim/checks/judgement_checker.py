@@ -66,7 +66,7 @@ class JudgementChecker:
         if isinstance(event, RpcReceived) and best(event.peer) < promise.graylist:
             self._not_heard(node, event.peer, actions, now)
         for action in actions:
-            if isinstance(action, PeerGrafted) and best(action.peer) < 0:
+            if isinstance(action, PeerGrafted) and best(action.peer) < _least(promise, event, action):
                 self._problem(now, node, f"takes in {action.peer}, whose score is {best(action.peer)}")
             elif isinstance(action, Send):
                 self._sent(node, promise, event, action, best, now)
@@ -133,6 +133,17 @@ class JudgementChecker:
 def hears_nothing(node: SimNode, promise: StandingPromise, peer: Any) -> bool:
     """Whether a node looks at nothing that a peer says."""
     return _scores(node).get(peer, 0.0) < promise.graylist
+
+
+def _least(promise: StandingPromise, event: Event, entered: PeerGrafted) -> float:
+    """The score that who enters a mesh must have: less is enough for one's own GRAFT than for being grafted."""
+    by_itself = isinstance(event, RpcReceived) and event.peer == entered.peer and _says_graft(event, entered)
+    return promise.enters if by_itself else 0.0
+
+
+def _says_graft(event: RpcReceived, entered: PeerGrafted) -> bool:
+    control = event.rpc.control
+    return control is not None and any(graft.topic == entered.topic for graft in control.graft)
 
 
 def _scores(node: SimNode) -> dict[Any, float]:
