@@ -33,7 +33,7 @@ from hearsay.pipeline.kernels.sorted_values import SortedValues
 from hearsay.pipeline.kernels.sums import first_publishes, starts_of
 from hearsay.pipeline.kernels.traffic_sums import message_traffic, traffic_of
 from hearsay.pipeline.metrics import whole_files
-from hearsay.pipeline.metrics.speed import speed_table
+from hearsay.pipeline.metrics.summed_parts import add_up
 from hearsay.pipeline.spark.local_tables import map_batches
 from hearsay.pipeline.spark.session import Where, cores, spark_session
 from hearsay.trace.language.schema import Column, TraceEvent
@@ -201,16 +201,8 @@ class Spark:
     def all(self) -> None:
         """One scan as in `hearsay analyze`."""
         parts = whole_files.scan(self.session, [self.run], self.memberships).persist()
-        pairs = whole_files.latency_pairs_of(parts)
-        tables = (
-            whole_files.messages_of(parts),
-            whole_files.traffic_table(parts),
-            speed_table(pairs),
-            whole_files.latencies_of(parts),
-            whole_files.tallies_of(parts),
-        )
-        for table in tables:
-            _nowhere(table)
+        with tempfile.TemporaryDirectory() as scratch:
+            add_up(parts, [self.run.name], Path(scratch))
         parts.unpersist()
         self.mesh()
 

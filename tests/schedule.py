@@ -26,7 +26,6 @@ TOGETHER = {
     ),
     "here": (
         "tests/pipeline/test_against_duckdb.py",
-        "tests/pipeline/test_two_forms.py",
         "tests/pipeline/test_scores_and_bargains.py",
         "tests/pipeline/test_peer_exchange.py",
         "tests/pipeline/test_follow.py",

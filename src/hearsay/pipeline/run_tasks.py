@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
@@ -16,15 +15,17 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.kernels.memberships import memberships_of
 from hearsay.pipeline.kernels.stored_members import read_members
-from hearsay.pipeline.metrics import churn, efficiency, mesh, resilience, spread, state
+from hearsay.pipeline.metrics import bargains, churn, efficiency, mesh, resilience, spread, state, summed_parts
 from hearsay.pipeline.metrics.disturbances import changes_of, disturbances_of
 from hearsay.pipeline.metrics.headline import headline_lines
-from hearsay.pipeline.metrics.knowledge import Knowledge
+from hearsay.pipeline.metrics.knowledge import Knowledge, knowledge_of, measured_lines
 from hearsay.pipeline.metrics.quality import Line, quality_lines
-from hearsay.pipeline.metrics.tallies import Tally
+from hearsay.pipeline.metrics.summed_parts import SummedParts
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import arrow_schema
+from hearsay.pipeline.output.table_files import write_file
 from hearsay.pipeline.output.tables import TABLES, MetricTable
 from hearsay.pipeline.spark.local_tables import map_batches
 
@@ -44,56 +45,100 @@ _SCHEMA = pa.schema([("name", pa.string()), ("run", pa.string()), ("lines", pa.b
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """Where large tables of a run lie; without lines there is no folder."""
+class MembershipsOf:
+    """Who was in which topic: the table is written where it belongs, since the scan needs it."""
 
-    messages: str
+    run: RunFacts
+    target: str
+
+    def compute(self) -> Iterator[Made]:
+        members = memberships_of(self.run)
+        if len(members.topic):
+            columns = {
+                "run": pa.array([self.run.name] * len(members.topic)),
+                "topic": members.topic,
+                "node": members.node,
+                "since_us": members.since_us,
+                "until_us": members.until_us,
+            }
+            schema = arrow_schema(tables.MEMBERSHIPS)
+            write_file(self.target, schema, [pa.table(columns).cast(schema)])
+        yield from ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """One run, and what its scan said."""
+
+    run: RunFacts
+    parts: SummedParts
     memberships: str
-    traffic: str
+    """Where they lie as Parquet; without lines there is no folder."""
+
+    def knowledge(self) -> Knowledge:
+        return knowledge_of(self.run, *self.parts.sizes())
+
+
+@dataclass(frozen=True, slots=True)
+class LinesOf:
+    """A file of what the scan said of messages, or of traffic, as a file of the table: nothing comes back."""
+
+    scanned: Scanned
+    table: MetricTable
+    source: str
+    target: str
+
+    @property
+    def run(self) -> RunFacts:
+        return self.scanned.run
+
+    def compute(self) -> Iterator[Made]:
+        make = summed_parts.messages_of if self.table == tables.MESSAGES else summed_parts.traffic_of
+        made = make([self.source], self.scanned.knowledge())
+        named = made.add_column(0, "run", pa.array([self.run.name] * made.num_rows, pa.string()))
+        write_file(self.target, arrow_schema(self.table), [named])
+        yield from ()
 
 
 @dataclass(frozen=True, slots=True)
 class AnswersOf:
-    """The answers and what they are made of: churn, disturbances, loads, state, quality."""
+    """The answers and what they are made of: latencies, loads, churn, disturbances, state, refusals, quality."""
 
-    run: RunFacts
-    knowledge: Knowledge
-    stored: Stored
-    tally: Tally
-    speeds: Mapping[int | None, Mapping[str, Any]]
-    """Percentiles of latency by topic."""
+    scanned: Scanned
     reader_checks: Sequence[Line]
 
+    @property
+    def run(self) -> RunFacts:
+        return self.scanned.run
+
     def compute(self) -> Iterator[Made]:
-        run, knowledge = self.run, self.knowledge
-        messages = _read(self.stored.messages, tables.MESSAGES)
-        traffic = _read(self.stored.traffic, tables.TRAFFIC)
-        members = read_members(self.stored.memberships)
+        run, knowledge, parts = self.run, self.scanned.knowledge(), self.scanned.parts
+        messages, traffic = parts.messages(knowledge), parts.traffic(knowledge)
+        members = read_members(self.scanned.memberships)
         changes = changes_of(run)
         balance = efficiency.balance_lines(traffic, members, knowledge)
         sampled = state.state_lines(run)
         disturbances = disturbances_of(run, changes, messages)
         recovery = list(resilience.resilience_lines(run, changes, messages, disturbances))
-        checks = [*quality_lines(run, messages, changes, self.tally), *self.reader_checks]
+        counts = bargains.counts_of(run, parts.counts())
+        checks = [*quality_lines(run, messages, changes, parts.repeated(), counts), *self.reader_checks]
+        yield tables.MEASURED, measured_lines(knowledge)
+        yield tables.LATENCY, parts.latencies().to_pylist()
         yield tables.CONTROL, efficiency.control_lines(traffic)
         yield tables.BALANCE, balance
         yield tables.CHURN, churn.churn_lines(run, messages, knowledge)
         yield tables.DISTURBANCES, map(asdict, disturbances)
         yield tables.RESILIENCE, recovery
         yield tables.STATE, sampled
+        yield tables.REFUSALS, bargains.refusals(counts)
+        yield tables.PROMISES, bargains.promises(run, counts)
+        yield tables.IDONTWANT, bargains.idontwant(counts)
         yield tables.QUALITY, (dict(zip(("check", "rows", "detail"), check, strict=True)) for check in checks)
+        shares = efficiency.control_shares(traffic)
+        nodes = len(knowledge.observers)
         yield (
             tables.HEADLINE,
-            headline_lines(
-                run,
-                len(knowledge.observers),
-                messages,
-                self.speeds,
-                efficiency.control_shares(traffic),
-                balance,
-                sampled,
-                recovery,
-            ),
+            headline_lines(run, nodes, messages, parts.speeds(), shares, balance, sampled, recovery),
         )
 
 
@@ -101,15 +146,17 @@ class AnswersOf:
 class MeshOf:
     """The mesh over time, of some topics."""
 
-    run: RunFacts
-    knowledge: Knowledge
-    stored: Stored
+    scanned: Scanned
     topics: Sequence[int]
+
+    @property
+    def run(self) -> RunFacts:
+        return self.scanned.run
 
     def compute(self) -> Iterator[Made]:
         lines: dict[MetricTable, list[Mapping[str, Any]]] = {}
-        members = read_members(self.stored.memberships)
-        for table, line in mesh.mesh_lines(self.run, self.topics, members, self.knowledge):
+        members = read_members(self.scanned.memberships)
+        for table, line in mesh.mesh_lines(self.run, self.topics, members, self.scanned.knowledge()):
             lines.setdefault(table, []).append(line)
         yield from lines.items()
 
@@ -118,17 +165,20 @@ class MeshOf:
 class SpreadOf:
     """How a typical message spread."""
 
-    run: RunFacts
-    stored: Stored
+    scanned: Scanned
     files_of: FilesOf
 
+    @property
+    def run(self) -> RunFacts:
+        return self.scanned.run
+
     def compute(self) -> Iterator[Made]:
-        typical = spread.typical_messages(_read(self.stored.messages, tables.MESSAGES))
+        typical = spread.typical_messages(self.scanned.parts.messages(self.scanned.knowledge()))
         files = self.files_of([one.message for one in typical])
         yield tables.SPREAD, spread.spread_lines(self.run, files, typical)
 
 
-Task = AnswersOf | MeshOf | SpreadOf
+Task = MembershipsOf | LinesOf | AnswersOf | MeshOf | SpreadOf
 
 
 def tables_of(spark: SparkSession, tasks: Sequence[Task]) -> Iterator[tuple[MetricTable, str, Any]]:
@@ -155,9 +205,3 @@ def _batches_of(task: Task) -> Iterator[Any]:
             writer.write_table(rows)
         line = {"name": [table.name], "run": [name], "lines": [sink.getvalue().to_pybytes()]}
         yield pa.RecordBatch.from_pydict(line, schema=_SCHEMA)
-
-
-def _read(folder: str, table: MetricTable) -> Any:
-    if not Path(folder).exists():
-        return arrow_schema(table).empty_table()
-    return parquet.read_table(folder, partitioning=None).select(list(table.names))

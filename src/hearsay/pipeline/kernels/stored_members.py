@@ -1,4 +1,4 @@
-"""Who was in which topic, as an analysis stores it while it runs: read by the tasks that need it."""
+"""Who was in which topic, as an analysis stores it while it runs: for the tasks that need it."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ The scan has counted them by second (`kernels.part_counts`); what is left is few
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,6 @@ _NEVER_ARRIVED = (Reason.LOST, Reason.UNREACHABLE)
 class PartCount:
     """Parts of one kind that met one fate in a stretch of a run."""
 
-    run: str
     second: int
     seconds: int
     fate: Fate
@@ -38,34 +37,33 @@ class PartCount:
 
 
 def counts_of(run: RunFacts, lines: Iterable[Mapping[str, Any]]) -> list[PartCount]:
-    """From the scan's lines (k0, k1, k2: second, fate and kind, via and reason; first, second, third: rows, counts,
-    bytes), in the order of time."""
+    """From the scan's lines (k0, k1, k2: second, fate and kind, via and reason; a0, a1, a2: rows, counts, bytes), in
+    the order of time."""
     found = [_count_of(run, line) for line in lines]
     return sorted(found, key=lambda one: (one.second, one.fate, one.kind or 0, one.reason or 0))
 
 
 def refusals(counts: Iterable[PartCount]) -> list[dict[str, Any]]:
-    """The table `refusals`."""
+    """The table `refusals` of a run."""
     sums: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
     for one in counts:
         if one.fate in (Fate.DROPPED, Fate.REFUSED):
             kind, reason = (None if code is None else wire_name(code) for code in (one.kind, one.reason))
-            line = sums[one.run, one.second, one.seconds, wire_name(one.fate), kind, reason]
+            line = sums[one.second, one.seconds, wire_name(one.fate), kind, reason]
             for place, amount in enumerate((one.rows, one.count, one.bytes)):
                 line[place] += amount
-    lines = [dict(zip(REFUSALS.names, (*key, *amounts), strict=True)) for key, amounts in sums.items()]
+    lines = [dict(zip(REFUSALS.names[1:], (*key, *amounts), strict=True)) for key, amounts in sums.items()]
     return [{**line, "bytes": None} if line["fate"] == wire_name(Fate.REFUSED) else line for line in lines]
 
 
-def promises(counts: Iterable[PartCount], runs: Sequence[RunFacts]) -> list[dict[str, Any]]:
-    """The table `promises`. Real nodes do not see why a copy came to them."""
+def promises(run: RunFacts, counts: Iterable[PartCount]) -> list[dict[str, Any]]:
+    """The table `promises` of a run. Real nodes do not see why a copy came to them."""
     lines = _over_time(PROMISES, ((one, _of_promises(one)) for one in counts))
-    seen = {run.name for run in runs if run.simulated}
-    return [line if line["run"] in seen else {**line, "answered": None} for line in lines]
+    return lines if run.simulated else [{**line, "answered": None} for line in lines]
 
 
 def idontwant(counts: Iterable[PartCount]) -> list[dict[str, Any]]:
-    """The table `idontwant`."""
+    """The table `idontwant` of a run."""
     return _over_time(IDONTWANT, ((one, _of_idontwant(one)) for one in counts))
 
 
@@ -103,11 +101,11 @@ def _of_idontwant(one: PartCount) -> dict[str, int]:
 
 def _over_time(table: MetricTable, told: Iterable[tuple[PartCount, Mapping[str, int]]]) -> list[dict[str, Any]]:
     """A line for each stretch in which there was something to count."""
-    lines: dict[tuple[str, int], dict[str, Any]] = {}
+    lines: dict[int, dict[str, Any]] = {}
     for one, amounts in told:
         if amounts:
-            nothing = {**dict.fromkeys(table.names, 0), "run": one.run, "second": one.second, "seconds": one.seconds}
-            line = lines.setdefault((one.run, one.second), nothing)
+            nothing = {**dict.fromkeys(table.names[1:], 0), "second": one.second, "seconds": one.seconds}
+            line = lines.setdefault(one.second, nothing)
             for name, amount in amounts.items():
                 line[name] += amount
     return list(lines.values())
@@ -118,14 +116,13 @@ def _count_of(run: RunFacts, line: Mapping[str, Any]) -> PartCount:
     fate, kind = unpacked(line["k1"])
     via, reason = unpacked(line["k2"])
     return PartCount(
-        run.name,
         line["k0"] // seconds * seconds,
         seconds,
         Fate(fate),
         None if kind < 0 else PartKind(kind),
         None if via < 0 else Via(via),
         None if reason < 0 else Reason(reason),
-        line["first"],
-        line["second"],
-        line["third"],
+        line["a0"],
+        line["a1"],
+        line["a2"],
     )

@@ -7,17 +7,15 @@ message. What is not known is null in the tables, never a zero; the table `measu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql import functions as F
+import numpy as np
 
-from hearsay.pipeline.input.rows import trace_rows
 from hearsay.pipeline.input.run_facts import RunFacts
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+from hearsay.pipeline.kernels.columns import row_groups
+from hearsay.trace.language.schema import Column, TraceEvent
 
 DELIVERY, HOPS, BYTES_OUT, BYTES_IN, EVENNESS = "delivery", "hops", "bytes_out", "bytes_in", "evenness"
 MESH_SHAPE, NODES_UP, STATE = "mesh_shape", "nodes_up", "state"
@@ -38,7 +36,7 @@ class Knowledge:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class _Seen:
     """What the small classes of a real trace hold."""
 
     peers: frozenset[int]
@@ -47,36 +45,28 @@ class Seen:
     states: int
 
 
-_SIMULATED = Seen(frozenset(), 1, 1)
-
-
-def seen_in(spark: SparkSession, runs: Sequence[RunFacts]) -> dict[str, Seen]:
-    """What real traces hold; a simulation's holds everything."""
-    real = [run for run in runs if not run.simulated]
-    found = {run.name: _SIMULATED if run.simulated else Seen(frozenset(), 0, 0) for run in runs}
-    if not real:
-        return found
-    rows = trace_rows(spark, real, "node").unionByName(trace_rows(spark, real, "mesh"))
-    event = F.col("event")
-    counted = rows.groupBy("run").agg(
-        F.collect_set("peer").alias("peers"),
-        F.count_if(event == "node_up").alias("node_ups"),
-        F.count_if(event == "state").alias("states"),
-    )
-    for row in counted.collect():
-        found[row["run"]] = Seen(frozenset(row["peers"]), row["node_ups"], row["states"])
-    return found
-
-
-def knowledge_of(run: RunFacts, seen: Seen, sizes_out: int, sizes_in: int) -> Knowledge:
+def knowledge_of(run: RunFacts, sizes_out: int, sizes_in: int) -> Knowledge:
     """From what the small classes hold, and of how many parts sent and received the bytes are told."""
     if run.simulated:
         return Knowledge(run.nodes, {})
+    seen = _seen_in(run)
     observers = tuple(sorted(seen.peers.intersection(run.nodes))) or run.nodes
     return Knowledge(observers, dict(_missing(len(observers), seen, sizes_out, sizes_in)))
 
 
-def _missing(observers: int, seen: Seen, sizes_out: int, sizes_in: int) -> Iterator[tuple[str, str]]:
+def _seen_in(run: RunFacts) -> _Seen:
+    peers: set[int] = set()
+    node_ups = states = 0
+    for trace_class in ("node", "mesh"):
+        for file in run.files(trace_class):
+            for rows in row_groups(str(run.path / file.name), [Column.EVENT, Column.PEER]):
+                peers.update(np.unique(rows[Column.PEER]).tolist())
+                node_ups += int(np.count_nonzero(rows[Column.EVENT] == TraceEvent.NODE_UP))
+                states += int(np.count_nonzero(rows[Column.EVENT] == TraceEvent.STATE))
+    return _Seen(frozenset(peers), node_ups, states)
+
+
+def _missing(observers: int, seen: _Seen, sizes_out: int, sizes_in: int) -> Iterator[tuple[str, str]]:
     yield HOPS, "real nodes do not know how many links a message crossed"
     if observers == 1:
         yield DELIVERY, "one node traced, and what others were given it cannot know"
@@ -93,21 +83,9 @@ def _missing(observers: int, seen: Seen, sizes_out: int, sizes_in: int) -> Itera
         yield STATE, "the trace has no rows about the state of nodes"
 
 
-def where_known(figure: str, known: Mapping[str, Knowledge], column: Column) -> Column:
-    """The column in rows of runs that know the figure, null in others."""
-    without = [name for name, knowledge in known.items() if not knowledge.knows(figure)]
-    return F.when(~F.col("run").isin(without), column) if without else column
-
-
-def measured_lines(known: Mapping[str, Knowledge]) -> list[dict[str, Any]]:
-    """The table `measured`."""
+def measured_lines(knowledge: Knowledge) -> list[dict[str, Any]]:
+    """The table `measured` of a run."""
     return [
-        {
-            "run": name,
-            "figure": figure,
-            "measured": knowledge.knows(figure),
-            "reason": knowledge.missing.get(figure),
-        }
-        for name, knowledge in known.items()
+        {"figure": figure, "measured": knowledge.knows(figure), "reason": knowledge.missing.get(figure)}
         for figure in FIGURES
     ]

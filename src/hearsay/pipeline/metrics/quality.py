@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow
@@ -28,7 +28,7 @@ from hearsay.core.language.actions import Reason
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.columns import ColumnArrays
 from hearsay.pipeline.kernels.part_counts import Fate
-from hearsay.pipeline.metrics.tallies import Tally
+from hearsay.pipeline.metrics.bargains import PartCount
 from hearsay.trace.language.schema import Column, TraceEvent, wire_name
 from hearsay.trace.read.names import load_names
 
@@ -42,15 +42,17 @@ Line = tuple[str, int, str | None]
 """check, rows, detail"""
 
 
-def quality_lines(run: RunFacts, messages: Any, changes: ColumnArrays, tally: Tally) -> Iterator[Line]:
+def quality_lines(
+    run: RunFacts, messages: Any, changes: ColumnArrays, repeated: int | None, counts: Iterable[PartCount]
+) -> Iterator[Line]:
     """The table `quality` of a run, from its messages, its nodes that went up and down, and what the scan counted."""
     yield "rows", run.rows, None
     yield "incomplete", int(not run.manifest.complete), STILL_WRITTEN if run.still_written else None
-    if tally.repeated is not None:
-        yield "repeated_deliveries", tally.repeated, None
+    if repeated is not None:
+        yield "repeated_deliveries", repeated, None
     if messages.num_rows:
         yield from _of_messages(messages)
-    yield from _drops(tally)
+    yield from _drops(counts)
     if not run.simulated:
         yield from _nodes_without_goodbye(run, changes)
         yield from _few_due(run, messages)
@@ -66,10 +68,10 @@ def _of_messages(messages: Any) -> Iterator[Line]:
     yield "unknown_eligible", messages.column("eligible").null_count, None
 
 
-def _drops(tally: Tally) -> Iterator[Line]:
+def _drops(counts: Iterable[PartCount]) -> Iterator[Line]:
     """Parts of RPCs that never arrived, by reason."""
     drops: Counter[str] = Counter()
-    for one in tally.counts:
+    for one in counts:
         if one.fate is Fate.DROPPED:
             drops["unknown" if one.reason is None else wire_name(one.reason)] += one.rows
     for reason, rows in drops.items():

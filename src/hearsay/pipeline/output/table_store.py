@@ -2,7 +2,7 @@
 
 Rules:
 
-* Spark writes every table once for all runs, split by run, into a work folder beside the runs' output.
+* Tables are written, split by run, into a work folder beside the runs' output.
 * When all tables are there, each run's change places with what stands in `metrics/`, which goes only then. A failure
   or a kill at any time leaves the old tables whole. Where folders cannot be swapped in one step, a kill between two
   renames leaves the old ones aside; the next analysis puts them back before it does anything else.
@@ -17,22 +17,18 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
-from pyspark.sql import functions as F
 
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.output.exchange import exchange
 from hearsay.pipeline.output.outputs import SUCCESS, are_old_tables, remove_tables, require_tables
 from hearsay.pipeline.output.stored_tables import arrow_schema
-from hearsay.pipeline.output.tables import METRICS_FOLDER, MetricTable
-from hearsay.pipeline.spark.parquet_paths import read_parquet
+from hearsay.pipeline.output.table_files import write_file
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES, MetricTable
 from hearsay.trace.folder.own_folders import Holds, held_by, is_real_folder, mark
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
@@ -45,9 +41,8 @@ _WORK_NAME = re.compile(rf"{re.escape(WORK_PREFIX)}(old-|new-)?[0-9]+")
 class TableStore:
     """The tables of one analysis on their way into the output folders."""
 
-    def __init__(self, spark: SparkSession, runs: Sequence[RunFacts], outputs: dict[str, Path]) -> None:
+    def __init__(self, runs: Sequence[RunFacts], outputs: dict[str, Path]) -> None:
         """`outputs` names the folder of each run in which `metrics/` shall appear."""
-        self._spark = spark
         self._runs = runs
         self._outputs = outputs
         self._work = outputs[runs[0].name] / f"{WORK_PREFIX}{os.getpid()}"
@@ -57,42 +52,36 @@ class TableStore:
             _clear(output)
         self._work.mkdir()
         mark(self._work, Holds.WORK)
-        self._tables: list[MetricTable] = []
+        self._numbers = {run.name: number for number, run in enumerate(runs)}
+        self._files = 0
 
-    def write(self, table: MetricTable, rows: DataFrame) -> DataFrame:
-        """Compute and store a table; returns it as read back, so that nothing is computed twice."""
-        numbers = F.create_map(*(F.lit(item) for number, run in enumerate(self._runs) for item in (run.name, number)))
-        target = self._work / table.name
-        typed = rows.select(*(F.col(name).cast(kind) for name, kind in table.columns))
-        typed.withColumn("part", F.element_at(numbers, F.col("run"))).write.partitionBy("part").parquet(str(target))
-        self._tables.append(table)
-        return read_parquet(self._spark, f"{table.ddl}, part int", [target]).drop("part")
+    @property
+    def scratch(self) -> Path:
+        """A folder for what the tables are made of; it goes with the work folder."""
+        return self._work / "parts"
 
     def write_lines(self, table: MetricTable, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Store a table of a few lines that are here already; what a line does not name is null."""
+        """Store a few lines that are here already; what a line does not name is null."""
         of_runs: dict[str, list[Mapping[str, Any]]] = {}
         for line in lines:
             of_runs.setdefault(line["run"], []).append(line)
-        made = [
-            (table, name, pa.Table.from_pylist(of_run, schema=arrow_schema(table)))
-            for name, of_run in of_runs.items()
-        ]
-        self.write_made([table], made)
+        schema = arrow_schema(table)
+        self.write((table, name, pa.Table.from_pylist(of_run, schema=schema)) for name, of_run in of_runs.items())
 
-    def write_made(self, made: Sequence[MetricTable], lines: Iterable[tuple[MetricTable, str, Any]]) -> None:
-        """Store tables of which the lines are here already: (table, run, lines as Arrow), in any number of pieces."""
-        numbers = {run.name: number for number, run in enumerate(self._runs)}
-        for place, (table, name, rows) in enumerate(lines):
-            if rows.num_rows:
-                folder = self.folder_of(table, self._runs[numbers[name]])
-                folder.mkdir(parents=True, exist_ok=True)
-                parquet.write_table(rows, folder / f"part-{place:05}.parquet")
-        self._tables += made
+    def write(self, pieces: Iterable[tuple[MetricTable, str, Any]]) -> None:
+        """Store lines that are here already: (table, run, lines as Arrow), in any number of pieces."""
+        for table, name, lines in pieces:
+            if lines.num_rows:
+                write_file(self.new_file(table, name), arrow_schema(table), [lines])
 
-    def folder_of(self, table: MetricTable, run: RunFacts) -> Path:
+    def new_file(self, table: MetricTable, run: str) -> str:
+        """The path of another file of a table."""
+        self._files += 1
+        return str(self.folder_of(table, run) / f"part-{self._files:05}.parquet")
+
+    def folder_of(self, table: MetricTable, run: str) -> Path:
         """Where the rows of a run lie until `publish`; the folder is absent when there are none."""
-        number = [each.name for each in self._runs].index(run.name)
-        return self._work / table.name / f"part={number}"
+        return self._work / table.name / f"part={self._numbers[run]}"
 
     def publish(self) -> None:
         """Put the tables into place."""
@@ -101,8 +90,8 @@ class TableStore:
             fresh = output / f"{WORK_PREFIX}new-{os.getpid()}"
             fresh.mkdir()
             mark(fresh, Holds.METRICS)
-            for table in self._tables:
-                self._move(table, run, fresh / table.name)
+            for table in TABLES.values():
+                self._move(table, run.name, fresh / table.name)
             final = output / METRICS_FOLDER
             if not final.exists():
                 fresh.rename(final)
@@ -116,7 +105,7 @@ class TableStore:
         for output in self._outputs.values():
             _clear(output)
 
-    def _move(self, table: MetricTable, run: RunFacts, target: Path) -> None:
+    def _move(self, table: MetricTable, run: str, target: Path) -> None:
         source = self.folder_of(table, run)
         if source.exists():
             shutil.move(source, target)

@@ -243,6 +243,7 @@ def _of_the_session(small: bool, embedded: bool) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false" if small else "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.maxConcurrentOutputFileWriters": "64",
         "spark.sql.codegen.wholeStage": "false" if small else "true",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
     }

@@ -17,7 +17,7 @@ from hearsay.pipeline.stream.ledger import Ledger
 from hearsay.pipeline.stream.partials import Partial, PartialStore, partials_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 @dataclass(slots=True)
@@ -31,22 +31,13 @@ class KeptScan:
     partials: list[Partial] = field(default_factory=list[Partial])
     computed: int = 0
 
-    def __call__(self, _members: DataFrame, folders: Mapping[str, str]) -> ScanResult:
+    def __call__(self, folders: Mapping[str, str]) -> ScanResult:
         folder = folders[self.run.name]
         self.partials = partials_of(self.run, self.ledger, folder, read_members(folder))
         self.computed = self.store.compute_missing(self.spark, self.partials)
-        paths = [self.store.path_of(partial) for partial in self.partials]
+        paths = [self.store.path_of(one) for one in self.partials]
         parts = read_parquet(self.spark, whole_files.PARTS_DDL, paths)
-        return ScanResult(
-            whole_files.messages_of(parts),
-            whole_files.latency_pairs_of(parts),
-            whole_files.latencies_of(parts),
-            whole_files.traffic_table(parts),
-            whole_files.tallies_of(parts),
-            self._late(),
-            {self.run.name: partial(_files_with, self.ledger)},
-            lambda: None,
-        )
+        return ScanResult(parts, self._late(), {self.run.name: partial(_files_with, self.ledger)})
 
     def _late(self) -> tuple[Line, ...]:
         late = sum(share.late_rows for notes in self.ledger.files for share in notes.shares)

@@ -13,18 +13,14 @@ one whose inputs changed has another name.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns, row_groups
@@ -33,10 +29,17 @@ from hearsay.pipeline.kernels.part_counts import part_counts
 from hearsay.pipeline.kernels.partial_sums import Sums
 from hearsay.pipeline.kernels.stored_members import Members
 from hearsay.pipeline.kernels.traffic_sums import message_traffic, recorded_sizes, traffic_of
-from hearsay.pipeline.metrics.whole_files import PARTS_SCHEMA, RPC_COLUMNS, eligibility_of, message_sums, row_sums
+from hearsay.pipeline.metrics.whole_files import (
+    PARTS_SCHEMA,
+    RPC_COLUMNS,
+    eligibility_of,
+    in_order,
+    message_sums,
+    row_sums,
+)
+from hearsay.pipeline.output.table_files import write_file
 from hearsay.pipeline.spark.local_tables import map_batches
 from hearsay.trace.folder.manifest import this_program
-from hearsay.trace.language.order import BY_MESSAGE, order_of
 from hearsay.trace.language.schema import Column
 
 if TYPE_CHECKING:
@@ -46,8 +49,6 @@ if TYPE_CHECKING:
     from hearsay.pipeline.stream.file_notes import FileNotes
     from hearsay.pipeline.stream.ledger import Ledger
 
-pa: Any = pyarrow
-parquet: Any = pyarrow.parquet
 _OF_PARTIALS = re.compile(r"[0-9a-f]{40}\.parquet(\.[0-9a-f]{32})?")
 Ints = NDArray[Any]
 
@@ -149,7 +150,8 @@ class PartialStore:
             for batch in batches:
                 numbers: list[int] = batch.column(0).to_pylist()
                 for number in numbers:
-                    _write(*missing[number])
+                    partial, target = missing[number]
+                    write_file(target, PARTS_SCHEMA, partial.compute())
                 yield batch
 
         numbers = spark.range(0, len(missing), 1, len(missing))
@@ -164,17 +166,6 @@ class PartialStore:
                 file.unlink()
 
 
-def _write(partial: Partial, target: str) -> None:
-    fresh = f"{target}.{uuid4().hex}"
-    try:
-        with parquet.ParquetWriter(fresh, PARTS_SCHEMA, compression="zstd") as writer:
-            for batch in partial.compute():
-                writer.write_batch(batch)
-        os.replace(fresh, target)
-    finally:
-        Path(fresh).unlink(missing_ok=True)
-
-
 def _rows_of(paths: Sequence[str], messages: Ints) -> ColumnArrays:
     """The rows of these messages in these files, as one file would hold them."""
     pieces: list[ColumnArrays] = []
@@ -182,9 +173,7 @@ def _rows_of(paths: Sequence[str], messages: Ints) -> ColumnArrays:
         rows = read_columns(path, NEEDED)
         mine = np.isin(rows[Column.MESSAGE], messages)
         pieces.append(rows if mine.all() else {column: values[mine] for column, values in rows.items()})
-    rows = {column: np.concatenate([piece[column] for piece in pieces]) for column in NEEDED}
-    order = order_of([rows[column] for column in BY_MESSAGE if column in rows])
-    return {column: values[order] for column, values in rows.items()}
+    return in_order(pieces)
 
 
 def _memberships_seen(members: Members, first_us: int, last_us: int) -> str:

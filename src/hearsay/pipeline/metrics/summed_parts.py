@@ -1,0 +1,194 @@
+"""What the scan says, once Spark has added it up: read by the tasks that make tables of it.
+
+    SCRATCH/whole/what=message/part=0/*.parquet     of every message, and exact latencies: (k0, k1, k2, amounts)
+    SCRATCH/sums/what=traffic/part=0/*.parquet      what adds up: (k0, k1, k2, a0, …)
+
+`part` is the number of the run in its analysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
+from pyspark.sql import functions as F
+
+from hearsay.core.language.rpc import PartKind
+from hearsay.pipeline.kernels.latency_pairs import percentiles_x100
+from hearsay.pipeline.kernels.message_file import FIGURES
+from hearsay.pipeline.kernels.sorted_values import UNKNOWN
+from hearsay.pipeline.kernels.sums import Ints
+from hearsay.pipeline.metrics.knowledge import BYTES_IN, BYTES_OUT, DELIVERY, Knowledge
+from hearsay.pipeline.metrics.whole_files import AMOUNTS, COUNT, EXACT, LATENCY, MESSAGE, REPEATED, SIZES, TRAFFIC
+from hearsay.pipeline.output import tables
+from hearsay.pipeline.output.stored_tables import arrow_schema
+from hearsay.trace.language.schema import NONE, wire_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pa: Any = pyarrow
+compute: Any = pyarrow.compute
+parquet: Any = pyarrow.parquet
+
+_WHOLE, _SUMS = "whole", "sums"
+_PERCENTS = {"latency_p50_ms": 50, "latency_p90_ms": 90, "latency_p99_ms": 99, "latency_max_ms": 100}
+_NOTHING = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("k0", "k1", "k2", *(f"a{place}" for place in range(AMOUNTS)))),
+        ("amounts", pa.list_(pa.int64())),
+    ]
+)
+_ABOUT_DUE = ("eligible", "delivered_eligible", "ratio", "t50_us", "t90_us", "t99_us", "t100_us")
+
+
+def add_up(parts: DataFrame, runs: Sequence[str], scratch: Path) -> None:
+    """Let Spark add up the partial sums of these runs, and bring together what is about a run."""
+    numbers = F.create_map(*(F.lit(item) for number, run in enumerate(runs) for item in (run, number)))
+    numbered = parts.withColumn("part", F.element_at(numbers, F.col("run"))).drop("run")
+    is_whole = F.col("what").isin(MESSAGE, EXACT)
+    numbered.where(is_whole).write.partitionBy("what", "part").parquet(str(scratch / _WHOLE))
+    amounts = [F.sum(F.get("amounts", F.lit(place))).alias(f"a{place}") for place in range(AMOUNTS)]
+    summed = numbered.where(~is_whole).groupBy("what", "part", "k0", "k1", "k2").agg(*amounts)
+    summed.write.partitionBy("what", "part").parquet(str(scratch / _SUMS))
+
+
+@dataclass(frozen=True, slots=True)
+class SummedParts:
+    """The parts of one run."""
+
+    scratch: str
+    number: int
+
+    def files(self, what: str) -> list[str]:
+        kind = _WHOLE if what in (MESSAGE, EXACT) else _SUMS
+        folder = Path(self.scratch) / kind / f"what={what}" / f"part={self.number}"
+        return sorted(map(str, folder.glob("*.parquet")))
+
+    def sizes(self) -> tuple[int, int]:
+        """Of how many parts sent and received the trace tells the bytes."""
+        found = _read(self.files(SIZES))
+        return _sum(found, "a0"), _sum(found, "a1")
+
+    def repeated(self) -> int | None:
+        """Deliveries of a message at a node beyond the first; None without a row of messages."""
+        found = _read(self.files(REPEATED))
+        return _sum(found, "a0") if found.num_rows else None
+
+    def counts(self) -> list[dict[str, int]]:
+        """See `bargains.counts_of`."""
+        return _read(self.files(COUNT)).to_pylist()
+
+    def messages(self, knowledge: Knowledge) -> Any:
+        """The table `messages`, but for the column `run`."""
+        return messages_of(self.files(MESSAGE), knowledge)
+
+    def traffic(self, knowledge: Knowledge) -> Any:
+        """The table `traffic`, but for the column `run`."""
+        return traffic_of(self.files(TRAFFIC), knowledge)
+
+    def latencies(self) -> Any:
+        """The table `latency`, but for the column `run`."""
+        found = _read(self.files(LATENCY))
+        latency = found.column("k1")
+        columns = {
+            "topic": _or_null(found.column("k0"), NONE),
+            "latency_ms": pa.chunked_array([np.floor_divide(latency.to_numpy(), 1000)], type=pa.int64()),
+            "latency_us": latency,
+            "hops": _or_null(found.column("k2"), NONE),
+            "deliveries": found.column("a0"),
+        }
+        return _as_stored(columns, tables.LATENCY)
+
+    def speeds(self) -> dict[int | None, dict[str, float]]:
+        """By topic, percentiles of the latencies of all deliveries in milliseconds, to the microsecond."""
+        found = _read(self.files(EXACT))
+        topics = found.column("k0").to_numpy()
+        speeds: dict[int | None, dict[str, float]] = {}
+        for topic in np.unique(topics).tolist():
+            pairs = _flat(found.filter(pa.array(topics == topic)).column("amounts"))
+            values = percentiles_x100(pairs, list(_PERCENTS.values()))
+            speeds[None if topic == NONE else topic] = dict(zip(_PERCENTS, map(_milliseconds, values), strict=True))
+        return speeds
+
+
+def messages_of(files: Sequence[str], knowledge: Knowledge) -> Any:
+    """Lines of the table `messages` from files of parts. Who should have got a message is null where the trace cannot
+    know it."""
+    found = _read(files)
+    figures = _flat(found.column("amounts")).reshape(-1, len(FIGURES))
+    columns = {name: _or_null(pa.array(figures[:, place]), UNKNOWN) for place, name in enumerate(FIGURES)}
+    for percent in (50, 90, 99):
+        hundredths = columns.pop(f"p{percent}_x100").cast(pa.float64(), safe=False)
+        columns[f"p{percent}_us"] = compute.divide(hundredths, 100.0)
+    for name in ("publisher", "bytes"):
+        columns[name] = _or_null(columns[name], NONE)
+    columns["topic"], columns["message"] = _or_null(found.column("k0"), NONE), found.column("k1")
+    columns["ratio"] = _quotients(columns["delivered_eligible"], columns["eligible"])
+    columns["copies_per_delivery"] = _quotients(columns["copies"], columns["away"])
+    return _as_stored(columns, tables.MESSAGES, () if knowledge.knows(DELIVERY) else _ABOUT_DUE)
+
+
+def traffic_of(files: Sequence[str], knowledge: Knowledge) -> Any:
+    """Lines of the table `traffic` from files of sums. Bytes are null where the trace does not tell them."""
+    found = _read(files)
+    names = pa.array([wire_name(kind) for kind in PartKind])
+    amounts = [name for name, kind in tables.TRAFFIC.columns if kind == "bigint"]
+    columns = {
+        "topic": _or_null(found.column("k0"), NONE),
+        "node": found.column("k1"),
+        "kind": names.take(found.column("k2")),
+        **{name: found.column(f"a{place}") for place, name in enumerate(amounts)},
+    }
+    sides = {"bytes_out": BYTES_OUT, "bytes_in": BYTES_IN}
+    return _as_stored(
+        columns, tables.TRAFFIC, [name for name, figure in sides.items() if not knowledge.knows(figure)]
+    )
+
+
+def _read(files: Sequence[str]) -> Any:
+    if not files:
+        return _NOTHING.empty_table()
+    return pa.concat_tables([parquet.read_table(file, partitioning=None) for file in files])
+
+
+def _as_stored(columns: dict[str, Any], table: tables.MetricTable, unknown: Iterable[str] = ()) -> Any:
+    """With the columns of the table but `run`, in their order and with their types; null where it is not known."""
+    fields = [field for field in arrow_schema(table) if field.name != "run"]
+    size = len(next(iter(columns.values())))
+    arrays = [
+        pa.nulls(size, field.type) if field.name in unknown else columns[field.name].cast(field.type)
+        for field in fields
+    ]
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _or_null(values: Any, nothing: int) -> Any:
+    return compute.if_else(compute.equal(values, nothing), None, values)
+
+
+def _quotients(parts: Any, wholes: Any) -> Any:
+    """part / whole as doubles, null when there is nothing to divide by."""
+    divisible = compute.if_else(compute.greater(wholes, 0), wholes, None)
+    return compute.divide(parts.cast(pa.float64(), safe=False), divisible.cast(pa.float64(), safe=False))
+
+
+def _flat(lists: Any) -> Ints:
+    pieces = [np.empty(0, dtype=np.int64), *(chunk.flatten().to_numpy() for chunk in lists.chunks)]
+    return np.concatenate(pieces)
+
+
+def _sum(table: Any, name: str) -> int:
+    return compute.sum(table.column(name)).as_py() or 0
+
+
+def _milliseconds(hundredths_of_us: int) -> float:
+    """Rounded half away from zero, as SQL rounds."""
+    rounded = (abs(hundredths_of_us) + 50) // 100
+    return (rounded if hundredths_of_us >= 0 else -rounded) / 1000
