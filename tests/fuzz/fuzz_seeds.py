@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from fuzz_targets import OURS, PEER, STATIC, THEIRS
+from fuzz_targets import OURS, PARTS, PEER, STATIC, THEIRS
 
 from hearsay.core.language import episub_parts as said
 from hearsay.core.language.rpc import (
@@ -34,6 +34,7 @@ from hearsay.libp2p.services.identify import Identity, encode_identity
 from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
 from hearsay.libp2p.services.rendezvous import MessageType, RendezvousMessage, encode_message, unsigned_record
 from hearsay.node.meeting.local_network import to_text_record
+from hearsay.partial import Claim
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.episub_parts import encode_part
 from hearsay.wire.signing import Author, SignaturePolicy
@@ -97,6 +98,10 @@ def seeds(target: str) -> list[bytes]:
         "rpc": [encode_rpc(_rpc()), *(encode_rpc(Rpc(control=Control(episub=(part,)))) for part in _PARTS)],
         "episub": [encode_part(part) for part in _PARTS],
         "rendezvous": [*map(encode_message, _rendezvous()), unsigned_record(PEER, ADDRESSES), RECORD],
+        "partial-parts": [
+            *(b"g" + form.encode(b"g", dict.fromkeys(range(form.count), bytes(form.part_bytes))) for form in PARTS),
+            *(b"g" + form.encode_claim(b"g", Claim(1, 6)) for form in PARTS),
+        ],
         "mdns": [to_text_record(ADDRESSES)],
         "trace-go-json": [_unpacked("go-0.16.json.gz", 1), *_unpacked("go-0.16.json.gz").splitlines(True)[:400:20]],
         "trace-go-pb": [b"\0" + event for event in _events(60)],

@@ -47,6 +47,7 @@ from hearsay.libp2p.services.rendezvous import (
 )
 from hearsay.libp2p.services.rendezvous_registry import Registry
 from hearsay.node.meeting.local_network import from_text_record, to_text_record
+from hearsay.partial import Bitlists, EqualParts, InvalidParts
 from hearsay.vectors.errors import VectorError
 from hearsay.vectors.reading import parse_vectors
 from hearsay.wire.decode import decode_rpc
@@ -63,6 +64,10 @@ OURS, THEIRS = PrivateKey.from_seed(b"o" * 32), PrivateKey.from_seed(b"t" * 32)
 STATIC = X25519PrivateKey.from_private_bytes(b"s" * 32)
 PEER = peer_id_of(THEIRS.public)
 LIMITS = RpcLimits()
+PARTS = (
+    EqualParts(count=3, part_bytes=2, group_bytes=1),
+    EqualParts(count=11, part_bytes=1, group_bytes=1, claims=Bitlists()),
+)
 
 
 def target(function: Target) -> Target:
@@ -280,6 +285,19 @@ def trace_traced(data: bytes) -> None:
 def trace_file(data: bytes) -> None:
     """Any file at all: what it is, is told from its bytes."""
     _read_file(data)
+
+
+@target
+def partial_parts(data: bytes) -> None:
+    group, rest = data[:1], data[1:]
+    for form in PARTS:
+        with suppress(InvalidParts):
+            assert form.encode(group, form.decode(group, rest)) == rest
+        with suppress(InvalidParts):
+            claim = form.decode_claim(group, rest)
+            assert form.decode_claim(group, form.encode_claim(group, claim)) == claim
+        with suppress(InvalidParts):
+            assert form.whole(*form.split(rest)) == rest
 
 
 @target

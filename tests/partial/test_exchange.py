@@ -24,6 +24,7 @@ from hearsay.partial import (
     counted_parts,
     group_named,
 )
+from hearsay.partial.exchange import MAX_SENDERS
 
 FORM = counted_parts()
 GROUP = group_named(7)
@@ -183,6 +184,18 @@ def test_who_repeats_a_part_gets_no_credit_and_no_second_answer():
     assert exchange.received(partial, 3).events == (PublishPartial(TOPIC, GROUP, (3,)),)
 
 
+def test_what_is_known_beforehand_is_there_when_a_group_is_first_heard_of():
+    """Seven of eight parts came by another way; peers are told, and one part is asked for."""
+    known = counted(GROUP, range(7))
+    exchange = PartsExchange(FORM, known=lambda topic, group: known if group == GROUP else {})
+    assert exchange.received(Partial(TOPIC, GROUP, None, b"\xff"), 3) == Outcome((PublishPartial(TOPIC, GROUP),))
+    assert exchange.parts_for(TOPIC, GROUP, PartialPeer(3, True, False, b"\xff")).metadata == b"\x7f"
+    last = Partial(TOPIC, GROUP, FORM.encode(GROUP, counted(GROUP, [7])), None)
+    assert exchange.received(last, 3).whole == FORM.encode(GROUP, counted(GROUP, ALL))
+    other = group_named(8)
+    assert exchange.received(Partial(TOPIC, other, None, b"\xff"), 3).events == (PublishPartial(TOPIC, other, (3,)),)
+
+
 def test_metadata_alone_opens_no_group():
     exchange = PartsExchange(FORM, max_groups=1)
     exchange.add(TOPIC, GROUP, counted(GROUP, [0]))
@@ -198,6 +211,17 @@ def test_the_oldest_group_goes_when_there_are_too_many():
     assert [len(exchange.held(TOPIC, group_named(number))) for number in (1, 2, 3)] == [0, 1, 1]
     exchange.forget(TOPIC, group_named(3))
     assert exchange.held(TOPIC, group_named(3)) == {}
+
+
+def test_what_is_remembered_of_senders_is_bounded():
+    """Of further ones nothing is: they may be sent a part that they have, and take no memory."""
+    exchange = PartsExchange(FORM)
+    exchange.add(TOPIC, GROUP, counted(GROUP, [0]))
+    partial = Partial(TOPIC, GROUP, FORM.encode(GROUP, counted(GROUP, [0])), None)
+    for peer in range(300):
+        exchange.received(partial, peer)
+    sent = [exchange.parts_for(TOPIC, GROUP, PartialPeer(peer, True, False, b"\x00")).parts for peer in range(300)]
+    assert [parts is None for parts in sent] == [True] * MAX_SENDERS + [False] * (300 - MAX_SENDERS)
 
 
 def test_a_full_message_gives_all_its_parts_and_is_not_said_again():

@@ -117,7 +117,7 @@ class Node:
         self._partials = Partials(
             lambda event: self._running.feed(event),
             lambda topic, data: self._running.feed(Publish(self._write(topic, data))),
-            lambda peer: self._held_peers.offended(peer, Offence.REJECTED, 1),
+            self._sent_no_part,
         )
         self._discovery = Discovery(
             self._host,
@@ -481,6 +481,10 @@ class Node:
             raise ValueError(f"topic {topic!r}: the router has no partial messages; gossipsub's partial_messages has")
         if policy.signs:
             raise ValueError(f"topic {topic!r}: partial messages have no author, and its messages are signed")
+
+    def _sent_no_part(self, peer: PeerId) -> None:
+        if not self._running.router.strategy.keeps_scores:
+            self._held_peers.offended(peer, Offence.REJECTED, 1)
 
     def _require_router(self) -> None:
         if self.failure is not None:

@@ -22,7 +22,7 @@ class Partials:
         self._publish = publish
         """A full message, to those who do not take parts, and to the node itself."""
         self._blame = blame
-        """Somebody sent what is no part of its group."""
+        """Somebody sent what is no part of its group; scores hear of it from the router."""
         self._applications: dict[str, DrivenApplication] = {}
 
     def choose(self, topic: str, application: DrivenApplication, use: PartialUse) -> None:

@@ -6,12 +6,13 @@
 * Every RPC of a peer is answered: to all when it brought something new, else to this peer.
 * What is not in the application's form, or not part of its group, is counted as invalid; nothing of its RPC is taken.
 * A message becomes whole once.
+* What the application has by another way (`known`) is there when a group is first heard of.
 * A group takes memory from its first right part on, at most `max_groups` do, and the oldest goes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from hearsay.core.language.events import PartialFeedback, PublishPartial
@@ -26,11 +27,26 @@ MAX_GROUPS = 1024
 MAX_SENDERS = 256
 """Of a group, peers of which is remembered what they sent; further ones may be sent a part that they have."""
 
+KnownParts = Callable[[TopicId, bytes], Mapping[int, bytes]]
+"""The right parts of a group that are here before any peer sent one."""
+
+
+def none_known(topic: TopicId, group: bytes) -> Mapping[int, bytes]:
+    return {}
+
 
 class PartsExchange:
-    def __init__(self, form: PartsFormat, *, eager: bool = False, max_groups: int = MAX_GROUPS) -> None:
+    def __init__(
+        self,
+        form: PartsFormat,
+        *,
+        eager: bool = False,
+        known: KnownParts = none_known,
+        max_groups: int = MAX_GROUPS,
+    ) -> None:
         self._form = form
         self._eager = eager
+        self._known = known
         self._max_groups = max_groups
         self._groups: dict[tuple[TopicId, bytes], _Group] = {}
         self.invalid = 0
@@ -81,14 +97,17 @@ class PartsExchange:
         except InvalidParts:
             self.invalid += 1
             return Outcome((PartialFeedback(sender, topic, useful=False),))
-        if not parts:
+        known = none_known(topic, group) if (topic, group) in self._groups else self._known(topic, group)
+        if not parts and not known:
             return Outcome((PublishPartial(topic, group, (sender,)),))
         here = self._group(topic, group)
+        here.take(known)
         here.sent_by(sender, set_of(parts))
-        if not here.take(parts):
+        useful = here.take(parts)
+        if not useful and not known:
             return Outcome((PublishPartial(topic, group, (sender,)),))
-        useful = PartialFeedback(sender, topic, useful=True)
-        return Outcome((useful, PublishPartial(topic, group)), self._whole(group, here))
+        praise = (PartialFeedback(sender, topic, useful=True),) if useful else ()
+        return Outcome((*praise, PublishPartial(topic, group)), self._whole(group, here))
 
     def message_received(self, topic: TopicId, data: bytes) -> Outcome:
         try:

@@ -197,10 +197,19 @@ class Checker:
             case _:
                 pass
 
+    def _packing_of_partials(self, node: SimNode, sends: list[Send], now: Micros) -> None:
+        """PARTIAL-5: behind all others, a peer and group in an RPC of its own."""
+        told = [(send.peer, send.rpc.partial) for send in sends]
+        about = [(peer, partial.topic, partial.group) for peer, partial in told if partial is not None]
+        if len(set(about)) != len(sends):
+            self._problem(now, node, f"partial messages are not last, or say a group twice: {about}")
+
     def _packing(self, node: SimNode, router: Router, actions: list[Action], now: Micros) -> None:
         sends = [action for action in actions if isinstance(action, Send)]
         urgent = list(takewhile(_is_urgent, sends))
-        for group in (urgent, sends[len(urgent) :]):
+        plain = [action for action in sends[len(urgent) :] if action.rpc.partial is None]
+        self._packing_of_partials(node, sends[len(urgent) + len(plain) :], now)
+        for group in (urgent, plain):
             peers: list[Any] = [action.peer for action in group]
             if peers != sorted(peers):
                 self._problem(now, node, f"sends are not in ascending order: {peers}")

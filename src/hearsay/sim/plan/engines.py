@@ -98,6 +98,9 @@ def unsupported(scenario: Scenario) -> list[str]:
         missing.append("validation.invalid: only validation.reject_share")
     if scenario.links.uplink_queue_bytes and len(scenario.topic_names) > MAX_UNSENT:
         missing.append(f"links.uplink_queue_bytes: only with {MAX_UNSENT} topics, whose PRUNEs are all said again")
+    for number, group in enumerate(scenario.topics):
+        if group.goes_in_parts:
+            missing.append(f"topics.{number}.partial: only without it")
     return missing
 
 

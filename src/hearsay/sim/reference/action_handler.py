@@ -45,6 +45,7 @@ from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.connection_requests import ConnectionRequests
 from hearsay.sim.reference.event_queue import EventQueue
 from hearsay.sim.reference.nodes import SimNode
+from hearsay.sim.reference.partial_messages import PartialMessages
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.results.recorder import Parts, Recorder
 from hearsay.trace.language.event_rows import (
@@ -77,6 +78,7 @@ class ActionHandler:
         transport: Transport,
         recorder: Recorder,
         connection_requests: ConnectionRequests,
+        partial_messages: PartialMessages,
     ) -> None:
         self._script = plan.scenario.network.nodes
         self._validation_delay_us = plan.scenario.validation.delay_us
@@ -85,6 +87,7 @@ class ActionHandler:
         self._transport = transport
         self._recorder = recorder
         self._connection_requests = connection_requests
+        self._partial_messages = partial_messages
 
     def perform(self, node: SimNode, actions: list[Action], now: Micros, parts: Parts | None) -> None:
         """`parts` is what the trace says of the RPC that is being handled."""
@@ -100,7 +103,7 @@ class ActionHandler:
                 case Deliver():
                     self._delivered(node, action, now, parts)
                 case DeliverPartial():
-                    pass  # simulated nodes have no applications of partial messages yet
+                    self._partial_messages.came(node, action)
                 case PeerGrafted():
                     self._row_link(graft_row, node, action, now)
                 case PeerPruned():
@@ -108,7 +111,7 @@ class ActionHandler:
                 case Validate():
                     self._validate(node, action, now, parts)
                 case MessagePublished():
-                    if action.message.source != self._script:
+                    if action.message.source == node.id:
                         self.row_published(node.id, action.message, now)
                 case MessageRejected():
                     self._row_rejected(node, action, now)
@@ -139,7 +142,11 @@ class ActionHandler:
         message = action.message
         info = self._recorder.messages[message.id]
         remote: Any = action.received_from
-        if remote is None:
+        self._partial_messages.came(node, action)
+        completed = self._partial_messages.completed.get((node.id, message.id))
+        if completed is not None:
+            (remote, hops), via = completed, NONE
+        elif remote is None:
             remote = NONE
             injected = info.publisher == self._script
             hops, via = (1, int(Via.INJECT)) if injected else (0, NONE)

@@ -47,6 +47,7 @@ from hearsay.sim.reference.faults import Faults
 from hearsay.sim.reference.introductions import Introductions
 from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
 from hearsay.sim.reference.observer import Observer
+from hearsay.sim.reference.partial_messages import PartialMessages
 from hearsay.sim.reference.samples import sample_scores, sample_state
 from hearsay.sim.reference.transport import UPLINK_FREE, Transport
 from hearsay.sim.reference.under_way import control_under_way, episub_under_way
@@ -100,8 +101,15 @@ class ReferenceEngine:
         self.connection_requests = ConnectionRequests(
             self, plan, latency, self.randomness, self.queue, self.transport, self.faults
         )
+        self.partial_messages = PartialMessages(scenario, self.transport, self.feed)
         self.actions = ActionHandler(
-            plan, self.topic_numbers, self.queue, self.transport, recorder, self.connection_requests
+            plan,
+            self.topic_numbers,
+            self.queue,
+            self.transport,
+            recorder,
+            self.connection_requests,
+            self.partial_messages,
         )
         self.stop_requested = False
         self.complete = False
@@ -207,6 +215,7 @@ class ReferenceEngine:
         topic = self.plan.topics[publication.topic]
         message = Message(publication.message, topic, bytes(publication.size_bytes), publication.publisher)
         self.transport.learn(message)
+        self.partial_messages.planned(message)
         info = MessageInfo(
             publication.topic,
             publication.publisher,
@@ -260,6 +269,7 @@ class ReferenceEngine:
         self.recorder.row(node_up_row(self.now, node.id))
         if self.observer is not None:
             self.observer.node_started(node, self.now)
+        self.partial_messages.started(node)
         for topic in sorted(node.topics):
             self.feed(node, Join(topic))
         if node.router.due_moved:
@@ -414,6 +424,7 @@ class ReferenceEngine:
                 recorder.duplicates += 1  # what happens most of the time
             else:
                 self.actions.perform(node, actions, self.now, parts)
+                self.partial_messages.settle()
         if router.due_moved:
             self._arm_timer(node)
 
@@ -434,6 +445,7 @@ class ReferenceEngine:
         if self.observer is not None:
             self.observer.handled(node, event, actions, self.now)
         self.actions.perform(node, actions, self.now, None)
+        self.partial_messages.settle()
         if router.due_moved:
             self._arm_timer(node)
 

@@ -96,6 +96,10 @@ class Transport:
         """A node has a message, which came this far; its copies go one hop further."""
         self._messages[message.id].hops[node.id] = hops
 
+    def hops_at(self, node: int, message: Message) -> int:
+        """How far a message came to a node that has it; 0 where it is not."""
+        return self._messages[message.id].hops.get(node, 0)
+
     def started(self, node: SimNode, now: Micros) -> None:
         """A node is up: nothing waits in it."""
         assert node.router is not None

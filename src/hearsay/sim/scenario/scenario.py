@@ -176,6 +176,8 @@ class Scenario(Section):
             if group.subscribers_count is not None and group.subscribers_count > nodes:
                 rule = f"must not be above network.nodes ({nodes})"
                 yield Violation(f"{path}.subscribers_count", group.subscribers_count, rule)
+            if group.goes_in_parts and not self._has_partial_messages():
+                yield Violation(f"{path}.name", group.name, "no router has partial_messages, and it goes in parts")
             times = Counter(group.subscribers or ())
             places = {f"{path}.subscribers.{place}": node for place, node in enumerate(group.subscribers or ())}
             yield from self._nodes_that_are_not_there(places)
@@ -254,6 +256,9 @@ class Scenario(Section):
     def _without_hello(self) -> str | None:
         """The key that lets some routers say no hello: their peers know of topics what holds when they connect."""
         return next((f"{key}.hello" for key, choice in self._choices().items() if not choice.parameters.hello), None)
+
+    def _has_partial_messages(self) -> bool:
+        return any(getattr(choice.parameters, "partial_messages", False) for choice in self._choices().values())
 
     def _choices(self) -> dict[str, RouterChoice]:
         """All routers of the network, by their keys."""

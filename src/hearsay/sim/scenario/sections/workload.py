@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.rpc import PartialUse
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.sections.section import Section
 from hearsay.sim.scenario.sections.some_nodes import SomeNodes
@@ -26,6 +27,8 @@ from hearsay.sim.scenario.sections.values import (
     one_of,
     scaled,
 )
+
+MAX_PARTS = 1024
 
 
 class Arrivals(StrEnum):
@@ -59,6 +62,19 @@ class TimedKind(StrEnum):
     PUBLISH = "publish"
 
 
+class PartialParts(Section):
+    """[topics.partial] – between routers with partial messages (gossipsub 1.3) the topic's go in equal parts."""
+
+    use: Annotated[PartialUse, one_of(PartialUse)] = PartialUse.REQUESTS
+    parts: Annotated[int, integer_in(1, MAX_PARTS)] = 8
+    known_parts: Annotated[int, integer_in(0, MAX_PARTS)] = 0
+    eager: Flag = False
+
+    def cross_rules(self) -> Iterator[Violation]:
+        if self.known_parts > self.parts:
+            yield Violation("known_parts", self.known_parts, f"must not be above parts ({self.parts})")
+
+
 class TopicGroup(Section):
     """[[topics]] – a topic, or `count` alike; all nodes subscribe unless one of `subscribers…` says who."""
 
@@ -69,12 +85,17 @@ class TopicGroup(Section):
     subscribers: tuple[NodeNumber, ...] | None = None
     size_bytes: Bytes | None = None
     weight: Annotated[int, integer_in(0, 1000)] = 1
+    partial: PartialParts | None = None
 
     def cross_rules(self) -> Iterator[Violation]:
         ways = ("subscribers_share", "subscribers_count", "subscribers")
         given = [way for way in ways if getattr(self, way) is not None]
         for way in given[1:]:
             yield Violation(way, getattr(self, way), f"not together with {given[0]}")
+
+    @property
+    def goes_in_parts(self) -> bool:
+        return self.partial is not None and self.partial.use is not PartialUse.NONE
 
     @property
     def names(self) -> tuple[str, ...]:

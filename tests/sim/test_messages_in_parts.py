@@ -1,0 +1,98 @@
+"""Messages that go in parts through a simulated network: everybody gets all of them, for fewer bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearsay.sim.plan.engines import engine_for, unsupported
+from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
+from hearsay.sim.simulate import simulate
+
+KIBIBYTE = 1024
+FULL = {
+    "network.nodes": 24,
+    "network.degree": 6,
+    "workload.messages": 4,
+    "workload.publishers": "subscribers",
+    "workload.size_bytes": 32 * KIBIBYTE,
+    "linger_s": 5,
+    "router.preset": "go",
+    "router.partial_messages": True,
+}
+PARTS = {**FULL, "topics.0.partial.parts": 16}
+PLAIN = {"share": 0.4, "router": {"kind": "gossipsub", "preset": "go"}}
+
+
+def scenario_of(settings):
+    return load_scenario(overrides=list(settings.items()))
+
+
+def run(settings):
+    """A checked run in which everybody got everything."""
+    summary = simulate(scenario_of(settings), check=True)
+    assert summary.delivery_ratio == 1
+    assert summary.deliver == summary.messages * summary.nodes
+    return summary
+
+
+def test_everybody_gets_all_parts_of_all_messages():
+    summary = run(PARTS)
+    assert summary.sent["partial"] >= summary.messages * (summary.nodes - 1)
+    assert summary.sent["publish"] == 0
+
+
+def test_the_same_run_has_the_same_trace():
+    assert run(PARTS).trace_hash == run(PARTS).trace_hash
+    assert run({**PARTS, "seed": 2}).trace_hash != run(PARTS).trace_hash
+
+
+def test_eager_publishers_are_quicker():
+    assert run({**PARTS, "topics.0.partial.eager": True}).latency_ms["p50"] < run(PARTS).latency_ms["p50"]
+
+
+def test_who_lacks_one_part_of_many_is_sent_one():
+    """Of 16 parts 15 came by another way; what is sent is near a sixteenth of the full messages."""
+    full, parts = run(FULL), run({**PARTS, "topics.0.partial.known_parts": 15})
+    assert parts.bytes_out["mean"] < full.bytes_out["mean"] / 8
+
+
+def test_routers_without_partial_messages_get_full_ones():
+    mixed = run({**PARTS, "population": [PLAIN]})
+    assert mixed.sent["publish"] > 0
+    assert mixed.sent["partial"] > 0
+
+
+def test_the_script_hands_full_messages_to_some():
+    run({**PARTS, "workload.publishers": "script"})
+
+
+def test_nodes_that_come_back_begin_anew():
+    summary = simulate(
+        scenario_of({**PARTS, "faults.churn.away_share": 0.2, "faults.churn.mean_session_s": 5}),
+        check=True,
+    )
+    assert summary.delivery_ratio > 0.8
+
+
+def test_some_router_must_have_partial_messages():
+    with pytest.raises(ScenarioError, match="no router has partial_messages"):
+        scenario_of({**PARTS, "router.partial_messages": False})
+    scenario_of({**PARTS, "router.partial_messages": False, "topics.0.partial.use": "none"})
+
+
+def test_not_more_parts_are_known_than_there_are():
+    with pytest.raises(ScenarioError, match=r"topics.0.partial.known_parts.* must not be above parts \(16\)"):
+        scenario_of({**PARTS, "topics.0.partial.known_parts": 17})
+
+
+def test_the_array_engine_refuses_parts_by_key():
+    scenario = scenario_of(PARTS)
+    assert "topics.0.partial: only without it" in unsupported(scenario)
+    with pytest.raises(ScenarioError, match="engine array: "):
+        engine_for(scenario, "array")
+
+
+def test_the_resolved_scenario_says_it_all():
+    assert "known_parts = 0" in dump_scenario(scenario_of(PARTS))
+    assert "known_parts" not in dump_scenario(scenario_of(FULL))
