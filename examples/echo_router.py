@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hearsay.routers import (
+    FIRST_EXTENSION_FIELD,
     ROUTERS,
     ConnectedPeer,
     Extension,
@@ -27,7 +28,7 @@ from hearsay.routers import (
     integer,
 )
 
-HOLDINGS = 1000
+HOLDINGS = FIRST_EXTENSION_FIELD + 1000
 """The field number of our control message: how many messages the sender's cache holds, 4 bytes big-endian."""
 
 

@@ -8,6 +8,7 @@ from judged import MS, SECOND, TOPIC, Judge, copies, dropped, message, receivers
 from hearsay.core.language.actions import DuplicateReceived, MessageRejected, Reason, Validate
 from hearsay.core.language.events import DirectPeerChosen, RpcReceived, Verdict
 from hearsay.core.language.rpc import (
+    FIRST_EXTENSION_FIELD,
     FLOODSUB,
     MESHSUB,
     MESHSUB_11,
@@ -73,7 +74,7 @@ def test_extensions_and_empty_rpcs_of_the_graylisted():
     judge.connect("p")
     judge.rate(-2000, "p")
     assert judge.feed(RpcReceived("p", Rpc())) == []
-    found = judge.feed(RpcReceived("p", Rpc(control=Control(extensions=(Extension(64, b"x"),)))))
+    found = judge.feed(RpcReceived("p", Rpc(control=Control(extensions=(Extension(FIRST_EXTENSION_FIELD, b"x"),)))))
     assert dropped(found) == [("p", "EXTENSION", 1, Reason.GRAYLISTED)]
 
 

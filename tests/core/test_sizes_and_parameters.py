@@ -9,7 +9,18 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.language.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+from hearsay.core.language.rpc import (
+    EXPERIMENTAL_FIELDS,
+    Control,
+    Extension,
+    Graft,
+    IHave,
+    IWant,
+    Message,
+    Prune,
+    Rpc,
+    Subscription,
+)
 from hearsay.core.language.sizes import framed_size, part_sizes, rpc_size, varint_size
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
@@ -37,7 +48,7 @@ SCHEMA = {
         (2, "iwant", FIELD.TYPE_MESSAGE, "IWant"),
         (3, "graft", FIELD.TYPE_MESSAGE, "Graft"),
         (4, "prune", FIELD.TYPE_MESSAGE, "Prune"),
-        (1000, "extension", FIELD.TYPE_BYTES, "*"),
+        (EXPERIMENTAL_FIELDS + 1000, "extension", FIELD.TYPE_BYTES, "*"),
     ],
     "RPC": [
         (1, "subscriptions", FIELD.TYPE_MESSAGE, "SubOpts"),
@@ -77,7 +88,7 @@ rpcs = st.builds(
         st.lists(st.builds(IWant, st.lists(blobs, max_size=4).map(tuple)), max_size=2).map(tuple),
         st.lists(st.builds(Graft, texts), max_size=2).map(tuple),
         st.lists(st.builds(Prune, texts), max_size=2).map(tuple),
-        st.lists(st.builds(Extension, st.just(1000), blobs), max_size=2).map(tuple),
+        st.lists(st.builds(Extension, st.just(EXPERIMENTAL_FIELDS + 1000), blobs), max_size=2).map(tuple),
     ),
 )
 

@@ -12,6 +12,7 @@ from fuzz_targets import OURS, PARTS, PEER, STATIC, THEIRS
 
 from hearsay.core.language import episub_parts as said
 from hearsay.core.language.rpc import (
+    EXPERIMENTAL_FIELDS,
     Control,
     Extension,
     Graft,
@@ -156,7 +157,7 @@ def _rpc() -> Rpc:
             (IWant((b"one",)),),
             (Graft("news"),),
             (Prune("news", 60, (PeerInfo(PEER, RECORD),)), Prune("weather")),
-            (Extension(4097, b"of an outside router"),),
+            (Extension(EXPERIMENTAL_FIELDS + 4097, b"of an outside router"),),
             (IDontWant((b"two",)),),
         ),
     )

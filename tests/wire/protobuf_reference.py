@@ -6,6 +6,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import strategies as st
 
 from hearsay.core.language.rpc import (
+    EXPERIMENTAL_FIELDS,
     Control,
     Extension,
     Features,
@@ -62,7 +63,7 @@ SCHEMA = {
         (4, "prune", MESSAGE, "Prune"),
         (5, "idontwant", MESSAGE, "IDontWant"),
         (6, "features", MESSAGE, "Features?"),
-        (1000, "extension", BYTES, "*"),
+        (EXPERIMENTAL_FIELDS + 1000, "extension", BYTES, "*"),
     ],
     "RPC": [
         (1, "subscriptions", MESSAGE, "SubOpts"),
@@ -161,7 +162,7 @@ controls = st.builds(
     some(st.builds(IWant, id_lists)),
     some(st.builds(Graft, texts)),
     some(prunes),
-    some(st.builds(Extension, st.just(1000), blobs)),
+    some(st.builds(Extension, st.just(EXPERIMENTAL_FIELDS + 1000), blobs)),
     some(st.builds(IDontWant, id_lists)),
     some(st.builds(Features, st.booleans(), st.booleans()), 1),
 )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from protobuf_reference import blobs
 
 from hearsay.core.language import episub_parts
-from hearsay.core.language.rpc import Control, Message, PartKind, Rpc
+from hearsay.core.language.rpc import FIRST_EXTENSION_FIELD, Control, Extension, Message, PartKind, Rpc
 from hearsay.core.language.sizes import rpc_size
 from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.wire.decode import decode_rpc
@@ -167,3 +167,16 @@ def test_long_announcements_and_grafts_are_split():
     assert tuple(known for part in announced for known in part.ids) == ids
     assert tuple(hops for part in announced for hops in part.hops) == tuple(range(1000))
     assert tuple(known for part in again if isinstance(part, episub_parts.EpisubGraft) for known in part.ids) == ids
+
+
+def test_short_field_numbers_of_older_nodes_are_read():
+    """Experimental fields had numbers below 0x200000 once."""
+    part = episub_parts.EpisubGraft("t", (b"1",))
+    message = Message(b"id", "t", b"data", encoded=None, hops=3)
+    rpc = Rpc((), (message,), Control(extensions=(Extension(FIRST_EXTENSION_FIELD, b"x"),), episub=(part,)))
+    plain = encode_rpc(Rpc(messages=(replace(message, hops=None),)))[2:]
+    old = bytes_field(2, plain + varint_field(7, 3))
+    old += bytes_field(3, bytes_field(64, b"x") + bytes_field(7, encode_part(part)))
+    assert decoded(old).rpc == decoded(encode_rpc(rpc)).rpc == rpc
+    assert decoded(old, episub=False).rpc == Rpc((), (replace(message, hops=None),), replace(rpc.control, episub=()))
+    assert len(encode_rpc(rpc)) == rpc_size(rpc)

@@ -22,7 +22,6 @@ from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.lengths import varint_size
 from hearsay.core.language.rpc import (
-    FIRST_EXTENSION_FIELD,
     Control,
     Extension,
     Features,
@@ -43,7 +42,7 @@ from hearsay.libp2p.names.peer_id import check_peer_id
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, walk
 from hearsay.wire.encode import field
 from hearsay.wire.episub_parts import IDS, PEERS, decode_part
-from hearsay.wire.field_numbers import TEST_EXTENSION
+from hearsay.wire.field_numbers import TEST_EXTENSION, extension_number, is_episub, is_hops
 from hearsay.wire.limits import RpcLimits, WireError
 
 MessageIdFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, bytes], bytes]
@@ -56,10 +55,6 @@ Span: TypeAlias = tuple[int, int]
 
 _MESSAGE_KEY = b"\x12"
 """Of a message in an RPC."""
-_EPISUB_FIELD = 7
-"""Of the control message: one of episub's parts."""
-_HOPS_FIELD = 7
-"""Of a message."""
 _IDS_FIELD = {1: 2, 2: 1, 5: 1}
 """In which field IHAVE, IWANT and IDONTWANT keep their ids."""
 
@@ -222,7 +217,7 @@ def decode_message(
 def _with_hops(data: bytes, start: int, stop: int, message: Message | None) -> Message | None:
     """Episub's hop count, which is no part of what is signed and forwarded."""
     for number, wire_type, value, _ in walk(data, start, stop):
-        if number == _HOPS_FIELD and wire_type == VARINT and message is not None:
+        if is_hops(number) and wire_type == VARINT and message is not None:
             message = replace(message, hops=value, has_more=False)
     return message
 
@@ -253,7 +248,7 @@ def _survey(data: bytes, limits: RpcLimits, episub: bool) -> _Spans:
                 elif part == 4:
                     most = limits.max_exchanged_peers
                     exchanged = _counted(data, begin, end, 2, exchanged, "exchanged peers", most)
-                elif part == _EPISUB_FIELD and episub:
+                elif episub and is_episub(part):
                     ids = _counted(data, begin, end, IDS, ids, "message ids", limits.max_ids)
                     most = limits.max_exchanged_peers
                     exchanged = _counted(data, begin, end, PEERS, exchanged, "exchanged peers", most)
@@ -338,9 +333,9 @@ def _control(
                 idontwant.append(IDontWant(ids.kept))
         elif number == 6:
             features = _features(data, start, stop, features)
-        elif number >= FIRST_EXTENSION_FIELD:
-            extensions.append(Extension(number, data[start:stop]))
-        elif number == _EPISUB_FIELD and episub:
+        elif (known := extension_number(number)) is not None:
+            extensions.append(Extension(known, data[start:stop]))
+        elif episub and is_episub(number):
             said = decode_part(data, start, stop, limits)
             if said is None:
                 left_out += 1

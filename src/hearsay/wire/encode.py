@@ -19,16 +19,13 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.libp2p.names.protobuf import DELIMITED, VARINT
+from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, bytes_field, varint_field
 from hearsay.libp2p.names.varint import encode as varint
 from hearsay.wire.episub_parts import encode_part
-from hearsay.wire.field_numbers import TEST_EXTENSION
+from hearsay.wire.field_numbers import EPISUB, HOPS, TEST_EXTENSION
 from hearsay.wire.identifier_bytes import raw
 
 _KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 11)}
-_HOPS_KEY = b"\x38"
-"""Field 7 of a message, a varint; among peers that speak episub."""
-_EPISUB_KEY = 7
 _PARTIAL_FLAGS = {PartialUse.NONE: b"", PartialUse.SUPPORTS: b"\x20\x01", PartialUse.REQUESTS: b"\x18\x01\x20\x01"}
 """Fields 3 and 4 of a SUBSCRIBE: whoever requests says that it supports, too, as go does."""
 _PARTIAL_MESSAGES = b"\x50\x01"
@@ -78,7 +75,8 @@ def signed_part(message: Message) -> bytes:
 
 
 def _hops(message: Message) -> bytes:
-    return b"" if message.hops is None else _HOPS_KEY + varint(message.hops)
+    """Among peers that speak episub."""
+    return b"" if message.hops is None else varint_field(HOPS, message.hops)
 
 
 def _subscription(change: Subscription) -> bytes:
@@ -106,11 +104,8 @@ def _control(control: Control) -> bytes:
     parts += [field(4, _prune(prune)) for prune in control.prune]
     parts += [field(5, _ids(1, idontwant.ids)) for idontwant in control.idontwant]
     parts += [field(6, _features(features)) for features in control.features]
-    parts += [
-        varint(extension.field << 3 | DELIMITED) + varint(len(extension.payload)) + extension.payload
-        for extension in control.extensions
-    ]
-    parts += [field(_EPISUB_KEY, encode_part(part)) for part in control.episub]
+    parts += [bytes_field(extension.field, extension.payload) for extension in control.extensions]
+    parts += [bytes_field(EPISUB, encode_part(part)) for part in control.episub]
     return b"".join(parts)
 
 

@@ -24,7 +24,10 @@ MESHSUB_12 = "/meshsub/1.2.0"
 MESHSUB_13 = "/meshsub/1.3.0"
 EPISUB = "/hearsay/episub/1.0.0"
 
-FIRST_EXTENSION_FIELD = 64
+EXPERIMENTAL_FIELDS = 0x200000
+"""Field numbers of experiments are above this one and take four bytes, so that the short ones are left to the
+specification (gossipsub v1.3)."""
+FIRST_EXTENSION_FIELD = EXPERIMENTAL_FIELDS + 64
 LAST_EXTENSION_FIELD = (1 << 29) - 1
 
 

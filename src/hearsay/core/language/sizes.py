@@ -43,6 +43,9 @@ from hearsay.core.language.rpc import (
     Rpc,
 )
 
+_LONGER_TAG = 3
+"""What the number of an experimental field takes beyond one byte."""
+
 
 def identifier_size(identifier: Identifier) -> int:
     if isinstance(identifier, int):
@@ -62,7 +65,7 @@ def _ids(ids: tuple[Identifier, ...]) -> int:
 
 def hops_size(hops: int) -> int:
     """The hop count of a message as a field of its own."""
-    return number_size(hops)
+    return number_size(hops) + _LONGER_TAG
 
 
 def message_size(message: Message) -> int:
@@ -217,7 +220,7 @@ def episub_part_size(part: EpisubPart) -> PartSize:
             count = len(part.ids)
         case said.GetNodes() | said.GetTopics() | said.Topics() | said.EpisubPrune():
             pass
-    return part_kind(part), topic, field_size(size), count
+    return part_kind(part), topic, field_size(size) + _LONGER_TAG, count
 
 
 def _prune(prune: Prune) -> int:

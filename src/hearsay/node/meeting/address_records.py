@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from hearsay.core.language.episub_parts import EpisubJoin, EpisubPart, ForwardJoin, Nodes, Shuffle, ShuffleReply
 from hearsay.core.language.identifiers import PeerId
-from hearsay.core.language.rpc import Control, Extension, Rpc
+from hearsay.core.language.rpc import EXPERIMENTAL_FIELDS, Control, Extension, Rpc
 
-RECORD_FIELD = 4096
+RECORD_FIELD = EXPERIMENTAL_FIELDS + 4096
 MAX_RECORDS = 64
 """Read from one RPC; each costs the check of a signature."""
 
