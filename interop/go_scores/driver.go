@@ -124,7 +124,7 @@ var drivenReasons = map[string]string{
 	"QUEUE_FULL":    RejectValidationQueueFull,
 }
 
-// connect does what AddPeer does with the addresses of a host.
+// connect does what OnNewOutboundStream does with the addresses of a host.
 func (ps *peerScore) connect(id peer.ID, addresses []string) {
 	stats, known := ps.peerStats[id]
 	if !known {
@@ -145,7 +145,7 @@ func (ps *peerScore) driven(call drivenCall, application map[peer.ID]float64) {
 		ps.connect(id, call.Addresses)
 	case "disconnect":
 		if stats, known := ps.peerStats[id]; known && stats.connected {
-			ps.RemovePeer(id)
+			ps.OnClosedOutboundStream(id)
 		}
 	case "graft":
 		ps.Graft(id, topic)

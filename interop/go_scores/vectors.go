@@ -157,13 +157,13 @@ func (run *vectorRun) perform(step vectorStep) {
 	switch step.Event {
 	case "connect":
 		run.host.network.connections[id] = vectorConnections(step.Addresses)
-		ps.AddPeer(id, GossipSubID_v11)
+		ps.OnNewOutboundStream(id, GossipSubID_v11)
 	case "addresses":
 		run.host.network.connections[id] = vectorConnections(step.Addresses)
 		ps.refreshIPs()
 	case "disconnect":
 		if stats, known := ps.peerStats[id]; known && stats.connected {
-			ps.RemovePeer(id)
+			ps.OnClosedOutboundStream(id)
 		}
 	case "graft":
 		ps.Graft(id, topic)
