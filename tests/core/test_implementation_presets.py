@@ -116,11 +116,18 @@ SHIPPED = {
         "jvm": (0, "prune", True, 16, False),
     },
     ("extensions", "late_extensions", "partial_group_heartbeats"): {
-        "go": (False, "penalise", 3),
+        "go": (True, "penalise", 3),
         "rust": (False, "ignore", 5),
         "js": (False, "penalise", 3),
-        "nim": (False, "penalise", 3),
-        "jvm": (False, "penalise", 3),
+        "nim": (True, "penalise", 3),
+        "jvm": (True, "penalise", 3),
+    },
+    ("max_peer_groups", "max_groups_per_peer"): {
+        "go": (255, 8),
+        "rust": (255, 8),
+        "js": (255, 8),
+        "nim": (1_000, 100),
+        "jvm": (255, 8),
     },
     ("max_subscriptions_per_rpc", "max_subscriptions_per_peer"): {
         "go": (0, 20_000),

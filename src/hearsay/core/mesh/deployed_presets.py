@@ -35,8 +35,9 @@ GO: Mapping[str, object] = {
     "first_heartbeat_spread_ms": 0,
     "flood_publish": False,
     "idontwant_on_publish": True,
+    "extensions": True,
 }
-"""go-libp2p-pubsub v0.16."""
+"""go-libp2p-pubsub v0.16, which speaks 1.3 with nothing switched on."""
 
 HARDENING: Mapping[str, object] = {
     **GO,
@@ -49,9 +50,10 @@ HARDENING: Mapping[str, object] = {
     "opportunistic_graft_ticks": 60,
     "idontwant_threshold_bytes": 0,
     "idontwant_on_publish": False,
+    "extensions": False,
     "score": HARDENING_SCORE.to_mapping(),
 }
-"""libp2p/gossipsub-hardening, `scripts/configs`; IDONTWANT came later."""
+"""libp2p/gossipsub-hardening, `scripts/configs`; IDONTWANT and extensions came later."""
 
 BOOTSTRAPPER: Mapping[str, object] = {
     **GO,

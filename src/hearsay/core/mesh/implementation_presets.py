@@ -100,6 +100,9 @@ NIM: Mapping[str, object] = {
     "max_ids_per_idontwant": NO_LIMIT,
     "max_idontwants": NO_LIMIT,
     "max_idontwant_ids": 1_000,
+    "extensions": True,
+    "max_peer_groups": 1_000,
+    "max_groups_per_peer": 100,
     "score": _unasked(sets.NIM),
 }
 """nim-libp2p. It says IDONTWANT of what is larger than 512 bytes and than ten of its ids."""
@@ -123,6 +126,7 @@ JVM: Mapping[str, object] = {
     "max_ids_per_idontwant": NO_LIMIT,
     "max_idontwants": NO_LIMIT,
     "max_idontwant_ids": 50_000,
+    "extensions": True,
     "score": _unasked(sets.JVM),
 }
 """jvm-libp2p. All weights of its score are 0. Its PRUNEs always name others, whom only the application can dial; its
