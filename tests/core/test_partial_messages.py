@@ -19,6 +19,7 @@ from hearsay.core.language.events import (
     PeerConnected,
     PublishPartial,
     RpcReceived,
+    SendFailed,
 )
 from hearsay.core.language.partial_application import PartsFor
 from hearsay.core.language.rpc import (
@@ -178,6 +179,23 @@ def test_gossip_reaches_who_is_not_in_the_mesh_once():
     assert partials(judge.beat()) == [("p", b"parts", b"metadata")]
     assert [peer.gossip for peer in application.asked] == [True]
     assert partials(judge.beat()) == []
+
+
+@pytest.mark.parametrize("in_mesh", [True, False])
+def test_what_did_not_leave_is_sent_again(in_mesh):
+    """Rule: PARTIAL-8. With the next publication to who is in the mesh, else with the next gossip."""
+    degrees = (
+        {} if in_mesh else dict.fromkeys(("degree", "degree_low", "degree_high", "degree_out", "degree_score"), 0)
+    )
+    judge, _ = meeting(REQUESTS, full_mesh="refuse", **degrees)
+    meet(judge, "p", REQUESTS, mesh=in_mesh)
+    first = [*judge.feed(PublishPartial(TOPIC, GROUP)), *judge.beat()]
+    assert partials(first) == [("p", b"parts", b"metadata")]
+    (sent,) = [rpc for rpc in sends(first) if rpc.partial is not None]
+    judge.feed(SendFailed("p", sent))
+    again = judge.feed(PublishPartial(TOPIC, GROUP)) if in_mesh else judge.beat()
+    assert partials(again) == [("p", b"parts", b"metadata")]
+    judge.feed(SendFailed("p", Rpc(partial=Partial(TOPIC, b"never heard of", b"parts"))))
 
 
 def test_gossip_in_place_of_ihave():

@@ -1,8 +1,9 @@
 """What is remembered of partial messages: per topic, group and peer, for a few heartbeats, within bounds.
 
 * PARTIAL-8: A group is remembered for `partial_group_heartbeats` after the application published in it, or after a
-  peer opened it (go 3, rust 5). A peer's later metadata replaces the earlier; none says nothing. What is kept of a
-  peer goes with its connection, and a topic's groups when the topic is left.
+  peer opened it (go 3, rust 5). A peer's later metadata replaces the earlier; none says nothing. A peer to which a
+  partial message did not leave was told and sent nothing of the group. What is kept of a peer goes with its
+  connection, and a topic's groups when the topic is left.
 * PARTIAL-9: Peers open at most `max_peer_groups` groups in a topic, and one peer `max_groups_per_peer` (go 255, 8);
   those in which the application publishes are its own and do not count. Metadata beyond `max_metadata_bytes` is not
   heard (rust).
@@ -80,6 +81,15 @@ class Groups:
 
     def opened_by(self, topic: TopicId, peer: PeerId) -> int:
         return sum(group.opener == peer for group in self._topics.get(topic, {}).values() if not group.is_own)
+
+    def did_not_leave(self, topic: TopicId, name: bytes, peer: PeerId) -> None:
+        group = self._topics.get(topic, {}).get(name)
+        notes = None if group is None else group.peers.get(peer)
+        if group is None or notes is None:
+            return
+        notes.told = notes.note = None
+        if notes.heard is None:
+            del group.peers[peer]
 
     def own(self, topic: TopicId) -> list[tuple[bytes, Group]]:
         """Those in which the application published, ascending."""

@@ -82,6 +82,8 @@ class ExtendedMesh(MeshStrategy):
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         super().send_failed(peer, rpc)
         self.features.did_not_leave(peer, rpc)
+        if rpc.partial is not None:
+            self.partials.groups.did_not_leave(rpc.partial.topic, rpc.partial.group, peer)
 
     def before_flush(self) -> None:
         super().before_flush()
