@@ -95,7 +95,7 @@ SHIPPED = {
         "jvm": (1_000_000, 1_000_000, 50_000, False, False),
     },
     ("opportunistic_graft_ticks", "opportunistic_graft_peers", "median", "graft_choice", "graft_on_subscribe"): {
-        "go": (0, 2, "upper", "random", False),
+        "go": (60, 2, "upper", "random", False),
         "rust": (60, 2, "mean", "random", True),
         "js": (60, 2, "upper", "random", True),
         "nim": (1, 2, "upper", "best", True),
@@ -122,12 +122,12 @@ SHIPPED = {
         "nim": (True, "penalise", 3),
         "jvm": (True, "penalise", 3),
     },
-    ("max_peer_groups", "max_groups_per_peer"): {
-        "go": (255, 8),
-        "rust": (255, 8),
-        "js": (255, 8),
-        "nim": (1_000, 100),
-        "jvm": (255, 8),
+    ("max_peer_groups", "max_groups_per_peer", "max_metadata_bytes"): {
+        "go": (255, 8, 1_000_000),
+        "rust": (255, 8, 1_000),
+        "js": (255, 8, 1_000),
+        "nim": (1_000, 100, 1_000),
+        "jvm": (255, 8, 1_000),
     },
     ("max_subscriptions_per_rpc", "max_subscriptions_per_peer"): {
         "go": (0, 20_000),
@@ -182,6 +182,9 @@ def test_ethereums_mesh_is_that_of_the_consensus_specifications(name):
 
 def test_ethereum_is_lighthouse_on_rust_and_prysm_on_go():
     lighthouse, prysm = preset("ethereum"), preset("ethereum-prysm")
+    heartbeat_ms = lighthouse.heartbeat_interval_ms
+    clocks = (lighthouse.ask_again_heartbeats, lighthouse.idontwant_ttl_heartbeats)
+    assert all(3_000 <= beats * heartbeat_ms < 3_000 + heartbeat_ms for beats in clocks)
     assert (lighthouse.outbound_when_full, prysm.outbound_when_full) == ("never", "always")
     assert (lighthouse.score.peer.shared_address_threshold, prysm.score.peer.shared_address_threshold) == (8, 10)
     assert [score.topics["beacon_block"].mesh_deliveries_weight for score in (lighthouse.score, prysm.score)] == [

@@ -38,10 +38,6 @@ def refused(**given):
         ),
         ({"direct_peers": [[1, 1]]}, "direct_peers = ((1, 1),): must be a list of pairs of different nodes"),
         (
-            {"opportunistic_graft_ticks": 60},
-            "opportunistic_graft_ticks = 60: only with a score: a median of zeros says nothing",
-        ),
-        (
             {"score": score(), "places_per_address": 2},
             "places_per_address = 2: must be 0 with a score, whose part P6 is about addresses",
         ),
@@ -61,7 +57,8 @@ def test_what_contradicts_itself_is_refused(given, message):
 
 
 def test_all_that_is_wrong_is_said_at_once():
-    wrong = refused(degree_score=13, degree_out=3, opportunistic_graft_ticks=1, history_gossip=9)
+    without_ticks = {"direct_peers": [[0, 1]], "direct_connect_ticks": 0}
+    wrong = refused(degree_score=13, degree_out=3, history_gossip=9, **without_ticks)
     assert wrong.count("; ") == 2 or wrong.count("must") >= 3
     table = score(thresholds={"gossip": 1, "publish": -1, "graylist": 0})
     wrong = refused(score=table, degree_lazy=-1)

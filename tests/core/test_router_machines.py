@@ -26,7 +26,18 @@ from hearsay.core.language.events import (
     TimerFired,
     Verdict,
 )
-from hearsay.core.language.rpc import Control, Extension, Graft, IHave, IWant, Message, Prune, Rpc, Subscription
+from hearsay.core.language.rpc import (
+    FIRST_EXTENSION_FIELD,
+    Control,
+    Extension,
+    Graft,
+    IHave,
+    IWant,
+    Message,
+    Prune,
+    Rpc,
+    Subscription,
+)
 from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.registry import ROUTERS, create, negotiate
 from hearsay.core.shell.randomness import Randomness
@@ -61,7 +72,12 @@ hostile = st.builds(
         st.lists(st.builds(IWant, st.lists(ids, max_size=12).map(tuple)), max_size=3).map(tuple),
         st.lists(st.builds(Graft, topics), max_size=3).map(tuple),
         st.lists(st.builds(Prune, topics), max_size=3).map(tuple),
-        st.lists(st.builds(Extension, st.integers(64, 70), st.binary(max_size=4)), max_size=2).map(tuple),
+        st.lists(
+            st.builds(
+                Extension, st.integers(FIRST_EXTENSION_FIELD, FIRST_EXTENSION_FIELD + 6), st.binary(max_size=4)
+            ),
+            max_size=2,
+        ).map(tuple),
         episub=st.lists(episub_parts, max_size=3).map(tuple),
     ),
 )

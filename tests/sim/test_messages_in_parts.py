@@ -42,6 +42,13 @@ def test_everybody_gets_all_parts_of_all_messages():
     assert summary.sent["publish"] == 0
 
 
+@pytest.mark.parametrize("key", ["validation.reject_share", "validation.delay_ms"])
+def test_validation_is_about_full_messages(key):
+    with pytest.raises(ScenarioError, match=r"partial\.use = \"requests\": not with \[validation\]"):
+        scenario_of({**PARTS, key: 1})
+    assert scenario_of({**PARTS, key: 1, "topics.0.partial.use": "none"}).validation.active
+
+
 def test_the_same_run_has_the_same_trace():
     assert run(PARTS).trace_hash == run(PARTS).trace_hash
     assert run({**PARTS, "seed": 2}).trace_hash != run(PARTS).trace_hash

@@ -22,6 +22,7 @@ SPEC: Mapping[str, object] = {
     "flood_publish": True,
     "gossip_factor": 0.25,
     "max_ihave_messages": 10,
+    "opportunistic_graft_ticks": 60,
     "direct_connect_ticks": 300,
     "idontwant_threshold_bytes": 1024,
 }
@@ -36,6 +37,7 @@ GO: Mapping[str, object] = {
     "flood_publish": False,
     "idontwant_on_publish": True,
     "extensions": True,
+    "max_metadata_bytes": 1_000_000,
 }
 """go-libp2p-pubsub v0.16, which speaks 1.3 with nothing switched on."""
 
@@ -47,7 +49,6 @@ HARDENING: Mapping[str, object] = {
     "degree_score": 6,
     "degree_lazy": 12,
     "flood_publish": True,
-    "opportunistic_graft_ticks": 60,
     "idontwant_threshold_bytes": 0,
     "idontwant_on_publish": False,
     "extensions": False,

@@ -29,7 +29,6 @@ RUST: Mapping[str, object] = {
     "prune_trigger": "at_high",
     "outbound_when_full": "never",
     "median": "mean",
-    "opportunistic_graft_ticks": 60,
     "backoff_slack_heartbeats": 1,
     "first_heartbeat_ms": 5_000,
     "first_heartbeat_spread_ms": 0,
@@ -55,7 +54,6 @@ RUST: Mapping[str, object] = {
 JS: Mapping[str, object] = {
     **SPEC,
     "outbound_repair": "to_degree",
-    "opportunistic_graft_ticks": 60,
     "backoff_slack_heartbeats": 1,
     "first_heartbeat_ms": 100,
     "first_heartbeat_spread_ms": 0,
@@ -112,7 +110,6 @@ JVM: Mapping[str, object] = {
     "degree_out": 3,
     "median": "mean",
     "flood_publish": False,
-    "opportunistic_graft_ticks": 60,
     "unsubscribe_backoff_ms": 60_000,
     "backoff_slack_heartbeats": 0,
     "exchange_peers": 16,

@@ -309,7 +309,7 @@ class JudgingGossipsub(Gossipsub):
         promised = super().promises()
         assert promised.mesh is not None
         beyond = parameters.degree_out
-        if parameters.opportunistic_graft_ticks:
+        if parameters.opportunistic_graft_ticks and parameters.score is not None:
             beyond += parameters.opportunistic_graft_peers
         lowest = promised.mesh.lowest if parameters.score is None and not self.standing.direct else 0
         mesh = MeshPromise(lowest=lowest, highest=promised.mesh.highest + beyond)

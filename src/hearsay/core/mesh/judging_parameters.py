@@ -71,7 +71,7 @@ class JudgingParameters(MeshParameters):
     | degree_out | D_out: so many members were dialled by this side, below D_low and D / 2 at most | 0 | 2 |
     | outbound_when_full | whom a full mesh takes in | always | always |
     | outbound_repair | how many dialled peers stay when too few would | to_degree_out | to_degree_out |
-    | opportunistic_graft_ticks | heartbeats between two looks at the median of a mesh; 0 is off | 0 | 60 |
+    | opportunistic_graft_ticks | heartbeats between two looks at the median of a scored mesh; 0 is off | 0 | 60 |
     | opportunistic_graft_peers | … and so many are grafted | 2 | 2 |
     | median | of an even number of scores | upper | upper |
     | graft_choice | whom a mesh with too few grafts | random | random |
@@ -142,9 +142,6 @@ class JudgingParameters(MeshParameters):
             yield Violation("degree_out", self.degree_out, limits)
         if self.direct_peers and not self.direct_connect_ticks:
             yield Violation("direct_peers", self.direct_peers, "only with direct_connect_ticks above 0")
-        if self.opportunistic_graft_ticks and self.score is None:
-            rule = "only with a score: a median of zeros says nothing"
-            yield Violation("opportunistic_graft_ticks", self.opportunistic_graft_ticks, rule)
         if self.score is not None and self.places_per_address:
             rule = "must be 0 with a score, whose part P6 is about addresses"
             yield Violation("places_per_address", self.places_per_address, rule)

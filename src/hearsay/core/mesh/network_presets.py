@@ -28,13 +28,16 @@ _CONSENSUS: Mapping[str, object] = {
     "history_length": 6,
     "history_gossip": 3,
     "seen_ttl_ms": 768_000,
-    "opportunistic_graft_ticks": 60,
 }
+
+_THREE_SECONDS = 5
+"""Heartbeats: rust's clocks, none of which is over before its time."""
 
 
 @lru_cache(maxsize=4)
 def _lighthouse(validators: int) -> Mapping[str, object]:
-    return {**RUST, **_CONSENSUS, "flood_publish": False, "score": lighthouse(validators).to_mapping()}
+    clocks = dict.fromkeys(("ask_again_heartbeats", "idontwant_ttl_heartbeats"), _THREE_SECONDS)
+    return {**RUST, **_CONSENSUS, **clocks, "flood_publish": False, "score": lighthouse(validators).to_mapping()}
 
 
 @lru_cache(maxsize=4)
@@ -61,7 +64,6 @@ FILECOIN: Mapping[str, object] = {
     "history_length": 10,
     "iwant_followup_ms": 5_000,
     "flood_publish": True,
-    "opportunistic_graft_ticks": 60,
     "score": FILECOIN_SCORE.to_mapping(),
     "gater": GO_GATER.to_mapping(),
 }

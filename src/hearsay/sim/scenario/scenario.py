@@ -178,6 +178,9 @@ class Scenario(Section):
                 yield Violation(f"{path}.subscribers_count", group.subscribers_count, rule)
             if group.goes_in_parts and not self._has_partial_messages():
                 yield Violation(f"{path}.name", group.name, "no router has partial_messages, and it goes in parts")
+            if group.partial is not None and group.goes_in_parts and self.validation.active:
+                rule = "not with [validation], which is about full messages: parts are judged by their application"
+                yield Violation(f"{path}.partial.use", group.partial.use.value, rule)
             times = Counter(group.subscribers or ())
             places = {f"{path}.subscribers.{place}": node for place, node in enumerate(group.subscribers or ())}
             yield from self._nodes_that_are_not_there(places)
