@@ -16,10 +16,11 @@ from hearsay.core.language.score_parts import ScoreParts
 from hearsay.core.rules.scores import parts
 from hearsay.core.rules.scores.thresholds import may_be_in_mesh
 from hearsay.core.scores.scorer import Scorer
-from hearsay.score_check.offences import SHARING_PEERS, offences_of_the_peer
+from hearsay.score_check.offences import BROKEN_PROMISES, SHARING_PEERS, offences_of_the_peer
 from hearsay.score_check.silence import Silence, Verdict, silences
 from hearsay.score_check.stage import Stage, StagedTopic, stage_of
 from hearsay.score_check.worth import TopicWorth, Worth
+from hearsay.text.numbers import plural
 
 PARTS = (
     "time in meshes",
@@ -45,7 +46,8 @@ class Script:
     silent_in: TopicWorth | None = None
     is_late: bool = False
     invalid_in: TopicWorth | None = None
-    breaks_promises: bool = False
+    breaks_promises: int = 0
+    """At each heartbeat."""
     shares_with: int = 0
 
 
@@ -88,12 +90,14 @@ def scripts(stage: Stage) -> Iterator[Script]:
         name = worst.group.name
         yield Script("invalid messages", f"sends an invalid message in {name} between two refreshes, "
                      f"{_MOST_INVALID} times at most", invalid_in=worst)  # fmt: skip
-    if worth.peer.misbehaviour_weight:
-        yield Script("broken promises", "breaks a promise at every heartbeat for a third of the time",
-                     breaks_promises=True)  # fmt: skip
+    needed = {each.name: each.needed["negative"] for each in offences_of_the_peer(worth)}
+    most = worth.subject.expected.promises_per_heartbeat
+    if worth.peer.misbehaviour_weight and most:
+        broken = min(most, needed[BROKEN_PROMISES] or most)
+        yield Script("broken promises", f"breaks {plural(broken, 'promise')} at every heartbeat for a third of the "
+                     "time", breaks_promises=broken)  # fmt: skip
     if worth.peer.address_weight:
-        needed = next(each for each in offences_of_the_peer(worth) if each.name == SHARING_PEERS).needed["negative"]
-        others = min(_MOST_SHARING, int(needed or worth.peer.address_threshold + 3)) - 1
+        others = min(_MOST_SHARING, int(needed[SHARING_PEERS] or worth.peer.address_threshold + 3)) - 1
         yield Script(
             "shared address", f"has {others} others at its address for a third of the time", shares_with=others
         )
@@ -162,7 +166,8 @@ class _Play:
             self._invalid(self._script.invalid_in, now)
         if self._script.breaks_promises and offending:
             beats = self._stage.worth.subject.expected.heartbeat_ms * 1000
-            self._scorer.penalise(_PEER, float((now + self._interval) // beats - now // beats))
+            heartbeats = (now + self._interval) // beats - now // beats
+            self._scorer.penalise(_PEER, float(self._script.breaks_promises * heartbeats))
         if refresh in (third, 2 * third):
             for other in range(self._script.shares_with):
                 self._other(f"other {other}", refresh == third, now)

@@ -4,7 +4,7 @@ Ethereum's follows from the number of validators (consensus specification); a fi
 four exits in an epoch are what the generator of 2020 expects. Prysm's sync committees have 512 members, each of whom
 sends a message per slot. Filecoin makes five blocks in 30 s on average; the evaluation of 2020 published 120
 messages per second, over links of 25 ms. Of Filecoin's other topics nothing is known. That a near peer of Ethereum's
-is 100 ms there and back is assumed.
+is 100 ms there and back is assumed. rust follows every id that it asks for, nim none.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from hearsay.core.scores.sets.ethereum import EPOCH, SLOT_MS, SUBNETS, aggregates_per_slot
 from hearsay.core.scores.sets.named import VALIDATORS, named_set
+from hearsay.score_check.promises import MOST_OF_A_PEER
 from hearsay.score_check.subject import Expectations, Subject, TopicGroup
 
 _SLOT_S = SLOT_MS / 1000
@@ -23,6 +24,8 @@ _EXPECTED: Mapping[str, Expectations] = {
     "ethereum-prysm": _ETHEREUM,
     "hardening": Expectations(degree=8, round_trip_ms=50),
     "filecoin": Expectations(degree=8),
+    "rust": Expectations(promises_per_heartbeat=MOST_OF_A_PEER),
+    "nim": Expectations(promises_per_heartbeat=0),
 }
 _PER_SLOT: Mapping[str, Callable[[int], float]] = {
     "beacon_block": lambda _: 1.0,

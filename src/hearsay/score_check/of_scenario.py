@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from math import exp
 
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
-from hearsay.core.scores.choices import TrackedPromises
+from hearsay.score_check.promises import promises_per_heartbeat
 from hearsay.score_check.subject import Expectations, Subject
 from hearsay.score_check.topic_groups import Topics, grouped
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
@@ -33,11 +33,11 @@ def subject_of_scenario(scenario: Scenario, name: str, lines: Mapping[str, int])
         prune_backoff_ms=parameters.prune_backoff_ms,
         graft_flood_ms=parameters.graft_flood_ms,
         opportunistic_graft_ticks=parameters.opportunistic_graft_ticks,
+        promises_per_heartbeat=promises_per_heartbeat(parameters),
     )
     table = "router.score"
     groups, unmet = grouped(parameters.score, _topics(scenario), table)
-    tracked = parameters.tracked_promises is not TrackedPromises.NONE
-    return Subject(name, parameters.score, expected, groups, unmet, tracked, table, lines)
+    return Subject(name, parameters.score, expected, groups, unmet, table, lines)
 
 
 def _topics(scenario: Scenario) -> Iterator[Topics]:

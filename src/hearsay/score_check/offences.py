@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from hearsay.core.rules.scores import counters
 from hearsay.score_check.counting import MOST, first_that, left, refreshes_until
 from hearsay.score_check.worth import TopicWorth, Worth
 
@@ -18,7 +17,7 @@ LEVELS = ("negative", "gossip", "publish", "graylist")
 INVALID_MESSAGES = "invalid messages"
 """At once."""
 BROKEN_PROMISES = "broken promises"
-"""One at each heartbeat."""
+"""As many at each heartbeat as can be."""
 GRAFTS = "GRAFTs in a backoff"
 """At once."""
 SHARING_PEERS = "peers at one address"
@@ -31,9 +30,10 @@ class Offence:
 
     name: str
     topic: str | None
-    needed: dict[str, float | None]
+    needed: dict[str, int | None]
     forgiven_s: float | None = None
-    """Until a peer at its best is at 0 again, after what it took to reach the last level that can be reached."""
+    """Until a peer at its best is at 0 again, after what it took to reach the last level that can be reached; None
+    where no level can be, and for what is no count: peers at an address count as long as they are there."""
     forgotten_s: float | None = None
     """Until nothing of it is counted."""
 
@@ -56,7 +56,7 @@ def levels(worth: Worth) -> dict[str, float]:
     return dict(zip(LEVELS, (0.0, found.gossip, found.publish, found.graylist), strict=True))
 
 
-def _needed(worth: Worth, score: Callable[[int], float], most: int = MOST) -> dict[str, float | None]:
+def _needed(worth: Worth, score: Callable[[int], float], most: int = MOST) -> dict[str, int | None]:
     """The least number that brings the score below each level."""
     return {
         name: first_that(lambda count, level=level: score(count) < level, most)
@@ -71,30 +71,37 @@ def _invalid_messages(worth: Worth, topic: TopicWorth) -> Offence:
         return worth.score(best + worth.invalid(topic, count))
 
     needed = _needed(worth, score)
-    forgiven = _forgiven(worth, needed, own.invalid_decay, score)
+    forgiven = _forgiven(worth, _most(needed), own.invalid_decay, score)
     return Offence(INVALID_MESSAGES, topic.group.words, needed, *forgiven)
 
 
 def _broken_promises(worth: Worth) -> Offence:
-    """Counted at heartbeats: one at each."""
-    needed: dict[str, float | None] = dict.fromkeys(LEVELS)
-    wanted = levels(worth)
-    peer, expected = worth.peer, worth.subject.expected
-    heartbeat, interval = expected.heartbeat_ms, worth.subject.score.peer.decay_interval_ms
-    broken, refreshed = 0.0, 0
-    if worth.subject.promises_are_tracked:
-        for beat in range(1, _MOST_HEARTBEATS + 1):
-            while (refreshed + 1) * interval <= beat * heartbeat:
-                broken = counters.decayed(broken, peer.misbehaviour_decay, peer.zero)
-                refreshed += 1
-            broken += 1.0
-            score = worth.score(worth.all_topics, 0.0, broken)
-            for name in LEVELS:
-                if needed[name] is None and score < wanted[name]:
-                    needed[name] = beat
-            if None not in needed.values():
-                break
-    return Offence(BROKEN_PROMISES, None, needed)
+    """As fast as they can be broken: so many at each heartbeat until it is enough."""
+    needed: dict[str, int | None] = dict.fromkeys(LEVELS)
+    peer, each = worth.peer, worth.subject.expected.promises_per_heartbeat
+    sent, before, most = 0, 0.0, 0.0
+
+    def score(count: float) -> float:
+        return worth.score(worth.all_topics, 0.0, count)
+
+    for refreshes in _refreshes_before_heartbeats(worth) if each else ():
+        before = left(before, peer.misbehaviour_decay, refreshes, peer.zero)
+        for name, level in levels(worth).items():
+            if needed[name] is None and score(before + each) < level:
+                more = first_that(lambda count, level=level, before=before: score(before + count) < level) or 0
+                needed[name] = sent + more
+                most = max(most, before + more)
+        if None not in needed.values():
+            break
+        sent, before = sent + each, before + each
+    return Offence(BROKEN_PROMISES, None, needed, *_forgiven(worth, most, peer.misbehaviour_decay, score))
+
+
+def _refreshes_before_heartbeats(worth: Worth) -> Iterator[int]:
+    """How many refreshes there are between each heartbeat and the one before."""
+    heartbeat, interval = worth.subject.expected.heartbeat_ms, worth.subject.score.peer.decay_interval_ms
+    for beat in range(1, _MOST_HEARTBEATS + 1):
+        yield beat * heartbeat // interval - (beat - 1) * heartbeat // interval
 
 
 def _grafts(worth: Worth) -> Offence:
@@ -104,8 +111,8 @@ def _grafts(worth: Worth) -> Offence:
         return worth.score(worth.all_topics, 0.0, count)
 
     counted = _needed(worth, score)
-    needed = {name: None if count is None else float(ceil(count / each)) for name, count in counted.items()}
-    forgiven = _forgiven(worth, counted, worth.peer.misbehaviour_decay, score)
+    needed = {name: None if count is None else ceil(count / each) for name, count in counted.items()}
+    forgiven = _forgiven(worth, _most(counted), worth.peer.misbehaviour_decay, score)
     return Offence(GRAFTS, None, needed, *forgiven)
 
 
@@ -114,13 +121,16 @@ def _shared_addresses(worth: Worth) -> Offence:
     return Offence(SHARING_PEERS, None, needed)
 
 
+def _most(needed: dict[str, int | None]) -> int:
+    return max((count for count in needed.values() if count is not None), default=0)
+
+
 def _forgiven(
-    worth: Worth, needed: dict[str, float | None], decay: float, score: Callable[[float], float]
+    worth: Worth, counted: float, decay: float, score: Callable[[float], float]
 ) -> tuple[float | None, float | None]:
-    counts = [count for count in needed.values() if count is not None]
-    if not counts:
+    if not counted:
         return None, None
-    count, zero = max(counts), worth.peer.zero
-    back = first_that(lambda refreshes: score(left(count, decay, refreshes, zero)) >= 0.0)
-    gone = refreshes_until(count, decay, zero)
+    zero = worth.peer.zero
+    back = first_that(lambda refreshes: score(left(counted, decay, refreshes, zero)) >= 0.0)
+    gone = refreshes_until(counted, decay, zero)
     return None if back is None else back * worth.interval_s, gone * worth.interval_s

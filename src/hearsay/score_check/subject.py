@@ -32,6 +32,8 @@ class Expectations(Parameters):
     graft_flood_ms: int = milliseconds(10_000)
     """A GRAFT so soon after a PRUNE counts twice; 0: once."""
     opportunistic_graft_ticks: int = integer(60, low=0)
+    promises_per_heartbeat: int = integer(10, low=0)
+    """So many one peer can break at most: go looks at ten IHAVEs, and each is one promise; 0: none is tracked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,6 @@ class Subject:
     topics: Sequence[TopicGroup]
     unmet: Sequence[TopicGroup] = ()
     """With parameters, but no such topic is there."""
-    promises_are_tracked: bool = True
     table: str = "score"
     """Where the parameters stand in the file."""
     lines: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -73,8 +73,9 @@ def _sections(checked: Checked, played: Played) -> Iterator[Html]:
     yield _section(
         "What it takes",
         "offences",
-        tag("p", "How many offences bring a peer that was at its best below each threshold. Broken promises are one "
-                 "at each heartbeat, all else is at once.", class_="faint"),
+        tag("p", "How many offences bring a peer that was at its best below each threshold. Broken promises are as "
+                 "many at each heartbeat as there can be, all else is at once. Nothing is forgiven that never leads "
+                 "below 0; peers at one address count as long as they are there.", class_="faint"),
         _table(OFFENCE_HEAD, list(offence_rows(checked)), "How many offences lead below each threshold", (0,)),
     )  # fmt: skip
     yield _section("Definitions", "definitions", _definitions(checked.findings))

@@ -47,7 +47,8 @@ CHECKS = (
           on_offences.invalid_never_adds_up),
     Check("misbehaviour-unpunished", _WARNING, "broken promises and GRAFTs in a backoff cost nothing",
           on_offences.misbehaviour_unpunished),
-    Check("misbehaviour-forgotten", _WARNING, "a broken promise at every heartbeat never adds up to a score below 0",
+    Check("misbehaviour-forgotten", _WARNING, "as many broken promises as there can be at every heartbeat never "
+          "add up to a score below 0",
           on_offences.misbehaviour_never_adds_up),
     Check("addresses-unpunished", _NOTE, "peers that share an address lose nothing",
           on_offences.addresses_unpunished),

@@ -9,7 +9,7 @@ from hearsay.score_check.counting import first_that
 from hearsay.score_check.findings import Told
 from hearsay.score_check.offences import GRAFTS, SHARING_PEERS, offences_of_the_peer
 from hearsay.score_check.worth import TopicWorth, Worth
-from hearsay.text.numbers import count, figure, seconds
+from hearsay.text.numbers import count, figure, plural, seconds
 
 _PATIENCE = 10
 """So many invalid messages of a peer at its best are no accident any more."""
@@ -53,20 +53,21 @@ def invalid_never_adds_up(worth: Worth) -> Iterator[Told]:
 def misbehaviour_unpunished(worth: Worth) -> Iterator[Told]:
     if not worth.peer.misbehaviour_weight:
         yield Told("broken promises and GRAFTs in a backoff cost nothing (P7)", "misbehaviour_weight")
-    elif not worth.subject.promises_are_tracked:
+    elif not worth.subject.expected.promises_per_heartbeat:
         yield Told("promises are not tracked (tracked_promises), so none is ever broken", "misbehaviour_weight")
 
 
 def misbehaviour_never_adds_up(worth: Worth) -> Iterator[Told]:
-    peer = worth.peer
-    if not peer.misbehaviour_weight:
+    """As many promises as can be broken, at every heartbeat."""
+    peer, each = worth.peer, worth.subject.expected.promises_per_heartbeat
+    if not peer.misbehaviour_weight or not each:
         return
-    most = _at_every_heartbeat(worth, peer.misbehaviour_decay)
+    most = each * _at_every_heartbeat(worth, peer.misbehaviour_decay)
     score = worth.score(worth.all_topics, 0.0, most)
     if may_be_in_mesh(score):
         words = (
-            f"with a broken promise at every heartbeat {figure(most)} are counted and a peer at its best keeps "
-            f"{figure(score)}: they are forgotten as fast as they come"
+            f"with {plural(each, 'broken promise')} at every heartbeat, the most there can be, {figure(most)} are "
+            f"counted and a peer at its best keeps {figure(score)}: they are forgotten as fast as they come"
         )
         yield Told(words, "misbehaviour_decay", None, {"counted": most, "score": score})
 

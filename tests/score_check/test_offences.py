@@ -1,0 +1,62 @@
+"""How many offences it takes, and when they are forgotten."""
+
+from __future__ import annotations
+
+import pytest
+from clean_set import checked
+
+from hearsay.score_check.check import check
+from hearsay.score_check.named_subjects import subject_of_set
+from hearsay.score_check.offences import BROKEN_PROMISES, GRAFTS, SHARING_PEERS, offences
+from hearsay.score_check.score_file import read_subject
+
+
+def offence(found, name):
+    return next(each for each in found if each.name == name)
+
+
+def test_promises_broken_at_once_are_enough_where_one_at_each_heartbeat_never_is():
+    """rust follows every id, so 17 at once are −10 · 17² = −2,890 below its best of 2,800."""
+    found = offence(check(subject_of_set("rust")).offences, BROKEN_PROMISES)
+    assert found.needed == {"negative": 17, "gossip": 17, "publish": 17, "graylist": 17}
+    assert (found.forgiven_s, found.forgotten_s) == (1, 4)
+
+
+def test_what_rust_and_js_count_against_a_newcomer(tmp_path):
+    """Without topics three broken promises are −90, below graylist (−80)."""
+    for name in ("rust", "js"):
+        path = tmp_path / "scenario.toml"
+        path.write_text(f'[router]\npreset = "{name}"\n', encoding="utf-8")
+        found = offence(offences(check(read_subject(path)).worth), BROKEN_PROMISES)
+        assert found.needed == {"negative": 1, "gossip": 2, "publish": 3, "graylist": 3}, name
+
+
+@pytest.mark.parametrize(("each", "needed"), [(0, None), (1, 2), (5, 2)])
+def test_promises_are_broken_as_fast_as_they_can_be(tmp_path, each, needed):
+    """From 20 down to 0: one at each heartbeat counts 1 + 0.95 at the second, two at once count 2."""
+    found = checked(tmp_path, {"expect.promises_per_heartbeat": each})
+    assert offence(found.offences, BROKEN_PROMISES).needed["negative"] == needed
+
+
+def test_it_takes_more_of_what_decays_between_two_heartbeats(tmp_path):
+    """Below −200 it takes 4.7 counted: five at once, and six of one at each heartbeat."""
+    counts = [
+        offence(checked(tmp_path, {"expect.promises_per_heartbeat": each}).offences, BROKEN_PROMISES)
+        for each in (10, 1)
+    ]
+    assert [each.needed["graylist"] for each in counts] == [5, 6]
+
+
+def test_promises_that_nobody_tracks_are_never_broken(tmp_path):
+    path = tmp_path / "scenario.toml"
+    path.write_text('[router]\npreset = "nim"\n', encoding="utf-8")
+    for subject in (read_subject(path), subject_of_set("nim")):
+        found = offence(check(subject).offences, BROKEN_PROMISES)
+        assert set(found.needed.values()) == {None}
+        assert (found.forgiven_s, found.forgotten_s) == (None, None)
+
+
+def test_numbers_of_offences_are_whole(tmp_path):
+    told = checked(tmp_path, {}).to_json()["offences"]
+    assert {each["offence"] for each in told} >= {BROKEN_PROMISES, GRAFTS, SHARING_PEERS}
+    assert all(type(each[level]) is int for each in told for level in ("negative", "gossip", "publish", "graylist"))
