@@ -102,6 +102,29 @@ def test_a_check_is_silent_just_this_side_of_its_fault(tmp_path, changes, gone):
     assert gone not in {each.check for each in checked(tmp_path, changes).findings}
 
 
+@pytest.mark.parametrize(("dials", "found"), [("true", True), ("false", False)])
+def test_who_does_not_dial_takes_exchange_from_nobody(tmp_path, dials, found):
+    path = tmp_path / "scenario.toml"
+    thresholds = "[router.score.thresholds]\naccept_exchange = 0\n"
+    text = f'[router]\npreset = "hardening"\naccept_exchange = {dials}\n{thresholds}'
+    path.write_text(text, encoding="utf-8")
+    told = [each for each in check(read_subject(path)).findings if each.check == "exchange-from-anyone"]
+    assert bool(told) is found
+    assert not any("if the router dials" in each.words for each in told)
+
+
+def test_of_a_set_it_is_not_known_whether_the_router_dials(tmp_path):
+    found = checked(tmp_path, CHANGES["exchange-from-anyone"]).findings
+    assert [each.words.endswith("if the router dials") for each in found] == [True]
+
+
+def test_a_threshold_of_grafts_that_are_never_made_is_found(tmp_path):
+    found = checked(tmp_path, {"expect.opportunistic_graft_ticks": 0}).findings
+    assert [(each.check, each.figures["threshold"]) for each in found] == [("opportunity-off", 5)]
+    off = {"expect.opportunistic_graft_ticks": 0, f"{THRESHOLDS}.opportunistic_graft": 0}
+    assert checked(tmp_path, off).findings == []
+
+
 def test_a_finding_says_where_and_by_which_figures(tmp_path):
     path = tmp_path / "score.toml"
     path.write_text(CLEAN.replace("mesh_deliveries_weight = -30", "mesh_deliveries_weight = -10"), encoding="utf-8")

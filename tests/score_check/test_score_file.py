@@ -6,6 +6,7 @@ import pytest
 from clean_set import CLEAN
 
 from hearsay.score_check.check import check
+from hearsay.score_check.check_text import check_text
 from hearsay.score_check.score_file import read_subject
 from hearsay.score_check.silence import Verdict
 from hearsay.sim.scenario.scenario import ScenarioError
@@ -65,6 +66,42 @@ def test_a_scenario_says_its_router_its_topics_and_its_links(tmp_path):
     assert (expected.degree, expected.round_trip_ms) == (8, 60)
     assert (expected.prune_backoff_ms, expected.opportunistic_graft_ticks) == (60_000, 60)
     assert all(group.parameters is subject.score.topics["any"] for group in subject.topics)
+
+
+OTHERS = """
+[[population]]
+share = 0.75
+router = { preset = "rust" }
+[[population]]
+listed = [3, 4, 5, 6, 7]
+router = { kind = "floodsub" }
+"""
+
+
+def test_populations_with_other_routers_are_named(tmp_path):
+    found = check(read(tmp_path, SCENARIO + OTHERS.replace(", 7]", "]")))
+    assert (
+        "file.toml: not looked at: population.0 (rust, a share of 0.75), population.1 (floodsub, 4 nodes)\n"
+        in check_text(found)
+    )
+    told = found.to_json()
+    assert told["not_looked_at"] == [
+        {"place": "population.0", "router": "rust", "share": 0.75, "nodes": None},
+        {"place": "population.1", "router": "floodsub", "share": None, "nodes": 4},
+    ]
+    assert told["router_is_run"] is True
+
+
+def test_it_is_said_when_nobody_runs_the_router(tmp_path):
+    found = check(read(tmp_path, SCENARIO + OTHERS))
+    assert "file.toml: nobody runs [router]" in check_text(found)
+    assert found.to_json()["router_is_run"] is False
+
+
+def test_a_population_with_the_same_router_is_looked_at(tmp_path):
+    same = '[[population]]\nshare = 1\nrouter = { preset = "hardening" }\n'
+    told = check(read(tmp_path, SCENARIO + same)).to_json()
+    assert (told["not_looked_at"], told["router_is_run"]) == ([], True)
 
 
 def test_a_topic_without_traffic_prunes_its_members(tmp_path):

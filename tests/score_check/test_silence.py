@@ -28,6 +28,13 @@ def deficits(worth):
     return {topic.group.name: topic.deficit for topic in worth.topics if topic.expects}
 
 
+def test_two_names_of_one_topic_are_one_topic():
+    """Filecoin's messages: Lotus has blocks 50, messages 5 and drand 62.5, and a little for time in their meshes."""
+    found, worth = silences("filecoin")
+    assert set(found) == {"blocks", "msgs", "drand"}
+    assert worth.best == pytest.approx(117.5, abs=0.001)
+
+
 def test_the_generator_of_2020_finds_silence_in_one_topic_after_the_activation():
     found, worth = silences("ethereum")
     assert deficits(worth) == pytest.approx(dict.fromkeys((BLOCK, AGGREGATE, SUBNET), -107.5))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hearsay.score_check.checks.all_checks import chosen
@@ -47,6 +47,8 @@ class Checked:
             "topics": [_silence(each) for each in self.silences],
             "offences": [_offence(each) for each in self.offences],
             "expected": expected.to_mapping(),
+            "not_looked_at": [asdict(each) for each in self.subject.others],
+            "router_is_run": self.subject.router_is_run,
         }
 
 

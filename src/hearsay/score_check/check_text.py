@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hearsay.score_check.check import Checked
 from hearsay.score_check.findings import ScoreFinding
 from hearsay.score_check.offences import LEVELS
+from hearsay.score_check.subject import OtherPopulation, Subject
 from hearsay.text.escape import escape
 from hearsay.text.numbers import count, figure, plain, plural, seconds
 from hearsay.text.text_table import table_text
@@ -36,9 +37,22 @@ def summary(checked: Checked) -> str:
     return plain(f"{escape(checked.subject.name)}: {', '.join(told) or 'nothing found'}")
 
 
+def not_looked_at(subject: Subject) -> Iterator[str]:
+    """What a scenario has beside its own router; nothing of other subjects."""
+    if subject.others:
+        yield plain(f"{escape(subject.name)}: not looked at: {', '.join(map(_other_words, subject.others))}")
+    if not subject.router_is_run:
+        yield f"{escape(subject.name)}: nobody runs [router]: the populations are all nodes there are"
+
+
+def _other_words(other: OtherPopulation) -> str:
+    many = f"a share of {figure(other.share or 0.0)}" if other.nodes is None else plural(other.nodes, "node")
+    return f"{other.place} ({escape(other.router)}, {many})"
+
+
 def check_text(checked: Checked) -> str:
     lines = [finding_line(checked.subject.name, each) for each in checked.findings]
-    lines += [summary(checked), ""]
+    lines += [summary(checked), *not_looked_at(checked.subject), ""]
     for head, rows, left in (
         (SILENCE_HEAD, list(silence_rows(checked)), 2),
         (OFFENCE_HEAD, list(offence_rows(checked)), 1),

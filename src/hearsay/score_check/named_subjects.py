@@ -36,6 +36,8 @@ _PER_SLOT: Mapping[str, Callable[[int], float]] = {
     "attester_slashing": lambda _: 1 / 5 / EPOCH,
 }
 _PER_S: Mapping[str, Mapping[str, float]] = {"hardening": {"any": 120.0}, "filecoin": {"blocks": 5 / 30}}
+_OTHER_NAMES: Mapping[str, tuple[str, ...]] = {"filecoin": ("messages",)}
+"""Tables that a set has a second time, for another name of the same topic: Lotus calls its messages `msgs`."""
 _COUNTS = {"beacon_attestation": SUBNETS, "sync_committee": 4}
 
 
@@ -45,6 +47,7 @@ def subject_of_set(name: str, validators: int = VALIDATORS) -> Subject:
     groups = [
         TopicGroup(topic, _COUNTS.get(topic, 1), parameters, _rate(name, topic, validators))
         for topic, parameters in score.topics.items()
+        if topic not in _OTHER_NAMES.get(name, ())
     ]
     return Subject(name, score, _EXPECTED.get(name, Expectations()), groups, table="")
 

@@ -8,10 +8,11 @@ from math import exp
 
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.score_check.promises import promises_per_heartbeat
-from hearsay.score_check.subject import Expectations, Subject
+from hearsay.score_check.subject import Expectations, OtherPopulation, Subject
 from hearsay.score_check.topic_groups import Topics, grouped
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.sections.network import LatencyKind, Links
+from hearsay.sim.scenario.sections.routers import Population
 from hearsay.sim.scenario.sections.workload import TimedKind
 
 _MILLION = 1_000_000
@@ -36,8 +37,43 @@ def subject_of_scenario(scenario: Scenario, name: str, lines: Mapping[str, int])
         promises_per_heartbeat=promises_per_heartbeat(parameters),
     )
     table = "router.score"
+    others, nodes = _other_populations(scenario), scenario.network.nodes
     groups, unmet = grouped(parameters.score, _topics(scenario), table)
-    return Subject(name, parameters.score, expected, groups, unmet, table, lines)
+    return Subject(
+        name,
+        parameters.score,
+        expected,
+        groups,
+        unmet,
+        parameters.accept_exchange,
+        table,
+        lines,
+        [_other(place, population) for place, population in others.items()],
+        sum(_nodes_millionths(each, nodes) for each in others.values()) < nodes * _MILLION,
+    )
+
+
+def _other_populations(scenario: Scenario) -> dict[str, Population]:
+    """Those whose router is another than the scenario's own, by their tables."""
+    return {
+        f"population.{number}": population
+        for number, population in enumerate(scenario.population)
+        if population.router.to_mapping() != scenario.router.to_mapping()
+    }
+
+
+def _other(place: str, population: Population) -> OtherPopulation:
+    nodes = None if population.listed is None else len(population.listed)
+    share = None if nodes is not None else population.share_millionths / _MILLION
+    choice = population.router
+    name = choice.preset or choice.kind if choice.kind == "gossipsub" else choice.kind
+    return OtherPopulation(place, name, share, nodes)
+
+
+def _nodes_millionths(population: Population, nodes: int) -> int:
+    if population.listed is not None:
+        return len(population.listed) * _MILLION
+    return population.share_millionths * nodes
 
 
 def _topics(scenario: Scenario) -> Iterator[Topics]:

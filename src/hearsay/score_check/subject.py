@@ -65,6 +65,19 @@ class TopicGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherPopulation:
+    """Nodes of a scenario that run another router: they are not looked at."""
+
+    place: str
+    """The table: `population.0`."""
+    router: str
+    """Its preset, or its kind where that is not gossipsub."""
+    share: float | None
+    nodes: int | None
+    """Of a list of nodes, which has no share."""
+
+
+@dataclass(frozen=True, slots=True)
 class Subject:
     name: str
     """The file, or the named set."""
@@ -73,10 +86,15 @@ class Subject:
     topics: Sequence[TopicGroup]
     unmet: Sequence[TopicGroup] = ()
     """With parameters, but no such topic is there."""
+    dials_exchanged: bool | None = None
+    """Whether peers that a PRUNE names are dialled; None: not known, since a set is no router."""
     table: str = "score"
     """Where the parameters stand in the file."""
     lines: Mapping[str, int] = field(default_factory=dict[str, int])
     """The lines of keys by their dotted paths; of what stands in no file there are none."""
+    others: Sequence[OtherPopulation] = ()
+    router_is_run: bool = True
+    """Whether populations leave anybody who runs the scenario's own router."""
 
     @property
     def scored(self) -> list[tuple[TopicGroup, TopicScoreParameters]]:

@@ -10,7 +10,14 @@ from hearsay.report.markup import Html, tag
 from hearsay.report.report_file import write_report_file
 from hearsay.report.score.score_curves import cards, legend, overview
 from hearsay.score_check.check import Checked
-from hearsay.score_check.check_text import OFFENCE_HEAD, SILENCE_HEAD, offence_rows, silence_rows, summary
+from hearsay.score_check.check_text import (
+    OFFENCE_HEAD,
+    SILENCE_HEAD,
+    not_looked_at,
+    offence_rows,
+    silence_rows,
+    summary,
+)
 from hearsay.score_check.checks.all_checks import CHECKS
 from hearsay.score_check.curves import PARTS, Played, play_all
 from hearsay.score_check.findings import ScoreFinding
@@ -33,6 +40,7 @@ def _page(checked: Checked, played: Played) -> str:
             tag("h1", "Score check"),
             tag("p", tag("span", summary(checked), class_="name"), class_="subject"),
             tag("p", _facts(checked), class_="faint"),
+            *(tag("p", line, class_="faint") for line in not_looked_at(checked.subject)),
         ),
         tag("main", *_sections(checked, played)),
         footer(),

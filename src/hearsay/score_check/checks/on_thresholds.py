@@ -67,8 +67,10 @@ def exchange_unreachable(worth: Worth) -> Iterator[Told]:
 
 
 def exchange_from_anyone(worth: Worth) -> Iterator[Told]:
-    if worth.subject.score.thresholds.accept_exchange == 0:
-        words = "accept_exchange is 0: a stranger that prunes may name peers, and they are dialled"
+    dials = worth.subject.dials_exchanged
+    if worth.subject.score.thresholds.accept_exchange == 0 and dials is not False:
+        condition = "" if dials else ", if the router dials"
+        words = f"accept_exchange is 0: a stranger that prunes may name peers, and they are dialled{condition}"
         yield Told(words, "thresholds.accept_exchange")
 
 
@@ -84,10 +86,19 @@ def opportunity_unreachable(worth: Worth) -> Iterator[Told]:
 
 
 def opportunity_off(worth: Worth) -> Iterator[Told]:
-    expected = worth.subject.expected
-    if worth.subject.score.thresholds.opportunistic_graft == 0 and expected.opportunistic_graft_ticks:
+    """Either of the two leaves the other without use."""
+    level = worth.subject.score.thresholds.opportunistic_graft
+    ticks = worth.subject.expected.opportunistic_graft_ticks
+    if ticks and not level:
         words = "opportunistic_graft is 0: a mesh full of peers that do nothing is never thought poor"
-        yield Told(words, "thresholds.opportunistic_graft")
+    elif level and not ticks:
+        words = (
+            f"opportunistic_graft is {figure(level)} and opportunistic_graft_ticks is 0: no mesh is ever looked at, "
+            "and nothing is grafted by it"
+        )
+    else:
+        return
+    yield Told(words, "thresholds.opportunistic_graft", None, {"threshold": level})
 
 
 def scores_anything(worth: Worth) -> bool:
