@@ -55,10 +55,15 @@ S = (*V, "steps", 0)
         (("vectors",), SOUND["vectors"] * 2, "vectors: 'one' is the name of 2; names must be there once"),
         ((*V, "name"), "x" * 201, f"{FIRST}.name: must be a text of 1…200 characters"),
         ((*V, "colour"), 1, f"{FIRST}.colour: no such key; there are name, description"),
+        (("colour",), 1, "file: colour: no such key; there are kind, format, version"),
+        ((*S, "colour"), 1, f"{STEP}.colour: no such key; there are event, at, expect, differs, peer, addresses"),
         ((*V, "peers"), [], f"{FIRST}.peers: must be a list of 1…1000 elements"),
+        ((*V, "peers"), ["A", "B", "A"], f"{FIRST}.peers: each peer must be there once"),
         ((*V, "peers"), ["B"], f"{FIRST}.steps[1].expect.A: is not among {FIRST}.peers"),
         ((*V, "parameters", "DecayInterval"), 1_000_001,
          f"{FIRST}.parameters.DecayInterval: must be an integer in 1000000…2592000000000, a multiple of 1000"),
+        ((*V, "parameters", "BehaviourPenaltyDecay"), 1,
+         f"{FIRST}.parameters.BehaviourPenaltyDecay: must be a number in 0…0.9999999999999999"),
         ((*V, "parameters", "Topics", "news", "TopicWeight"), -1,
          f"{FIRST}.parameters.Topics.news.TopicWeight: must be a number in 0…1e+09"),
         ((*V, "steps"), {}, f"{FIRST}.steps: must be a list of 1…20000 elements"),
@@ -68,6 +73,9 @@ S = (*V, "steps", 0)
         ((*S, "at"), 6, f"{FIRST}.steps[1].at: must not be before the step before, at 6"),
         ((*S, "peer"), None, f"{STEP}.peer: is missing"),
         ((*S, "addresses"), ["1.2.3.4"] * 17, f"{STEP}.addresses: must be a list of 0…16 elements"),
+        ((*S, "addresses"), ["1.2.3.4", "nope"], f"{STEP}.addresses[1]: must be an IP address"),
+        ((*V, "steps", 1, "differs", "golang"), {},
+         "steps[1].differs.golang: no such key; there are go, rust, js, nim, jvm, py"),
         ((*V, "steps", 1, "expect", "A", "score"), "1", "steps[1].expect.A.score: must be a number"),
         ((*V, "steps", 1, "expect", "A", "parts", "P1"), 1, "parts.P1: no such key; there are P5, P6, P7, topics"),
     ],
@@ -89,7 +97,7 @@ def test_what_is_wrong_is_told_with_its_place_and_what_is_allowed(path, to, said
         (b"[NaN]", "no number"),
         (b'{"a": 1, "a": 2}', "'a' is there twice"),
         (b"[" + b"9" * 5_000 + b"]", "not JSON"),
-        (b"[]", "must be an object"),
+        (b"[]", "file: must be an object"),
     ],
 )
 def test_what_is_no_json_that_can_be_used(text, said):
@@ -152,3 +160,30 @@ def test_parameters_that_cannot_be_are_told_by_their_names_in_vectors(tmp_path, 
     with pytest.raises(VectorError) as caught:
         list(run_file(file, "spec"))
     assert f"{FIRST}.parameters.{said}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"Dlo": 5, "D": 2}, "Dlo: must not be above D (2)"),
+        ({"HistoryGossip": 9}, "HistoryGossip: must not be above HistoryLength (5)"),
+        ({"Score": {"Thresholds": {"GossipThreshold": -5, "PublishThreshold": -1, "GraylistThreshold": -9}}},
+         "Score.Thresholds.PublishThreshold: must not be above GossipThreshold (-5)"),
+        ({"Score": {"Topics": {"news": {"FirstMessageDeliveriesWeight": 1, "FirstMessageDeliveriesCap": 1}}}},
+         "Score.Topics.news.FirstMessageDeliveriesDecay: must be above 0 when there is a "
+         "FirstMessageDeliveriesWeight"),
+    ],
+)  # fmt: skip
+def test_parameters_of_routers_that_cannot_be_are_told_by_their_names_in_vectors(tmp_path, parameters, said):
+    made = json.loads(seeds("vectors")[1])
+    if "Score" in parameters:
+        topic = {"TopicWeight": 1, "TimeInMeshQuantum": 1_000_000}
+        own = {"DecayInterval": 1_000_000, "DecayToZero": 0.01, "SeenMsgTTL": 120_000_000, **parameters["Score"]}
+        own["Topics"] = {name: {**topic, **each} for name, each in own.get("Topics", {}).items()}
+        parameters = {"Score": own}
+    made["vectors"][0]["parameters"] = parameters
+    file = tmp_path / "file.json"
+    file.write_text(json.dumps(made), encoding="utf-8")
+    with pytest.raises(VectorError) as caught:
+        list(run_file(file, "spec"))
+    assert str(caught.value).endswith(f"{FIRST}.parameters.{said}")

@@ -116,7 +116,7 @@ def test_a_message_that_is_not_there():
 def test_parameters_that_cannot_be():
     vector = deepcopy(SOUND)
     vector["parameters"]["Dlo"] = 3
-    with pytest.raises(Misshapen, match=r"^parameters\.Dlo: must not be above degree \(1\)"):
+    with pytest.raises(Misshapen, match=r"^parameters\.Dlo: must not be above D \(1\)"):
         run_router(vector, "spec")
 
 

@@ -97,6 +97,8 @@ def _check_work(vector: Mapping[str, Any], place: str) -> None:
 def _check_peers(vector: Mapping[str, Any], place: str) -> None:
     """Scores are expected of the peers that are looked at, and of not too many too often."""
     steps, peers = vector["steps"], set(vector["peers"])
+    if len(peers) < len(vector["peers"]):
+        raise Misshapen(f"{place}.peers", "each peer must be there once")
     if len(steps) * len(peers) > MOST_LOOKS:
         raise Misshapen(place, f"steps times peers must be {MOST_LOOKS} at most")
     for number, step in enumerate(steps):

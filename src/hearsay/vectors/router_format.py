@@ -9,6 +9,7 @@ from hearsay.core.language.events import Verdict
 from hearsay.core.language.rpc import FLOODSUB, MESHSUB, MESHSUB_11, MESHSUB_12
 from hearsay.core.shell.parameters import MAX_COUNT
 from hearsay.vectors.score_format import (
+    KNOWN,
     LARGEST,
     LATEST_US,
     MILLISECOND,
@@ -19,7 +20,20 @@ from hearsay.vectors.score_format import (
     time,
 )
 from hearsay.vectors.score_format import PARAMETERS as SCORE
-from hearsay.vectors.shapes import Cases, Listing, Named, Number, Shape, Shared, Table, Text, Truth, Whole, Word
+from hearsay.vectors.shapes import (
+    Address,
+    Cases,
+    Listing,
+    Named,
+    Number,
+    Shape,
+    Shared,
+    Table,
+    Text,
+    Truth,
+    Whole,
+    Word,
+)
 
 NODE = "self"
 """What the router is called that is looked at; its own messages are from it."""
@@ -126,13 +140,17 @@ EXPECTED = Shared(
         "what the step changes; what is not here does not change, and nothing else happens",
     ),
 )
+_DIFFERS = Shared(
+    "expected_differs",
+    Table(dict.fromkeys(KNOWN, EXPECTED), (), "by implementation: what is expected of it in place of `expect`"),
+)
 _STEP = {
     "at": Whole(0, LATEST_US, "microseconds; never before the step before"),
     "expect": EXPECTED,
-    "differs": Named(EXPECTED, 10, "by implementation: what is expected of it in place of `expect`"),
+    "differs": _DIFFERS,
 }
 _CONNECT = {"peer": _peer, "protocol": Word(PROTOCOLS)}
-_CONNECT_MORE = {"outbound": Truth("the router dialled"), "address": Text("an IP address")}
+_CONNECT_MORE = {"outbound": Truth("the router dialled"), "address": Address("an IP address")}
 
 
 def _step(**more: Shape) -> Table:

@@ -37,6 +37,7 @@ from hearsay.vectors.score_run import Step, made, peer_values, read_parameters
 from hearsay.vectors.shapes import Misshapen
 
 ByTopic = dict[str, list[str]]
+_KNOWN = {**ROUTER, **PEER, **TOPIC, **THRESHOLDS}
 _CHOICES: Mapping[str, Mapping[str, Any]] = {
     "spec": {},
     "go": {"prune_trigger": "at_high", "idontwant_on_publish": True},
@@ -73,7 +74,7 @@ def router_parameters(given: Mapping[str, Any], implementation: str) -> Gossipsu
             "thresholds": read_parameters(score.get("Thresholds", {}), THRESHOLDS),
             "topics": [_topic(name, own) for name, own in score.get("Topics", {}).items()],
         }
-    return made(GossipsubParameters, values, ROUTER, "parameters")
+    return made(GossipsubParameters, values, _KNOWN, tuple(given.get("Score", {}).get("Topics", {})))
 
 
 def _topic(name: str, own: Mapping[str, Any]) -> dict[str, Any]:

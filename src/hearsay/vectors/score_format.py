@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.shell.parameters import MAX_COUNT, MAX_TIME_MS
-from hearsay.vectors.shapes import Cases, Listing, Named, Number, Shape, Shared, Table, Text, Whole, Word
+from hearsay.vectors.shapes import Address, Cases, Listing, Named, Number, Shape, Shared, Table, Text, Whole, Word
 
 MILLISECOND = 1_000
 LATEST_US = MAX_TIME_MS * MILLISECOND
@@ -28,6 +28,8 @@ REASONS = {
     "validation_throttled": Reason.THROTTLED,
     "queue_full": Reason.QUEUE_FULL,
 }
+KNOWN = ("go", "rust", "js", "nim", "jvm", "py")
+"""Implementations that may differ."""
 TOPIC_PARTS = ("P1", "P2", "P3", "P3b", "P4")
 PEER_PARTS = ("P5", "P6", "P7")
 
@@ -113,10 +115,18 @@ _PARTS = Table(
     "parts that are not 0, times their weights; those that are not here are 0",
 )
 SCORES = Shared("scores", Named(Table({"score": _worth, "parts": _PARTS}, ("score",)), MOST_PEERS))
+_DIFFERS = Shared(
+    "scores_differ",
+    Table(
+        dict.fromkeys(KNOWN, SCORES),
+        (),
+        "by implementation: what is expected of it in place of that, peer by peer",
+    ),
+)
 STEP = {
     "at": Whole(0, LATEST_US, "microseconds; never before the step before"),
     "expect": SCORES,
-    "differs": Named(SCORES, 10, "by implementation: what is expected of it in place of that, peer by peer"),
+    "differs": _DIFFERS,
 }
 
 
@@ -128,7 +138,7 @@ _peer = Text("a peer")
 _topic = Text("a topic")
 _message = Text("a message's id")
 _of_message: dict[str, Shape] = {"peer": _peer, "topic": _topic, "message": _message}
-_addresses = Listing(Text("an IP address"), MOST_ADDRESSES)
+_addresses = Listing(Address("an IP address"), MOST_ADDRESSES)
 EVENTS = Cases(
     "event",
     {

@@ -6,7 +6,8 @@ so nothing changes unnoticed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hearsay.core.language.score_parts import ScoreParts
@@ -25,6 +26,8 @@ IMPLEMENTATIONS = (SPECIFICATION, "go")
 """As whom our routers can run vectors."""
 _DIFFERENCES = ("deficit_after_prune", "second_prune_counts")
 _NUMBERS = dict(zip(TOPIC, TopicNumbers._fields, strict=True))
+_TABLES = {"score": "Score", "thresholds": "Thresholds", "topics": "Topics"}
+_OURS = re.compile(r"[a-z][a-z_]*")
 Step = Mapping[str, Any]
 
 
@@ -42,14 +45,19 @@ def read_parameters(given: Mapping[str, Any], known: Mapping[str, Parameter]) ->
     return {known[name].ours: known[name].value(value) for name, value in given.items() if name in known}
 
 
-def made(kind: type[Parameters], values: Mapping[str, object], known: Mapping[str, Parameter], place: str) -> Any:
-    """Our parameters; what is wrong with them is told by the names of vectors."""
+def made(
+    kind: type[Parameters], values: Mapping[str, object], known: Mapping[str, Parameter], topics: Sequence[str] = ()
+) -> Any:
+    """Our parameters; what is wrong with them is told by the names of vectors, and `topics` by theirs."""
     try:
         return kind.from_mapping(values)
     except ParameterError as error:
         wrong = error.violations[0]
         names = {each.ours: name for name, each in known.items()}
-        raise Misshapen(f"{place}.{names.get(wrong.field, wrong.field)}", wrong.rule) from None
+        way = [topics[int(step)] if step.isdecimal() else {**_TABLES, **names}.get(step, step)
+               for step in wrong.field.split(".")]  # fmt: skip
+        rule = _OURS.sub(lambda word: names.get(word[0], word[0]), wrong.rule)
+        raise Misshapen(".".join(("parameters", *way)), rule) from None
 
 
 def topic_numbers(given: Mapping[str, Any]) -> TopicNumbers:
@@ -60,7 +68,7 @@ def topic_numbers(given: Mapping[str, Any]) -> TopicNumbers:
 
 def new_scorer(parameters: Mapping[str, Any], implementation: str) -> Scorer:
     values = {**peer_values(implementation), **read_parameters(parameters, PEER)}
-    peer: PeerScoreParameters = made(PeerScoreParameters, values, PEER, "parameters")
+    peer: PeerScoreParameters = made(PeerScoreParameters, values, PEER)
     return Scorer(peer, {name: topic_numbers(topic) for name, topic in parameters.get("Topics", {}).items()})
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any, TypeAlias, cast
 
 MOST_CHARACTERS = 200
@@ -19,7 +20,7 @@ class Misshapen(Exception):
     """A value that its shape does not allow: the place, and what may stand there."""
 
     def __init__(self, place: str, rule: str) -> None:
-        super().__init__(f"{place}: {rule}")
+        super().__init__(f"{place}: {rule}" if place else rule)
 
 
 class Shape(ABC):
@@ -40,7 +41,7 @@ class Number(Shape):
 
     def check(self, value: object, place: str) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
-            raise Misshapen(place, f"must be a number in {self.low:g}…{self.high:g}")
+            raise Misshapen(place, f"must be a number in {_bound(self.low)}…{_bound(self.high)}")
 
     def schema(self, shared: Schemas) -> dict[str, Any]:
         return {"type": "number", "minimum": self.low, "maximum": self.high, **_described(self.meaning)}
@@ -78,6 +79,18 @@ class Text(Shape):
 
     def schema(self, shared: Schemas) -> dict[str, Any]:
         return {"type": "string", "minLength": 1, "maxLength": self.most, **_described(self.meaning)}
+
+
+@dataclass(frozen=True, slots=True)
+class Address(Text):
+    """An IP address."""
+
+    def check(self, value: object, place: str) -> None:
+        super(Address, self).check(value, place)
+        try:
+            ip_address(str(value))
+        except ValueError:
+            raise Misshapen(place, "must be an IP address") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +170,18 @@ class Table(Shape):
     meaning: str = ""
 
     def check(self, value: object, place: str) -> None:
-        found = _object(value, place)
+        self.check_fields(_object(value, place), place)
+
+    def check_fields(self, found: Mapping[str, object], place: str, beside: Sequence[str] = ()) -> None:
+        """`beside` are keys of the object that are checked elsewhere."""
         for name in self.required:
             if name not in found:
                 raise Misshapen(_below(place, name), "is missing")
         for name, each in found.items():
             if name not in self.fields:
-                raise Misshapen(_below(place, name[:MOST_CHARACTERS]), f"no such key; there are {self._keys()}")
+                keys = ", ".join((*beside, *self.fields))
+                raise Misshapen(_below(place, name[:MOST_CHARACTERS]), f"no such key; there are {keys}")
             self.fields[name].check(each, _below(place, name))
-
-    def _keys(self) -> str:
-        return ", ".join(self.fields)
 
     def schema(self, shared: Schemas) -> dict[str, Any]:
         properties = {name: shape.schema(shared) for name, shape in self.fields.items()}
@@ -188,7 +202,7 @@ class Cases(Shape):
             raise Misshapen(_below(place, self.key), "is missing")
         Word(tuple(self.tables)).check(found[self.key], _below(place, self.key))
         rest = {name: each for name, each in found.items() if name != self.key}
-        self.tables[str(found[self.key])].check(rest, place)
+        self.tables[str(found[self.key])].check_fields(rest, place, (self.key,))
 
     def schema(self, shared: Schemas) -> dict[str, Any]:
         return {"oneOf": [self._case(word, table, shared) for word, table in self.tables.items()]}
@@ -221,6 +235,12 @@ def _object(value: object, place: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise Misshapen(place, "must be an object")
     return cast("Mapping[str, object]", value)
+
+
+def _bound(number: float) -> str:
+    """As short as it is exact."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
 
 
 def _below(place: str, name: str) -> str:
