@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hearsay.core.scores.sets.named import NAMES, VALIDATORS
+from hearsay.core.scores.sets.named import NAMES
 from hearsay.core.shell.parameters import ParameterError
 from hearsay.score_check.check import Checked, check
 from hearsay.score_check.check_text import check_text, finding_cells, finding_head, summary
@@ -48,14 +48,14 @@ class ScoreCheck:
 def check_scores(
     what: Scenario | str | Path,
     *,
-    validators: int = VALIDATORS,
+    validators: int | None = None,
     only: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> ScoreCheck:
     """Check score parameters: of a scenario, of a file, or of a named set such as `lighthouse`.
 
-    `validators` is what Ethereum's sets are made from; `only` and `ignore` name checks. `ScenarioError` has a line in
-    `problems` for each thing that is wrong.
+    `validators` is what Ethereum's sets are made from, a million without; of other sets it is refused.
+    `only` and `ignore` name checks. `ScenarioError` has a line in `problems` for each thing that is wrong.
     """
     unknown = [name for name in (*only, *ignore) if name not in IDS]
     if unknown:
@@ -63,7 +63,7 @@ def check_scores(
     return ScoreCheck(check(_subject(what, validators), chosen(only, ignore)))
 
 
-def _subject(what: Scenario | str | Path, validators: int) -> Subject:
+def _subject(what: Scenario | str | Path, validators: int | None) -> Subject:
     if isinstance(what, Scenario):
         return subject_of_scenario(what, "scenario", {})
     if str(what) not in NAMES or Path(what).is_file():

@@ -107,15 +107,11 @@ def _of_file(file: Path) -> Subject:
 
 
 def _of_set(name: str, validators: int | None) -> Subject:
-    from hearsay.core.scores.sets.named import BY_VALIDATORS, FIXED, VALIDATORS
     from hearsay.core.shell.parameters import ParameterError
     from hearsay.score_check.named_subjects import subject_of_set
 
-    if name in FIXED and validators is not None:
-        made = ", ".join(BY_VALIDATORS)
-        raise WrongInput(f"--validators {validators}: --preset {name} is not made from it; {made} are")
     try:
-        return subject_of_set(name, VALIDATORS if validators is None else validators)
+        return subject_of_set(name, validators)
     except ParameterError as error:
         options = {"set": "--preset", "validators": "--validators"}
         problems = [f"{options[each.field]} {each.value}: {each.rule}" for each in error.violations]

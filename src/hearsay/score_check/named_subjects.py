@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hearsay.core.scores.sets.ethereum import EPOCH, SLOT_MS, SUBNETS, aggregates_per_slot
-from hearsay.core.scores.sets.named import VALIDATORS, named_set
+from hearsay.core.scores.sets.named import BY_VALIDATORS, FIXED, VALIDATORS, named_set
+from hearsay.core.shell.parameters import ParameterError, Violation
 from hearsay.score_check.promises import MOST_OF_A_PEER
 from hearsay.score_check.subject import Expectations, Subject, TopicGroup
 
@@ -41,8 +42,12 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {"filecoin": ("messages",)}
 _COUNTS = {"beacon_attestation": SUBNETS, "sync_committee": 4}
 
 
-def subject_of_set(name: str, validators: int = VALIDATORS) -> Subject:
-    """A set by its name; raises `ParameterError` where there is none."""
+def subject_of_set(name: str, validators: int | None = None) -> Subject:
+    """A set by its name; raises `ParameterError` where there is none, or where it is not made from validators."""
+    if name in FIXED and validators is not None:
+        words = f"set {name} is not made from it; {', '.join(BY_VALIDATORS)} are"
+        raise ParameterError((Violation("validators", validators, words),))
+    validators = VALIDATORS if validators is None else validators
     score = named_set(name, validators)
     groups = [
         TopicGroup(topic, _COUNTS.get(topic, 1), parameters, _rate(name, topic, validators))
