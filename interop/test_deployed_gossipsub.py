@@ -15,6 +15,7 @@ from hearsay.core.language.events import Verdict
 from hearsay.core.language.rpc import (
     MESHSUB_11,
     MESHSUB_12,
+    MESHSUB_13,
     Control,
     Graft,
     IDontWant,
@@ -63,7 +64,7 @@ def deployed(*, unsigned=False, **parameters):
 
 
 @pytest.mark.parametrize("language", SPEAKS_12)
-def test_1_2_is_negotiated(language):
+def test_the_newest_version_that_both_speak_is_negotiated(language):
     built(language)
 
     async def work():
@@ -72,7 +73,7 @@ def test_1_2_is_negotiated(language):
             _, peer = await connected(stack, language, node, topics=("news",))
             await meshed(node, peer, ("news",))
             protocols = [known.protocol for known in node._running.router.connected.values()]
-            assert protocols == [MESHSUB_12]
+            assert protocols == [MESHSUB_13 if language == "go" else MESHSUB_12]
 
     run(work())
 
