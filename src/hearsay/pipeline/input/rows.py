@@ -1,4 +1,4 @@
-"""Trace rows as DataFrames, for the metrics written in Spark's own terms."""
+"""Trace rows as DataFrames: of scores and peer exchange, which Spark groups by moment and by pair."""
 
 from __future__ import annotations
 

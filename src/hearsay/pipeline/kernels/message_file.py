@@ -4,8 +4,7 @@ Layout: the rows are sorted by message, so every figure of a message is a sum ov
 once, sorted by (message, latency), and all percentiles are looked up in that order. What other files may add to
 (latencies, traffic) leaves as partial sums that Spark merges.
 
-The DataFrame functions of `metrics.messages`, `metrics.latency` and `metrics.traffic` state the same rules; a test
-holds the two equal.
+SQL in DuckDB says the same of each message (`tests/pipeline/test_against_duckdb.py`).
 """
 
 from __future__ import annotations
