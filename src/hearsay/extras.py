@@ -17,6 +17,7 @@ EXTRAS = {
     "tables": ("pandas", "polars", "duckdb"),
     "spark": ("pyspark", "pandas", "scipy"),
     "libp2p": ("libp2p", "trio"),
+    "figures": ("matplotlib",),
     "mdns": ("zeroconf",),
     "fast": ("uvloop", "nacl"),
 }
