@@ -108,12 +108,19 @@ SHIPPED = {
         "nim": ("above_high", "refuse", "quota", "to_degree_out", "taken_in"),
         "jvm": ("above_high", "refuse", "always", "to_degree_out", "prune"),
     },
-    ("direct_connect_ticks", "direct_graft", "graylisted_subscriptions", "exchange_peers", "accept_exchange"): {
-        "go": (300, "prune", True, 0, False),
-        "rust": (300, "ignore", True, 0, False),
-        "js": (300, "prune", False, 0, False),
-        "nim": (60, "prune", True, 0, False),
-        "jvm": (0, "prune", True, 16, False),
+    ("direct_connect_ticks", "direct_graft", "graylisted_subscriptions"): {
+        "go": (300, "prune", True),
+        "rust": (300, "ignore", True),
+        "js": (300, "prune", False),
+        "nim": (60, "prune", True),
+        "jvm": (0, "prune", True),
+    },
+    ("exchange_peers", "accept_exchange", "exchange_dials"): {
+        "go": (0, True, 16),
+        "rust": (0, False, 0),
+        "js": (0, True, 16),
+        "nim": (0, False, 0),
+        "jvm": (16, False, 0),
     },
     ("extensions", "late_extensions", "partial_group_heartbeats"): {
         "go": (True, "penalise", 3),

@@ -273,6 +273,29 @@ def test_of_a_thousand_names_sixteen_are_dialled_drawn_among_all():
     assert found != [each.peer for each in named[:16]]
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"accept_exchange": True, "exchange_peers": 16, "exchange_dials": 3}, 3),
+        ({"accept_exchange": True, "exchange_peers": 16}, 16),
+        ({"accept_exchange": True, "exchange_dials": 5}, 5),
+        ({"accept_exchange": True}, 0),
+        ({"exchange_peers": 16, "exchange_dials": 5}, 0),
+    ],
+)
+def test_how_many_are_dialled_is_said_apart_from_how_many_are_named(given, expected):
+    """Rules: MESH-6. Go names nobody unasked, and dials 16 of those whom others name."""
+    named = tuple(PeerInfo(f"x{number:02}") for number in range(30))
+    judge = Judge(score=score(), **given)
+    judge.connect("p")
+    assert len(dialled(judge.say("p", Prune(TOPIC, 60, named)))) == expected
+    kind = find_router("gossipsub")
+    router = create(kind, "me", kind.parameters.from_mapping({**kind.presets["v1.1"], **given}), Randomness(1))
+    router.handle(Join(TOPIC), 0)
+    router.handle(PeerConnected("p", MESHSUB_11, (TOPIC,)), 0)
+    assert len(dialled(router.handle(RpcReceived("p", rpc(Prune(TOPIC, 60, named))), 0))) == expected
+
+
 MANY_NAMES = [Prune(TOPIC, 60, tuple(PeerInfo(f"x{each}.{number}") for number in range(16))) for each in range(20)]
 
 

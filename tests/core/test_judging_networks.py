@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
+import pytest
 from judged import MS, SECOND, TOPIC, score
 from judged_network import JudgedNetwork
 
 from hearsay.core.language.events import DirectPeerChosen, PeerRated
 from hearsay.core.registry import ROUTERS
+from hearsay.core.shell.presets import argument_of, values_of
 
 TWENTY = [f"n{number:02}" for number in range(20)]
 
@@ -162,16 +164,27 @@ def test_honest_members_come_into_meshes_full_of_squatters():
     assert all(len(set(net.strategy(name).mesh_peers(TOPIC)) & set(honest)) >= 3 for name in honest)
 
 
-def test_nodes_that_know_a_bootstrapper_alone_become_a_network():
-    """Rules: THRESHOLD-5. They come one after another, and believe whom they rate high alone, which nobody else
-    reaches. When the bootstrapper is gone they are connected by their meshes, and everybody's message reaches all."""
+THRESHOLDS = {"gossip": -10, "publish": -100, "graylist": -10_000, "accept_exchange": 10}
+
+
+@pytest.mark.parametrize(
+    ("bootstrapper", "nodes", "given", "rating"),
+    [
+        ("bootstrapper", "go", {"score": score(thresholds=THRESHOLDS)}, 100),
+        ("bootstrapper", "js", {"score": score(thresholds=THRESHOLDS)}, 100),
+        ("filecoin-bootstrap", "filecoin", {}, 2_500),
+    ],
+)
+def test_nodes_that_know_a_bootstrapper_alone_become_a_network(bootstrapper, nodes, given, rating):
+    """Rules: MESH-6, THRESHOLD-5. They come one after another, and believe whom they rate high alone, which nobody
+    else reaches. When the bootstrapper is gone they are connected by their meshes, and everybody's message reaches all."""
+    presets = ROUTERS["gossipsub"].presets
     net = JudgedNetwork()
-    net.add("boot", **ROUTERS["gossipsub"].presets["bootstrapper"])
-    thresholds = {"gossip": -10, "publish": -100, "graylist": -10_000, "accept_exchange": 10}
-    net.add(*TWENTY, score=score(thresholds=thresholds), accept_exchange=True, exchange_peers=16)
+    net.add("boot", **values_of(presets[bootstrapper], argument_of(presets, bootstrapper, {})))
+    net.add(*TWENTY, **{**values_of(presets[nodes], argument_of(presets, nodes, {})), **given})
     net.join("boot")
     for name in TWENTY:
-        net.feed(name, PeerRated("boot", 100))
+        net.feed(name, PeerRated("boot", rating))
         net.connect(name, "boot")
         net.join(name)
         net.wait(200 * MS)

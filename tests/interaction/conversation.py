@@ -14,7 +14,7 @@ made the routers do, or `(nothing)`. Time is milliseconds and moves only by comm
     join|leave NAME TOPIC
     parts NAME TOPIC supports|requests an application of partial messages, which sends all it is asked for (`Sends`)
     part NAME TOPIC GROUP              the application has news of a group
-    publish NAME TOPIC ID
+    publish NAME TOPIC ID [BYTES]      a message, of so many bytes
     deliver                            hand over all RPCs under way, and those they cause, until it is quiet
     drop A B                           lose what is under way from A to B
     fail A B                           what is under way from A to B did not leave: tell A
@@ -218,8 +218,9 @@ class Conversation:
     def _leave(self, name: str, topic: str) -> Iterator[str]:
         yield from self._feed(name, Leave(topic))
 
-    def _publish(self, name: str, topic: str, number: str) -> Iterator[str]:
-        message = self._messages.setdefault(number, Message(number, topic, number.encode(), name))
+    def _publish(self, name: str, topic: str, number: str, size: str = "0") -> Iterator[str]:
+        data = number.encode().ljust(int(size), b"\0")
+        message = self._messages.setdefault(number, Message(number, topic, data, name))
         yield from self._feed(name, Publish(message))
 
     def _deliver(self) -> Iterator[str]:

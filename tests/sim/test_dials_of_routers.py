@@ -65,6 +65,20 @@ def test_whom_a_prune_names_is_dialled_if_the_router_accepts_it(hub):
     assert simulation.engine.figures().sent[PartKind.CONNECT] == connects(exchanged)
 
 
+@pytest.mark.parametrize("rating", [2_500, 999])
+def test_filecoins_nodes_are_led_to_one_another_by_a_bootstrap_node_that_they_believe(hub, rating):
+    lotus = {
+        "router__preset": "filecoin",
+        "router__exchange_peers": 0,
+        "population": '[{listed = [0], router = {preset = "filecoin-bootstrap"}}]',
+        "ratings": f"[{{rating = {rating}, listed = [0]}}]",
+        "topics": '[{name = "/fil/blocks/testnetnet"}]',
+    }
+    rows, _ = hub(**lotus)
+    met = {pair for pair in connections(rows) if 0 not in pair}
+    assert len(met) > 2 * NODES if rating == 2_500 else not met
+
+
 def dials(rows: list[TraceRow]) -> Counter[tuple[int, int | None, int | None]]:
     """By time, who dials and whom, of all but the last seconds, whose dials may not arrive."""
     found = [row for row in rows if row.event == TraceEvent.DIAL and row.time_us < 15_000_000]

@@ -31,8 +31,9 @@ class BackoffParameters(RouterParameters):
     | max_backoff_ms | received times are clamped to this | 3 600 000 | 3 600 000 |
     | backoff_slack_heartbeats | own GRAFTs wait so much longer | 2 | 2 |
     | max_backoffs | entries remembered | 100 000 | 100 000 |
-    | exchange_peers | other peers named in a PRUNE; as many are taken from one | 0 | 0 |
+    | exchange_peers | other peers named in a PRUNE | 0 | 0 |
     | accept_exchange | dial peers that a PRUNE names | off | off |
+    | exchange_dials | … so many of one PRUNE; 0: as many as one names | 0 | 0 |
     """
 
     prune_backoff_ms: int = milliseconds(0)
@@ -42,6 +43,12 @@ class BackoffParameters(RouterParameters):
     max_backoffs: int = integer(100_000, low=1)
     exchange_peers: int = integer(0, low=0, high=1_000)
     accept_exchange: bool = False
+    exchange_dials: int = integer(0, low=0, high=1_000)
+
+    @property
+    def dials_per_prune(self) -> int:
+        """How many of those that a PRUNE names are dialled at most."""
+        return (self.exchange_dials or self.exchange_peers) if self.accept_exchange else 0
 
 
 class Backoffs:

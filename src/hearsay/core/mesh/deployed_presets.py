@@ -1,8 +1,8 @@
 """Parameters of gossipsub as it is deployed: what the specification of 1.1 and 1.2 says, what go does, what the
 evaluation of 2020 ran, and what nodes run from which others start.
 
-Without peer exchange but for these last ones, since it is an option everywhere. Scores are the network's own: `go`
-and `spec` have none until `[router.score]` says how.
+Only these last ones name others in their PRUNEs, since that is an option everywhere; go dials whom others name, asked
+or not. Scores are the network's own: `go` and `spec` have none until `[router.score]` says how.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ GO: Mapping[str, object] = {
     "first_heartbeat_spread_ms": 0,
     "flood_publish": False,
     "idontwant_on_publish": True,
+    "accept_exchange": True,
+    "exchange_dials": 16,
     "extensions": True,
     "max_metadata_bytes": 1_000_000,
 }

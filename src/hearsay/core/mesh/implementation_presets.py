@@ -59,6 +59,8 @@ JS: Mapping[str, object] = {
     "first_heartbeat_spread_ms": 0,
     "short_mesh": "top_up",
     "graft_on_subscribe": True,
+    "accept_exchange": True,
+    "exchange_dials": 16,
     "graylisted_subscriptions": False,
     "max_iwant_messages": 10,
     "idontwant_threshold_bytes": 512,

@@ -147,7 +147,7 @@ class JudgingMesh(Mesh):
         shell = self._shell
         named = sorted({each.peer for each in prune.peers} - {shell.node})
         state = shell.draw(Purpose.EXCHANGE_DIAL, prune.topic, key_of(sender.id), shell.now)
-        for peer in sample(state, named, self._parameters.exchange_peers):
+        for peer in sample(state, named, self._parameters.dials_per_prune):
             self._ask_to_dial(prune.topic, peer)
 
     def tend(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:

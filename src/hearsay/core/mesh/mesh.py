@@ -11,9 +11,9 @@ Rules (r1, "mesh" and the heartbeat; tech report 3.2.2 and figures 5–8; guide,
 * MESH-4: A GRAFT or PRUNE that could not be sent is sent again with the next RPC to that peer, at the latest with the
   next heartbeat, if it is still true. The PRUNE then names what is left of the backoff: both sides end it together.
 * MESH-5: A PRUNE may name others of the topic (peer exchange, v1.1). Peers that speak v1.0 get the plain PRUNE.
-* MESH-6: The receiver dials them if `accept_exchange` says so: of one PRUNE as many as it would name itself, and of
-  all between two heartbeats `MAX_DIALS` (go: so many dials wait; *reference only:* `accept_exchange`).
-  Each of these dials is told (`NamedPeerDialled`).
+* MESH-6: The receiver dials them if `accept_exchange` says so: of one PRUNE `exchange_dials`, or as many as it would
+  name itself, and of all between two heartbeats `MAX_DIALS` (go: so many dials wait; *reference only:*
+  `accept_exchange`). Each of these dials is told (`NamedPeerDialled`).
 
 Theory: D_low <= D <= D_high makes the two branches of upkeep exclude each other, so it does not matter whether the
 degree is counted once (simsub's actor) or before each branch (r1).
@@ -204,12 +204,12 @@ class Mesh:
                 parameters.max_backoff_ms * 1000,
             )
             self._backoffs.start(prune.topic, sender.id, self._shell.now, backoff)
-        if parameters.accept_exchange:
+        if parameters.dials_per_prune:
             self.dial(sender, prune)
 
     def dial(self, sender: ConnectedPeer, prune: Prune) -> None:
         """Dial those whom a PRUNE names."""
-        for known in prune.peers[: self._parameters.exchange_peers]:
+        for known in prune.peers[: self._parameters.dials_per_prune]:
             if known.peer != self._shell.node:
                 self._ask_to_dial(prune.topic, known.peer)
 

@@ -97,8 +97,7 @@ class Reception:
         self._judges = router.strategy.judges
         self._hand_over = hand_over
         self.trace: LiveTrace | None = None
-        accepts_exchange = bool(getattr(router.parameters, "accept_exchange", False))
-        self._exchanged_peers = int(getattr(router.parameters, "exchange_peers", 0)) if accepts_exchange else 0
+        self._exchanged_peers = int(getattr(router.parameters, "dials_per_prune", 0))
         held = resources.share("RPCs held back", limits.held_back_bytes)
         self._admission = Admission(validation, held, statistics, self._is_new, hand_over)
         self._turns = Turns(monotonic, asyncio.get_running_loop().call_soon)

@@ -53,6 +53,7 @@ PART_OF = {
     "direct_graft": "direct_connect_ticks",
     "direct_peers": "direct_connect_ticks",
     "early_graft_penalty": "score",
+    "exchange_dials": "accept_exchange",
     "flood_publish_mbit": "flood_publish",
     "graft_choice": "score",
     "graft_flood_ms": "score",
