@@ -177,7 +177,7 @@ THRESHOLDS = {"gossip": -10, "publish": -100, "graylist": -10_000, "accept_excha
 )
 def test_nodes_that_know_a_bootstrapper_alone_become_a_network(bootstrapper, nodes, given, rating):
     """Rules: MESH-6, THRESHOLD-5. They come one after another, and believe whom they rate high alone, which nobody
-    else reaches. When the bootstrapper is gone they are connected by their meshes, and everybody's message reaches all."""
+    else reaches. Once the bootstrapper is gone their meshes connect them, and each message reaches all."""
     presets = ROUTERS["gossipsub"].presets
     net = JudgedNetwork()
     net.add("boot", **values_of(presets[bootstrapper], argument_of(presets, bootstrapper, {})))
