@@ -12,6 +12,7 @@ that a program pays for what it needs; `MissingExtra` says what is not installed
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -102,6 +103,9 @@ _HOMES = {
     "simulate": "hearsay.api.simulations",
     "sweep": "hearsay.api.sweeps",
 }
+
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # what is logged is for the program to show, or not
 
 
 def __getattr__(name: str) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tomllib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,11 @@ if TYPE_CHECKING:
 @click.option("--refuse-replays", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="Take no message twice, however late; the file keeps the authors' sequence numbers.")  # fmt: skip
 @click.option("--trace", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR", help="Write a live trace.")
+@click.option("--metrics", metavar="ADDRESS",
+              help="Show metrics and health over HTTP: HOST:PORT, or a PORT on this machine alone.")  # fmt: skip
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning",
+              show_default=True, help="What the node's parts log beside the news about it, on stderr.")  # fmt: skip
+@click.option("--log-json", is_flag=True, help="Everything on stderr is one JSON object per line.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Run a node that speaks libp2p pubsub, until Ctrl-C; lines typed are published.
@@ -56,6 +62,15 @@ def command(**options: Any) -> None:
     the address the first one prints. A node that only publishes ends with its input, and with 1 if anything of that
     reached nobody.
     """
+    from hearsay.cli.node_logs import begin_logging, ending_as_json
+
+    begin_logging(options["log_level"], as_json=options["log_json"])
+    with ending_as_json() if options["log_json"] else nullcontext():
+        _run(options)
+
+
+def _run(options: dict[str, Any]) -> None:
+    from hearsay.cli.node_logs import tell
     from hearsay.cli.node_terminal import run_node
     from hearsay.core.shell.failures import RouterFailed
 
@@ -68,7 +83,10 @@ def command(**options: Any) -> None:
         raise CommandFailed(f"{error}; {DEBUG}=1 shows its traceback") from error
     if signalled is not None:
         for problem in problems:
-            click.echo(f"hearsay: {problem}", err=True)
+            if options["log_json"]:
+                tell({"event": "problem"}, problem)
+            else:
+                click.echo(f"hearsay: {problem}", err=True)
         raise Signalled(signalled)
     if problems:
         raise CommandFailed("\n".join(problems))
@@ -117,6 +135,7 @@ def _config(options: dict[str, Any]) -> NodeConfig:
     from hearsay.core.registry import UnknownRouter
     from hearsay.core.shell.parameters import ParameterError
     from hearsay.node.config import NodeConfig
+    from hearsay.node.metrics.endpoint import endpoint_of
     from hearsay.wire.message_ids import NAMED
     from hearsay.wire.signing import SignaturePolicy
 
@@ -130,6 +149,11 @@ def _config(options: dict[str, Any]) -> NodeConfig:
         raise WrongInput("--dht needs --host libp2p")
     if options["refuse_replays"] is not None and options["no_sign"]:
         raise WrongInput("--refuse-replays: needs signed messages; leave out --no-sign")
+    if options["metrics"] is not None:
+        try:
+            endpoint_of(options["metrics"])
+        except ValueError as error:
+            raise WrongInput(f"--metrics {error}") from None
     config = NodeConfig(
         host=options["host"],
         dht=options["dht"],
@@ -140,6 +164,7 @@ def _config(options: dict[str, Any]) -> NodeConfig:
         bootstrap=options["connect"],
         rendezvous=options["rendezvous"],
         rendezvous_point=options["rendezvous_point"],
+        metrics=options["metrics"],
         local_network=options["mdns"],
         signatures=SignaturePolicy.STRICT_NO_SIGN if options["no_sign"] else SignaturePolicy.STRICT_SIGN,
         refuse_replays=options["refuse_replays"] or False,

@@ -12,9 +12,10 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.node_logs import tell
 from hearsay.cli.published_lines import PublishedLines, shown_topic
 from hearsay.cli.signals import WORDS, raise_on_signals
 from hearsay.extras import MissingExtra
@@ -90,6 +91,8 @@ class _Terminal:
     async def serve(self, node: Node, lines: PublishedLines, signalled: asyncio.Future[int]) -> None:
         for address in node.addresses:
             self.say({"event": "listening", "address": address}, f"listening: {address}")
+        if node.metrics_url is not None:
+            self.say({"event": "metrics", "url": node.metrics_url}, f"metrics: {node.metrics_url}")
         topics = [await node.join(name) for name in self.subscribe]
         publishing: asyncio.Future[Any] = asyncio.ensure_future(lines.publish())
         tasks = [publishing, *(asyncio.ensure_future(self._print(topic)) for topic in topics)]
@@ -107,11 +110,11 @@ class _Terminal:
                 raise ended
 
     def say(self, event: dict[str, Any], text: str) -> None:
-        """News about the node: an object with --json, else a line beside the messages."""
+        """News about the node: an object with --json, else what is told beside the messages."""
         if self._json:
             print(json.dumps(event), flush=True)
         elif text:
-            _show(text, sys.stderr)
+            tell(event, text)
 
     def tell_address(self, news: AddressNews) -> None:
         event = {
@@ -153,7 +156,7 @@ class _Terminal:
             return
         who = (message.author_text or "somebody")[-8:]
         where = f"{shown_topic(message.topic)} " if len(self.subscribe) > 1 else ""
-        _show(f"{where}{who}: {message.data.decode('utf-8', 'surrogateescape')}", sys.stdout)
+        _show(f"{where}{who}: {message.data.decode('utf-8', 'surrogateescape')}")
 
     async def _report(self, node: Node) -> None:
         """A status line when peers or mesh change."""
@@ -171,6 +174,6 @@ class _Terminal:
             await asyncio.sleep(STATUS_S)
 
 
-def _show(text: str, stream: TextIO) -> None:
-    encoding = stream.encoding or "utf-8"
-    print(escape(text).encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+def _show(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    print(escape(text).encode(encoding, "backslashreplace").decode(encoding), flush=True)

@@ -17,6 +17,7 @@ from hearsay.libp2p.services.identification import IdentifyLimits
 from hearsay.libp2p.services.rendezvous_streams import PointLimits
 from hearsay.node.fairness.conduct import ConductLimits
 from hearsay.node.meeting.discovery import DiscoveryLimits
+from hearsay.node.metrics.endpoint import endpoint_of
 from hearsay.wire.decode import MessageIdFunction
 from hearsay.wire.limits import RpcLimits
 from hearsay.wire.message_ids import by_author
@@ -118,6 +119,8 @@ class NodeConfig:
     message_id: MessageIdFunction = by_author
     refuse_replays: bool | Path = False
     """Take no signed message twice, however late, by the sequence numbers of its author. A file keeps those."""
+    metrics: str | None = None
+    """Where to show metrics, health and readiness over HTTP: `HOST:PORT`, or a port on this machine alone."""
     agent: str = "hearsay"
     limits: NodeLimits = field(default_factory=NodeLimits)
     return_memory: bool = True
@@ -130,6 +133,8 @@ class NodeConfig:
             raise ValueError("direct peers need a router that judges its peers, such as gossipsub's preset go")
         if self.dht and self.host != "libp2p":
             raise ValueError("only the host libp2p has a DHT")
+        if self.metrics is not None:
+            endpoint_of(self.metrics)
         if self.refuse_replays and self.signatures is SignaturePolicy.STRICT_NO_SIGN:
             raise ValueError("replays can be refused only where messages are signed")
 

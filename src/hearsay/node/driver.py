@@ -7,6 +7,7 @@ what it wants sent is encoded once, split at the limit, queued per peer, and wri
 from __future__ import annotations
 
 import asyncio
+from logging import getLogger
 from os import urandom
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ from hearsay.core.shell.failures import RouterFailed, describe_error
 from hearsay.core.shell.randomness import Randomness
 from hearsay.libp2p.limits.resources import Resources
 from hearsay.libp2p.mux.stream import Stream
-from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.names.peer_id import PeerId, to_text
 from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.fairness.conduct import EarlyGrafts, Offence
@@ -68,7 +69,9 @@ from hearsay.wire.signing import SignaturePolicy
 
 if TYPE_CHECKING:
     from hearsay.node.live_trace import LiveTrace
+    from hearsay.node.metrics.traffic import Traffic
 
+_log = getLogger(__name__)
 _BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
 """Parts that no honest peer sends too many of; GRAFTs and ids beyond a limit come from honest ones, too."""
 
@@ -109,6 +112,7 @@ class Driver:
         self.links: dict[PeerId, PeerLink] = {}
         self.statistics = Statistics()
         self._live_trace: LiveTrace | None = None
+        self._traffic: Traffic | None = None
         self.validation = Validation(
             _validation_limits(limits, parameters.max_pending_validations),
             resources.share("validations", limits.pending_validation_bytes),
@@ -151,6 +155,10 @@ class Driver:
         """From now on what happens is written there."""
         self._live_trace = self._sender.trace = self._reception.trace = trace
 
+    def count_in(self, traffic: Traffic) -> None:
+        """From now on what goes through is counted there, too."""
+        self._traffic = self._sender.traffic = self._reception.traffic = traffic
+
     @property
     def protocols(self) -> tuple[str, ...]:
         return self.router.strategy.protocols
@@ -189,6 +197,7 @@ class Driver:
 
     def peer_up(self, peer: PeerId) -> None:
         """A connection is there; its pubsub streams are not."""
+        _log.debug("%s is connected", to_text(peer))
         self.links[peer] = PeerLink(
             peer,
             self._limits.peer_queue_bytes,
@@ -205,6 +214,7 @@ class Driver:
         self._early_grafts.gone(peer)
         if link is None:
             return
+        _log.debug("%s is gone", to_text(peer))
         link.settled.set()
         link.queue.clear()
         self._sender.forget(peer)
@@ -313,6 +323,8 @@ class Driver:
                 self.statistics.delivered += 1
                 if self._live_trace is not None:
                     self._live_trace.delivered(action)
+                if self._traffic is not None:
+                    self._traffic.delivered(action.message.topic)
                 self._around.deliver(action)
             case DeliverPartial():
                 self._around.deliver_partial(action)
@@ -350,6 +362,8 @@ class Driver:
                     asyncio.get_running_loop().call_soon(self._around.reachable)
                 if self._live_trace is not None:
                     self._live_trace.happened(action)
+                if self._traffic is not None:
+                    self._traffic.happened(action)
 
     def _offended(self, peer: Identifier, offence: Offence) -> None:
         assert isinstance(peer, bytes)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from hearsay.core.language.actions import Deliver
 from hearsay.core.language.events import DirectPeerChosen, Join, Leave, Publish
@@ -51,6 +51,7 @@ from hearsay.node.meeting.address_news import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.request_handler import RequestHandler
 from hearsay.node.meeting.searches import Searches
+from hearsay.node.metrics.endpoint import endpoint_of
 from hearsay.node.our_streams import OurStreams
 from hearsay.node.partials import Partials
 from hearsay.node.peer_scores import PeerScores
@@ -61,6 +62,9 @@ from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.wire.decode import MessageIdFunction
 from hearsay.wire.signing import Author, SignaturePolicy
 from hearsay.wire.splitting import check_fits, check_topic
+
+if TYPE_CHECKING:
+    from hearsay.node.metrics.server import MetricsServer
 
 MAX_INBOUND_STREAMS = 3
 """A peer's, for a protocol of pubsub; the newest counts."""
@@ -109,6 +113,7 @@ class Node:
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: Driver | None = None
         self._sequence_file: SequenceFile | None = None
+        self._metrics: MetricsServer | None = None
         self._closing: asyncio.Task[None] | None = None
         self._identification = Identification(self._host, self.config.agent, self.config.limits.identify)
         self._ping_service = PingService(self._host)
@@ -172,6 +177,8 @@ class Node:
             self._host.on_over_limit.append(lambda peer: self._held_peers.offended(peer, Offence.OVER_LIMIT, 1))
             for address in self.config.listen:
                 await self._host.listen(Multiaddr.parse(address))
+            if self._metrics is not None and self.config.metrics is not None:
+                await self._metrics.listen(*endpoint_of(self.config.metrics))
             for address in (*self.config.bootstrap, *self.config.direct_peers):
                 self._discovery.keep(Multiaddr.parse(address))
             for peer in self.config.direct:
@@ -187,7 +194,7 @@ class Node:
         return self
 
     def _begin_records(self, driver: Driver, clock: Clock) -> None:
-        """What outlasts the node: sequence numbers that were used up, and its trace."""
+        """What is kept of what happens: sequence numbers that were used up, its trace, its metrics."""
         refuse, authors = self.config.refuse_replays, self.config.limits.remembered_authors
         if isinstance(refuse, Path):
             self._sequence_file = SequenceFile(refuse, authors)
@@ -208,6 +215,12 @@ class Node:
                 return_memory=self.config.return_memory,
             )
             driver.record_in(trace)
+        if self.config.metrics is not None:
+            from hearsay.node.metrics.server import MetricsServer
+
+            self._metrics = MetricsServer(
+                self.config, self._host, driver, self._addresses, failure=lambda: self.failure
+            )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -220,6 +233,11 @@ class Node:
     def addresses(self) -> tuple[str, ...]:
         """Where this node listens, to be given to others."""
         return tuple(map(str, self._host.addresses))
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where its metrics are, if `NodeConfig.metrics` shows them."""
+        return None if self._metrics is None else self._metrics.url
 
     @property
     def connected(self) -> tuple[PeerId, ...]:
@@ -427,6 +445,8 @@ class Node:
         await self._closing
 
     async def _close(self) -> None:
+        if self._metrics is not None:
+            await self._metrics.close()
         await self._searches.close()
         await self._discovery.close()
         await self._request_handler.close()

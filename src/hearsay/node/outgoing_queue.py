@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from hearsay.core.language.episub_parts import EpisubIHave
 from hearsay.core.language.identifiers import MessageId
 from hearsay.core.language.rpc import Control, Rpc
+from hearsay.core.language.sizes import PartSize
 from hearsay.libp2p.limits.resources import Budget
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Priority(IntEnum):
 ENTRY_BYTES = 256
 """What an entry takes beside its frame."""
 TRACED_BYTES = 256
-"""A part of it that is to be traced."""
+"""A part of it that is to be traced, or counted for metrics."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +54,8 @@ class OutgoingRpc:
     again: Rpc | None = None
     """What is to be said again when it could not leave."""
     traced: tuple[TracedPart, ...] = ()
+    counted: tuple[PartSize, ...] = ()
+    """Its parts, for metrics."""
     message_id: MessageId | None = None
     """Of the message that it is a copy of and nothing else, if that may be withdrawn."""
     holders: int = 0
@@ -62,7 +65,7 @@ class OutgoingRpc:
     def size(self) -> int:
         """Its memory; what is to be said again is there twice, in pieces too."""
         frames = 1 if self.again is None else 4
-        return ENTRY_BYTES + frames * len(self.frame) + len(self.traced) * TRACED_BYTES
+        return ENTRY_BYTES + frames * len(self.frame) + (len(self.traced) + len(self.counted)) * TRACED_BYTES
 
 
 _NO_CONTROL = Control()

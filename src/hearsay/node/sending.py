@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hearsay.core.language.actions import Reason, Send
 from hearsay.core.language.identifiers import MessageId
 from hearsay.core.language.rpc import Control, Rpc
-from hearsay.core.language.sizes import rpc_size
+from hearsay.core.language.sizes import part_sizes, rpc_size
 from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.incoming.statistics import Statistics
@@ -22,6 +22,7 @@ from hearsay.wire.splitting import split_rpc
 
 if TYPE_CHECKING:
     from hearsay.node.live_trace import LiveTrace
+    from hearsay.node.metrics.traffic import Traffic
 
 
 class Sender:
@@ -44,6 +45,7 @@ class Sender:
         self._say_again = say_again
         self._withdraws = withdraws
         self.trace: LiveTrace | None = None
+        self.traffic: Traffic | None = None
         self.messages_sent = self.messages_dropped = 0
         """RPCs with messages since `count_anew`; those of them that found no room."""
         self._to_flush: dict[PeerId, PeerLink] = {}
@@ -90,7 +92,8 @@ class Sender:
                 again = piece if priority is Priority.CONTROL else None
                 copies = len(piece.messages) if priority is Priority.MESSAGE else 0
                 withdrawn_as = piece.messages[0].id if self._withdraws and copies == 1 else None
-                entry = OutgoingRpc(priority, b"", len(piece.messages), again, traced, withdrawn_as)
+                counted = tuple(part_sizes(piece)) if self.traffic is not None else ()
+                entry = OutgoingRpc(priority, b"", len(piece.messages), again, traced, counted, withdrawn_as)
                 if several and not link.queue.make_room(rpc_size(piece), priority):
                     self.lost(link, entry)
                     self.messages_dropped += bool(entry.messages)
@@ -141,6 +144,8 @@ class Sender:
             statistics.bytes_sent += len(entry.frame)
             if self.trace is not None:
                 self.trace.sent(link.peer, entry.traced)
+            if self.traffic is not None:
+                self.traffic.sent(entry.counted)
 
     def lost(self, link: PeerLink, entry: OutgoingRpc) -> None:
         """An entry did not find room in a peer's queue."""

@@ -57,6 +57,7 @@ class PyLibp2pHost:
         self._heard_s: dict[PeerId, float] = {}
         self._watching: dict[PeerId, asyncio.Task[None]] = {}
         self._connections: dict[PeerId, list[Any]] = {}
+        self.failed_dials = 0
         self._dialled: set[PeerId] = set()
         """Peers of whom the first connection was this side's wish."""
         self._carriers: dict[PeerId, set[StreamCarrier]] = {}
@@ -127,6 +128,7 @@ class PyLibp2pHost:
         finally:
             if expected not in self._connections:
                 self._dialled.discard(expected)
+                self.failed_dials += 1
         if expected not in self._connections:
             raise DialError(address, "the connection was closed at once")
         return expected

@@ -79,6 +79,7 @@ class Host:
         self._closed = False
         self.refused = 0
         """Connections over a limit, or of somebody who is not admitted."""
+        self.failed_dials = 0
 
     @property
     def protocols(self) -> Collection[str]:
@@ -350,6 +351,7 @@ class Host:
             return connection.peer
         if connection is not None:
             connection.abort()
+        self.failed_dials += 1
         raise DialError(address, reason) from None
 
     def _replaces(self, new: Connection, old: Connection) -> bool:

@@ -29,6 +29,8 @@ class NodeHost(Protocol):
     on_over_limit: list[Callable[[PeerId], None]]
     """Called when a peer has lost a stream or its connection for what it made this host keep."""
     resources: Resources
+    failed_dials: int
+    """Dials that reached nobody, or somebody else than they should."""
     admits: Callable[[PeerId | None, str], bool]
     """Whether to deal with somebody at an address (`resources.address_group`): asked before a handshake, when the
     peer is None, and again when it is known. Everybody is admitted unless this is set."""

@@ -34,6 +34,7 @@ from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_
 
 if TYPE_CHECKING:
     from hearsay.node.live_trace import LiveTrace
+    from hearsay.node.metrics.traffic import Traffic
 
 _NEW_MESSAGE = 2
 """Parts of its allowance that a peer gets back for a message that was new: the message, and the RPC it came in."""
@@ -97,6 +98,7 @@ class Reception:
         self._judges = router.strategy.judges
         self._hand_over = hand_over
         self.trace: LiveTrace | None = None
+        self.traffic: Traffic | None = None
         self._exchanged_peers = int(getattr(router.parameters, "dials_per_prune", 0))
         held = resources.share("RPCs held back", limits.held_back_bytes)
         self._admission = Admission(validation, held, statistics, self._is_new, hand_over)
@@ -152,6 +154,8 @@ class Reception:
         intake.allowance.left -= rpc.partial is not None
         if self.trace is not None:
             self.trace.received(intake.peer, rpc)
+        if self.traffic is not None:
+            self.traffic.received(rpc)
         over = len(rpc.messages) - self._router.parameters.max_messages_per_rpc
         if over > 0:
             self._tell(PartDropped(intake.peer, PartKind.PUBLISH, over, Reason.OVER_LIMIT))
@@ -223,6 +227,8 @@ class Reception:
         for message, _ in refused:
             if self.trace is not None:
                 self.trace.happened(MessageRejected(message, intake.peer, Reason.BAD_SIGNATURE))
+            if self.traffic is not None:
+                self.traffic.rejected(message.topic, Reason.BAD_SIGNATURE)
             self._refused(message, intake.peer)
         forged = sum(fault.forged for _, fault in refused)
         if forged:

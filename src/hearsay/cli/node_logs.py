@@ -1,0 +1,107 @@
+"""What a node tells beside its messages, on stderr: lines for people, or one JSON object a line with `--log-json`.
+
+Records are those of Python's `logging`. News about the node are records of `hearsay.news`, which carry their event;
+all others are what the node's parts log (`hearsay.…`, from `--log-level` on) and warnings of other libraries.
+
+Names and reasons that peers chose are in records, so a line for people shows what does not print as escapes, and what
+belongs to a line above begins with a bar: nobody can forge a line. In JSON all line breaks are escapes anyway.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, redirect_stderr
+from datetime import UTC, datetime
+from io import StringIO
+from typing import Any
+
+import click
+
+from hearsay.cli.ending import ending
+from hearsay.text.escape import escape
+
+NEWS = logging.getLogger("hearsay.news")
+SIGNALLED = 128
+"""Exit codes above it: a signal ended the command, as somebody wished."""
+_FIELDS = "event_fields"
+
+
+def begin_logging(level: str, *, as_json: bool) -> None:
+    """From now on what is logged in this process is shown on stderr."""
+    handler = _Stderr()
+    handler.setFormatter(formatter(as_json=as_json))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    logging.captureWarnings(True)
+    logging.getLogger("hearsay").setLevel(level.upper())
+    NEWS.setLevel(logging.INFO)
+
+
+def formatter(*, as_json: bool) -> logging.Formatter:
+    return _JsonLines() if as_json else _Lines()
+
+
+@contextmanager
+def ending_as_json() -> Generator[None]:
+    """What ends the command is a record, too, and its exit code in it."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        told = StringIO()
+        with redirect_stderr(told):
+            code = ending(error)
+        for line in told.getvalue().splitlines():
+            level = logging.INFO if code > SIGNALLED else logging.ERROR
+            tell({"event": "ended", "code": code}, line.removeprefix("hearsay: "), level)
+        raise click.exceptions.Exit(code) from None
+
+
+def tell(event: Mapping[str, Any], text: str, level: int = logging.INFO) -> None:
+    """News about the node, whatever the level of the rest."""
+    NEWS.log(level, "%s", text, extra={_FIELDS: event})
+
+
+class _Stderr(logging.StreamHandler[Any]):
+    """The stream that is stderr when something is logged."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        text = escape(record.getMessage())
+        if record.name == NEWS.name:
+            return _encodable(text)
+        when = _time(record).strftime("%Y-%m-%dT%H:%M:%SZ")
+        lines = [f"{when} {record.levelname.lower()} {record.name}: {text}"]
+        if record.exc_info:
+            lines += [f"  | {escape(line)}" for line in self.formatException(record.exc_info).split("\n")]
+        return _encodable("\n".join(lines))
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, Any] = {
+            "time": _time(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        fields: Mapping[str, Any] = getattr(record, _FIELDS, {})
+        return json.dumps({**said, **fields})
+
+
+def _time(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+def _encodable(text: str) -> str:
+    encoding = sys.stderr.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

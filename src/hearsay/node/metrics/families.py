@@ -1,0 +1,192 @@
+"""The metrics of a node: which there are, and where each figure is from. docs/guide/operating.md has them as a table.
+
+Names are the field's where it has one for the same thing: those that rust-libp2p and Ethereum's clients show,
+js-libp2p's, then those of the draft for libp2p's specifications (libp2p/specs#695). What nobody else counts begins
+with `hearsay_`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hearsay.core.language.identifiers import TopicId
+from hearsay.core.language.rpc import PartKind
+from hearsay.node.driver import Driver
+from hearsay.node.metrics.connection_counts import ConnectionCounts
+from hearsay.node.metrics.loop_delay import BOUNDS_S, LoopDelay
+from hearsay.node.metrics.openmetrics import Family, Kind, Labels
+from hearsay.node.metrics.process_figures import process_families
+from hearsay.node.metrics.traffic import WITH_IDS, TopicTraffic, Traffic
+from hearsay.version import __version__
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+_COUNTER, _GAUGE = Kind.COUNTER, Kind.GAUGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """Where figures are read from."""
+
+    driver: Driver
+    traffic: Traffic
+    connections: ConnectionCounts
+    loop_delay: LoopDelay
+    about: Labels
+    """Which router, preset and host it is."""
+
+
+def families(observed: Observed) -> Iterator[Family]:
+    yield Family("hearsay_build", Kind.INFO, "What runs here").add(1, (("version", __version__), *observed.about))
+    yield from _topics(observed.driver, observed.traffic)
+    yield from _parts(observed.traffic)
+    yield from _counters(observed.driver)
+    yield from _peers(observed.driver)
+    yield from observed.connections.families()
+    delay = observed.loop_delay
+    yield Family("hearsay_event_loop_delay_seconds", Kind.HISTOGRAM, "How late timers are").add_histogram(
+        BOUNDS_S, delay.counts, delay.total_s
+    )
+    yield from process_families()
+
+
+def _topics(driver: Driver, traffic: Traffic) -> Iterator[Family]:
+    router = driver.router
+    subscribed = Family(
+        "gossipsub_topic_peers_counts", _GAUGE, "Connected peers that are subscribed to a joined topic"
+    )
+    mesh = Family(
+        "gossipsub_mesh_peer_counts", _GAUGE, "Peers with whom full messages of a joined topic are exchanged"
+    )
+    for topic in [topic for topic in traffic.topics if topic in router.joined]:
+        view, label = router.peers.in_topic(topic), _topic(topic)
+        subscribed.add(len(view.native) + len(view.flood), label)
+        mesh.add(len(router.strategy.mesh_peers(topic)), label)
+    yield from (subscribed, mesh)
+    for name, text, count in _OF_TOPICS:
+        family = Family(name, _COUNTER, text)
+        for label, counts in _all_topics(traffic):
+            family.add(count(counts), label)
+        yield family
+    rejected = Family("gossipsub_message_rejected", _COUNTER, "Messages that were not used, by reason")
+    for label, counts in _all_topics(traffic):
+        for reason, number in sorted(counts.rejected.items()):
+            rejected.add(number, (*label, ("reason", reason.name.lower())))
+    yield rejected
+
+
+_OF_TOPICS: Sequence[tuple[str, str, Callable[[TopicTraffic], int]]] = (
+    ("gossipsub_topic_msg_recv_counts_unfiltered", "Messages received, duplicates included", lambda of: of.received),
+    ("gossipsub_topic_msg_recv_bytes_unfiltered", "Their bytes", lambda of: of.received_bytes),
+    ("gossipsub_topic_msg_sent_counts", "Copies of messages that left for peers", lambda of: of.sent),
+    ("gossipsub_topic_msg_sent_bytes", "Their bytes", lambda of: of.sent_bytes),
+    ("gossipsub_topic_msg_published", "Messages published by this node", lambda of: of.published),
+    ("gossipsub_message_delivered", "Messages handed to the application", lambda of: of.delivered),
+    ("gossipsub_message_duplicate", "Messages received that were here before", lambda of: of.duplicates),
+    ("gossipsub_peer_graft", "GRAFTs sent", lambda of: of.grafts_sent),
+    ("gossipsub_peer_prune", "PRUNEs sent", lambda of: of.prunes_sent),
+)
+
+
+def _all_topics(traffic: Traffic) -> Iterator[tuple[Labels, TopicTraffic]]:
+    """What is of no topic with counts of its own has no label."""
+    yield (), traffic.others
+    for topic, counts in traffic.topics.items():
+        yield _topic(topic), counts
+
+
+def _topic(topic: TopicId) -> Labels:
+    return (("topic", str(topic)),)
+
+
+def _parts(traffic: Traffic) -> Iterator[Family]:
+    for way, parts, ids in (
+        ("received", traffic.parts_received, traffic.ids_received),
+        ("sent", traffic.parts_sent, traffic.ids_sent),
+    ):
+        yield _of_kinds(f"gossipsub_rpc_{way}", f"Parts of RPCs {way}, by kind", parts, tuple(PartKind))
+        yield _of_kinds(f"hearsay_rpc_ids_{way}", f"Message ids in IHAVE, IWANT and IDONTWANT {way}", ids, WITH_IDS)
+
+
+_USUAL = frozenset(range(PartKind.PUBLISH, PartKind.IDONTWANT + 1))
+"""Kinds that are shown before one was seen, so that rates of them begin at zero."""
+
+
+def _of_kinds(name: str, text: str, counts: Mapping[PartKind, int], kinds: Sequence[PartKind]) -> Family:
+    family = Family(name, _COUNTER, text)
+    for kind in kinds:
+        if kind in counts or kind in _USUAL:
+            family.add(counts.get(kind, 0), (("message_type", kind.name.lower()),))
+    return family
+
+
+def _counters(driver: Driver) -> Iterator[Family]:
+    of = driver.statistics
+    plain = (
+        ("gossipsub_rpc_recv_count", "RPCs received", of.rpcs_received),
+        ("gossipsub_rpc_recv_bytes", "Bytes of RPCs received", of.bytes_received),
+        ("gossipsub_rpc_sent_count", "RPCs that left for peers", of.rpcs_sent),
+        ("gossipsub_rpc_sent_bytes", "Bytes of RPCs that left for peers", of.bytes_sent),
+        ("gossipsub_rpc_data_err_count", "Frames received that were no RPC", of.malformed_rpcs),
+        (
+            "hearsay_messages_withdrawn",
+            "Copies that did not leave as their peer sent IDONTWANT",
+            of.messages_withdrawn,
+        ),
+        ("hearsay_validations_timed_out", "Messages whose validators took too long", of.validations_timed_out),
+        ("hearsay_validations_crowded_out", "Messages for which validators had no room", of.crowded_out),
+        ("hearsay_replays", "Messages with a sequence number that was used before", of.replays),
+        ("hearsay_messages_missed", "Messages that the application did not take in time", of.missed),
+        ("hearsay_publishes_given_up", "Own messages that waited for a peer in vain", of.gave_up_waiting),
+        ("hearsay_peers_slowed", "Times that reading from a peer paused for what it had done", of.slowed),
+        ("hearsay_peers_kept_out", "Peers and addresses that were kept out from then on", of.put_out),
+    )
+    for name, text, value in plain:
+        yield Family(name, _COUNTER, text).add(value)
+    dropped = Family("hearsay_queue_dropped", _COUNTER, "What found no room in a peer's queue, by kind")
+    for kind, value in (
+        ("message", of.messages_dropped),
+        ("control", of.control_dropped),
+        ("gossip", of.gossip_dropped),
+    ):
+        dropped.add(value, (("kind", kind),))
+    yield dropped
+    ignored = Family(
+        "hearsay_rpc_parts_dropped", _COUNTER, "Parts of received RPCs that were not acted on, by reason"
+    )
+    for reason, number in sorted(of.dropped_because.items()):
+        ignored.add(number, (("reason", reason.name.lower()),))
+    yield ignored
+    offences = Family("hearsay_offences", _COUNTER, "What no honest peer does, by kind")
+    for offence, number in sorted(of.offences.items(), key=lambda item: item[0].name):
+        offences.add(number, (("kind", offence.name.lower()),))
+    yield offences
+
+
+def _peers(driver: Driver) -> Iterator[Family]:
+    router = driver.router
+    spoken = Counter(peer.protocol for peer in router.connected.values())
+    protocols = Family("gossipsub_peers_per_protocol", _GAUGE, "Connected peers, by the protocol spoken with them")
+    for protocol in driver.protocols:
+        protocols.add(spoken[protocol], (("protocol", protocol),))
+    yield protocols
+    queued = sum(link.queue.bytes for link in driver.links.values())
+    yield Family("hearsay_outgoing_queue_bytes", _GAUGE, "What waits to leave for peers").add(queued)
+    if router.strategy.keeps_scores:
+        yield from _scores(sorted(parts.score for _, parts in router.strategy.scores()), router.parameters)
+
+
+def _scores(scores: Sequence[float], parameters: object) -> Iterator[Family]:
+    """A summary's values must not be negative in OpenMetrics, so these are gauges."""
+    score = Family("gossipsub_peer_score", _GAUGE, "Scores of connected peers: the least, quantiles, the greatest")
+    if scores:
+        for quantile in QUANTILES:
+            score.add(scores[round(quantile * (len(scores) - 1))], (("quantile", f"{quantile:g}"),))
+    yield score
+    thresholds = getattr(getattr(parameters, "score", None), "thresholds", None)
+    limits = [(name, float(getattr(thresholds, name))) for name in ("graylist", "publish", "gossip") if thresholds]
+    reached = Family("gossipsub_peers_by_score_threshold_count", _GAUGE, "Peers whose score reaches a threshold")
+    for name, limit in (*limits, ("mesh", 0.0)):
+        reached.add(sum(score >= limit for score in scores), (("threshold", name),))
+    yield reached

@@ -1,0 +1,177 @@
+"""Answers to GET over HTTP/1.1, for whoever asks how a node is: small, and bounded in all that others can make grow.
+
+Rules:
+
+* A connection has one answer and ends with it (`Connection: close`, RFC 9112, 9.6). What follows a request's head is
+  not looked at.
+* A head has at most `HEAD_BYTES`, else 431. It has to be there whole within `PATIENCE_S`, else 408; the answer has to
+  be taken within as much, else the connection is cut. So who sends or reads slowly keeps one of `CONNECTIONS` places
+  for that long and no longer; who finds none is let go at once.
+* GET and HEAD are known, else 405; a target is a path that has an answer, whatever its query, else 404.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import cast
+
+from hearsay.libp2p.host.listener import Listener
+
+HEAD_BYTES = 8192
+PATIENCE_S = 5.0
+CONNECTIONS = 16
+_TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    body: bytes
+    status: HTTPStatus = HTTPStatus.OK
+    content_type: str = _TEXT
+
+
+class Refused(Exception):
+    """A request that gets no answer of ours, but a status."""
+
+    def __init__(self, status: HTTPStatus, *headers: str) -> None:
+        self.status = status
+        self.headers = headers
+
+
+class Answerer:
+    """Serves `answers` by path; each is asked anew for every request."""
+
+    def __init__(self, answers: Mapping[str, Callable[[], Answer]], patience_s: float = PATIENCE_S) -> None:
+        self._answers = answers
+        self._patience_s = patience_s
+        self._listeners: list[Listener] = []
+        self._open: set[_Conversation] = set()
+        self._accepting: set[asyncio.Task[None]] = set()
+
+    @property
+    def connections(self) -> int:
+        return len(self._open)
+
+    async def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Accept connections; where, if any port would do. `OSError` says why that cannot be."""
+        self._listeners = await Listener.at(host, port, self._accepted)
+        return self._listeners[0].name
+
+    async def close(self) -> None:
+        for listening in self._listeners:
+            listening.close()
+        for conversation in list(self._open):
+            conversation.cut()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+
+    def _accepted(self, accepted: socket.socket, _host: str) -> None:
+        if len(self._open) >= CONNECTIONS:
+            accepted.close()
+            return
+        conversation = _Conversation(self.answer_to, self._open.discard, self._patience_s)
+        self._open.add(conversation)
+        task = asyncio.get_running_loop().create_task(_attach(conversation, accepted))
+        self._accepting.add(task)
+        task.add_done_callback(self._accepting.discard)
+
+    def answer_to(self, head: bytes) -> bytes:
+        """The response to the head of a request."""
+        method = b""
+        try:
+            method, path = _request_of(head)
+            if path not in self._answers:
+                raise Refused(HTTPStatus.NOT_FOUND)
+            answer = self._answers[path]()
+        except Refused as refused:
+            return _refusal(refused, method)
+        return _response(answer, method)
+
+
+class _Conversation(asyncio.Protocol):
+    """One connection: a head comes, an answer goes."""
+
+    def __init__(
+        self, answer_to: Callable[[bytes], bytes], gone: Callable[[_Conversation], None], patience_s: float
+    ) -> None:
+        self._answer_to = answer_to
+        self._gone = gone
+        self._head = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._patience_s = patience_s
+        self._timer = asyncio.get_running_loop().call_later(patience_s, self._out_of_patience)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._head += data
+        end = self._head.find(b"\r\n\r\n")
+        if end >= 0 and end <= HEAD_BYTES:
+            self._say(self._answer_to(bytes(self._head[:end])))
+        elif len(self._head) > HEAD_BYTES:
+            self._say(_refusal(Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        self._gone(self)
+
+    def cut(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _say(self, response: bytes) -> None:
+        """The answer has as long to leave as the request had to come."""
+        assert self._transport is not None
+        self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self._patience_s, self.cut)
+        self._transport.write(response)
+        self._transport.close()
+
+    def _out_of_patience(self) -> None:
+        if self._transport is not None:
+            self._say(_refusal(Refused(HTTPStatus.REQUEST_TIMEOUT)))
+
+
+async def _attach(conversation: _Conversation, accepted: socket.socket) -> None:
+    try:
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: conversation, accepted)
+    except OSError:
+        conversation.connection_lost(None)  # it was gone before it had a transport
+        accepted.close()
+
+
+def _request_of(head: bytes) -> tuple[bytes, str]:
+    """Method and path of a request."""
+    line, _, _ = head.partition(b"\r\n")
+    match line.split(b" "):
+        case [method, target, b"HTTP/1.1" | b"HTTP/1.0"] if target.startswith(b"/"):
+            if method not in (b"GET", b"HEAD"):
+                raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "Allow: GET, HEAD")
+            return method, target.partition(b"?")[0].decode("ascii", "replace")
+        case _:
+            raise Refused(HTTPStatus.BAD_REQUEST)
+
+
+def _refusal(refused: Refused, method: bytes = b"") -> bytes:
+    status = refused.status
+    return _response(Answer(f"{status.value} {status.phrase}\n".encode(), status), method, *refused.headers)
+
+
+def _response(answer: Answer, method: bytes, *headers: str) -> bytes:
+    head = (
+        f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
+        "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
+        "Connection: close",
+        *headers,
+    )
+    body = b"" if method == b"HEAD" else answer.body
+    return "\r\n".join((*head, "", "")).encode("ascii") + body

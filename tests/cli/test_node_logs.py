@@ -1,0 +1,150 @@
+"""`hearsay node` as those who run it see it: metrics at an address, logs for people and for machines."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import signal
+import socket
+import subprocess
+import sys
+from datetime import datetime
+from urllib.request import urlopen
+
+import pytest
+from commands import hearsay, started
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearsay.cli.node_logs import NEWS, formatter
+from hearsay.libp2p.names.peer_id import to_text
+from hearsay.node.config import NodeConfig
+from hearsay.node.node import Node
+
+STEADY = {"time", "level", "logger", "message"}
+
+
+class Running:
+    """A node whose stderr is read line by line."""
+
+    def __init__(self, *arguments):
+        self.process = started("node", *arguments, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def line(self, holds):
+        for line in self.process.stderr:
+            if holds(line):
+                return line
+        raise AssertionError("the node ended")
+
+    def ended_by(self, number):
+        self.process.send_signal(number)
+        _, rest = self.process.communicate(timeout=30)
+        return self.process.wait(), rest
+
+
+def test_the_place_of_the_metrics_is_told_and_answers():
+    with Running("--subscribe", "chat", "--metrics", "0") as node:
+        url = node.line(lambda line: line.startswith("metrics: ")).removeprefix("metrics: ").strip()
+        assert url.startswith("http://127.0.0.1:")
+        with urlopen(url, timeout=30) as response:
+            assert b'gossipsub_mesh_peer_counts{topic="chat"} 0\n' in response.read()
+        with urlopen(url.replace("/metrics", "/ready"), timeout=30) as response:
+            assert response.read() == b"ready\n"
+        assert node.ended_by(signal.SIGTERM)[0] == 143
+
+
+def test_a_taken_port_is_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = hearsay("node", "--subscribe", "chat", "--metrics", port)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        f"hearsay: cannot start the node: [Errno 98] metrics: cannot listen at 127.0.0.1 port {port}: "
+        "Address already in use\n"
+    )
+
+
+@pytest.mark.parametrize("address", ["", "x", ":9464", "127.0.0.1:70000", "1:2:3"])
+def test_what_is_no_address_is_one_line(address):
+    ended = hearsay("node", "--metrics", address)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert ended.stderr.startswith(f"hearsay: --metrics {address!r}: an address is HOST:PORT")
+
+
+def test_everything_on_stderr_is_an_object_a_line():
+    dead = "/ip4/127.0.0.1/tcp/1"
+    with Running("--subscribe", "chat", "--connect", dead, "--log-json", "--log-level", "debug") as node:
+        first = json.loads(node.line(lambda line: '"listening"' in line))
+        refused = json.loads(node.line(lambda line: '"failed"' in line))
+        code, rest = node.ended_by(signal.SIGINT)
+    assert first.keys() >= {*STEADY, "event", "address"}
+    assert datetime.fromisoformat(first["time"]).tzinfo is not None
+    assert (refused["event"], refused["address"], refused["level"]) == ("address", dead, "info")
+    *_, last = map(json.loads, rest.splitlines())
+    assert (code, last["event"], last["code"], last["level"]) == (130, "ended", 130, "info")
+
+
+def test_a_failure_is_an_object_too():
+    ended = hearsay("node", "--log-json", "--metrics", "nowhere:x")
+    (told,) = map(json.loads, ended.stderr.splitlines())
+    assert (ended.returncode, told["code"], told["level"], told["event"]) == (2, 2, "error", "ended")
+    assert told["message"].startswith("--metrics 'nowhere:x'")
+
+
+def test_peers_that_come_and_go_are_told_at_debug():
+    async def call_on(address):
+        async with Node(NodeConfig(bootstrap=(address,))) as node:
+            async with asyncio.timeout(30):
+                while not node.peers:
+                    await asyncio.sleep(0.005)
+        return node
+
+    with Running("--subscribe", "chat", "--log-level", "debug") as node:
+        address = node.line(lambda line: line.startswith("listening: ")).removeprefix("listening: ").strip()
+        peer = to_text(asyncio.run(call_on(address)).peer)
+        assert node.line(lambda line: line.endswith(f" debug hearsay.node.driver: {peer} is connected\n"))
+        assert node.line(lambda line: line.endswith(f" debug hearsay.node.driver: {peer} is gone\n"))
+
+
+def record(name, text, error=None):
+    given = (type(error), error, None) if error is not None else None
+    return logging.LogRecord(name, logging.WARNING, __file__, 1, "%s", (text,), given)
+
+
+ANY = st.text() | st.just("\n2026-01-01T00:00:00Z error hearsay.news: forged\x1b[2J\u202e\udcff")
+
+
+@given(ANY, ANY, st.sampled_from([NEWS.name, "hearsay.node", "asyncio"]))
+def test_nothing_that_is_logged_forges_a_line_or_drives_a_terminal(text, reason, name):
+    first, *rest = formatter(as_json=False).format(record(name, text, ValueError(reason))).split("\n")
+    assert first.isprintable()
+    assert all(line.startswith("  | ") and line.isprintable() for line in rest)
+    told = json.loads(formatter(as_json=True).format(record(name, text, ValueError(reason))))
+    assert (told["message"], told["level"], told["logger"]) == (text, "warning", name)
+    assert "ValueError" in told["traceback"]
+
+
+def test_a_library_is_silent_unless_the_program_says_otherwise():
+    said = "import logging, hearsay; logging.getLogger('hearsay.node').warning('x')"
+    ended = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("", "")
+    shown = subprocess.run(
+        [sys.executable, "-c", "import logging; logging.basicConfig(); " + said],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert shown.stderr == "WARNING:hearsay.node:x\n"
+
+
+def test_stderr_of_any_encoding_takes_any_line(monkeypatch):
+    narrow = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stderr", narrow)
+    assert formatter(as_json=False).format(record(NEWS.name, "grüße")) == "gr\\xfc\\xdfe"

@@ -1,0 +1,44 @@
+"""Asks over HTTP as a scraper does, and reads responses with Python's own reader."""
+
+from __future__ import annotations
+
+import asyncio
+from http.client import HTTPMessage, HTTPResponse
+from io import BytesIO
+from urllib.parse import urlsplit
+
+
+class _Received:
+    """What `http.client` asks of a socket."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, *_: object) -> BytesIO:
+        return BytesIO(self._data)
+
+
+def read(response: bytes, method: str = "GET") -> tuple[int, bytes, HTTPMessage]:
+    """Status, body and headers of a whole response."""
+    parsed = HTTPResponse(_Received(response), method=method)  # pyright: ignore[reportArgumentType]
+    parsed.begin()
+    return parsed.status, parsed.read(), parsed.headers
+
+
+async def ask(place: tuple[str, int], *pieces: bytes) -> bytes:
+    """Send pieces, each by itself; all that comes until the other side ends."""
+    reader, writer = await asyncio.open_connection(*place)
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+    response = await reader.read()
+    writer.close()
+    return response
+
+
+async def get(url: str, path: str | None = None) -> tuple[int, str, HTTPMessage]:
+    """Status, text and headers of a page, or of another at the same place."""
+    parts = urlsplit(url)
+    head = f"GET {path or parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: */*\r\n\r\n"
+    status, body, headers = read(await ask((str(parts.hostname), int(parts.port or 80)), head.encode()))
+    return status, body.decode(), headers

@@ -1,0 +1,129 @@
+"""The answers over HTTP: any request has one answer, and no connection costs more than its bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from http import HTTPStatus
+
+from http_client import ask, read
+from hypothesis import given
+from hypothesis import strategies as st
+from waiting import run, until
+
+from hearsay.node.metrics.http_answers import CONNECTIONS, HEAD_BYTES, Answer, Answerer
+
+ASK = b"GET /here HTTP/1.1\r\nHost: x\r\n\r\n"
+LARGE = b"x" * (16 << 20)
+ANSWERS = {"/here": lambda: Answer(b"hello\n"), "/large": lambda: Answer(LARGE)}
+
+
+class Listening:
+    def __init__(self, patience_s=60.0):
+        self.answerer = Answerer(ANSWERS, patience_s)
+
+    async def __aenter__(self):
+        self.place = await self.answerer.listen("127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_):
+        await self.answerer.close()
+
+    async def ask(self, *pieces):
+        return await ask(self.place, *pieces)
+
+
+@run
+async def test_a_request_in_one_piece_or_a_byte_at_a_time_has_the_same_answer():
+    async with Listening() as server:
+        whole = await server.ask(ASK)
+        assert read(whole)[:2] == (200, b"hello\n")
+        assert await server.ask(*(ASK[place : place + 1] for place in range(len(ASK)))) == whole
+        assert read(await server.ask(b"GET /here?a=b HTTP/1.0\r\n\r\n"))[:2] == (200, b"hello\n")
+
+
+def test_head_has_the_length_and_no_body():
+    response = Answerer(ANSWERS).answer_to(b"HEAD /here HTTP/1.1")
+    status, body, headers = read(response, "HEAD")
+    assert (status, body, headers["Content-Length"], headers["Connection"]) == (200, b"", "6", "close")
+    assert response.endswith(b"\r\n\r\n")
+
+
+def test_what_is_not_served_is_said_by_its_status():
+    for head, status in (
+        (b"GET /elsewhere HTTP/1.1", 404),
+        (b"GET /here/ HTTP/1.1", 404),
+        (b"POST /here HTTP/1.1", 405),
+        (b"get /here HTTP/1.1", 405),
+        (b"GET here HTTP/1.1", 400),
+        (b"GET http://x/here HTTP/1.1", 400),
+        (b"GET /here HTTP/2", 400),
+        (b"GET  /here HTTP/1.1", 400),
+        (b"", 400),
+        (b"\x16\x03\x01\x02", 400),
+    ):
+        assert read(Answerer(ANSWERS).answer_to(head))[0] == status, head
+
+
+@given(st.binary(max_size=300) | st.binary(max_size=80).map(lambda rest: b"GET /here " + rest))
+def test_any_head_has_one_well_formed_answer(head):
+    status, body, headers = read(Answerer(ANSWERS).answer_to(head))
+    assert HTTPStatus(status)
+    assert len(body) == int(headers["Content-Length"])
+
+
+@run
+async def test_a_head_that_is_too_long_is_refused_whether_it_ends_or_not():
+    async with Listening() as server:
+        endless = b"GET /here HTTP/1.1\r\nX: " + b"x" * HEAD_BYTES
+        assert read(await server.ask(endless))[0] == 431
+        assert read(await server.ask(endless + b"\r\n\r\n"))[0] == 431
+        just = b"GET /here HTTP/1.1\r\nX: "
+        fits = just + b"x" * (HEAD_BYTES - len(just)) + b"\r\n\r\n"
+        assert read(await server.ask(fits))[0] == 200
+
+
+@run
+async def test_who_does_not_finish_a_request_is_told_and_let_go():
+    async with Listening(patience_s=0.05) as server:
+        assert read(await server.ask(b"GET /here HTTP/1.1\r\nX: "))[0] == 408
+        assert read(await server.ask())[0] == 408
+
+
+@run
+async def test_who_does_not_read_the_answer_is_cut_off():
+    async with Listening(patience_s=0.05) as server:
+        reader, writer = await asyncio.open_connection(*server.place, limit=1)
+        writer.write(b"GET /large HTTP/1.1\r\n\r\n")
+        await until(lambda: server.answerer.connections == 1)
+        await until(lambda: server.answerer.connections == 0)
+        received = 0
+        with suppress(ConnectionError):
+            while piece := await reader.read(1 << 16):
+                received += len(piece)
+        assert received < len(LARGE)
+        writer.close()
+
+
+@run
+async def test_places_are_few_and_come_back():
+    async with Listening() as server:
+        held = [await asyncio.open_connection(*server.place) for _ in range(CONNECTIONS)]
+        await until(lambda: server.answerer.connections == CONNECTIONS)
+        reader, writer = await asyncio.open_connection(*server.place)
+        assert await reader.read() == b""
+        writer.close()
+        for _, holding in held:
+            holding.close()
+        await until(lambda: server.answerer.connections == 0)
+        assert read(await server.ask(ASK))[0] == 200
+
+
+@run
+async def test_closing_lets_go_of_everybody():
+    async with Listening() as server:
+        reader, writer = await asyncio.open_connection(*server.place)
+        await until(lambda: server.answerer.connections == 1)
+    with suppress(ConnectionError):
+        assert await reader.read() == b""
+    writer.close()
