@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "ingest": {"ingest", "libp2p", "trace", "core"},
     "pipeline": {"pipeline", "trace", "core"},
     "score_check": {"score_check", "sim", "core", "text"},
+    "explain": {"explain", "pipeline", "sim", "trace", "core", "text"},
     "report": {"report", "score_check", "studies", "pipeline", "trace", "core", "text"},
     "libp2p": {"libp2p"},
     "py_libp2p": {"py_libp2p", "libp2p"},
@@ -41,6 +42,7 @@ MAY_IMPORT = {
         "api",
         "studies",
         "report",
+        "explain",
         "score_check",
         "pipeline",
         "ingest",
@@ -120,6 +122,15 @@ INSIDE = {
         {"scan"},
         {"analyze"},
         {"stream"},
+    ],
+    "explain": [
+        {"books", "link_model", "subject", "connections", "mesh_links"},
+        {"story", "announcements", "refused_parts", "reasons"},
+        {"path"},
+        {"one_node", "fastest"},
+        {"shortcut", "slowest"},
+        {"node_words"},
+        {"slow_words", "answer_json"},
     ],
 }
 """The rooms in a room, lowest first; those of one line know nothing of each other."""

@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "compare two scenarios: better, worse, or no difference to be seen",
     "completion": "print the completion script of a shell",
     "demo": "simulate the routers, analyse on Spark, write the report",
+    "explain": "say why a node got a message when it did, and who never got it",
     "node": "run a real node that speaks libp2p pubsub",
     "report": "write a report of analysed runs: one HTML file",
     "schema": "print the JSON Schema of scenario, study or budget files, for editors",

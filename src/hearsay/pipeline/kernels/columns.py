@@ -59,6 +59,19 @@ def rows_of_messages(path: str, messages: Ints, columns: Sequence[Column]) -> It
                 yield {column: values[mine] for column, values in rows.items()}
 
 
+def rows_between(path: str, from_us: int, until_us: int, columns: Sequence[Column]) -> Iterator[ColumnArrays]:
+    """As `row_groups`, only rows of these times, both included; groups that by their statistics hold none are not
+    read."""
+    with _readable(path):
+        file = _open(path, columns)
+        for group in range(file.metadata.num_row_groups):
+            times = file.metadata.row_group(group).column(Column.TIME_US).statistics
+            if times is None or not times.has_min_max or (times.min <= until_us and times.max >= from_us):
+                rows = _read(file, path, [group], columns)
+                mine = (rows[Column.TIME_US] >= from_us) & (rows[Column.TIME_US] <= until_us)
+                yield {column: values[mine] for column, values in rows.items()}
+
+
 def read_columns(path: str, columns: Sequence[Column]) -> ColumnArrays:
     """These columns of the whole file."""
     with _readable(path):

@@ -79,12 +79,12 @@ def make_plan(scenario: Scenario) -> Plan:
         timed=timed,
         faults=tuple(sorted(faults, key=fault_order)),
         initially_down=frozenset(node for node, spans in absences.items() if spans[0].start_us == 0),
-        natted=_natted(scenario, randomness),
+        natted=natted_nodes(scenario, randomness),
         end_us=end_us,
     )
 
 
-def _natted(scenario: Scenario, randomness: Randomness) -> frozenset[int]:
+def natted_nodes(scenario: Scenario, randomness: Randomness) -> frozenset[int]:
     """The nodes that accept no inbound connection."""
     network = scenario.network
     if not network.nat_millionths:

@@ -1,0 +1,132 @@
+"""Announcements and requests that led to a copy: IHAVE and IWANT, and episub's IHAVE and GRAFT, of chosen pairs.
+
+Rules:
+
+* Rows of them name no ids, so which of them led to a copy follows from times. An IWANT is answered at once: it is the
+  last one that had reached the sender when the copy went, and the IHAVE the last that had reached the asker when it
+  asked. In episub, whose askers wait, it is the first IHAVE since the sender had the message, and the last GRAFT.
+* A part that was dropped led to nothing.
+* Only rows of the time of interest are read, and of them those of the pairs are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hearsay.core.language.actions import Via
+from hearsay.core.language.rpc import PartKind
+from hearsay.explain.books import Copy
+from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.kernels.columns import rows_between
+from hearsay.trace.language.schema import NONE, Column, TraceEvent
+
+ON_REQUEST = (Via.IWANT, Via.LAZY)
+_COLUMNS = (Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.DELAY_US)
+_KINDS = (PartKind.IHAVE, PartKind.IWANT, PartKind.GRAFT)
+
+Way = tuple[int, int]
+"""When a part was sent and when it arrived; `NONE` where nobody says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What led to a copy; None where the trace does not tell."""
+
+    announced_us: int | None
+    heard_us: int | None
+    asked_us: int | None
+    reached_us: int | None
+
+
+class Announcements:
+    """By (sender, receiver, kind), in the order of time."""
+
+    def __init__(self, ways: Mapping[tuple[int, int, int], list[Way]]) -> None:
+        self._ways = ways
+
+    def before(self, copy: Copy, held_us: int) -> Asked | None:
+        """What led to a copy that somebody asked for; None for others, and if the trace does not tell."""
+        if copy.via not in ON_REQUEST or copy.sent_us is None:
+            return None
+        request = PartKind.IWANT if copy.via == Via.IWANT else PartKind.GRAFT
+        asked = self._last(copy.receiver, copy.sender, request, copy.sent_us, held_us)
+        if asked is None:
+            return None
+        asked_us, reached_us = asked
+        until_us = copy.sent_us if asked_us == NONE else asked_us
+        if copy.via == Via.IWANT:
+            told = self._last(copy.sender, copy.receiver, PartKind.IHAVE, until_us, held_us)
+        else:
+            told = self._first(copy.sender, copy.receiver, PartKind.IHAVE, until_us, held_us)
+        announced_us, heard_us = told or (NONE, NONE)
+        return Asked(*(None if time == NONE else time for time in (announced_us, heard_us, asked_us, reached_us)))
+
+    def _last(self, sender: int, receiver: int, kind: PartKind, until_us: int, from_us: int) -> Way | None:
+        there = self._there(sender, receiver, kind, until_us, from_us)
+        return there[-1] if there else None
+
+    def _first(self, sender: int, receiver: int, kind: PartKind, until_us: int, from_us: int) -> Way | None:
+        there = self._there(sender, receiver, kind, until_us, from_us)
+        return there[0] if there else None
+
+    def _there(self, sender: int, receiver: int, kind: PartKind, until_us: int, from_us: int) -> list[Way]:
+        """Those sent since a time that had arrived by another, as far as is told."""
+        return [
+            way
+            for way in self._ways.get((sender, receiver, kind), ())
+            if max(way) <= until_us and (way[0] if way[0] != NONE else way[1]) >= from_us
+        ]
+
+
+def announcements_between(
+    run: RunFacts, pairs: Collection[tuple[int, int]], from_us: int, until_us: int
+) -> Announcements:
+    """Those between these pairs, in either direction."""
+    if not pairs:
+        return Announcements({})
+    both = {pair for one, other in pairs for pair in ((one, other), (other, one))}
+    ends = np.array(sorted({end for pair in both for end in pair}), dtype=np.int64)
+    sent: dict[tuple[int, int, int], list[Way]] = {}
+    received: dict[tuple[int, int, int], list[int]] = {}
+    dropped: dict[tuple[int, int, int], list[int]] = {}
+    for file in run.files("rpc"):
+        if file.min_time_us > until_us or file.max_time_us < from_us:
+            continue
+        for rows in rows_between(str(run.path / file.name), from_us, until_us, _COLUMNS):
+            mine = np.isin(rows[Column.KIND], _KINDS)
+            mine &= np.isin(rows[Column.PEER], ends) & np.isin(rows[Column.REMOTE], ends)
+            for time, event, kind, peer, remote, delay in zip(
+                *(rows[column][mine].tolist() for column in _COLUMNS), strict=True
+            ):
+                if (peer, remote) not in both:
+                    continue
+                if event == TraceEvent.SEND_RPC:
+                    way = (time, NONE if delay == NONE else time + delay)
+                    sent.setdefault((peer, remote, kind), []).append(way)
+                elif event == TraceEvent.RECV_RPC:
+                    received.setdefault((remote, peer, kind), []).append(time)
+                elif event == TraceEvent.DROP_RPC:
+                    dropped.setdefault((peer, remote, kind), []).append(time)
+    return Announcements({key: _ways(key, sent, received, dropped) for key in sent.keys() | received.keys()})
+
+
+def _ways(
+    key: tuple[int, int, int],
+    sent: Mapping[tuple[int, int, int], list[Way]],
+    received: Mapping[tuple[int, int, int], list[int]],
+    dropped: Mapping[tuple[int, int, int], list[int]],
+) -> list[Way]:
+    left = sorted(sent.get(key, []))
+    for time in dropped.get(key, []):
+        gone = next((way for way in left if way[1] == time), None)
+        if gone is not None:
+            left.remove(gone)
+    came = sorted(received.get(key, []))
+    if not came:
+        return sorted(left, key=max)
+    if len(left) == len(came):
+        return [(way[0], time) for way, time in zip(left, came, strict=True)]
+    return [(NONE, time) for time in came]

@@ -1,0 +1,49 @@
+"""What the scenario of a simulated run says of its links and nodes: latencies, uplinks, validation, service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hearsay.core.shell.randomness import Randomness
+from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.sim.plan.latency import LatencyModel, make_latency
+from hearsay.sim.plan.plan import natted_nodes
+from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_file import load_scenario
+
+
+@dataclass(frozen=True, slots=True)
+class LinkModel:
+    latency: LatencyModel
+    uplink_bits_per_s: int
+    """0 is unlimited."""
+    validation_us: int
+    service_us: int
+    natted: frozenset[int]
+
+    def line_us(self, a: int, b: int) -> int:
+        """From one node to another, without jitter."""
+        return self.latency.base_us(a, b)
+
+    def uplink_us(self, size: int) -> int:
+        """How long so many bytes take to leave a node."""
+        return -(-size * 8_000_000 // self.uplink_bits_per_s) if self.uplink_bits_per_s and size > 0 else 0
+
+
+def link_model_of(run: RunFacts) -> LinkModel | None:
+    """None for what is no simulation, or whose scenario cannot be read here (a router from outside, a file of regions
+    that is gone)."""
+    if not run.simulated:
+        return None
+    try:
+        scenario = load_scenario(run.path / "scenario.toml", None, ())
+        randomness = Randomness(scenario.seed)
+        return LinkModel(
+            latency=make_latency(scenario, randomness),
+            uplink_bits_per_s=scenario.links.uplink_bits_per_s,
+            validation_us=scenario.validation.delay_us,
+            service_us=scenario.service.time_us,
+            natted=natted_nodes(scenario, randomness),
+        )
+    except (ScenarioError, OSError):
+        return None

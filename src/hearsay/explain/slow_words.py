@@ -1,0 +1,64 @@
+"""The answer without a node in words: the slowest deliveries, what took their time, and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearsay.explain import reasons
+from hearsay.explain.node_words import STEP_WORDS, heading, offset, told_unknowns, took_by_step
+from hearsay.explain.path import Path
+from hearsay.explain.slowest import SlowAnswer, Trait
+from hearsay.explain.story import Story
+from hearsay.text.numbers import milliseconds, plural
+from hearsay.text.text_table import prose, table_text
+
+SLOW_HEAD = ("node", "after", "hops", "from", "why that copy went", "what took longest")
+
+
+def slow_text(story: Story, answer: SlowAnswer) -> str:
+    parts = [heading(story), prose(slow_summary(story, answer))]
+    if answer.slow:
+        parts += ["", table_text(SLOW_HEAD, list(slow_rows(story, answer)), left=1)]
+        parts += [
+            "",
+            "What they have in common:" if answer.traits else "They have nothing in common that others lack.",
+        ]
+        parts += [f"  {trait_words(trait)}" for trait in answer.traits]
+    return "\n".join([*parts, *told_unknowns(story)])
+
+
+def slow_summary(story: Story, answer: SlowAnswer) -> str:
+    if not answer.slow or answer.median_us is None:
+        return "Nobody but its publisher got it." if story.books.published else "Nobody got it."
+    last = milliseconds((answer.slow[0].delivered_us - story.books.start_us()) / 1000)
+    return (
+        f"{plural(answer.deliveries, 'node')} got it, half of them within {milliseconds(answer.median_us / 1000)}, "
+        f"the last after {last}. The slowest:"
+    )
+
+
+def slow_rows(story: Story, answer: SlowAnswer) -> Iterator[tuple[str, ...]]:
+    start = story.books.start_us()
+    for path in answer.slow:
+        last = path.hops[-1].copy if path.hops else None
+        yield (
+            story.node(path.node).removeprefix("node "),
+            offset(path.delivered_us - start),
+            str(len(path.hops)),
+            story.node(last.sender).removeprefix("node ") if last is not None else "",
+            (reasons.of_via(last.via) if last is not None else None) or "",
+            _longest(path),
+        )
+
+
+def trait_words(trait: Trait) -> str:
+    rest = f"; {trait.others} of {trait.others_of} others" if trait.others_of else ""
+    return f"{trait.slow} of {trait.slow_of}: {trait.words}{rest}"
+
+
+def _longest(path: Path) -> str:
+    took = took_by_step(path)
+    if not took:
+        return ""
+    step = max(took, key=lambda each: took[each])
+    return f"{STEP_WORDS[step]} {offset(took[step])}"

@@ -1,0 +1,66 @@
+"""A message of a run, opened: what is known of the run, the names, and the books of the message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hearsay.explain.books import Books, books_of
+from hearsay.explain.link_model import LinkModel, link_model_of
+from hearsay.explain.subject import MessageName, find_message, rows_of_message
+from hearsay.pipeline.input.run_facts import RunFacts, load_runs
+from hearsay.text.escape import escape
+from hearsay.trace.language.schema import NONE
+from hearsay.trace.read.names import Names, load_names
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    run: RunFacts
+    names: Names
+    name: MessageName
+    books: Books
+    model: LinkModel | None
+
+    def node(self, node: int) -> str:
+        """A node for people: "node 3", "script", or what a real node is called."""
+        name = escape(self.names.peer(node)) if node != NONE else "somebody"
+        return f"node {name}" if name.isdecimal() else name
+
+    def message(self) -> str:
+        identifier = f" ({escape(self.name.identifier)})" if self.name.identifier else ""
+        return f"message {self.name.number}{identifier}"
+
+    def topic(self) -> str:
+        return escape(self.names.topic(self.books.topic)) if self.books.topic != NONE else "unknown"
+
+    def unknowns(self) -> list[str]:
+        """What this trace cannot tell, a sentence each."""
+        told: list[str] = []
+        if not self.run.manifest.complete:
+            told.append("The run was interrupted: what came later, or was lost, is not in it.")
+        if not self.run.simulated:
+            told.append(
+                "A trace of real nodes: times are of each node's own clock, a copy is known by what its two ends "
+                "told, and queues and lines cannot be told apart."
+            )  # fmt: skip
+            if len(self.run.nodes) < len(self.names.peers):
+                told.append(
+                    f"{len(self.run.nodes)} of {len(self.names.peers)} nodes traced; of the others is known what "
+                    "these saw."
+                )  # fmt: skip
+        elif self.model is None:
+            told.append("The scenario cannot be read here, so queues and lines cannot be told apart.")
+        if not self.books.published:
+            told.append(
+                "The trace has no publication of this message; times count from the first that is known of it."
+            )
+        return told
+
+
+def open_story(path: Path, wanted: str, window_us: int | None = None) -> Story:
+    """Raises `RunFolderError` for what is no run with a trace, and `NotInThisRun`."""
+    (run,) = load_runs([path], window_us)
+    name = find_message(run, wanted)
+    books = books_of(run, name.number, rows_of_message(run, name.number))
+    return Story(run, load_names(run.path), name, books, link_model_of(run))

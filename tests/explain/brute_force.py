@@ -1,0 +1,206 @@
+"""The path of a first copy and the fastest one, searched in all rows of a run, in plain Python and without haste."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from hearsay.core.language.actions import Reason, Via
+from hearsay.core.shell.randomness import Randomness
+from hearsay.sim.plan.latency import make_latency
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.trace.language.schema import TraceEvent, TraceRow
+
+FOREVER = 1 << 60
+
+
+class Rows:
+    """The rows of a run, by message."""
+
+    def __init__(self, rows: list[TraceRow], scenario: Scenario, end_us: int) -> None:
+        self.rows = rows
+        self.scenario = scenario
+        self.end_us = end_us
+        self.latency = make_latency(scenario, Randomness(scenario.seed))
+        self.of_message: dict[int, list[TraceRow]] = defaultdict(list)
+        for row in rows:
+            if row.message is not None:
+                self.of_message[row.message].append(row)
+
+    def publication(self, message: int) -> TraceRow:
+        return min(self._events(message, TraceEvent.PUBLISH), key=lambda row: row.time_us)
+
+    def deliveries(self, message: int, node: int) -> list[TraceRow]:
+        found = [row for row in self._events(message, TraceEvent.DELIVER) if row.peer == node]
+        return sorted(found, key=lambda row: row.time_us)
+
+    def receivers(self, message: int) -> list[int]:
+        return sorted({row.peer for row in self._events(message, TraceEvent.DELIVER) if row.peer is not None})
+
+    def copies(self, message: int) -> list[dict[str, Any]]:
+        """All copies that left, each with what became of it."""
+        lost = [
+            row for row in self._events(message, TraceEvent.DROP_RPC)
+            if row.reason in (Reason.LOST, Reason.UNREACHABLE)
+        ]  # fmt: skip
+        found: list[dict[str, Any]] = []
+        for row in self._events(message, TraceEvent.SEND_RPC):
+            assert row.delay_us is not None
+            arrival = row.time_us + row.delay_us
+            fate = "arrived" if arrival < self.end_us else "under way"
+            for drop in lost:
+                same = (drop.peer, drop.remote, drop.bytes, drop.hops, drop.via) == (
+                    row.peer, row.remote, row.bytes, row.hops, row.via
+                )  # fmt: skip
+                if same and drop.time_us == arrival:
+                    lost.remove(drop)
+                    assert drop.reason is not None
+                    fate = drop.reason.name.lower()
+                    break
+            found.append({"from": row.peer, "to": row.remote, "sent": row.time_us, "arrived": arrival, "fate": fate,
+                          "via": row.via, "hops": row.hops, "bytes": row.bytes})  # fmt: skip
+        return found
+
+    def _events(self, message: int, event: TraceEvent) -> list[TraceRow]:
+        return [row for row in self.of_message[message] if row.event is event]
+
+    def path(self, message: int, node: int) -> list[dict[str, Any]]:
+        """Hops in the order of time: who from, the copy, when the sender had it, when it was delivered."""
+        published = self.publication(message)
+        arrived = [copy for copy in self.copies(message) if copy["fate"] == "arrived"]
+        delivery, before = self.deliveries(message, node)[0], -1
+        hops: list[dict[str, Any]] = []
+        while True:
+            if delivery.peer == published.peer and delivery.remote is None:
+                return hops[::-1]
+            copy = self._delivered(arrived, delivery, before)
+            sender = delivery.remote
+            assert sender is not None
+            had = [row for row in self.deliveries(message, sender) if row.time_us <= copy["sent"]]
+            if had:
+                at = had[-1].time_us
+                hops.append({"copy": copy, "had": at, "delivered": delivery.time_us})
+                before = had[-2].time_us if len(had) > 1 else -1
+                delivery = had[-1]
+                continue
+            if sender == published.peer:
+                hops.append({"copy": copy, "had": published.time_us, "delivered": delivery.time_us})
+                return hops[::-1]
+            handed = [
+                each for each in arrived
+                if each["to"] == sender and each["via"] is Via.INJECT and each["arrived"] <= copy["sent"]
+            ]  # fmt: skip
+            last = max(handed, key=lambda each: each["arrived"])
+            hops.append({"copy": copy, "had": last["arrived"], "delivered": delivery.time_us})
+            hops.append({"copy": last, "had": published.time_us, "delivered": last["arrived"]})
+            return hops[::-1]
+
+    def _delivered(self, arrived: list[dict[str, Any]], delivery: TraceRow, before: int) -> dict[str, Any]:
+        """The copy that was delivered."""
+        fits = [
+            copy for copy in arrived
+            if copy["from"] == delivery.remote and copy["to"] == delivery.peer
+            and copy["hops"] == delivery.hops and copy["via"] == delivery.via
+            and before <= copy["arrived"] <= delivery.time_us
+        ]  # fmt: skip
+        if not self.scenario.service.time_us:
+            ends = {delivery.time_us, delivery.time_us - self.scenario.validation.delay_us}
+            fits = [copy for copy in fits if copy["arrived"] in ends] or fits
+        return min(fits, key=lambda copy: copy["arrived"])
+
+    def handling(self, message: int, node: int) -> int | None:
+        """From the arrival of the first copy to its delivery."""
+        arrived = [copy for copy in self.copies(message) if copy["fate"] == "arrived"]
+        there = self.deliveries(message, node)
+        if not there:
+            handed = any(copy["to"] == node and copy["via"] is Via.INJECT for copy in self.copies(message))
+            return 0 if handed else None
+        if there[0].remote is None:
+            return None
+        return max(0, there[0].time_us - self._delivered(arrived, there[0], -1)["arrived"])
+
+    def links(self, topic: int, publisher: int) -> list[tuple[int, int, int, int]]:
+        """(from, to, since, until) of connections that both ends had, while both were in the topic."""
+        ends: dict[tuple[int, int], list[list[int]]] = defaultdict(list)
+        joined: dict[int, list[list[int]]] = defaultdict(list)
+        order = {TraceEvent.REMOVE_PEER: 0, TraceEvent.LEAVE: 0, TraceEvent.NODE_DOWN: 0}
+        for row in sorted(self.rows, key=lambda row: (row.time_us, order.get(row.event, 1))):
+            node, now = row.peer, row.time_us
+            match row.event:
+                case TraceEvent.ADD_PEER:
+                    _begin(ends[node, row.remote], now)
+                case TraceEvent.REMOVE_PEER:
+                    _end(ends[node, row.remote], now)
+                case TraceEvent.JOIN if row.topic == topic:
+                    _begin(joined[node], now)
+                case TraceEvent.LEAVE if row.topic == topic:
+                    _end(joined[node], now)
+                case TraceEvent.NODE_DOWN:
+                    _end(joined[node], now)
+                    for (one, _), spans in ends.items():
+                        if one == node:
+                            _end(spans, now)
+                case _:
+                    pass
+        for spans in joined.values():
+            _end(spans, self.end_us)
+        found: list[tuple[int, int, int, int]] = []
+        for (one, other), spans in ends.items():
+            for here in spans:
+                for there in ends.get((other, one), ()):
+                    for members in joined[other]:
+                        own = [[0, FOREVER]] if one == publisher else joined[one]
+                        for mine in own:
+                            since = max(here[0], there[0], members[0], mine[0])
+                            until = min(here[1], there[1], members[1], mine[1])
+                            if since < until:
+                                found.append((one, other, since, until))
+        return found
+
+    def fastest(self, message: int) -> dict[int, int]:
+        """When each node could have had the message: rounds over all links and copies until nothing changes."""
+        published = self.publication(message)
+        assert published.peer is not None
+        assert published.topic is not None
+        copies = [copy for copy in self.copies(message) if copy["fate"] == "arrived"]
+        links = self.links(published.topic, published.peer)
+        nodes = {published.peer, *(copy["to"] for copy in copies), *(link[1] for link in links)}
+        known = {node: took for node in nodes if (took := self.handling(message, node)) is not None}
+        sizes = [copy["bytes"] for copy in copies]
+        rate = self.scenario.links.uplink_bits_per_s
+        own = -(-min(sizes) * 8_000_000 // rate) if rate and sizes else 0
+        takers = set(self.receivers(message))
+        refusers = {
+            row.peer for row in self._events(message, TraceEvent.REJECT)
+            if row.reason in (Reason.REJECTED, Reason.IGNORED) and row.peer not in takers
+        }  # fmt: skip
+        quickest = min((took for node, took in known.items() if node in takers), default=0)
+        had = {published.peer: published.time_us}
+        changed = True
+        while changed:
+            changed = False
+            ways = [
+                (copy["from"], copy["to"], copy["arrived"])
+                for copy in copies if copy["from"] in had and copy["sent"] >= had[copy["from"]]
+            ]  # fmt: skip
+            for one, other, since, until in links:
+                if one in had and one not in refusers:
+                    arrives = max(had[one], since) + own + self.latency.base_us(one, other)
+                    if arrives < until:
+                        ways.append((one, other, arrives))
+            for _, other, arrives in ways:
+                then = arrives + known.get(other, quickest)
+                if then < had.get(other, FOREVER):
+                    had[other] = then
+                    changed = True
+        return had
+
+
+def _begin(spans: list[list[int]], now: int) -> None:
+    if not spans or spans[-1][1] <= now:
+        spans.append([now, FOREVER])
+
+
+def _end(spans: list[list[int]], now: int) -> None:
+    if spans and spans[-1][1] > now:
+        spans[-1][1] = now

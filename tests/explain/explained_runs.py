@@ -1,0 +1,52 @@
+"""Runs to explain: random scenarios, and some with churn, queues and scores, as run folders and as rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from brute_force import Rows
+
+from hearsay.sim.plan.engines import unsupported
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+from hearsay.trace.language.schema import TraceRow
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.write.run_folder import RunFolder
+
+MOST_EVENTS = 20_000
+SMALL = [("network.nodes", "50"), ("workload.messages", "8"), ("workload.interval_s", "0.5"), ("linger_s", "6")]
+KINDS = {
+    "lossy": ("r1", [*SMALL, ("loss.rate", "0.5"), ("router.validate", "true"), ("validation.delay_ms", "20")]),
+    "queues": ("r1", [*SMALL, ("links.uplink_mbit", "0.1"), ("links.uplink_queue_bytes", "3000"),
+                      ("loss.rate", "0.1"), ("workload.publishers", "any")]),
+    "churn": ("churn-30", [*SMALL, ("loss.rate", "0.2"), ("links.jitter_ms", "5")]),
+    "scores": ("r1", [*SMALL, ("router.preset", "hardening"), ("loss.rate", "0.3"), ("network.nat_share", "0.3"),
+                      ("workload.publishers", "any"), ("scores.every_s", "2")]),
+    "episub": ("r1", [*SMALL, ("router.kind", "episub"), ("loss.rate", "0.2"), ("warmup_s", "20")]),
+    "floodsub": ("r1", [*SMALL, ("router.kind", "floodsub"), ("service.time_ms", "2"), ("loss.rate", "0.2")]),
+    "rejecting": ("r1", [*SMALL, ("router.validate", "true"), ("validation.reject_share", "0.4")]),
+}  # fmt: skip
+
+
+def scenario_of(kind: str) -> Scenario:
+    preset, overrides = KINDS[kind]
+    return load_scenario(None, preset, overrides)
+
+
+def simulated(scenario: Scenario, path: Path, engine: str = "reference") -> Path | None:
+    """The run folder; None for a storm, or where the engine has no kernels for it."""
+    if engine == "array" and unsupported(scenario):
+        return None
+    simulation = Simulation(
+        scenario, folder=RunFolder.create(path), engine="array" if engine == "array" else "reference"
+    )
+
+    def stop_storms(_now: int) -> None:
+        simulation.engine.stop_requested = simulation.recorder.events > MOST_EVENTS
+
+    return path if simulation.run(stop_storms).summary.complete else None
+
+
+def rows_of(path: Path, scenario: Scenario, end_us: int) -> Rows:
+    return Rows([TraceRow.from_codes(codes) for codes in read_rows(path).tolist()], scenario, end_us)

@@ -1,0 +1,127 @@
+"""Paths and fastest paths are those of a search over all rows, on runs with loss, churn, queues and scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from brute_force import Rows
+from explained_runs import KINDS, rows_of, scenario_of, simulated
+from profiles import examples
+
+from engines_agree import even_plan
+from hearsay.explain.books import Fate
+from hearsay.explain.fastest import Network, fastest_path
+from hearsay.explain.one_node import asked_path, explain_node
+from hearsay.explain.path import Step
+from hearsay.explain.story import Story, open_story
+from hearsay.sim.scenario.scenario import Scenario
+
+
+def compare(run: Path, scenario: Scenario) -> int:
+    """Every delivery of every message; how many there were."""
+    story, compared = None, 0
+    for message in range(scenario.workload.messages):
+        try:
+            story = open_story(run, str(message))
+        except ValueError:
+            continue  # it was to be published after the end, or by nobody
+        if not story.books.published:
+            continue
+        rows = rows_of(run, scenario, story.run.end_us)
+        compare_copies(story, rows, message)
+        for node in rows.receivers(message):
+            compare_path(story, rows, message, node)
+            compared += 1
+        compare_fastest(story, rows, message)
+    return compared
+
+
+def compare_copies(story: Story, rows: Rows, message: int) -> None:
+    told = sorted(
+        (each["from"], each["to"], each["sent"], each["arrived"], each["fate"].replace(" ", "_"))
+        for each in rows.copies(message)
+    )
+    copies = story.books.copies
+    found = [copies.at(place) for place in range(len(copies.sender))]
+    left = [each for each in found if each.fate < Fate.QUEUE_FULL]
+    assert (
+        sorted((each.sender, each.receiver, each.sent_us, each.arrived_us, each.fate.name.lower()) for each in left)
+        == told
+    )
+
+
+def compare_path(story: Story, rows: Rows, message: int, node: int) -> None:
+    path = asked_path(story, story.books.deliveries.of(node).start)
+    assert path.whole
+    expected = rows.path(message, node)
+    assert [
+        (hop.copy and (hop.copy.sender, hop.receiver, hop.copy.sent_us, hop.copy.arrived_us)) for hop in path.hops
+    ] == [
+        (each["copy"]["from"], each["copy"]["to"], each["copy"]["sent"], each["copy"]["arrived"]) for each in expected
+    ]
+    assert [(hop.held_us, hop.delivered_us) for hop in path.hops] == [
+        (each["had"], each["delivered"]) for each in expected
+    ]
+    assert (
+        sum(spell.took_us for hop in path.hops for spell in hop.spells)
+        == path.delivered_us - story.books.published_us
+    )
+    for hop in path.hops:
+        assert all(spell.took_us > 0 for spell in hop.spells)
+        assert hop.took(Step.UNTOLD) == 0
+        assert hop.copy is not None
+        sent = hop.copy.arrived_us or 0, hop.copy.sent_us or 0
+        assert hop.took(Step.QUEUE, Step.UPLINK, Step.LINE) == sent[0] - sent[1]
+
+
+def compare_fastest(story: Story, rows: Rows, message: int) -> None:
+    could = rows.fastest(message)
+    deliveries = story.books.deliveries
+    until = int(deliveries.time_us.max()) if len(deliveries.node) else 0
+    network = Network(story, story.run.end_us)
+    for node in rows.receivers(message):
+        if node == story.books.publisher:
+            continue
+        found = fastest_path(network, node, max(until, could[node]))
+        assert found is not None
+        assert found.arrived_us == could[node]
+        there = deliveries.of(node).start
+        if len(rows.deliveries(message, node)) == 1 and all(
+            len(rows.deliveries(message, each)) == 1 for each in asked_path(story, there).nodes[1:-1]
+        ):
+            assert found.arrived_us <= deliveries.time_us[there]
+    assert explain_node(story, -5) is None
+
+
+QUICK = ("queues", "churn")
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.thorough) for kind in KINDS]
+)
+def test_runs_of_every_kind(tmp_path, kind):
+    scenario = scenario_of(kind)
+    run = simulated(scenario, tmp_path / "run")
+    assert run is not None
+    assert compare(run, scenario) > 40
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["churn", "queues"])
+def test_the_other_engine(tmp_path, kind):
+    scenario = scenario_of(kind)
+    run = simulated(scenario, tmp_path / "run", "array")
+    assert run is not None
+    assert compare(run, scenario) > 40
+
+
+@pytest.mark.parametrize("number", range(examples(0.4).max_examples))
+def test_random_scenarios(tmp_path, number):
+    _, plan = even_plan(number)
+    if plan.scenario.network.nodes > 60:
+        plan = even_plan(number + 1000)[1]
+    run = simulated(plan.scenario, tmp_path / "run")
+    if run is None:
+        pytest.skip("a storm, which is not run to its end")
+    compare(run, plan.scenario)

@@ -1,0 +1,95 @@
+"""`hearsay explain` as it is called: what it says, and one line for whatever cannot be explained."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from commands import hearsay
+from explained_runs import scenario_of, simulated
+
+from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.read.reader import iter_rows
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return simulated(scenario_of("lossy"), tmp_path_factory.mktemp("explained") / "run")
+
+
+@pytest.fixture(scope="module")
+def asked(run):
+    """A node that had to ask for message 3."""
+    rows = iter_rows(run, messages=[3], events=[TraceEvent.DELIVER])
+    return next(row.peer for row in rows if row.via is not None and row.via.name == "IWANT")
+
+
+def test_a_path_is_told_step_by_step(run, asked):
+    done = hearsay("explain", run, "--message", "3", "--node", asked, afresh=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"node {asked} got it after" in done.stdout
+    assert "waited for a heartbeat to announce it" in done.stdout
+    assert "IWANT from" in done.stdout
+    assert "The fastest path would have taken" in done.stdout
+    assert "lost on the way" in done.stdout
+
+
+def test_json_says_the_same(run, asked):
+    done = hearsay("explain", run, "--message", "3", "--node", asked, "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 0
+    steps = [step["took_us"] for hop in told["path"]["hops"] for step in hop["steps"]]
+    assert sum(steps) == told["delivered_us"]
+    assert {"heartbeat", "announced", "asked"} <= {s["step"] for hop in told["path"]["hops"] for s in hop["steps"]}
+    assert told["fastest"]["arrived_us"] + told["fastest"]["sooner_us"] == told["delivered_us"]
+    assert [each["outcome"] for each in told["copies"]].count("the first copy") == 1
+
+
+def test_without_a_node_the_slowest_deliveries(run):
+    done = hearsay("explain", run, "--message", "3", "--json")
+    told = json.loads(done.stdout)
+    times = [each["delivered_us"] for each in told["slowest"]]
+    assert times == sorted(times, reverse=True)
+    assert len(times) == 10
+    found = {each["words"]: each for each in told["in_common"]}
+    lost = found["an earlier copy to the node was lost or refused by a full queue"]
+    assert lost["slow"] * lost["others_of"] > 1.5 * lost["others"] * lost["slow_of"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (("RUN", "--message", "99"), 2, "99: no such message in RUN; the nearest is 7"),
+        (("RUN", "--message", "abc"), 2, "abc: no such message in RUN; give a whole number"),
+        (("RUN", "--message", "9" * 40), 2, f"{'9' * 40}: no such message in RUN; give a whole number"),
+        (("RUN", "--message", "\x1b[2J"), 2, "\\x1b[2J: no such message in RUN"),
+        (("RUN", "--message", ""), 2, ": no such message in RUN"),
+        (("RUN", "--message", "3", "--node", "77"), 2, "77: no such node in RUN; the nearest is script"),
+        (("RUN", "--message", "3", "--node", "scripd"), 2, "scripd: no such node in RUN; did you mean script?"),
+        (("RUN", "--message", "3", "--node", "-4"), 2, "-4: no such node in RUN"),
+        (("NOTHING", "--message", "3"), 1, "NOTHING does not exist"),
+        (("UNTRACED", "--message", "3"), 1, "UNTRACED: holds no trace; simulate with --trace full"),
+    ],
+)
+def test_what_cannot_be_explained_is_one_line(run, tmp_path, arguments, code, line):
+    places = {"RUN": str(run), "NOTHING": str(tmp_path / "nothing"), "UNTRACED": str(tmp_path / "untraced")}
+    if "UNTRACED" in arguments:
+        small = ("--preset", "r1", "--nodes", "5", "--messages", "1", "--trace", "none")
+        assert hearsay("simulate", *small, "--out", places["UNTRACED"]).returncode == 0
+    done = hearsay("explain", *(places.get(each, each) for each in arguments))
+    for name, place in places.items():
+        line = line.replace(name, place)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith(f"hearsay: {line}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_run_whose_files_are_damaged_is_one_line(tmp_path):
+    broken = simulated(scenario_of("lossy"), tmp_path / "broken")
+    assert broken is not None
+    (part,) = (broken / "trace" / "class=message").glob("part-*.parquet")
+    part.write_bytes(part.read_bytes()[:-100])
+    done = hearsay("explain", broken, "--message", "3")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert str(part) in done.stderr
