@@ -111,7 +111,7 @@ INSIDE = {
     ],
     "libp2p": [{"names"}, {"limits"}, {"secure"}, {"mux"}, {"host"}, {"services"}],
     "ingest": [{"decoding"}, {"formats"}, {"run"}],
-    "partial": [{"claims"}, {"formats", "application"}, {"counted_parts", "exchange"}],
+    "partial": [{"claims"}, {"formats", "application", "asking"}, {"counted_parts", "exchange"}],
     "pipeline": [
         {"spark"},
         {"input"},

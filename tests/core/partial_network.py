@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from hearsay.core.language.actions import Deliver, DeliverPartial, Send
+from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial, Send
 from hearsay.core.language.events import Event, Join, PartialsChosen, PeerConnected, Publish, RpcReceived, TimerFired
+from hearsay.core.language.identifiers import TopicId
+from hearsay.core.language.partial_application import PartialPeer, PartsFor
 from hearsay.core.language.rpc import IDontWant, Message, PartialUse, Rpc
 from hearsay.core.registry import ROUTERS, create, negotiate
 from hearsay.core.shell.randomness import Randomness
@@ -18,13 +20,23 @@ NOT_EVEN_THE_EXTENSION = "none"
 EXTENSION_ALONE = "extension"
 
 
+class CountingExchange(PartsExchange):
+    """Knows how often it was asked what a peer that was chosen for gossip is sent."""
+
+    gossiped = 0
+
+    def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
+        self.gossiped += peer.gossip
+        return super().parts_for(topic, group, peer)
+
+
 class Node:
     def __init__(self, name: str, does: str, **given: object) -> None:
         kind = ROUTERS["gossipsub"]
         values = {**kind.presets["go"], "partial_messages": does != NOT_EVEN_THE_EXTENSION, **given}
         self.name = name
         self.router = create(kind, name, kind.parameters.from_mapping(values), Randomness(1))
-        self.application = PartsExchange(counted_parts())
+        self.application = CountingExchange(counted_parts())
         self.uses_parts = does in (PartialUse.SUPPORTS, PartialUse.REQUESTS)
         self.whole: list[bytes] = []
         """Groups whose message was here, once for each time: as parts, or as a message of a peer."""
@@ -87,6 +99,8 @@ class Network:
                 case DeliverPartial():
                     outcome = node.application.received(action.partial, action.received_from)
                     self._follow(name, action.partial.group, outcome)
+                case RemindOfPartial():
+                    self._follow(name, action.group, node.application.reminded(TOPIC, action.group))
                 case Deliver() if action.received_from is not None:
                     assert isinstance(action.message.id, bytes)
                     node.whole.append(action.message.id)

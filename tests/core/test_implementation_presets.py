@@ -122,12 +122,12 @@ SHIPPED = {
         "nim": (0, False, 0),
         "jvm": (16, False, 0),
     },
-    ("extensions", "late_extensions", "partial_group_heartbeats"): {
-        "go": (True, "penalise", 3),
-        "rust": (False, "ignore", 5),
-        "js": (False, "penalise", 3),
-        "nim": (True, "penalise", 3),
-        "jvm": (True, "penalise", 3),
+    ("extensions", "late_extensions", "partial_group_heartbeats", "supporters_told"): {
+        "go": (True, "penalise", 3, "by_requesters"),
+        "rust": (False, "ignore", 5, "by_all"),
+        "js": (False, "penalise", 3, "by_requesters"),
+        "nim": (True, "penalise", 3, "by_requesters"),
+        "jvm": (True, "penalise", 3, "by_requesters"),
     },
     ("max_peer_groups", "max_groups_per_peer", "max_metadata_bytes"): {
         "go": (255, 8, 1_000_000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from judged import Judge, dropped, score
 from partial_network import EXTENSION_ALONE, NOT_EVEN_THE_EXTENSION, TOPIC, Network
 
-from hearsay.core.language.actions import DeliverPartial, Reason, Send
+from hearsay.core.language.actions import DeliverPartial, Reason, RemindOfPartial, Send
 from hearsay.core.language.events import (
     Join,
     Leave,
@@ -128,6 +129,61 @@ def test_what_goes_to_whom(own, of_peer, features, expected):
     assert [peer.requests for peer in application.asked] == ([expected[0] is not None] if expected else [])
 
 
+@pytest.mark.parametrize(
+    ("told", "of_peer", "expected"),
+    [
+        ("by_requesters", SUPPORTS, None),
+        ("by_all", SUPPORTS, (None, b"metadata")),
+        ("by_requesters", REQUESTS, (b"parts", b"metadata")),
+        ("by_all", REQUESTS, (b"parts", b"metadata")),
+        ("by_all", NONE, None),
+    ],
+)
+def test_what_who_only_supports_parts_tells(told, of_peer, expected):
+    """Rule: PARTIAL-2. Between two supporters go says nothing, rust metadata; both send full messages, no parts."""
+    judge, _ = meeting(SUPPORTS, supporters_told=told)
+    meet(judge, "p", of_peer)
+    assert partials(judge.feed(PublishPartial(TOPIC, GROUP))) == ([("p", *expected)] if expected else [])
+    assert [rpc.messages != () for rpc in sends(judge.publish("m1"))] == ([True] if of_peer != REQUESTS else [])
+
+
+@pytest.mark.parametrize("of_peer", [SUPPORTS, NONE])
+def test_whoever_spoke_of_a_group_is_answered(of_peer):
+    """Rule: PARTIAL-5. Never with parts, if it requests none; once, and not what was not asked about."""
+    judge, _ = meeting(SUPPORTS)
+    meet(judge, "p", of_peer, mesh=False)
+    spoke(judge, "p", GROUP, parts=b"x")
+    assert partials(judge.feed(PublishPartial(TOPIC, GROUP))) == [("p", None, b"metadata")]
+    assert partials(judge.feed(PublishPartial(TOPIC, GROUP))) == []
+    assert partials(judge.feed(PublishPartial(TOPIC, group_named(8)))) == []
+
+
+def test_who_left_the_topic_without_a_word_about_the_group_hears_no_more_of_it():
+    """Rule: PARTIAL-5."""
+    judge, _ = meeting(REQUESTS)
+    for peer in ("p", "q"):
+        meet(judge, peer, REQUESTS)
+    judge.feed(PublishPartial(TOPIC, GROUP))
+    spoke(judge, "q", GROUP, metadata=b"x")
+    for peer in ("p", "q"):
+        judge.say(peer, Subscription(TOPIC, False))
+    judge.strategy.partials.groups.did_not_leave(TOPIC, GROUP, "q")
+    assert partials(judge.feed(PublishPartial(TOPIC, GROUP))) == [("q", None, b"metadata")]
+
+
+def test_an_application_is_reminded_of_its_groups_as_long_as_they_are_remembered():
+    """Rule: PARTIAL-10. Not of a group of which only a peer spoke, nor of one in a topic that was left."""
+    judge, _ = meeting(REQUESTS)
+    meet(judge, "p", REQUESTS)
+    spoke(judge, "p", group_named(8), metadata=b"x")
+    judge.feed(PublishPartial(TOPIC, GROUP))
+    reminders = [[action for action in judge.beat() if isinstance(action, RemindOfPartial)] for _ in range(5)]
+    assert reminders == [[RemindOfPartial(TOPIC, GROUP)]] * 3 + [[], []]
+    judge.feed(PublishPartial(TOPIC, GROUP))
+    judge.feed(Leave(TOPIC))
+    assert not any(isinstance(action, RemindOfPartial) for action in judge.beat())
+
+
 def sends(actions):
     return [action.rpc for action in actions if isinstance(action, Send)]
 
@@ -179,6 +235,23 @@ def test_gossip_reaches_who_is_not_in_the_mesh_once():
     assert partials(judge.beat()) == [("p", b"parts", b"metadata")]
     assert [peer.gossip for peer in application.asked] == [True]
     assert partials(judge.beat()) == []
+
+
+def test_thirty_routers_that_all_request_parts_gossip_about_them():
+    """Rule: PARTIAL-6. go: PartialMessagesEmitGossipWhenAllPeersPartial, thirty of which each dials ten. No message
+    is sent whole, so there is nothing to say IHAVE about, and applications are asked for gossip all the same."""
+    names = [f"n{number:02}" for number in range(30)]
+    network = Network(**dict.fromkeys(names, REQUESTS))
+    chance = Random(1)
+    dialled = [(one, other) for one in names for other in chance.sample(names, 10) if one != other]
+    network.connect(*sorted({(min(link), max(link)) for link in dialled}))
+    network.beat(2)
+    assert max(len(node.router.strategy.mesh.topics[TOPIC]) for node in network.nodes.values()) <= 12
+    network.add("n00", GROUP)
+    network.beat(5)
+    assert [node.whole for node in network.nodes.values()] == [[GROUP]] * 30
+    assert not any(rpc.messages for _, _, rpc in network.sent)
+    assert sum(node.application.gossiped for node in network.nodes.values()) > 0
 
 
 @pytest.mark.parametrize("in_mesh", [True, False])

@@ -63,6 +63,7 @@ from hearsay.core.language.actions import (
     PeerPruned,
     PeerRemoved,
     Ping,
+    RemindOfPartial,
     Send,
     TopicJoined,
     TopicLeft,
@@ -425,6 +426,8 @@ def _told(name: str, action: Action) -> str | None:
             )
         case DeliverPartial():
             return f"{name} hands over {_shown_partial(action.partial)} from {action.received_from}"
+        case RemindOfPartial():
+            return f"{name} reminds of {action.group.decode()} in {action.topic}"
         case Validate():
             return f"{name} asks the application about {action.message.id}"
         case DuplicateReceived():

@@ -13,12 +13,14 @@ TOPIC = "columns"
 class Talk:
     """`links` are pairs of peers that hear each other; RPCs of a link keep their order."""
 
-    def __init__(self, applications, links=None, supports=()):
+    def __init__(self, applications, links=None, supports=(), outside=()):
         self.applications = dict(enumerate(applications))
         pairs = permutations(self.applications, 2) if links is None else links
         self.links = {link for pair in pairs for link in (tuple(pair), tuple(pair)[::-1])}
         self.supports = set(supports)
         """Those that send parts and request none."""
+        self.outside = set(outside)
+        """Links whose first does not have the second in its mesh: it speaks to it only of what it was told about."""
         self.known = {}
         """By speaker, hearer and group: last metadata heard, last metadata told, note."""
         self.under_way = {link: deque() for link in sorted(self.links)}
@@ -40,6 +42,8 @@ class Talk:
         for peer in peers:
             if event.peers is not None and peer not in event.peers:
                 continue
+            if (node, peer) in self.outside and (node, peer, event.group) not in self.known:
+                continue
             heard, told, note = self.known.get((node, peer, event.group), (None, None, None))
             asked = PartialPeer(peer, peer not in self.supports, False, heard, told, note)
             said = self.applications[node].parts_for(event.topic, event.group, asked)
@@ -48,6 +52,11 @@ class Talk:
                 partial = Partial(event.topic, event.group, said.parts, said.metadata)
                 self.under_way[node, peer].append(partial)
                 self.sent.append((node, peer, partial))
+
+    def beat(self, group):
+        """A heartbeat of all routers, which remember the group."""
+        for node, application in self.applications.items():
+            self.follow(node, application.reminded(TOPIC, group))
 
     def waiting(self):
         return [link for link, queue in self.under_way.items() if queue]
@@ -59,6 +68,16 @@ class Talk:
         self.known[hearer, speaker, partial.group] = (partial.metadata or heard, told, note)
         self.follow(hearer, self.applications[hearer].received(partial, speaker))
 
+    def lose(self, link):
+        self.under_way[link].popleft()
+
+    def metadata_sent(self, speaker, hearer):
+        return [
+            partial.metadata
+            for one, other, partial in self.sent
+            if (one, other) == (speaker, hearer) and partial.metadata is not None
+        ]
+
     def finish(self, choose=lambda waiting: waiting[0]):
         while waiting := self.waiting():
             self.deliver(choose(waiting))
@@ -68,6 +87,6 @@ class Talk:
         return [
             (speaker, hearer, index)
             for speaker, hearer, partial in self.sent
-            if partial.parts is not None
+            if partial.parts is not None and partial.group == group
             for index in form.decode(group, partial.parts)
         ]

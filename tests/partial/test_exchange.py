@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from talk import TOPIC, Talk
 
 from hearsay.partial import (
+    Asking,
     Bitlists,
     Bitmap,
     EqualParts,
@@ -43,36 +44,78 @@ def has(talk, node, group=GROUP):
     return sorted(talk.applications[node].held(TOPIC, group))
 
 
+UNHEARD = None
+"""What a node has of a group that it has not heard of."""
+
+
 @pytest.mark.parametrize(
     ("starts", "parts_sent"),
     [
-        (((), ALL), 8),
-        ((ALL, ()), 8),
-        (((0,), ALL), 7),
-        ((range(4), range(4, 8)), 8),
-        ((range(4), range(4)), 0),
-        ((ALL, ALL), 0),
+        pytest.param((ALL, ()), 8, id="h1 has all the data. h2 requests it"),
+        pytest.param((ALL, UNHEARD), 8, id="h1 has all the data. h2 doesn't know anything"),
+        pytest.param((ALL, range(0, 8, 2)), 4, id="h1 has all the data. h2 has some of it"),
+        pytest.param((range(0, 8, 2), range(1, 8, 2)), 8, id="h1 has half the data. h2 has the other half of it"),
+        pytest.param((range(0, 8, 2), range(0, 8, 2)), 0, id="h1 and h2 have the same half of data"),
+        pytest.param((ALL, ALL), 0, id="both have all"),
     ],
-    ids=["nothing-all", "all-nothing", "one-all", "half-each", "same-half", "both-all"],
 )
-def test_two_peers_give_each_other_what_they_lack(starts, parts_sent):
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_peers_give_each_other_what_they_lack(starts, parts_sent, first):
+    """go's cases by their names. Whatever is there, each says once what it has."""
     talk = talk_of(2)
-    for node, parts in enumerate(starts):
-        own(talk, node, parts)
+    for node in (first, 1 - first):
+        if starts[node] is not UNHEARD:
+            own(talk, node, starts[node])
     talk.finish()
-    everything = sorted({*starts[0], *starts[1]})
+    everything = sorted({*starts[0], *(starts[1] or ())})
     assert [has(talk, node) for node in (0, 1)] == [everything, everything]
     assert len(talk.parts_sent(FORM, GROUP)) == parts_sent
     assert len(talk.wholes) == 2 * (len(everything) == 8)
+    assert [len(talk.metadata_sent(*link)) for link in ((0, 1), (1, 0))] == [1, 1]
 
 
-def test_a_message_in_three_places_comes_together_in_all():
-    talk = talk_of(3)
-    for node, parts in enumerate([(0, 1, 2), (3, 4, 5), (6, 7)]):
+def test_who_is_not_in_the_mesh_is_sent_a_partial_message_and_gets_all():
+    """go: h1 is not in h2's mesh, but sends h2 a partial message."""
+    talk = talk_of(2, outside=[(1, 0)])
+    own(talk, 0, ALL)
+    talk.finish()
+    assert has(talk, 1) == list(ALL)
+    assert len(talk.parts_sent(FORM, GROUP)) == 8
+
+
+def test_each_of_two_pushes_a_message_of_its_own_eagerly():
+    """go: h1 has all the data and eager pushes. h2 has the next message also eager pushes. Nobody has to ask."""
+    talk = Talk([PartsExchange(FORM, eager=True) for _ in range(2)])
+    groups = [group_named(1), group_named(2)]
+    for node, group in enumerate(groups):
+        own(talk, node, ALL, group)
+        talk.finish()
+        assert talk.parts_sent(FORM, group) == [(node, 1 - node, index) for index in ALL]
+    assert [has(talk, node, group) for node in (0, 1) for group in groups] == [list(ALL)] * 4
+
+
+@pytest.mark.parametrize("asks", list(Asking))
+def test_a_message_in_three_places_comes_together_in_all(asks):
+    """go: three peers with distributed partial data."""
+    form = counted_parts(claims=Bitlists())
+    talk = Talk([PartsExchange(form, asks=asks) for _ in range(3)])
+    for node, parts in enumerate([(0, 3, 6), (1, 4, 7), (2, 5)]):
         own(talk, node, parts)
     talk.finish()
     assert sorted(node for node, _ in talk.wholes) == [0, 1, 2]
     assert {whole for _, whole in talk.wholes} == {FORM.encode(GROUP, counted(GROUP, ALL))}
+    sent = talk.parts_sent(form, GROUP)
+    assert len(sent) == 16 if asks is Asking.ONE else len(sent) >= 16
+
+
+def test_one_of_three_has_all_and_pushes_it_and_the_others_pass_on_what_is_new():
+    """go: three peers. peer 1 has all data and eager pushes. Receivers eager push new content."""
+    talk = Talk([PartsExchange(FORM, eager=True) for _ in range(3)])
+    for node, parts in enumerate([ALL, (), ()]):
+        own(talk, node, parts)
+    talk.finish()
+    assert [has(talk, node) for node in range(3)] == [list(ALL)] * 3
+    assert sorted(node for node, _ in talk.wholes) == [0, 1, 2]
 
 
 def test_nobody_asks_for_what_it_has():
@@ -124,17 +167,26 @@ def networks(draw):
 
 
 @settings(max_examples=200, deadline=None)
-@given(network=networks(), data=st.data(), claims=st.sampled_from([Bitmap(), Bitlists()]), eager=st.booleans())
-def test_in_any_network_and_order_everybody_gets_everything(network, data, claims, eager):
+@given(
+    network=networks(),
+    data=st.data(),
+    claims=st.sampled_from([Bitmap(), Bitlists()]),
+    eager=st.booleans(),
+    asks=st.sampled_from(Asking),
+)
+def test_in_any_network_and_order_everybody_gets_everything(network, data, claims, eager, asks):
     links, starts = network
     form = counted_parts(8, 8, claims)
-    talk = Talk([PartsExchange(form, eager=eager) for _ in starts], links)
+    talk = Talk([PartsExchange(form, eager=eager, asks=asks) for _ in starts], links)
     for node, parts in enumerate(starts):
         talk.follow(node, talk.applications[node].add(TOPIC, GROUP, counted(GROUP, parts, 8)))
     talk.finish(lambda waiting: data.draw(st.sampled_from(waiting)))
     everything = sorted(set().union(*starts))
     assert [has(talk, node) for node in range(len(starts))] == [everything] * len(starts)
-    assert max(Counter(talk.parts_sent(form, GROUP)).values(), default=1) == 1
+    sent = talk.parts_sent(form, GROUP)
+    assert max(Counter(sent).values(), default=1) == 1
+    if asks is Asking.ONE and isinstance(claims, Bitlists) and not eager:
+        assert len(sent) == sum(len(everything) - len(parts) for parts in starts)
     wholes = range(len(starts)) if len(everything) == 8 else range(0)
     assert Counter(node for node, _ in talk.wholes) == dict.fromkeys(wholes, 1)
     assert all(partial.parts is not None or partial.metadata is not None for _, _, partial in talk.sent)
@@ -166,11 +218,13 @@ def test_what_is_not_of_this_form_is_counted_and_changes_nothing(partial):
     metadata=st.none() | st.binary(max_size=3),
     heard=st.none() | st.binary(max_size=3),
     claims=st.sampled_from([Bitmap(), Bitlists()]),
+    asks=st.sampled_from(Asking),
 )
-def test_nothing_that_a_peer_says_raises(group, parts, metadata, heard, claims):
-    exchange = PartsExchange(counted_parts(4, 8, claims))
+def test_nothing_that_a_peer_says_raises(group, parts, metadata, heard, claims, asks):
+    exchange = PartsExchange(counted_parts(4, 8, claims), asks=asks)
     exchange.received(Partial(TOPIC, group, parts, metadata), 3)
     exchange.parts_for(TOPIC, group, PartialPeer(3, True, False, heard, heard, None))
+    exchange.reminded(TOPIC, group)
     exchange.message_received(TOPIC, group)
 
 

@@ -21,6 +21,7 @@ FULL = {
     "router.partial_messages": True,
 }
 PARTS = {**FULL, "topics.0.partial.parts": 16}
+LACKING_ONE = {**PARTS, "topics.0.partial.known_parts": 15}
 PLAIN = {"share": 0.4, "router": {"kind": "gossipsub", "preset": "go"}}
 
 
@@ -60,7 +61,7 @@ def test_eager_publishers_are_quicker():
 
 def test_who_lacks_one_part_of_many_is_sent_one():
     """Of 16 parts 15 came by another way; what is sent is near a sixteenth of the full messages."""
-    full, parts = run(FULL), run({**PARTS, "topics.0.partial.known_parts": 15})
+    full, parts = run(FULL), run(LACKING_ONE)
     assert parts.bytes_out["mean"] < full.bytes_out["mean"] / 8
 
 
@@ -68,6 +69,28 @@ def test_routers_without_partial_messages_get_full_ones():
     mixed = run({**PARTS, "population": [PLAIN]})
     assert mixed.sent["publish"] > 0
     assert mixed.sent["partial"] > 0
+
+
+@pytest.mark.parametrize("told", ["by_requesters", "by_all"])
+def test_supporters_alone_send_full_messages_and_no_parts(told):
+    """Metadata passes between them only where the router tells all who support parts (PARTIAL-2)."""
+    summary = run({**PARTS, "topics.0.partial.use": "supports", "router.supporters_told": told})
+    assert summary.sent["publish"] >= summary.messages * (summary.nodes - 1)
+    assert "partial" not in summary.sent
+    assert ("metadata" in summary.sent) is (told == "by_all")
+
+
+def test_who_asks_one_peer_for_each_part_is_sent_each_once():
+    """Nearly: a part is asked of another only when it does not come in time, and nothing is lost here."""
+    asked_all, asked_one = run(LACKING_ONE), run({**LACKING_ONE, "topics.0.partial.asks": "one"})
+    assert asked_one.sent["partial"] == asked_one.messages * (asked_one.nodes - 1)
+    assert asked_one.bytes_out["mean"] < asked_all.bytes_out["mean"] / 2
+
+
+def test_what_is_lost_is_asked_of_another():
+    """With a share of all parts lost nobody is without a message in the end, although each part is asked of one."""
+    summary = run({**PARTS, "topics.0.partial.asks": "one", "loss.rate": 0.05, "linger_s": 20})
+    assert summary.sent["partial"] > summary.messages * (summary.nodes - 1)
 
 
 def test_the_script_hands_full_messages_to_some():

@@ -48,16 +48,23 @@ class Everything:
 class Watched:
     """A router in a topic, between peers of all sorts, and what the checker says of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, use: PartialUse = PartialUse.REQUESTS, **parameters: str) -> None:
         kind = ROUTERS["gossipsub"]
-        given = {**kind.presets["v1.1"], "partial_messages": True, "max_peer_groups": 2, "max_groups_per_peer": 1}
+        given = {
+            **kind.presets["v1.1"],
+            "partial_messages": True,
+            "max_peer_groups": 2,
+            "max_groups_per_peer": 1,
+            "idontwant_threshold_bytes": 1,
+            **parameters,
+        }
         self._router = create(kind, "me", kind.parameters.from_mapping(given), Randomness(1))
         self._node = SimpleNamespace(id=0, router=self._router)
         self.problems: list[str] = []
         self._checker = PartialChecker(lambda now, node, problem: self.problems.append(problem))
         self._checker.node_started(self._node)
         self._now = 0
-        self.feed(PartialsChosen(TOPIC, PartialUse.REQUESTS, Everything()))
+        self.feed(PartialsChosen(TOPIC, use, Everything()))
         self.feed(Join(TOPIC))
         for peer, use, can in (
             ("requests", PartialUse.REQUESTS, CAN),
@@ -82,6 +89,7 @@ class Watched:
     def life(self) -> None:
         """All that happens to it in these tests."""
         self.feed(Publish(Message("m1", TOPIC, b"x", "me")))
+        self.feed(RpcReceived("neither", Rpc(messages=(Message("m2", TOPIC, b"xyz", "author"),))))
         self.feed(PublishPartial(TOPIC, b"1"))
         for peer, group in (("requests", b"2"), ("requests", b"3"), ("supports", b"3"), ("beside", b"4")):
             self.feed(RpcReceived(peer, Rpc(partial=Partial(TOPIC, group, None, b"x"))))
@@ -91,18 +99,32 @@ class Watched:
 
 
 def test_a_router_that_keeps_the_rules():
-    """Rules: PARTIAL-2, PARTIAL-3, PARTIAL-6, PARTIAL-9."""
+    """Rules: PARTIAL-2, PARTIAL-3, PARTIAL-4, PARTIAL-6, PARTIAL-9."""
     watched = Watched()
     watched.life()
     assert watched.problems == []
 
 
+NOT_FOR_IT = "a partial message that is not for it"
+
+
+@pytest.mark.parametrize(("told", "said"), [("by_all", []), ("by_requesters", [f"{NOT_FOR_IT} to supports"])])
+def test_what_supporters_tell_each_other_is_a_parameter(monkeypatch, told, said):
+    """Rule: PARTIAL-2."""
+    monkeypatch.setattr(Partials, "is_told", lambda self, peer, topic: self.use_of(peer, topic) != "none")
+    watched = Watched(PartialUse.SUPPORTS, supporters_told=told)
+    watched.feed(PublishPartial(TOPIC, b"1"))
+    assert watched.problems == said
+
+
+UNNEEDED = "IDONTWANT of m2, of which it would send parts,"
 FAULTS = [
     (Partials, "without", lambda self, peers, topic: peers, "message m1, in place of parts, to requests"),
     (Partials, "gossip", lambda self, topic, peers: list(peers), "IHAVE of 't', in place of parts, to beside"),
     (Partials, "gets_parts", lambda self, peer, topic: True, "parts that it does not request to supports"),
-    (Partials, "exchanges", lambda self, peer, topic: True, "a partial message that is not for it to neither"),
-    (FeatureBook, "exchanges_parts", lambda self, peer: True, "a partial message that is not for it to cannot"),
+    (Partials, "spares", lambda self, peer, topic: False, f"{UNNEEDED} to supports"),
+    (Partials, "is_told", lambda self, peer, topic: True, f"{NOT_FOR_IT} to neither"),
+    (FeatureBook, "exchanges_parts", lambda self, peer: True, f"{NOT_FOR_IT} to cannot"),
     (Groups, "has_room", lambda self, topic: True, "peers have opened 3 groups in 't'"),
 ]
 

@@ -27,6 +27,7 @@ from hearsay.core.language.actions import (
     PeerGrafted,
     Ping,
     Reason,
+    RemindOfPartial,
     Send,
     Validate,
     Withdraw,
@@ -326,8 +327,8 @@ class Driver:
                 if self._traffic is not None:
                     self._traffic.delivered(action.message.topic)
                 self._around.deliver(action)
-            case DeliverPartial():
-                self._around.deliver_partial(action)
+            case DeliverPartial() | RemindOfPartial():
+                self._around.partial(action)
             case Validate():
                 self._validate(action)
             case Dial() | Ping() | FindContacts():

@@ -152,7 +152,7 @@ class Node:
             self._host.resources,
             Surroundings(
                 deliver=self._delivered,
-                deliver_partial=self._partials.came,
+                partial=self._partials.perform,
                 ask=self._request_handler.perform,
                 disconnect=self._hang_up,
                 learn=self._discovery.learn,

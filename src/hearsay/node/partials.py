@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hearsay.core.language.actions import Deliver, DeliverPartial
+from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial
 from hearsay.core.language.events import Event, PartialFeedback, PartialsChosen
 from hearsay.core.language.rpc import PartialUse
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.partial.application import DrivenApplication, Outcome
+from hearsay.partial.application import DrivenApplication, Outcome, RemindedApplication
 
 
 class Partials:
@@ -33,11 +33,15 @@ class Partials:
         if self._applications.pop(topic, None) is not None:
             self._feed(PartialsChosen(topic, PartialUse.NONE, None))
 
-    def came(self, action: DeliverPartial) -> None:
-        topic = str(action.partial.topic)
+    def perform(self, action: DeliverPartial | RemindOfPartial) -> None:
+        topic = str(action.partial.topic if isinstance(action, DeliverPartial) else action.topic)
         application = self._applications.get(topic)
-        if application is not None:
+        if application is None:
+            return
+        if isinstance(action, DeliverPartial):
             self.follow(topic, application.received(action.partial, action.received_from))
+        elif isinstance(application, RemindedApplication):
+            self.follow(topic, application.reminded(topic, action.group))
 
     def delivered(self, action: Deliver) -> None:
         """A full message: others get its parts from here."""

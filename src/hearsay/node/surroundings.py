@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hearsay.core.language.actions import Deliver, DeliverPartial, Dial, FindContacts, Ping
+from hearsay.core.language.actions import Deliver, DeliverPartial, Dial, FindContacts, Ping, RemindOfPartial
 from hearsay.core.shell.failures import RouterFailed
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import PeerId
@@ -16,8 +16,8 @@ from hearsay.node.fairness.conduct import Offence
 class Surroundings:
     deliver: Callable[[Deliver], None]
     """A message, to the application."""
-    deliver_partial: Callable[[DeliverPartial], None]
-    """What came of a partial message, likewise."""
+    partial: Callable[[DeliverPartial | RemindOfPartial], None]
+    """What came of a partial message, or that time has passed, likewise."""
     ask: Callable[[Dial | Ping | FindContacts], None]
     """Do what the router may ask for beside sending."""
     disconnect: Callable[[PeerId], None]

@@ -7,13 +7,14 @@
 from hearsay.core.language.events import PartialFeedback, PublishPartial
 from hearsay.core.language.partial_application import PartialApplication, PartialPeer, PartsFor
 from hearsay.core.language.rpc import Partial, PartialUse
-from hearsay.partial.application import DrivenApplication, Outcome
+from hearsay.partial.application import DrivenApplication, Outcome, RemindedApplication
 from hearsay.partial.claims import Bitlists, Bitmap, Claim, ClaimForm, InvalidParts
 from hearsay.partial.counted_parts import counted, counted_parts, group_named
-from hearsay.partial.exchange import PartsExchange
+from hearsay.partial.exchange import Asking, PartsExchange
 from hearsay.partial.formats import EqualParts, PartsFormat
 
 __all__ = [
+    "Asking",
     "Bitlists",
     "Bitmap",
     "Claim",
@@ -31,6 +32,7 @@ __all__ = [
     "PartsFor",
     "PartsFormat",
     "PublishPartial",
+    "RemindedApplication",
     "counted",
     "counted_parts",
     "group_named",

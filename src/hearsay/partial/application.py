@@ -6,7 +6,7 @@ the events that it answers, and publishes the whole message when there is one.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from hearsay.core.language.events import PartialFeedback, PublishPartial
 from hearsay.core.language.identifiers import PeerId, TopicId
@@ -32,4 +32,13 @@ class DrivenApplication(PartialApplication, Protocol):
 
     def message_received(self, topic: TopicId, data: bytes) -> Outcome:
         """A full message came from a peer without partial messages, and was delivered."""
+        ...
+
+
+@runtime_checkable
+class RemindedApplication(DrivenApplication, Protocol):
+    """One that does something when time has passed; heartbeats of the router are its clock."""
+
+    def reminded(self, topic: TopicId, group: bytes) -> Outcome:
+        """A heartbeat has passed, and the router remembers the group still."""
         ...

@@ -2,17 +2,22 @@
 
 * A peer that said what it wants is sent what is here of that, each part once. With `eager`, whoever adds parts of its
   own also sends them to peers of which it has not heard yet.
-* A peer is told what is here when it cannot know that from what it was told, was sent, or sent itself.
+* A peer is told what is here when it cannot know that from what it was told, was sent, or sent itself; by who asks
+  one peer for each part, when it lacks any of that, or is asked for something else than before.
 * Every RPC of a peer is answered: to all when it brought something new, else to this peer.
 * What is not in the application's form, or not part of its group, is counted as invalid; nothing of its RPC is taken.
 * A message becomes whole once.
+* With `asks=Asking.ONE` each part is asked of one peer that has it, and of another when it does not come; else of
+  everybody. Metadata must tell lacking from wanting for that (`Bitlists`): what a bitmap lacks, all send.
 * What the application has by another way (`known`) is there when a group is first heard of.
-* A group takes memory from its first right part on, at most `max_groups` do, and the oldest goes first.
+* A group takes memory from its first right part on, at most `max_groups` do, and the oldest goes first. As many have
+  parts that are asked of one peer; of those the oldest without any part goes first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from types import MappingProxyType
 
 from hearsay.core.language.events import PartialFeedback, PublishPartial
@@ -20,12 +25,21 @@ from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.partial_application import PartialPeer, PartsFor
 from hearsay.core.language.rpc import Partial
 from hearsay.partial.application import Outcome
+from hearsay.partial.asking import Asks
 from hearsay.partial.claims import Claim, InvalidParts, members, set_of
 from hearsay.partial.formats import PartsFormat
 
 MAX_GROUPS = 1024
 MAX_SENDERS = 256
 """Of a group, peers of which is remembered what they sent; further ones may be sent a part that they have."""
+
+
+class Asking(StrEnum):
+    """Of whom a part that is lacking is asked: of all, or of one that has it."""
+
+    ALL = "all"
+    ONE = "one"
+
 
 KnownParts = Callable[[TopicId, bytes], Mapping[int, bytes]]
 """The right parts of a group that are here before any peer sent one."""
@@ -43,12 +57,16 @@ class PartsExchange:
         eager: bool = False,
         known: KnownParts = none_known,
         max_groups: int = MAX_GROUPS,
+        asks: Asking = Asking.ALL,
     ) -> None:
         self._form = form
         self._eager = eager
         self._known = known
         self._max_groups = max_groups
+        self._asks_one = asks is Asking.ONE
         self._groups: dict[tuple[TopicId, bytes], _Group] = {}
+        self._asks: dict[tuple[TopicId, bytes], Asks] = {}
+        """Of groups of which peers have what is lacking here."""
         self.invalid = 0
         """RPCs and messages that were not in the application's form."""
 
@@ -63,10 +81,18 @@ class PartsExchange:
         here = self._group(topic, group)
         here.own = True
         here.parts.update(right)
+        self._arrived(topic, group, here)
         return Outcome((PublishPartial(topic, group),), self._whole(group, here))
 
     def forget(self, topic: TopicId, group: bytes) -> None:
         self._groups.pop((topic, group), None)
+        self._asks.pop((topic, group), None)
+
+    def reminded(self, topic: TopicId, group: bytes) -> Outcome:
+        """What did not come is asked of others."""
+        asks = self._asks.get((topic, group))
+        changed = () if asks is None else tuple(asks.beat())
+        return Outcome((PublishPartial(topic, group, changed),)) if changed else Outcome()
 
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
         """What one peer is sent of a group now; the note is the set of parts that it was sent."""
@@ -80,30 +106,32 @@ class PartsExchange:
         has = here.has
         sent = has & self._wanted(group, peer, everything, here) & ~given & ~shown if peer.requests else 0
         given |= sent
-        told = self._claim(group, peer.told)
-        metadata = None
-        if told is None or has & ~(told.has | given | shown):
-            metadata = self._form.encode_claim(group, Claim(has, everything & ~has))
+        claim = Claim(has, self._asked_of(peer.peer, topic, group) if self._asks_one else everything & ~has)
+        metadata = (
+            self._form.encode_claim(group, claim) if self._has_news(group, peer, claim, given | shown) else None
+        )
         parts = self._form.encode(group, {index: here.parts[index] for index in members(sent)}) if sent else None
         return PartsFor(parts, metadata, given)
 
     def received(self, partial: Partial, sender: PeerId) -> Outcome:
         topic, group = partial.topic, partial.group
         try:
-            self._form.all_parts(group)
-            if partial.metadata:
-                self._form.decode_claim(group, partial.metadata)
+            everything = self._form.all_parts(group)
+            said = self._form.decode_claim(group, partial.metadata) if partial.metadata else Claim(0, 0)
             parts = self._form.decode(group, partial.parts) if partial.parts else {}
         except InvalidParts:
             self.invalid += 1
             return Outcome((PartialFeedback(sender, topic, useful=False),))
         known = none_known(topic, group) if (topic, group) in self._groups else self._known(topic, group)
         if not parts and not known:
+            self._offered(topic, group, sender, said.has, everything)
             return Outcome((PublishPartial(topic, group, (sender,)),))
         here = self._group(topic, group)
         here.take(known)
         here.sent_by(sender, set_of(parts))
         useful = here.take(parts)
+        self._arrived(topic, group, here)
+        self._offered(topic, group, sender, said.has, everything)
         if not useful and not known:
             return Outcome((PublishPartial(topic, group, (sender,)),))
         praise = (PartialFeedback(sender, topic, useful=True),) if useful else ()
@@ -117,7 +145,43 @@ class PartsExchange:
             return Outcome()
         here = self._group(topic, group)
         here.complete = True
+        self._asks.pop((topic, group), None)
         return Outcome((PublishPartial(topic, group),)) if here.take(parts) else Outcome()
+
+    def _offered(self, topic: TopicId, group: bytes, sender: PeerId, has: int, everything: int) -> None:
+        here = self._groups.get((topic, group))
+        lacking = everything if here is None else everything & ~here.has
+        if not self._asks_one or not has & lacking:
+            return
+        asks = self._asks.get((topic, group))
+        if asks is None:
+            if len(self._asks) >= self._max_groups:
+                bare = (key for key in self._asks if key not in self._groups)
+                del self._asks[next(bare, next(iter(self._asks)))]
+            asks = self._asks[topic, group] = Asks()
+        asks.offered(sender, has, lacking)
+
+    def _arrived(self, topic: TopicId, group: bytes, here: _Group) -> None:
+        asks = self._asks.get((topic, group))
+        if asks is None:
+            return
+        asks.arrived(here.has)
+        if here.has == self._form.all_parts(group):
+            del self._asks[topic, group]
+
+    def _asked_of(self, peer: PeerId, topic: TopicId, group: bytes) -> int:
+        asks = self._asks.get((topic, group))
+        return 0 if asks is None else asks.of(peer)
+
+    def _has_news(self, group: bytes, peer: PartialPeer, claim: Claim, known: int) -> bool:
+        """Whether a peer is told a claim; `known` is what it must know to be here."""
+        told, heard = self._claim(group, peer.told), self._claim(group, peer.heard)
+        if heard is not None and self._asks_one:
+            known |= heard.has  # it has that itself, and no use for it
+            told = told or Claim(0, 0)
+        if told is None:
+            return True
+        return bool(claim.has & ~(told.has | known) or (told.wants ^ claim.wants) & ~claim.has)
 
     def _wanted(self, group: bytes, peer: PartialPeer, everything: int, here: _Group) -> int:
         said = self._claim(group, peer.heard)

@@ -91,6 +91,14 @@ class DeliverPartial:
 
 
 @dataclass(frozen=True, slots=True)
+class RemindOfPartial:
+    """Tell the application that a heartbeat has passed; the group in which it published is remembered still."""
+
+    topic: TopicId
+    group: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Validate:
     """Ask the application about a message; the answer is a `MessageValidated` event."""
 
@@ -270,5 +278,15 @@ TraceAction: TypeAlias = (
 )
 
 Action: TypeAlias = (
-    Send | Withdraw | Deliver | DeliverPartial | Validate | Dial | Disconnect | Ping | FindContacts | TraceAction
+    Send
+    | Withdraw
+    | Deliver
+    | DeliverPartial
+    | RemindOfPartial
+    | Validate
+    | Dial
+    | Disconnect
+    | Ping
+    | FindContacts
+    | TraceAction
 )

@@ -155,7 +155,7 @@ class Gossipsub(ExtendedMesh):
         self.mesh.upkeep(tick)
         self.fanout.upkeep(tick)
         self._gossip(tick)
-        self.partials.groups.beat()
+        self.partials.beat()
         self._forget_old_news(tick)
         self._forget_old_requests(tick)
         for message_id in [each for each in self._senders if each not in self.shell.pending]:

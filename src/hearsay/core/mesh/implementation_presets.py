@@ -46,6 +46,7 @@ RUST: Mapping[str, object] = {
     "max_subscriptions_per_rpc": 100,
     "max_subscriptions_per_peer": 100,
     "late_extensions": "ignore",
+    "supporters_told": "by_all",
     "partial_group_heartbeats": 5,
     "score": _unasked(sets.RUST),
 }

@@ -97,6 +97,8 @@ class PartialPromise:
     opened_by: Callable[[TopicId, PeerId], int]
     most: int
     most_of_one: int
+    tells_supporters: bool
+    """Metadata goes to who only supports parts from who only supports them, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

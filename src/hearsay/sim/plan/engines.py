@@ -68,6 +68,7 @@ PART_OF = {
     "max_unwanted": "idontwant_threshold_bytes",
     "withdraw_unwanted": "idontwant_threshold_bytes",
     "late_extensions": "extensions",
+    "supporters_told": "partial_messages",
     "max_groups_per_peer": "partial_messages",
     "max_metadata_bytes": "partial_messages",
     "max_peer_groups": "partial_messages",

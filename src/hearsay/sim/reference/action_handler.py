@@ -31,6 +31,7 @@ from hearsay.core.language.actions import (
     PeerRemoved,
     Ping,
     Reason,
+    RemindOfPartial,
     Send,
     TopicJoined,
     TopicLeft,
@@ -102,7 +103,7 @@ class ActionHandler:
                     self._transport.withdraw(node, action, now)
                 case Deliver():
                     self._delivered(node, action, now, parts)
-                case DeliverPartial():
+                case DeliverPartial() | RemindOfPartial():
                     self._partial_messages.came(node, action)
                 case PeerGrafted():
                     self._row_link(graft_row, node, action, now)

@@ -4,7 +4,8 @@ Rules:
 
 * A group is named by its message's number. Whoever publishes a message, or gets it whole, has all of its parts.
 * A node has `known_parts` of a message, those with the lowest numbers, when it first hears of its group: what its
-  application got by another way.
+  application got by another way. It asks all for what it lacks, with a bitmap for metadata; or one, with
+  two bitlists.
 * A node that gets the last part publishes the message, which delivers it to the node itself and sends it whole to
   peers without partial messages. It has come one hop further than to the peer that sent the last part.
 * What follows from an RPC is done when all that the router asked for is.
@@ -16,13 +17,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hearsay.core.language.actions import Deliver, DeliverPartial
+from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial
 from hearsay.core.language.events import Event, PartialsChosen, Publish
 from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.rpc import Message
 from hearsay.partial.application import Outcome
+from hearsay.partial.claims import Bitlists, Bitmap
 from hearsay.partial.counted_parts import group_named
-from hearsay.partial.exchange import PartsExchange
+from hearsay.partial.exchange import Asking, PartsExchange
 from hearsay.partial.formats import EqualParts
 from hearsay.sim.reference.nodes import SimNode
 from hearsay.sim.reference.transport import Transport
@@ -44,7 +46,7 @@ class PartialMessages:
         }
         self._applications: dict[tuple[int, TopicId], PartsExchange] = {}
         self._messages: dict[bytes, Message] = {}
-        self._waiting: deque[tuple[SimNode, Deliver | DeliverPartial]] = deque()
+        self._waiting: deque[tuple[SimNode, Deliver | DeliverPartial | RemindOfPartial]] = deque()
         self._settling = False
         self.completed: dict[tuple[int, Any], tuple[Any, int]] = {}
         """Of a node and a message: who sent the last part, and how far the message came with it."""
@@ -64,9 +66,15 @@ class PartialMessages:
             self._applications[node.id, topic] = settings.application()
             self._feed(node, PartialsChosen(topic, settings.use, self._applications[node.id, topic]))
 
-    def came(self, node: SimNode, action: Deliver | DeliverPartial) -> None:
+    def came(self, node: SimNode, action: Deliver | DeliverPartial | RemindOfPartial) -> None:
         """Something for a node's application; `settle` hands it over."""
-        topic = action.message.topic if isinstance(action, Deliver) else action.partial.topic
+        match action:
+            case Deliver():
+                topic = action.message.topic
+            case DeliverPartial():
+                topic = action.partial.topic
+            case RemindOfPartial():
+                topic = action.topic
         if (node.id, topic) in self._applications:
             self._waiting.append((node, action))
 
@@ -76,10 +84,14 @@ class PartialMessages:
         self._settling = True
         while self._waiting:
             node, action = self._waiting.popleft()
-            if isinstance(action, Deliver):
-                self._delivered(node, action)
-            else:
-                self._received(node, action)
+            match action:
+                case Deliver():
+                    self._delivered(node, action)
+                case DeliverPartial():
+                    self._received(node, action)
+                case RemindOfPartial():
+                    application = self._applications[node.id, action.topic]
+                    self._follow(node, application.reminded(action.topic, action.group))
         self._settling = False
 
     def _delivered(self, node: SimNode, action: Deliver) -> None:
@@ -113,9 +125,13 @@ class _PartialTopic:
         self.use = settings.use
         self._eager = settings.eager
         part = bytes(-(-size_bytes // settings.parts))
-        self._form = EqualParts(count=settings.parts, part_bytes=max(1, len(part)), group_bytes=_GROUP_BYTES)
+        self._asks = settings.asks
+        claims = Bitlists() if settings.asks is Asking.ONE else Bitmap()
+        self._form = EqualParts(
+            count=settings.parts, part_bytes=max(1, len(part)), group_bytes=_GROUP_BYTES, claims=claims
+        )
         self.all_parts: Mapping[int, bytes] = dict.fromkeys(range(settings.parts), part or bytes(1))
         self._known = {index: self.all_parts[index] for index in range(settings.known_parts)}
 
     def application(self) -> PartsExchange:
-        return PartsExchange(self._form, eager=self._eager, known=lambda topic, group: self._known)
+        return PartsExchange(self._form, eager=self._eager, known=lambda topic, group: self._known, asks=self._asks)

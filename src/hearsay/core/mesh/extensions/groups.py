@@ -20,12 +20,14 @@ from hearsay.core.mesh.extensions.parameters import ExtensionParameters
 class PeerNotes:
     """Of one peer in one group."""
 
-    __slots__ = ("heard", "note", "told")
+    __slots__ = ("heard", "note", "spoke", "told")
 
     def __init__(self) -> None:
         self.heard: bytes | None = None
         self.told: bytes | None = None
         self.note: object = None
+        self.spoke = False
+        """Whether anything of the group came from it."""
 
 
 class Group:
@@ -88,7 +90,7 @@ class Groups:
         if group is None or notes is None:
             return
         notes.told = notes.note = None
-        if notes.heard is None:
+        if not notes.spoke:
             del group.peers[peer]
 
     def own(self, topic: TopicId) -> list[tuple[bytes, Group]]:

@@ -6,16 +6,18 @@ The application says what each peer is sent (`PartialApplication`), the router t
   requests parts also supports them; UNSUBSCRIBE ends it.
 * PARTIAL-2: Partial messages pass between two who have both said that they can (EXT-3), if one requests them in the
   topic and the other supports them at least. Parts go to a peer that requests them; one that only supports them is
-  told metadata.
+  told metadata, with `supporters_told` by those, too, who only support them themselves.
 * PARTIAL-3: A peer that requests parts of who supports them is sent no full messages, but those it asks for. Whoever
   requests parts takes full messages, too.
 * PARTIAL-4: A peer that supports what this side requests is told no IDONTWANT.
 * PARTIAL-5: What is published partially goes to those of the mesh, or of the fan-out, and to all peers that spoke of
-  the group; each is an RPC of its own, behind all others.
+  the group, whatever they do in the topic; each is an RPC of its own, behind all others.
 * PARTIAL-6: In the heartbeat, peers that were chosen for gossip and request parts get no IHAVE. The application is
   asked what they are sent of each group it published in, once per peer and group, also if there is nothing to say
   IHAVE about.
 * PARTIAL-7: What comes is for the application, if it chose the topic and partial messages are on with the sender.
+* PARTIAL-10: Each heartbeat the application is reminded of the groups it published in, as long as they are
+  remembered: it may ask others for what did not come.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hearsay.core.language.actions import DeliverPartial, Reason
+from hearsay.core.language.actions import DeliverPartial, Reason, RemindOfPartial
 from hearsay.core.language.events import PartialsChosen, PublishPartial
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.partial_application import PartialApplication, PartialPeer
 from hearsay.core.language.rpc import Partial, PartialUse
 from hearsay.core.language.sizes import partial_kind
 from hearsay.core.mesh.extensions.features import FeatureBook
-from hearsay.core.mesh.extensions.groups import Group, Groups
-from hearsay.core.mesh.extensions.parameters import ExtensionParameters
+from hearsay.core.mesh.extensions.groups import Group, Groups, PeerNotes
+from hearsay.core.mesh.extensions.parameters import ExtensionParameters, SupportersTold
 from hearsay.core.mesh.versions import knows_extensions
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.shell import Shell
@@ -44,7 +46,7 @@ class _Choice:
 
 
 class Partials:
-    __slots__ = ("_choices", "_features", "_most_metadata", "_routed", "_shell", "_uses", "groups")
+    __slots__ = ("_choices", "_features", "_most_metadata", "_routed", "_shell", "_tells_all", "_uses", "groups")
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class Partials:
         self._features = features
         self._routed = routed
         self._most_metadata = parameters.max_metadata_bytes
+        self._tells_all = parameters.supporters_told is SupportersTold.BY_ALL
         self.groups = Groups(parameters)
         self._choices: dict[TopicId, _Choice] = {}
         self._uses: dict[PeerId, dict[TopicId, PartialUse]] = {}
@@ -82,8 +85,11 @@ class Partials:
         """Whether a peer need not be told what it need not send."""
         return self.use(topic) is PartialUse.REQUESTS and self.use_of(peer, topic) is not PartialUse.NONE
 
-    def exchanges(self, peer: PeerId, topic: TopicId) -> bool:
-        return self.gets_parts(peer, topic) or self.spares(peer, topic)
+    def is_told(self, peer: PeerId, topic: TopicId) -> bool:
+        """Whether a peer in the topic is sent partial messages, if only metadata."""
+        if self.gets_parts(peer, topic) or self.spares(peer, topic):
+            return True
+        return self._tells_all and topic in self._choices and self.use_of(peer, topic) is not PartialUse.NONE
 
     def without(self, peers: Sequence[PeerId], topic: TopicId) -> Sequence[PeerId]:
         """Those of `peers` who get full messages."""
@@ -131,6 +137,7 @@ class Partials:
             self._shell.drop(sender.id, partial_kind(partial), 1, reason)
             return
         notes = group.notes_of(sender.id)
+        notes.spoke = True
         if partial.metadata is not None:
             notes.heard = partial.metadata
         self._shell.actions.append(DeliverPartial(partial, sender.id))
@@ -145,17 +152,17 @@ class Partials:
     def publish(self, published: PublishPartial) -> None:
         topic = published.topic
         group = self.groups.publish(topic, published.group)
-        addressed = {peer for peer in self._routed(topic) if self.exchanges(peer, topic)}
-        addressed |= {peer for peer in group.peers if self._may_be_told(peer, topic)}
+        addressed = {peer for peer in self._routed(topic) if self.is_told(peer, topic)}
+        addressed |= {peer for peer, notes in group.peers.items() if self._is_answered(peer, notes, topic)}
         if published.peers is not None:
             named = {peer for peer in published.peers if peer in self._shell.connected}
-            addressed = {peer for peer in named if peer in addressed or self.exchanges(peer, topic)}
+            addressed = {peer for peer in named if peer in addressed or self.is_told(peer, topic)}
         for peer in sorted(addressed):
             self._ask(topic, published.group, group, peer, gossip=False)
 
-    def _may_be_told(self, peer: PeerId, topic: TopicId) -> bool:
-        """Whether a peer that spoke of a group is answered: also one that publishes without being in the topic."""
-        return self.exchanges(peer, topic) or topic not in self._shell.connected[peer].topics
+    def _is_answered(self, peer: PeerId, notes: PeerNotes, topic: TopicId) -> bool:
+        """Whoever spoke of the group is: also one that publishes without being in the topic."""
+        return notes.spoke or self.is_told(peer, topic)
 
     def gossip(self, topic: TopicId, peers: Iterable[PeerId]) -> list[PeerId]:
         """Ask what those who request parts are sent; returns the others, who get IHAVE."""
@@ -182,6 +189,12 @@ class Partials:
             notes.told = metadata
         if parts is not None or metadata is not None:
             self._shell.outbox.partial(peer, Partial(topic, name, parts, metadata))
+
+    def beat(self) -> None:
+        self.groups.beat()
+        for topic in sorted(self._choices):
+            for name, _ in self.groups.own(topic):
+                self._shell.actions.append(RemindOfPartial(topic, name))
 
     def remove_peer(self, peer: PeerId) -> None:
         self._uses.pop(peer, None)

@@ -9,7 +9,7 @@ from hearsay.core.language.events import PartialsChosen, PublishPartial
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import Features, Partial, PartialUse, Rpc
 from hearsay.core.mesh.extensions.features import LATE_PENALTY, FeatureBook
-from hearsay.core.mesh.extensions.parameters import ExtensionParameters, LateExtensions
+from hearsay.core.mesh.extensions.parameters import ExtensionParameters, LateExtensions, SupportersTold
 from hearsay.core.mesh.extensions.partials import Partials
 from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
@@ -98,6 +98,7 @@ class ExtendedMesh(MeshStrategy):
             opened_by=groups.opened_by,
             most=self.parameters.max_peer_groups,
             most_of_one=self.parameters.max_groups_per_peer,
+            tells_supporters=self.parameters.supporters_told is SupportersTold.BY_ALL,
         )
         return replace(super().promises(), partial=partial)
 

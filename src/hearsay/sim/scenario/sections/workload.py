@@ -10,6 +10,7 @@ from typing import Annotated
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import PartialUse
 from hearsay.core.shell.parameters import Violation
+from hearsay.partial.exchange import Asking
 from hearsay.sim.scenario.sections.section import Section
 from hearsay.sim.scenario.sections.some_nodes import SomeNodes
 from hearsay.sim.scenario.sections.values import (
@@ -69,6 +70,7 @@ class PartialParts(Section):
     parts: Annotated[int, integer_in(1, MAX_PARTS)] = 8
     known_parts: Annotated[int, integer_in(0, MAX_PARTS)] = 0
     eager: Flag = False
+    asks: Annotated[Asking, one_of(Asking)] = Asking.ALL
 
     def cross_rules(self) -> Iterator[Violation]:
         if self.known_parts > self.parts:
