@@ -82,7 +82,7 @@ wheel:
 # of its own and is built with the pinned setuptools.
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
-	$(LOCK) --extra sim --extra fast --extra mdns --extra spark --extra tables --extra figures --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
+	$(LOCK) --extra sim --extra fast --extra mdns --extra spark --extra tables --extra figures --extra tune --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
 	$(LOCK) --group fuzz -o tests/fuzz/requirements.lock
 	$(LOCK) --group site -o tools/site/requirements.lock
 	$(LOCK) --no-deps requirements-source.in -o requirements-source.lock

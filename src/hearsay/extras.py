@@ -16,6 +16,7 @@ EXTRAS = {
     "sim": ("numpy", "pyarrow", "numba", "pydantic", "tomli_w", "rich"),
     "tables": ("pandas", "polars", "duckdb"),
     "spark": ("pyspark", "pandas", "scipy"),
+    "tune": ("optuna", "sklearn"),
     "libp2p": ("libp2p", "trio"),
     "figures": ("matplotlib",),
     "mdns": ("zeroconf",),

@@ -30,7 +30,7 @@ from hearsay.cli.commands import COMMANDS
 from hearsay.cli.commands import hearsay as group
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.sim.scenario.schema import scenario_schema
-from hearsay.studies.schemas import budget_schema, study_schema
+from hearsay.studies.schemas import budget_schema, study_schema, tune_schema
 from hearsay.studies.tables import RESULTS
 from hearsay.trace.folder.arrow import table_of
 from hearsay.trace.language.columns import ColumnBuilder
@@ -170,6 +170,9 @@ def test_the_keys_of_json_of_commands_on_spark(tmp_path):
         "check": (budgets, "--out", tmp_path / "check"),
         "compare": ("r1", "--set", "router.degree=4", *both, "--out", tmp_path / "compare"),
     }
+    few = ("--seeds", "2", "--fresh-seeds", "2", "--runs", "10", "--out", tmp_path / "tune")
+    small = ("--set", "network.nodes=20", "--set", "workload.messages=1")
+    asked["tune"] = ("r1", "--vary", "router.degree=[4, 5]", "--aim", "copies_per_delivery", *small, *few)
     done = {name: run_command(name, *arguments, "--json") for name, arguments in asked.items()}
     assert {name: each.stderr for name, each in done.items() if each.returncode} == {}
     agrees("json_spark.txt", all_keys({f"hearsay {name} --json": each.stdout for name, each in done.items()}))
@@ -184,7 +187,9 @@ def test_the_columns_of_tables():
     agrees("tables.txt", "\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize(("name", "schema"), [("study", study_schema()), ("budget", budget_schema())])
+@pytest.mark.parametrize(
+    ("name", "schema"), [("study", study_schema()), ("budget", budget_schema()), ("tune", tune_schema())]
+)
 def test_the_schemas_of_files_that_people_write(name, schema):
     """Without what they have from the scenario's."""
     scenario = scenario_schema()

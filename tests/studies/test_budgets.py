@@ -7,9 +7,11 @@ from made_here import results_of
 from small_study import hearsay
 
 from hearsay.studies.budget_text import judged_words
-from hearsay.studies.budgets import judge, load_budgets
+from hearsay.studies.budgets import BudgetTable, judge, load_budgets
+from hearsay.studies.budgets import judged as judged_by
 from hearsay.studies.errors import StudyError
 from hearsay.studies.folder import StudyFolder
+from hearsay.studies.points import Point
 from hearsay.studies.tables import values_at
 from hearsay.text.numbers import plain, relative
 
@@ -57,6 +59,21 @@ def test_what_breaks_is_named_with_how_far(tmp_path):
     assert judged_words(found[3]) == "broken: nothing is sent: delivered: not measured, nothing was there to count"
 
 
+@pytest.mark.parametrize("bound", ["at_most", "at_least"])
+def test_what_must_stay_within(bound):
+    """Of 1…10 ms: the mean, the end of its interval, what nine of ten have, the worst."""
+    point = Point("p", (0,), tuple(range(1, 11)), "", (), 1.0)
+    results = {point.run(seed): {"error": None, "latency_p99_ms": float(seed)} for seed in point.seeds}
+
+    def value(judge: str) -> float | None:
+        table = BudgetTable.model_validate({bound: 1, "judge": judge})
+        return judged_by(table.budget("case", "latency_p99_ms"), point, results).value
+
+    found = [value(judge) for judge in ("mean", "interval", "p90", "worst")]
+    expected = [5.5, 5.5 + 2.2621571628 * (110 / 12 / 10) ** 0.5, 9, 10]
+    assert found == pytest.approx(expected if bound == "at_most" else [11 - each for each in expected])
+
+
 def test_a_case_whose_runs_fail_holds_nothing(tmp_path):
     episub = BUDGETS.replace('preset = "r1"', 'preset = "r1", router.kind = "episub"')
     found, *_ = judged(tmp_path, episub.replace("seeds = 3", 'engine = "array"\nseeds = 3'))
@@ -74,7 +91,11 @@ def test_a_case_whose_runs_fail_holds_nothing(tmp_path):
         ),
         ("{ at_most = 100 }", "{}", "budget.toml:8: cases.0.budgets.latency_p99_ms: needs at_least or at_most"),
         ("latency_p99_ms", "latency", "budget.toml:8: cases.0.budgets.latency: no such figure; there are delivery_"),
-        ('"worst" }', '"median" }', 'cases.0.budgets.delivery_ratio.judge = "median": must be one of mean, worst'),
+        (
+            '"worst" }',
+            '"median" }',
+            'cases.0.budgets.delivery_ratio.judge = "median": must be one of mean, interval, p90, worst',
+        ),
         ("at_least = 1, at_most", "at_least = 101, at_most", "at_least = 101: must not be above at_most (100)"),
         ("nothing is sent", "small", 'budget.toml:13: cases.1.name = "small": another case has this name'),
         ('name = "small"\n', "", "budget.toml:4: cases.0.name: is required"),

@@ -1,4 +1,4 @@
-"""The JSON Schemas of study and budget files know what their models know."""
+"""The JSON Schemas of study, budget and tune files know what their models know."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.studies.figures import BY_NAME
-from hearsay.studies.schemas import budget_schema, study_schema
+from hearsay.studies.schemas import budget_schema, study_schema, tune_schema
 from hearsay.studies.study_file import load_study
 
 STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.toml"))
-STUDY, BUDGET = study_schema(), budget_schema()
+STUDY, BUDGET, TUNE = study_schema(), budget_schema(), tune_schema()
 
 
 def described(schema: dict) -> dict[str, bool]:
@@ -27,7 +27,7 @@ def described(schema: dict) -> dict[str, bool]:
     return {key: told for key, told in keys.items() if key.removeprefix("BaseTable.") not in Scenario.model_fields}
 
 
-@pytest.mark.parametrize("schema", [STUDY, BUDGET], ids=["study", "budget"])
+@pytest.mark.parametrize("schema", [STUDY, BUDGET, TUNE], ids=["study", "budget", "tune"])
 def test_every_key_says_what_it_is_for_and_no_other_is_known(schema):
     assert {key for key, told in described(schema).items() if not told} == set()
     assert schema["additionalProperties"] is False

@@ -101,17 +101,20 @@ def compare(
     master: str | None = None,
     remote: str | None = None,
     progress: Progresses | None = None,
+    first_seed: int = 1,
 ) -> Comparison:
     """Compare two scenarios, each a file or a preset; without `b`, `a` with `a` changed by `changes`.
 
     Runs are made on Spark, or where it is not installed in processes of this machine. `changes` are keys of B, `both`
-    those of both sides. Unpaired sides have seeds of their own. Runs and tables are in `out`, without in
-    `sweeps/compare-A-B`.
+    those of both sides. Seeds begin with `first_seed`; unpaired sides have seeds of their own. Runs and tables are in
+    `out`, without in `sweeps/compare-A-B`.
     """
     if b is None and not changes and paired:
         raise StudyError(["nothing to compare: name a second scenario, or say in changes what is different"])
     if not 2 <= seeds <= comparison.MOST_SEEDS:
         raise StudyError([f"seeds = {seeds}: must be in 2…{comparison.MOST_SEEDS}"])
+    if not 0 <= first_seed <= comparison.LAST_FIRST_SEED:
+        raise StudyError([f"first_seed = {first_seed}: must be in 0…{comparison.LAST_FIRST_SEED}"])
     of_b, of_both = texts_of(changes), texts_of(both)
     asked = ComparisonRequest(
         str(a),
@@ -121,10 +124,13 @@ def compare(
         seeds,
         not paired,
         engine,
+        first_seed,
     )
     base_a = comparison.side(str(a)).with_settings(of_both)
     base_b = comparison.side(str(a if b is None else b)).with_settings([*of_both, *of_b])
-    study, points = comparison.sides(base_a, base_b, asked.names, seeds, same_seeds=paired, engine=engine)
+    study, points = comparison.sides(
+        base_a, base_b, asked.names, seeds, same_seeds=paired, engine=engine, first_seed=first_seed
+    )
     folder = StudyFolder.open(FOLDER / asked.folder_name if out is None else Path(out))
     try:
         swept = make_runs(study, points, folder, Where(master, remote), progress)

@@ -64,7 +64,7 @@ def command(**options: Any) -> None:
     else:
         for each in found:
             click.echo(prose(judged_words(each)))
-    tell_failures(swept)
+    tell_failures(swept.failures)
     broken = [plain(judged_words(each)) for each in found if not each.held]
     if broken:
         summary = f"{len(broken)} of {len(found)} budgets are broken"

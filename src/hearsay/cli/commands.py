@@ -23,12 +23,13 @@ COMMANDS = {
     "explain": "say why a node got a message when it did, and who never got it",
     "node": "run a real node that speaks libp2p pubsub",
     "report": "write a report of analysed runs: one HTML file",
-    "schema": "print the JSON Schema of scenario, study or budget files, for editors",
+    "schema": "print the JSON Schema of scenario, study, budget or tune files, for editors",
     "score": "check score parameters: who is never punished, who is pruned for nothing; with curves",
     "simulate": "simulate a scenario",
     "spark": "look after Spark: doctor",
     "sweep": "run a study: many runs over the axes of a scenario",
     "trace": "look at traces: show, diff; join those of nodes; import those of real networks",
+    "tune": "find the parameters that do best under bounds",
     "vectors": "run language-neutral test vectors of scores and routers",
 }
 

@@ -16,7 +16,9 @@ from hearsay.cli.spark_steps import require_spark_at
 
 if TYPE_CHECKING:
     from hearsay.pipeline.spark.session import Where
+    from hearsay.studies.one_run import Row
     from hearsay.studies.runner import Progress
+    from hearsay.studies.study_file import Study
     from hearsay.studies.sweep import Sweep, Swept
 
 PLAIN_EVERY_S = 5.0
@@ -45,14 +47,12 @@ def settings_of(given: Sequence[str], option: str = "--set") -> list[tuple[str, 
 
 def make_runs(sweep: Sweep, where: Where) -> Swept:
     """Make the missing runs, with progress; what is kept survives all that may happen."""
-    from hearsay.pipeline.spark.session import SparkUnavailable, cores
+    from hearsay.pipeline.spark.session import SparkUnavailable
     from hearsay.studies.errors import StudyFolderError
     from hearsay.studies.run_places import is_on_spark, place_of_runs
 
     wanted = sweep.study.cores_per_task
-    if where.master is None and where.remote is None and wanted > cores():
-        raise WrongInput(f"{sweep.study.name}: cores_per_task = {wanted}: there are {cores()} cores here")
-
+    require_cores(sweep.study, where)
     try:
         if sweep.missing and is_on_spark(where):
             require_spark_at(where)
@@ -67,14 +67,23 @@ def make_runs(sweep: Sweep, where: Where) -> Swept:
         raise
 
 
+def require_cores(study: Study, where: Where) -> None:
+    """A run must not ask for more cores than there are here."""
+    from hearsay.pipeline.spark.session import cores
+
+    wanted = study.cores_per_task
+    if where.master is None and where.remote is None and wanted > cores():
+        raise WrongInput(f"{study.name}: cores_per_task = {wanted}: there are {cores()} cores here")
+
+
 def say(text: str) -> None:
     print(f"sweep: {text}", file=sys.stderr, flush=True)
 
 
-def tell_failures(swept: Swept) -> None:
+def tell_failures(failures: Sequence[Row]) -> None:
     """Name the errors of runs that failed."""
     runs_by_error: dict[str, list[str]] = {}
-    for row in swept.failures:
+    for row in failures:
         runs_by_error.setdefault(row["error"], []).append(row["run"])
     for error, runs in list(runs_by_error.items())[:MOST_ERRORS]:
         more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
@@ -95,8 +104,15 @@ def _progress(sweep: Sweep) -> Generator[Callable[[Progress], None]]:
     before = sweep.runs - len(sweep.missing)
     if before:
         say(f"{before} of {sweep.runs} runs are there already")
-    if sweep.missing and bars_can_be_drawn():
-        with _bar(len(sweep.missing)) as listen:
+    with progress_of(len(sweep.missing)) as listen:
+        yield listen
+
+
+@contextmanager
+def progress_of(runs: int) -> Generator[Callable[[Progress], None]]:
+    """Tells of so many runs."""
+    if runs and bars_can_be_drawn():
+        with _bar(runs) as listen:
             yield listen
     else:
         yield _plain()

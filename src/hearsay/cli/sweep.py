@@ -66,7 +66,7 @@ def command(**options: Any) -> None:
     swept = make_runs(sweep, where)
     report = _write_report(swept, folder.path, _command(options))
     _tell(swept, folder.path, report, options["as_json"])
-    tell_failures(swept)
+    tell_failures(swept.failures)
     if swept.failures:
         raise CommandFailed(f"{len(swept.failures)} of {sweep.runs} runs failed; --retry makes them again")
 

@@ -24,7 +24,7 @@ from typing import Annotated, Any, cast
 from pydantic import Field, PlainValidator
 
 from hearsay.core.shell.parameters import Violation
-from hearsay.sim.scenario.sections.values import Number, PerhapsEmptyText, broken, integer_in, one_of
+from hearsay.sim.scenario.sections.values import Number, PerhapsEmptyText, broken, integer_in, one_of, violated
 from hearsay.sim.scenario.toml_text import Document, shown_value
 from hearsay.studies.base import Setting, flattened
 from hearsay.studies.checked_file import FileTable, Places
@@ -104,11 +104,11 @@ class AxisTable(FileTable):
     def own_name(self) -> str:
         return " + ".join(self.own_keys) if self.name is None else self.name
 
-    def axis(self, places: Places, number: int) -> Axis:
-        """The axis; `number` is its place among the axes of the file."""
+    def axis(self, places: Places, *path: str | int) -> Axis:
+        """The axis, which stands at this path of the file."""
         values = cast("list[Any]", self._all_values())
         steps = tuple(self._step(value) for value in values)
-        written = tuple(places.of("axes", number, "values", step) for step in range(len(steps)))
+        written = tuple(places.of(*path, "values", step) for step in range(len(steps)))
         return Axis(self.own_name, self.own_keys, steps, self._labels(values), written)
 
     def cross_rules(self) -> Iterator[Violation]:
@@ -170,6 +170,20 @@ class AxisTable(FileTable):
         if self.labels is not None:
             return tuple(map(str, self.labels))
         return tuple(_label(self._step(value)[0]) for value in values)
+
+
+def each_key_on_one_axis(axes: tuple[AxisTable, ...]) -> tuple[AxisTable, ...]:
+    owners: dict[str, str] = {}
+    found: list[Violation] = []
+    for number, axis in enumerate(axes):
+        for key in axis.own_keys:
+            if key in owners:
+                rule = f"{key} is on two axes ({owners[key]} has it too)"
+                found.append(Violation(str(number), None, rule))
+            owners[key] = axis.own_name
+    if found:
+        raise violated(tuple(found))
+    return axes
 
 
 def axis_of_values(key: str, values: Sequence[object], place: str) -> Axis:

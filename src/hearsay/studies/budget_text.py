@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hearsay.studies.budgets import Judgement
+from collections.abc import Mapping
+
+from hearsay.studies.budgets import Budget, Judgement
 from hearsay.text.numbers import DIGITS, apart, between, points, relative, shown
 
 
@@ -19,18 +21,24 @@ def judged_words(judged: Judgement) -> str:
     value, *bounds_said = apart([judged.value, *known], form)
     said = dict(zip(known, bounds_said, strict=True))
     if judged.held:
-        bounds = [
-            f"at {word} {said[bound]}"
-            for word, bound in (("least", budget.at_least), ("most", budget.at_most))
-            if bound is not None
-        ]
-        return f"held: {name} is {value}, allowed {' and '.join(bounds)} ({_basis(judged)})"
+        return f"held: {name} is {value}, allowed {_allowed(budget, said)} ({_basis(judged)})"
     above = budget.at_most is not None and judged.value > budget.at_most
     bound = budget.at_most if above else budget.at_least
     assert bound is not None
     direction = "above" if above else "below"
     excess = f"{_excess(judged, bound)} {direction} the {said[bound]} allowed"
     return f"broken: {name} is {value}, {excess} ({_basis(judged)})"
+
+
+def allowed_words(budget: Budget) -> str:
+    """The bounds of a budget: "at least 1 and at most 6"."""
+    known = [bound for bound in (budget.at_least, budget.at_most) if bound is not None]
+    return _allowed(budget, {bound: shown(bound, budget.figure.form) for bound in known})
+
+
+def _allowed(budget: Budget, said: Mapping[float, str]) -> str:
+    bounds = (("least", budget.at_least), ("most", budget.at_most))
+    return " and ".join(f"at {word} {said[bound]}" for word, bound in bounds if bound is not None)
 
 
 def _excess(judged: Judgement, bound: float) -> str:
@@ -45,8 +53,12 @@ def _basis(judged: Judgement) -> str:
     assert mean is not None
     if judged.budget.judge == "worst":
         return f"worst of {mean.seeds} seeds"
+    if judged.budget.judge == "p90":
+        return f"the worst that nine of ten of {mean.seeds} seeds have"
     if mean.low is None or mean.high is None:
         return "one seed"
     if mean.low == mean.high:
         return f"the same on {mean.seeds} seeds"
+    if judged.budget.judge == "interval":
+        return f"an end of the 95 % interval of {mean.seeds} seeds, whose mean is {shown(mean.mean, form)}"
     return f"mean of {mean.seeds} seeds, 95 % interval {between(mean.low, mean.high, form)}"

@@ -9,7 +9,7 @@
     [cases.budgets]
     latency_p99_ms = { at_most = 4000 }
     copies_per_delivery = { at_most = 8 }
-    delivery_ratio = { at_least = 0.999, judge = "worst" }     # of all seeds; "mean" without
+    delivery_ratio = { at_least = 0.999, judge = "worst" }     # of all seeds; or "p90", "interval"; "mean" without
 
 The seeds are the same every time, so a budget breaks because something changed, never by chance.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -36,7 +37,7 @@ from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.study_file import RunsFile, Seeds, Study
 from hearsay.studies.tables import values_at
 
-JUDGES = ("mean", "worst")
+JUDGES = ("mean", "interval", "p90", "worst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class BudgetTable(FileTable):
     at_most: Number | None = None
     """The figure must not be above this."""
     judge: Annotated[str, one_of(JUDGES)] = "mean"
-    """What must stay within: the mean of all seeds, or the worst of them."""
+    """What must stay within: the mean of all seeds, its 95 % interval, nine of ten seeds, or the worst of them."""
 
     def cross_rules(self) -> Iterator[Violation]:
         low, high = self.at_least, self.at_most
@@ -105,7 +106,7 @@ class BudgetTable(FileTable):
         if low is not None and high is not None:
             if low > high:
                 yield Violation("at_least", low, f"must not be above at_most ({high})")
-            if self.judge == "worst":
+            if self.judge != "mean":
                 rule = "needs at_least or at_most, not both: which end is the worst?"
                 yield Violation("judge", self.judge, rule)
 
@@ -122,6 +123,9 @@ def _with_meanings(schema: dict[str, Any]) -> None:
     schema["additionalProperties"] = False
 
 
+BoundsOfFigures = Annotated[dict[FigureName, BudgetTable], Field(json_schema_extra=_with_meanings)]
+
+
 class CaseTable(FileTable):
     """[[cases]] – a scenario, and what its figures must keep to."""
 
@@ -131,9 +135,7 @@ class CaseTable(FileTable):
     """What the case is called where its budgets are told."""
     base: BaseTable = BaseTable()
     """The scenario: preset or file, and beside them the keys of a scenario."""
-    budgets: dict[FigureName, BudgetTable] = Field(
-        default={}, validate_default=True, json_schema_extra=_with_meanings
-    )
+    budgets: BoundsOfFigures = Field(default={}, validate_default=True)
     """Bounds of figures, by their names."""
 
     @field_validator("budgets")
@@ -190,14 +192,29 @@ def load_budgets(path: Path) -> tuple[Study, list[Point], list[Case]]:
 
 
 def judge(cases: Sequence[Case], points: Sequence[Point], results: Mapping[str, Row]) -> list[Judgement]:
-    found: list[Judgement] = []
-    for case, point in zip(cases, points, strict=True):
-        failures = sum(results[run]["error"] is not None for run in point.runs if run in results)
-        for budget in case.budgets:
-            values = values_at(point, results, budget.figure.name)
-            mean = mean_of(values)
-            value = None if mean is None else mean.mean
-            if mean is not None and budget.judge == "worst":
-                value = min(values) if budget.at_least is not None else max(values)
-            found.append(Judgement(budget, value, mean, failures))
-    return found
+    return [
+        judged(budget, point, results)
+        for case, point in zip(cases, points, strict=True)
+        for budget in case.budgets
+    ]  # fmt: skip
+
+
+def judged(budget: Budget, point: Point, results: Mapping[str, Row]) -> Judgement:
+    """A budget and what the runs of a point came to."""
+    failures = sum(results[run]["error"] is not None for run in point.runs if run in results)
+    values = values_at(point, results, budget.figure.name)
+    mean = mean_of(values)
+    return Judgement(budget, None if mean is None else _judged_value(budget, values, mean), mean, failures)
+
+
+def _judged_value(budget: Budget, values: Sequence[float], mean: Mean) -> float:
+    falling = budget.at_least is not None
+    match budget.judge:
+        case "worst":
+            return min(values) if falling else max(values)
+        case "p90":
+            return sorted(values, reverse=falling)[ceil(len(values) * 9 / 10) - 1]
+        case "interval" if mean.low is not None and mean.high is not None:
+            return mean.low if falling else mean.high
+        case _:
+            return mean.mean

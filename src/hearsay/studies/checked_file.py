@@ -14,7 +14,7 @@ from hearsay.sim.scenario.scenario import ScenarioError
 from hearsay.sim.scenario.sections.section import Section
 from hearsay.sim.scenario.sections.values import unknown_key
 from hearsay.sim.scenario.toml_lines import KeyPath
-from hearsay.sim.scenario.toml_text import parse_file
+from hearsay.sim.scenario.toml_text import Document, parse_file
 from hearsay.studies.errors import StudyError
 
 
@@ -52,8 +52,13 @@ def read_checked(path: Path, model: type[FileModel]) -> tuple[FileModel, Places]
     except ScenarioError as error:
         raise StudyError(error.problems) from None
     places = Places(str(path), lines)
+    return checked(document, places, model, path.parent), places
+
+
+def checked(document: Document, places: Places, model: type[FileModel], folder: Path) -> FileModel:
+    """A document as its model; raises `StudyError`."""
     try:
-        return model.model_validate(document, context=path.parent), places
+        return model.model_validate(document, context=folder)
     except ValidationError as error:
         found = mistakes(error, lambda path, _: unknown_key(str(path[-1]), known_keys(model, path[:-1])))
         ordered = sorted(found, key=lambda mistake: places.line(mistake.path))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from hearsay.sim.scenario.scenario import ScenarioError
 from hearsay.sim.scenario.scenario_file import find_scenario
@@ -24,8 +23,10 @@ from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point, point_of
 from hearsay.studies.statistics import Difference, holm, paired, unpaired
 from hearsay.studies.study_file import Study
+from hearsay.studies.tables import values_by_seed
 
 MOST_SEEDS = 10_000
+LAST_FIRST_SEED = 10**15
 
 
 class Verdict(StrEnum):
@@ -61,11 +62,11 @@ def side(name: str) -> Base:
 
 
 def sides(
-    a: Base, b: Base, names: tuple[str, str], seeds: int, *, same_seeds: bool, engine: str
+    a: Base, b: Base, names: tuple[str, str], seeds: int, *, same_seeds: bool, engine: str, first_seed: int = 1
 ) -> tuple[Study, list[Point]]:
     """The runs of both sides, as a study of two points."""
-    first = tuple(range(1, seeds + 1))
-    second = first if same_seeds else tuple(range(seeds + 1, 2 * seeds + 1))
+    first = tuple(range(first_seed, first_seed + seeds))
+    second = first if same_seeds else tuple(range(first_seed + seeds, first_seed + 2 * seeds))
     axis = axis_of_values("side", names if names[0] != names[1] else ("A", "B"), "")
     study = Study(f"{names[0]} and {names[1]}", f"{names[0]} and {names[1]}", "", a, (axis,), first, engine)
     return study, [point_of(a.scenario(), first, (0,)), point_of(b.scenario(), second, (1,))]
@@ -79,7 +80,7 @@ def compare(
     figures = [
         name
         for name in figures
-        if not BY_NAME[name].conditional or _by_seed(a, results, name) or _by_seed(b, results, name)
+        if not BY_NAME[name].conditional or values_by_seed(a, results, name) or values_by_seed(b, results, name)
     ]
     differences = [_difference(a, b, results, name) for name in figures]
     known = [difference for difference in differences if difference is not None]
@@ -100,7 +101,7 @@ def compare(
 
 
 def _difference(a: Point, b: Point, results: Mapping[str, Row], name: str) -> Difference | None:
-    values_a, values_b = _by_seed(a, results, name), _by_seed(b, results, name)
+    values_a, values_b = values_by_seed(a, results, name), values_by_seed(b, results, name)
     if a.seeds == b.seeds:
         both = [seed for seed in a.seeds if seed in values_a and seed in values_b]
         values_a, values_b = {seed: values_a[seed] for seed in both}, {seed: values_b[seed] for seed in both}
@@ -111,17 +112,8 @@ def _difference(a: Point, b: Point, results: Mapping[str, Row], name: str) -> Di
 
 
 def _mean(point: Point, results: Mapping[str, Row], name: str) -> float | None:
-    values = _by_seed(point, results, name).values()
+    values = values_by_seed(point, results, name).values()
     return sum(values) / len(values) if values else None
-
-
-def _by_seed(point: Point, results: Mapping[str, Row], name: str) -> dict[int, float]:
-    found: dict[int, float] = {}
-    for seed in point.seeds:
-        row: Mapping[str, Any] = results.get(point.run(seed), {"error": ""})
-        if row["error"] is None and row.get(name) is not None:
-            found[seed] = float(row[name])
-    return found
 
 
 def _verdict(figure: HeadlineFigure, difference: Difference, called: bool) -> Verdict:

@@ -28,6 +28,7 @@ class ComparisonRequest:
     seeds: int
     unpaired: bool = False
     engine: str = "auto"
+    first_seed: int = 1
 
     @property
     def names(self) -> tuple[str, str]:
@@ -40,18 +41,23 @@ class ComparisonRequest:
         """What holds on both sides, in words."""
         way = "other seeds for B" if self.unpaired else "the same on both sides, compared seed by seed"
         both = [f"both: with {', '.join(self.both)}"] if self.both else []
-        return [*both, f"seeds: {self.seeds}, {way}"]
+        start = f" from {self.first_seed} on" if self.first_seed != 1 else ""
+        return [*both, f"seeds: {self.seeds}{start}, {way}"]
 
     @property
     def folder_name(self) -> str:
         """Readable; where a readable name may stand for several comparisons, with a digest of what was asked."""
         a, b = self.names
         both = f"-both-with-{','.join(self.both)}" if self.both else ""
-        told = f"compare-{a}-{b}{both}{'-unpaired' if self.unpaired else ''}".replace(", ", ",").replace(" ", "-")
+        start = f"-from-seed-{self.first_seed}" if self.first_seed != 1 else ""
+        told = f"compare-{a}-{b}{both}{'-unpaired' if self.unpaired else ''}{start}".replace(", ", ",").replace(
+            " ", "-"
+        )
         name = re.sub(r"[^\w.=,-]", "-", told)[:_LONGEST_NAME]
         if name == told and {self.a, self.b or self.a} == {Path(self.a).stem, Path(self.b or self.a).stem}:
             return name
-        whole = json.dumps([self.a, self.b, self.changes, self.both, self.unpaired])
+        asked = [self.a, self.b, self.changes, self.both, self.unpaired]
+        whole = json.dumps(asked if self.first_seed == 1 else [*asked, self.first_seed])
         return f"{name}-{sha256(whole.encode()).hexdigest()[:_DIGEST_DIGITS]}"
 
     @property
@@ -63,6 +69,8 @@ class ComparisonRequest:
             for setting in settings:
                 words += [option, setting]
         words += ["--seeds", self.seeds]
+        if self.first_seed != 1:
+            words += ["--first-seed", self.first_seed]
         if self.unpaired:
             words.append("--unpaired")
         if self.engine != "auto":

@@ -35,7 +35,7 @@ from hearsay.trace.folder.own_folders import Holds, OwnFolder, claim, is_real_fo
 from hearsay.trace.language.errors import RunFolderError
 
 MANY_FILES = 200
-_INNER = ("results", "scenarios", "tables", "traces", "traces/.arriving", "pictures")
+_INNER = ("results", "scenarios", "tables", "traces", "traces/.arriving", "pictures", "answer")
 _OF_RESULTS = re.compile(r"[0-9a-f]{32}\.parquet")
 
 

@@ -84,7 +84,7 @@ class Runner:
         self._listen = listen
         self._flying: dict[Future[list[Row]], list[Task]] = {}
         self._deaths: Counter[str] = Counter()
-        self._finished = 0
+        self.kept: list[Row] = []
         self._failures = 0
 
     def run(self) -> None:
@@ -140,7 +140,7 @@ class Runner:
 
     def _keep(self, rows: Sequence[Row]) -> None:
         self._folder.add(rows)
-        self._finished += len(rows)
+        self.kept += rows
         self._failures += sum(row["error"] is not None for row in rows)
         for row in rows:
             if "wall_s" in row:
@@ -149,7 +149,7 @@ class Runner:
     def _progress(self) -> Progress:
         running = list(self._flying.values())[: self._maker.slots]
         left = None
-        if self._finished:
+        if self.kept:
             flying = sum(self._queue.seconds(task.point) for pack in self._flying.values() for task in pack) / 2
             left = (self._queue.seconds_left() + flying) / self._maker.slots
-        return Progress(self._total, self._finished, sum(map(len, running)), self._failures, left)
+        return Progress(self._total, len(self.kept), sum(map(len, running)), self._failures, left)

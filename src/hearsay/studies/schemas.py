@@ -1,4 +1,4 @@
-"""The JSON Schemas of study and budget files, made from their models: for editors, as that of scenarios is.
+"""The JSON Schemas of study, budget and tune files, made from their models: for editors, as that of scenarios is.
 
 A base takes the keys of a scenario, so its schema has the scenario's sections beside its own keys.
 """
@@ -12,6 +12,7 @@ from hearsay.studies.base import BaseTable
 from hearsay.studies.budgets import BudgetFile
 from hearsay.studies.checked_file import FileTable
 from hearsay.studies.study_file import StudyFile
+from hearsay.studies.tuning.tune_file import TuneFile
 
 
 def study_schema() -> dict[str, Any]:
@@ -20,6 +21,10 @@ def study_schema() -> dict[str, Any]:
 
 def budget_schema() -> dict[str, Any]:
     return _schema(BudgetFile)
+
+
+def tune_schema() -> dict[str, Any]:
+    return _schema(TuneFile)
 
 
 def _schema(model: type[FileTable]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.scenario import MAX_SEED
 from hearsay.sim.scenario.sections.values import Flag, PerhapsEmptyText, broken, integer_in, one_of, violated
 from hearsay.sim.scenario.toml_text import parse_value
-from hearsay.studies.axes import Axis, AxisTable, axis_of_values
+from hearsay.studies.axes import Axis, AxisTable, axis_of_values, each_key_on_one_axis
 from hearsay.studies.base import Base, BaseTable, Setting
 from hearsay.studies.checked_file import FileTable, read_checked
 from hearsay.studies.errors import StudyError
@@ -132,17 +132,7 @@ class StudyFile(RunsFile):
     @field_validator("axes")
     @classmethod
     def _each_key_on_one_axis(cls, axes: tuple[AxisTable, ...]) -> tuple[AxisTable, ...]:
-        owners: dict[str, str] = {}
-        found: list[Violation] = []
-        for number, axis in enumerate(axes):
-            for key in axis.own_keys:
-                if key in owners:
-                    rule = f"{key} is on two axes ({owners[key]} has it too)"
-                    found.append(Violation(str(number), None, rule))
-                owners[key] = axis.own_name
-        if found:
-            raise violated(tuple(found))
-        return axes
+        return each_key_on_one_axis(axes)
 
 
 def load_study(path: Path) -> Study:
@@ -153,7 +143,7 @@ def load_study(path: Path) -> Study:
         title=path.stem if file.title is None else file.title,
         question=file.question,
         base=Base.of(file.base, path.parent, places, "base"),
-        axes=tuple(axis.axis(places, number) for number, axis in enumerate(file.axes)),
+        axes=tuple(axis.axis(places, "axes", number) for number, axis in enumerate(file.axes)),
         seeds=file.seeds,
         engine=file.engine,
         cores_per_task=file.cores_per_task,

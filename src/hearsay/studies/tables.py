@@ -14,7 +14,7 @@ made: rows stand in the order of points and seeds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -59,15 +59,7 @@ TABLES = ("runs", "points", "sent", "latency", "resources")
 
 def tables_of(study: Study, points: Sequence[Point], results: Mapping[str, Row]) -> dict[str, Any]:
     """All tables by name, of the runs that there are results of."""
-    axes = [(key, number, place) for number, axis in enumerate(study.axes) for place, key in enumerate(axis.keys)]
-    keys = [(key, _column_type(step[place] for step in study.axes[number].steps)) for key, number, place in axes]
-
-    def at(point: Point) -> Row:
-        return {
-            key: _cell(study.axes[number].steps[point.steps[number]][place], kind)
-            for (key, number, place), (_, kind) in zip(axes, keys, strict=True)
-        }
-
+    keys, at = axis_columns(study)
     found = [(point, results[run]) for point, run in runs_in_order(points) if run in results]
     runs = [{**row, **at(point)} for point, row in found]
     lines = {
@@ -93,6 +85,20 @@ def tables_of(study: Study, points: Sequence[Point], results: Mapping[str, Row])
     return {name: pa.Table.from_pylist(lines[name], schema=pa.schema(schemas[name])) for name in TABLES}
 
 
+def axis_columns(study: Study) -> tuple[list[tuple[str, Any]], Callable[[Point], Row]]:
+    """The columns that say where a point lies on the axes, and their cells."""
+    axes = [(key, number, place) for number, axis in enumerate(study.axes) for place, key in enumerate(axis.keys)]
+    keys = [(key, _column_type(step[place] for step in study.axes[number].steps)) for key, number, place in axes]
+
+    def at(point: Point) -> Row:
+        return {
+            key: _cell(study.axes[number].steps[point.steps[number]][place], kind)
+            for (key, number, place), (_, kind) in zip(axes, keys, strict=True)
+        }
+
+    return keys, at
+
+
 def runs_in_order(points: Iterable[Point]) -> Iterator[tuple[Point, str]]:
     """The runs of a study: point by point, seed by seed."""
     for point in points:
@@ -102,8 +108,16 @@ def runs_in_order(points: Iterable[Point]) -> Iterator[tuple[Point, str]]:
 
 def values_at(point: Point, results: Mapping[str, Row], figure: str) -> list[float]:
     """A figure of the finished runs of a point, seed by seed."""
-    rows = [results[run] for run in point.runs if run in results]
-    return [float(row[figure]) for row in rows if row["error"] is None and row.get(figure) is not None]
+    return list(values_by_seed(point, results, figure).values())
+
+
+def values_by_seed(point: Point, results: Mapping[str, Row], figure: str) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for seed in point.seeds:
+        row = results.get(point.run(seed))
+        if row is not None and row["error"] is None and row.get(figure) is not None:
+            found[seed] = float(row[figure])
+    return found
 
 
 def _figures_at(point: Point, results: Mapping[str, Row]) -> Iterator[Row]:

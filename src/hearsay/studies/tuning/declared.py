@@ -1,0 +1,76 @@
+"""What is tuned, declared in options instead of a file: `--vary KEY=VALUES`, `--bound 'FIGURE<=NUMBER'`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_file import find_scenario
+from hearsay.sim.scenario.toml_text import Document, parse_value
+from hearsay.studies.errors import StudyError
+
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?")
+_BOUND = re.compile(rf"(\w+)\s*(<=|>=)\s*({_NUMBER})(?:\s+(\w+))?")
+
+
+def declared_document(
+    scenario: str,
+    vary: Sequence[tuple[str, str]],
+    aim: str | None,
+    bounds: Sequence[str],
+    condition: tuple[str, str] | None,
+    numbers: Mapping[str, int],
+) -> Document:
+    """The document that a file would have; raises `StudyError`. `numbers` are keys of whole numbers."""
+    problems: list[str] = []
+    document: Document = {**numbers}
+    if aim is None:
+        problems.append("--vary needs --aim FIGURE: what is to be best?")
+    else:
+        document["aim"] = aim
+    try:
+        file, preset = find_scenario(scenario)
+        document["base"] = {"preset": preset} if file is None else {"file": str(file.absolute())}
+    except ScenarioError as error:
+        problems += error.problems
+    document["axes"] = [_axis("--vary", key, values, problems) for key, values in vary]
+    if condition is not None:
+        document["conditions"] = _axis("--condition", *condition, problems)
+    bounded: dict[str, dict[str, object]] = {}
+    for text in bounds:
+        found = _BOUND.fullmatch(text)
+        if found is None:
+            problems.append(
+                f"--bound {text}: write it as FIGURE<=NUMBER or FIGURE>=NUMBER, perhaps with a judge: worst"
+            )
+            continue
+        figure, relation, number, judge = found.groups()
+        bound = bounded.setdefault(figure, {})
+        bound["at_most" if relation == "<=" else "at_least"] = _number(number)
+        if judge is not None:
+            bound["judge"] = judge
+    if bounded:
+        document["bounds"] = bounded
+    if problems:
+        raise StudyError(problems)
+    return document
+
+
+def _axis(option: str, key: str, values: str, problems: list[str]) -> Document:
+    found = _RANGE.fullmatch(values)
+    if found is not None:
+        first, last, step = found.groups()
+        return {"key": key, "from": _number(first), "to": _number(last), "step": _number(step or "1")}
+    listed = parse_value(values)
+    if not isinstance(listed, list) or not listed:
+        problems.append(
+            f"{option} {key}={values}: write the values as an array, [1, 2], or as a range, 4..12 or 0..1..0.1"
+        )
+    return {"key": key, "values": listed}
+
+
+def _number(text: str) -> int | Decimal:
+    return Decimal(text) if "." in text else int(text)

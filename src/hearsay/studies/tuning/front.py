@@ -1,0 +1,56 @@
+"""The front of the figure aimed at against one that is bounded: what each step of the bound costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hearsay.studies.budgets import Budget, judged
+from hearsay.studies.statistics import Mean
+from hearsay.studies.tuning.race import level
+from hearsay.studies.tuning.search import Searched, Tried
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A point with both figures, over the base."""
+
+    tried: Tried
+    bounded: Mean
+    aim: Mean
+    eligible: bool
+    """Whether its seeds keep the other bounds."""
+    on_front: bool
+
+
+def front(searched: Searched, bound: Budget) -> list[Spot]:
+    """All points that have both figures. On the front nothing eligible is better in one and as good in the other."""
+    tuning = searched.tuning
+    falling = bound.at_most is None
+    others = [other for other in tuning.bounds if other is not bound]
+    measured: list[tuple[Tried, Mean, Mean, bool]] = []
+    for tried in searched.tried:
+        bounded = level(bound.figure.name, tried.point, searched.start, searched.results)
+        aim = level(tuning.aim.name, tried.point, searched.start, searched.results)
+        if bounded is not None and aim is not None:
+            eligible = all(judged(other, tried.point, searched.results).held for other in others)
+            measured.append((tried, bounded, aim, eligible))
+
+    def cost(bounded: Mean, aim: Mean) -> tuple[float, float]:
+        return -bounded.mean if falling else bounded.mean, tuning.better(aim.mean)
+
+    eligible_costs = [cost(bounded, aim) for _, bounded, aim, eligible in measured if eligible]
+
+    def is_beaten(costs: tuple[float, float]) -> bool:
+        return any(c <= costs[0] and a <= costs[1] and (c, a) != costs for c, a in eligible_costs)
+
+    return [
+        Spot(tried, bounded, aim, eligible, eligible and not is_beaten(cost(bounded, aim)))
+        for tried, bounded, aim, eligible in measured
+    ]
+
+
+def fronts(searched: Searched) -> list[tuple[Budget, list[Spot]]]:
+    """A front for each bounded figure but the one aimed at."""
+    aim = searched.tuning.aim
+    found = [(bound, front(searched, bound)) for bound in searched.tuning.bounds if bound.figure is not aim]
+    return [(bound, spots) for bound, spots in found if spots]

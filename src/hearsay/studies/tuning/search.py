@@ -1,0 +1,201 @@
+"""The search in one condition: batches of points, each batch a race, until runs or combinations are spent.
+
+Rules:
+
+* Everything that is decided follows from the file and from the rows of runs alone: neither from what was there
+  already, nor from how many tasks run at a time. So what goes on after a kill comes to the same.
+* What there are no runs left for ends with what it has, those that promise least first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from hearsay.studies.budgets import Budget, judged
+from hearsay.studies.one_run import Row
+from hearsay.studies.points import Point
+from hearsay.studies.tuning.optimiser import Optimiser
+from hearsay.studies.tuning.race import (
+    Ended,
+    aim_of,
+    excess,
+    is_beaten,
+    keeps_bounds,
+    level,
+    rungs,
+    stopped,
+)
+from hearsay.studies.tuning.space import Space, Steps
+from hearsay.studies.tuning.tune_file import CONFIRMATIONS, Tuning
+
+BATCH = 8
+"""Points that race together; the same on every machine, for the search follows from it."""
+
+MakeRuns: TypeAlias = Callable[[Sequence[Point]], Mapping[str, Row]]
+"""Makes the runs of points that are not there yet; all rows there are."""
+
+
+@dataclass(slots=True)
+class Tried:
+    """A point that was tried, with the seeds that it got."""
+
+    steps: Steps
+    point: Point
+    ended: Ended | None = None
+    broken: Budget | None = None
+    """The bound that it breaks, if that is why it ended."""
+
+
+@dataclass(slots=True)
+class Searched:
+    """What the search in one condition came to."""
+
+    tuning: Tuning
+    condition: int | None
+    start: Point
+    """The base as it is, with all seeds of the search."""
+    tried: list[Tried] = field(default_factory=list[Tried])
+    runs: int = 0
+    results: Mapping[str, Row] = field(default_factory=dict[str, Row])
+    best: Tried | None = None
+    """What does best and keeps its bounds on fresh seeds, too."""
+    confirmed: tuple[Point, Point] | None = None
+    """Base and best on fresh seeds."""
+
+    @property
+    def label(self) -> str:
+        conditions = self.tuning.conditions
+        return "" if conditions is None or self.condition is None else conditions.labels[self.condition]
+
+    @property
+    def points(self) -> list[Point]:
+        """All points tried, with all seeds they had, fresh ones too."""
+        fresh = {} if self.confirmed is None else {self.confirmed[1].name: self.confirmed[1].seeds}
+        return [
+            replace(each.point, seeds=(*each.point.seeds, *fresh.get(each.point.name, ()))) for each in self.tried
+        ]
+
+    @property
+    def keeping(self) -> list[Tried]:
+        """Those that had all seeds and keep the bounds, the best first."""
+        finished = [each for each in self.tried if each.ended is Ended.FINISHED]
+        keeping = [each for each in finished if keeps_bounds(self.tuning, each.point, self.results)]
+        return sorted(keeping, key=lambda each: (aim_of(self.tuning, each.point, self.results), each.steps))
+
+    @property
+    def nearest(self) -> Tried | None:
+        """The point that exceeds its bounds least."""
+        known = [each for each in self.tried if each.ended not in (Ended.FAILED, Ended.UNMEASURED)]
+        return min(known, key=lambda each: self.excess_of(each.point), default=None)
+
+    def excess_of(self, point: Point) -> float:
+        return sum(excess(judged(bound, point, self.results)) for bound in self.tuning.bounds)
+
+
+def search(space: Space, make: MakeRuns, first: Sequence[Steps]) -> Searched:
+    """`first` are combinations to begin with."""
+    return _Search(space, make, first).run()
+
+
+class _Search:
+    def __init__(self, space: Space, make: MakeRuns, first: Sequence[Steps]) -> None:
+        self._tuning = space.tuning
+        self._space = space
+        self._make = make
+        self._found = Searched(space.tuning, space.condition, space.start)
+        self._optimiser = Optimiser(space, space.tuning.search_seed, first)
+        self._rungs = rungs(len(space.tuning.seeds))
+
+    def run(self) -> Searched:
+        found = self._found
+        self._measure([found.start])
+        while (left := self._left() // self._rungs[0]) > 0:
+            asked = self._optimiser.ask(min(BATCH, left))
+            if not asked:
+                break
+            batch = [Tried(steps, self._space.point(steps, ())) for steps in asked]
+            found.tried += batch
+            self._race(batch)
+            for each in batch:
+                self._tell(each)
+        self._confirm()
+        return found
+
+    def _left(self) -> int:
+        return self._tuning.runs - self._found.runs
+
+    def _measure(self, points: Sequence[Point]) -> None:
+        self._found.results = self._make(points)
+
+    def _race(self, batch: Sequence[Tried]) -> None:
+        done = 0
+        for count in self._rungs:
+            alive = self._affordable([each for each in batch if each.ended is None], count - done)
+            if not alive:
+                return
+            for each in alive:
+                each.point = replace(each.point, seeds=self._tuning.seeds[:count])
+            self._found.runs += len(alive) * (count - done)
+            self._measure([each.point for each in alive])
+            self._stop_the_hopeless(alive)
+            done = count
+        for each in batch:
+            each.ended = each.ended or Ended.FINISHED
+
+    def _affordable(self, alive: list[Tried], seeds: int) -> list[Tried]:
+        most = self._left() // seeds
+        if len(alive) <= most:
+            return alive
+        alive = sorted(alive, key=self._promise)
+        for each in alive[most:]:
+            each.ended = Ended.OUT_OF_RUNS
+        return alive[:most]
+
+    def _promise(self, tried: Tried) -> tuple[float, float, Steps]:
+        """What is least for those that promise most."""
+        found = self._found
+        return found.excess_of(tried.point), aim_of(self._tuning, tried.point, found.results), tried.steps
+
+    def _stop_the_hopeless(self, alive: Sequence[Tried]) -> None:
+        results = self._found.results
+        for each in alive:
+            out = stopped(self._tuning, each.point, results)
+            if out is not None:
+                each.ended, each.broken = out
+        leader = self._leader(len(alive[0].point.seeds))
+        for each in alive:
+            if leader is not None and each.ended is None and is_beaten(self._tuning, each.point, leader, results):
+                each.ended = Ended.BEATEN
+
+    def _leader(self, seeds: int) -> Point | None:
+        """The best on the first seeds of those that have had as many, and keep the bounds."""
+        results = self._found.results
+        points = [
+            replace(each.point, seeds=each.point.seeds[:seeds])
+            for each in self._found.tried
+            if each.ended in (None, Ended.FINISHED) and len(each.point.seeds) >= seeds
+        ]
+        keeping = [point for point in points if keeps_bounds(self._tuning, point, results)]
+        return min(keeping, key=lambda point: (aim_of(self._tuning, point, results), point.steps), default=None)
+
+    def _tell(self, tried: Tried) -> None:
+        found = self._found
+        mean = level(self._tuning.aim.name, tried.point, found.start, found.results)
+        excesses = {
+            bound.figure.name: excess(judged(bound, tried.point, found.results)) for bound in self._tuning.bounds
+        }
+        self._optimiser.tell(tried.steps, None if mean is None else self._tuning.better(mean.mean), excesses)
+
+    def _confirm(self) -> None:
+        """The best on fresh seeds; where chance was what made it keep its bounds, the next best."""
+        fresh = self._tuning.fresh_seeds
+        start = replace(self._found.start, seeds=fresh)
+        for tried in self._found.keeping[:CONFIRMATIONS]:
+            point = replace(tried.point, seeds=fresh)
+            self._measure([start, point])
+            if keeps_bounds(self._tuning, point, self._found.results):
+                self._found.best = tried
+                self._found.confirmed = (start, point)
+                return

@@ -1,0 +1,155 @@
+"""The combinations that may be tried: those steps of all axes that together are a scenario.
+
+Rules:
+
+* Parameters that must fit each other (degree_low ≤ degree ≤ degree_high) need no word: a combination that no scenario
+  can have is left out before anything is run.
+* A step that fits with no other is a mistake, told with its place.
+* Up to `MOST_LISTED` combinations are looked at one by one before the search begins; of more, those that come up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement, product
+from random import Random
+from typing import TypeAlias
+
+from hearsay.studies.axes import Axis
+from hearsay.studies.base import Base
+from hearsay.studies.errors import StudyError
+from hearsay.studies.points import Point, point_of
+from hearsay.studies.tuning.tune_file import Tuning
+
+Steps: TypeAlias = tuple[int, ...]
+"""A step of each axis that is searched."""
+
+MOST_LISTED = 2000
+MOST_TRIES = 300
+
+
+class Space:
+    """The combinations in one condition."""
+
+    def __init__(self, tuning: Tuning, condition: int | None) -> None:
+        self.tuning = tuning
+        self.axes = tuning.axes
+        self.condition = condition
+        self._base = tuning.base
+        if tuning.conditions is not None and condition is not None:
+            self._base = _at(tuning.base, tuning.conditions, condition)
+        self._fits: dict[Steps, bool] = {}
+        self.listed: list[Steps] | None = None
+        """All combinations that are scenarios, if they are few enough to have been looked at."""
+        self.start = point_of(self._base.scenario(), tuning.seeds, ())
+        """The base as it is."""
+        if tuning.combinations <= MOST_LISTED:
+            every = product(*(range(len(axis.steps)) for axis in self.axes))
+            self.listed = [steps for steps in every if self.has(steps)]
+        self.examples = self._examples()
+        """Points that have every step of every axis."""
+
+    def has(self, steps: Steps) -> bool:
+        """Whether a combination is a scenario."""
+        if steps not in self._fits:
+            try:
+                self._combined(steps).scenario()
+            except StudyError:
+                self._fits[steps] = False
+            else:
+                self._fits[steps] = True
+        return self._fits[steps]
+
+    def point(self, steps: Steps, seeds: tuple[int, ...]) -> Point:
+        """The point of a combination that is a scenario."""
+        return point_of(self._combined(steps).scenario(), seeds, self._place(steps))
+
+    def others(self, near: Steps | None, chance: Random) -> Iterator[Steps]:
+        """Combinations: those beside one, then any."""
+        if near is not None:
+            yield from filter(self.has, self._beside(near, chance))
+        if self.listed is not None:
+            yield from chance.sample(self.listed, len(self.listed))
+        else:
+            yield from filter(self.has, (self._any(chance) for _ in range(MOST_TRIES)))
+
+    def _beside(self, steps: Steps, chance: Random) -> list[Steps]:
+        """A step further or back on one axis or two."""
+        found: set[Steps] = set()
+        for number, other in combinations_with_replacement(range(len(steps)), 2):
+            for move, other_move in product((-1, 1), (-1, 0, 1)):
+                moved = list(steps)
+                moved[number] += move
+                moved[other] += other_move
+                if all(0 <= step < len(axis.steps) for step, axis in zip(moved, self.axes, strict=True)):
+                    found.add(tuple(moved))
+        return chance.sample(sorted(found), len(found))
+
+    def _place(self, steps: Steps) -> Steps:
+        """The steps in a study whose first axis is the condition."""
+        return steps if self.condition is None else (self.condition, *steps)
+
+    def _combined(self, steps: Sequence[int]) -> Base:
+        base = self._base
+        for axis, step in zip(self.axes, steps, strict=True):
+            base = _at(base, axis, step)
+        return base
+
+    def _any(self, chance: Random) -> Steps:
+        return tuple(chance.randrange(len(axis.steps)) for axis in self.axes)
+
+    def _examples(self) -> list[Point]:
+        found: list[Point] = []
+        problems: dict[str, None] = {}
+        for number, axis in enumerate(self.axes):
+            for step in range(len(axis.steps)):
+                example = self._example(number, step)
+                if example is None:
+                    problems |= dict.fromkeys(self._mistakes(number, step))
+                else:
+                    found.append(example)
+        if problems:
+            raise StudyError(problems)
+        return found
+
+    def _example(self, number: int, step: int) -> Point | None:
+        """A point with this step."""
+        if self.listed is not None:
+            fitting = (steps for steps in self.listed if steps[number] == step)
+        else:
+            chance = Random(step)
+            drawn = (self._any(chance) for _ in range(MOST_TRIES))
+            moved = ((*steps[:number], step, *steps[number + 1 :]) for steps in drawn)
+            fitting = (steps for steps in moved if self.has(steps))
+        steps = next(fitting, None)
+        return None if steps is None else self.point(steps, self.tuning.seeds)
+
+    def _mistakes(self, number: int, step: int) -> list[str]:
+        """What is wrong with a step that fits with no other: said of the first of them."""
+        first = [0] * len(self.axes)
+        first[number] = step
+        try:
+            self._combined(first).scenario()
+        except StudyError as error:
+            return error.problems
+        return [f"{self.axes[number].places[step]}: {self.axes[number].labels[step]} fits with no other axis"]
+
+
+def spaces(tuning: Tuning) -> list[Space]:
+    """One for each condition, or one; raises `StudyError` with every value that no scenario can have."""
+    conditions = range(len(tuning.conditions.steps)) if tuning.conditions is not None else [None]
+    found: list[Space] = []
+    problems: dict[str, None] = {}
+    for condition in conditions:
+        try:
+            found.append(Space(tuning, condition))
+        except StudyError as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise StudyError(problems)
+    return found
+
+
+def _at(base: Base, axis: Axis, step: int) -> Base:
+    settings = axis.settings(step)
+    return base.with_settings(settings, {key: axis.places[step] for key, _ in settings})

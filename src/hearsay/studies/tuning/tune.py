@@ -1,0 +1,127 @@
+"""Tuning from beginning to end: the search in each condition, its runs in packs as a sweep's, and what is kept.
+
+Rules:
+
+* Runs are kept as those of sweeps are, and found again by their names. The same command after a kill asks for the
+  same runs in the same order, and makes those that are missing.
+* What was best in the conditions before is tried first in the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hearsay.studies.code import carried_modules
+from hearsay.studies.folder import StudyFolder
+from hearsay.studies.one_run import Row
+from hearsay.studies.packs import PackMaker
+from hearsay.studies.points import Point
+from hearsay.studies.run_places import OpenPlace
+from hearsay.studies.runner import Progress, Runner, tasks_of
+from hearsay.studies.tables import tables_of
+from hearsay.studies.tuning.search import Searched, search
+from hearsay.studies.tuning.space import Space
+from hearsay.studies.tuning.tried_table import tried_table
+from hearsay.studies.tuning.tune_file import CONFIRMATIONS, Tuning
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What came of it: a search for each condition."""
+
+    tuning: Tuning
+    searches: Sequence[Searched]
+    results: Mapping[str, Row]
+    made: int
+    """How many runs were made now."""
+
+    @property
+    def failures(self) -> list[Row]:
+        """The runs that failed, of all that were asked for."""
+        asked = {run for found in self.searches for point in (found.start, *found.points) for run in point.runs}
+        return [row for run, row in self.results.items() if run in asked and row["error"] is not None]
+
+
+def most_runs(tuning: Tuning) -> int:
+    """The runs of a condition at most: the base, the search, and what is tried on fresh seeds."""
+    return len(tuning.seeds) + tuning.runs + (1 + CONFIRMATIONS) * len(tuning.fresh_seeds)
+
+
+class Tune:
+    """A tuning under way."""
+
+    def __init__(
+        self,
+        spaces: Sequence[Space],
+        folder: StudyFolder,
+        place: OpenPlace,
+        listen: Callable[[Progress], None],
+        *,
+        again: bool = False,
+    ) -> None:
+        """`again` makes the runs once more that have failed."""
+        self.tuning = spaces[0].tuning
+        self.folder = folder
+        self._spaces = spaces
+        self._place = place
+        self._listen = listen
+        self._results = folder.results()
+        self._kept = {run for run, row in self._results.items() if row["error"] is None or not again}
+        self._most = most_runs(self.tuning) * len(spaces)
+        self._asked: set[str] = set()
+        self._made = self._failed = 0
+        self._pace: float | None = None
+        self._opened = ExitStack()
+        self._maker: PackMaker | None = None
+
+    def run(self) -> Tuned:
+        searches: list[Searched] = []
+        with self._opened:
+            for space in self._spaces:
+                winners = dict.fromkeys(found.best.steps for found in searches if found.best is not None)
+                searches.append(search(space, self._make, [steps for steps in winners if space.has(steps)]))
+                self._write_tables(searches)
+        return Tuned(self.tuning, searches, self._results, self._made)
+
+    def _make(self, points: Sequence[Point]) -> Mapping[str, Row]:
+        for point in points:
+            self.folder.write_scenario(point)
+        tasks = tasks_of(self.tuning.study, points)
+        missing = [task for task in tasks if task.run not in self._kept]
+        self._asked |= {task.run for task in tasks}
+        if missing:
+            runner = Runner(missing, points, self._open_maker(), self.folder, self._tell)
+            try:
+                runner.run()
+            finally:
+                self._results.update({row["run"]: row for row in runner.kept})
+                self._kept |= {row["run"] for row in runner.kept}
+                self._made += len(runner.kept)
+                self._failed += sum(row["error"] is not None for row in runner.kept)
+        return self._results
+
+    def _open_maker(self) -> PackMaker:
+        """One place for all runs: routers of all steps travel there."""
+        if self._maker is None:
+            scenarios = {point.scenario for space in self._spaces for point in (space.start, *space.examples)}
+            work = Path(self._opened.enter_context(TemporaryDirectory(prefix="hearsay-routers-")))
+            self._maker = self._opened.enter_context(self._place(carried_modules(scenarios, work)))
+        return self._maker
+
+    def _tell(self, progress: Progress) -> None:
+        """The progress of a few runs as that of all there may be."""
+        open_runs = progress.total - progress.done
+        if progress.seconds_left is not None and open_runs:
+            self._pace = progress.seconds_left / open_runs
+        done = len(self._asked) - open_runs
+        left = None if self._pace is None else self._pace * (self._most - done)
+        self._listen(Progress(self._most, done, progress.running, self._failed + progress.failed, left))
+
+    def _write_tables(self, searches: Sequence[Searched]) -> None:
+        points = [point for found in searches for point in found.points]
+        tables = tables_of(self.tuning.study, points, self._results)
+        self.folder.write_tables({**tables, "tried": tried_table(self.tuning, searches)})

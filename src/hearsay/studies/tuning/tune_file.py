@@ -1,0 +1,189 @@
+"""What is tuned, as it is written: a base scenario, axes to search, a figure to aim at, and bounds on others.
+
+aim = "latency_p99_ms"         # the least of it; the most of a figure that is better when it is more
+seeds = 12                     # of each point at most: most points are stopped before
+runs = 400                     # of the search at most, in each condition
+
+[base]
+preset = "r1"
+
+[bounds]
+copies_per_delivery = { at_most = 6 }
+delivery_ratio = { at_least = 0.999, judge = "worst" }
+
+[[axes]]
+key = "router.degree"
+from = 4
+to = 12
+step = 1
+
+[conditions]                   # an axis that one has to live with: an answer for each of its steps
+key = "faults.churn.away_share"
+values = [0, 0.1, 0.3]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, PlainValidator, field_validator
+
+from hearsay.core.shell.parameters import Violation
+from hearsay.sim.scenario.sections.values import broken, integer_in
+from hearsay.sim.scenario.toml_text import Document
+from hearsay.studies.axes import Axis, AxisTable, each_key_on_one_axis
+from hearsay.studies.base import Base, BaseTable
+from hearsay.studies.budgets import BoundsOfFigures, Budget
+from hearsay.studies.checked_file import Places, checked, read_checked
+from hearsay.studies.comparison import LAST_FIRST_SEED
+from hearsay.studies.figures import BY_NAME, HeadlineFigure
+from hearsay.studies.study_file import RunsFile, Seeds, Study
+
+MOST_FRESH_SEEDS = 10_000
+MOST_RUNS = 1_000_000
+LAST_SEED = LAST_FIRST_SEED - 2 * MOST_FRESH_SEEDS
+CONFIRMATIONS = 3
+"""So many of the best may be tried on fresh seeds."""
+_AIMS = tuple(figure.name for figure in BY_NAME.values() if figure.better)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    name: str
+    title: str
+    base: Base
+    axes: tuple[Axis, ...]
+    conditions: Axis | None
+    aim: HeadlineFigure
+    bounds: tuple[Budget, ...]
+    seeds: tuple[int, ...]
+    fresh_seeds: tuple[int, ...]
+    """What the answer's figures are measured on: the search has not seen them."""
+    runs: int
+    search_seed: int
+    engine: str
+    cores_per_task: int
+
+    @property
+    def combinations(self) -> int:
+        return prod(len(axis.steps) for axis in self.axes)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The aim and what is bounded, each once."""
+        return tuple(dict.fromkeys([self.aim.name, *(bound.figure.name for bound in self.bounds)]))
+
+    @property
+    def never_seen_seed(self) -> int:
+        """The first seed that neither the search nor its confirmation uses."""
+        return max(*self.seeds, *self.fresh_seeds) + 1
+
+    @property
+    def study(self) -> Study:
+        """The same as a study: its axes are the condition, if there are any, and then those that are searched."""
+        axes = (*((self.conditions,) if self.conditions else ()), *self.axes)
+        return Study(
+            self.name, self.title, "", self.base, axes, self.seeds, self.engine, self.cores_per_task
+        )  # fmt: skip
+
+    def with_seeds(self, seeds: tuple[int, ...], fresh: int) -> Tuning:
+        """With other seeds, and so many fresh ones after them."""
+        return replace(self, seeds=seeds, fresh_seeds=_fresh(seeds, fresh))
+
+    def better(self, value: float) -> float:
+        """The aim's value with the sign that makes less better."""
+        return -value if self.aim.better == "more" else value
+
+
+def _aim(value: object) -> str:
+    if value not in _AIMS:
+        raise broken(f"must be one of {', '.join(_AIMS)}")
+    return str(value)
+
+
+AimName = Annotated[str, PlainValidator(_aim, json_schema_input_type=Literal[*_AIMS])]
+
+
+class TuneFile(RunsFile):
+    """What is tuned: axes that are searched for the best of a figure, within bounds on others."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["aim", "axes"]})
+
+    aim: AimName
+    """The figure to make best: the least of it, or the most where more is better."""
+    base: BaseTable = BaseTable()
+    """The scenario that all runs start from: preset or file, and beside them the keys of a scenario."""
+    axes: tuple[AxisTable, ...] = ()
+    """What is searched. Combinations that are no scenario are left out."""
+    bounds: BoundsOfFigures = Field(default={})
+    """What figures must keep to, by their names."""
+    conditions: AxisTable | None = None
+    """An axis that one has to live with, such as churn: each of its steps gets an answer of its own."""
+    seeds: Seeds = tuple(range(1, 13))
+    """The seeds of a point at most; points that are hopeless get fewer."""
+    fresh_seeds: Annotated[int, integer_in(2, MOST_FRESH_SEEDS)] = 20
+    """So many seeds that the search has not seen measure the best of it."""
+    runs: Annotated[int, integer_in(10, MOST_RUNS)] = 400
+    """How many runs the search may take, in each condition."""
+    search_seed: Annotated[int, integer_in(0, (1 << 32) - 1)] = 1
+    """Another one takes another way through the combinations."""
+
+    @field_validator("axes")
+    @classmethod
+    def _axes(cls, axes: tuple[AxisTable, ...]) -> tuple[AxisTable, ...]:
+        return each_key_on_one_axis(axes)
+
+    @field_validator("seeds")
+    @classmethod
+    def _several_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(seeds) < 2:
+            raise broken("must be two seeds or more: one says nothing about chance")
+        if max(seeds) > LAST_SEED:
+            raise broken(f"must be up to {LAST_SEED}: fresh seeds come after them")
+        return seeds
+
+    def cross_rules(self) -> Iterator[Violation]:
+        if not self.axes:
+            yield Violation("", None, "has no [[axes]]: what may change?")
+        searched = {key for axis in self.axes for key in axis.own_keys}
+        for key in self.conditions.own_keys if self.conditions else ():
+            if key in searched:
+                yield Violation("conditions", None, f"{key} is on an axis that is searched, too")
+
+
+def load_tuning(path: Path) -> Tuning:
+    """Read what is tuned; raises `StudyError` with a line for each thing that is wrong."""
+    file, places = read_checked(path, TuneFile)
+    return _tuning(file, places, path.parent, path.stem)
+
+
+def declared_tuning(document: Document, name: str) -> Tuning:
+    """The same from a document that stands in no file."""
+    places = Places("the command", {})
+    return _tuning(checked(document, places, TuneFile, Path()), places, Path(), name)
+
+
+def _tuning(file: TuneFile, places: Places, folder: Path, name: str) -> Tuning:
+    return Tuning(
+        name=name,
+        title=name if file.title is None else file.title,
+        base=Base.of(file.base, folder, places, "base"),
+        axes=tuple(axis.axis(places, "axes", number) for number, axis in enumerate(file.axes)),
+        conditions=None if file.conditions is None else file.conditions.axis(places, "conditions"),
+        aim=BY_NAME[file.aim],
+        bounds=tuple(table.budget("", figure) for figure, table in file.bounds.items()),
+        seeds=file.seeds,
+        fresh_seeds=_fresh(file.seeds, file.fresh_seeds),
+        runs=file.runs,
+        search_seed=file.search_seed,
+        engine=file.engine,
+        cores_per_task=file.cores_per_task,
+    )
+
+
+def _fresh(seeds: tuple[int, ...], count: int) -> tuple[int, ...]:
+    return tuple(range(max(seeds) + 1, max(seeds) + 1 + count))

@@ -1,0 +1,126 @@
+"""What came of a tuning, in words and tables for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from hearsay.studies.budget_text import allowed_words
+from hearsay.studies.budgets import judged
+from hearsay.studies.figures import BY_NAME
+from hearsay.studies.study_text import Cells
+from hearsay.studies.tuning.answer import Answer, steps_words
+from hearsay.studies.tuning.race import Ended
+from hearsay.studies.tuning.search import Searched
+from hearsay.studies.tuning.tune_file import Tuning
+from hearsay.text.numbers import between, count, plural, relative, shown
+
+MOST_AS_GOOD = 5
+_LEAST_SHARE = 0.005
+
+
+def searched_words(searched: Searched) -> str:
+    """How far the search came: "61 points of 91 tried in 240 runs; stopped early: 12 break a bound, …"."""
+    counts = Counter(each.ended for each in searched.tried)
+    stops = (Ended.BREAKS, Ended.BEATEN, Ended.FAILED, Ended.UNMEASURED, Ended.OUT_OF_RUNS)
+    told = [f"{count(counts[ended])} {ended}" for ended in stops if counts[ended]]
+    early = f"; ended early: {', '.join(told)}" if told else ""
+    combinations = count(searched.tuning.combinations)
+    return (
+        f"{count(len(searched.tried))} of {combinations} combinations tried in {plural(searched.runs, 'run')}{early}"
+    )
+
+
+def best_words(answer: Answer) -> str:
+    """What to set, and what it comes to; or why there is nothing."""
+    searched = answer.searched
+    if answer.best is None:
+        return none_words(searched)
+    mean = answer.means()[0]
+    figure = searched.tuning.aim
+    reach = (
+        ""
+        if mean.low is None or mean.high is None or mean.low == mean.high
+        else f" ({between(mean.low, mean.high, figure.form)})"
+    )
+    return f"{steps_words(searched, answer.best)}: {figure.title} {shown(mean.mean, figure.form)}{reach}"
+
+
+def none_words(searched: Searched) -> str:
+    """One line: that nothing meets the bounds, and how near one comes."""
+    label = f"{searched.tuning.conditions.name} {searched.label}: " if searched.tuning.conditions else ""
+    if searched.keeping:
+        return (
+            f"{label}{steps_words(searched, searched.keeping[0])} keeps the bounds on the seeds of the search "
+            "and not on fresh ones; give it more seeds, or the bounds more room"
+        )
+    nearest = searched.nearest
+    if nearest is None:
+        return f"{label}nothing that was tried could be measured"
+    far = [judged(bound, nearest.point, searched.results) for bound in searched.tuning.bounds]
+    told = [
+        f"{each.budget.figure.title} "
+        + ("not measured" if each.value is None else shown(each.value, each.budget.figure.form))
+        + f", allowed {allowed_words(each.budget)}"
+        for each in far
+        if not each.held
+    ]
+    reason = (
+        f"the nearest is {steps_words(searched, nearest)}: {'; '.join(told)}" if told else "runs ended before one did"
+    )
+    return f"{label}none of {plural(len(searched.tried), 'point')} tried meets the bounds; {reason}"
+
+
+def as_good_words(answer: Answer) -> str:
+    """What cannot be told apart from the best; nothing if all can."""
+    if not answer.as_good:
+        return ""
+    searched = answer.searched
+    named = "; ".join(steps_words(searched, each) for each in answer.as_good[:MOST_AS_GOOD])
+    more = len(answer.as_good) - MOST_AS_GOOD
+    rest = f"; and {more} more" if more > 0 else ""
+    return f"as good as {plural(len(searched.tuning.seeds), 'seed')} can tell: {named}{rest}"
+
+
+def matters_words(answer: Answer) -> str:
+    """Which axes the aim depends on; nothing if too few points were tried to say."""
+    aim = answer.searched.tuning.aim
+    matters = answer.matters.get(aim.name)
+    if matters is None:
+        return ""
+    told = [f"{name} {relative(share)}" for name, share in matters.items() if share >= _LEAST_SHARE]
+    rest = interplay(matters)
+    if len(matters) > 1 and rest >= _LEAST_SHARE:
+        told.append(f"their interplay {relative(rest)}")
+    return f"what the variance of {aim.title} comes of: {', '.join(told)}"
+
+
+def interplay(matters: Mapping[str, float]) -> float:
+    """The share of the variance that no axis explains by itself."""
+    return max(0.0, 1 - sum(matters.values()))
+
+
+def asked_words(tuning: Tuning) -> str:
+    """What is asked: "least p99 latency with copies per delivery at most 6"."""
+    way = "most" if tuning.aim.better == "more" else "least"
+    bounds = " and ".join(f"{bound.figure.title} {allowed_words(bound)}" for bound in tuning.bounds)
+    return f"{way} {tuning.aim.title}{f' with {bounds}' if bounds else ''}"
+
+
+def conditions_cells(tuning: Tuning, answers: Sequence[Answer]) -> Cells:
+    """ "For your churn, use these degrees": a row for each condition."""
+    assert tuning.conditions is not None
+    titles = [BY_NAME[name].title for name in tuning.figures]
+    head = [tuning.conditions.name, *(axis.name for axis in tuning.axes), *titles]
+    rows: list[list[str]] = []
+    for answer in answers:
+        label = answer.searched.label
+        if answer.best is None:
+            rows.append([label, *("none" for _ in tuning.axes), *("–" for _ in titles)])
+            continue
+        steps = [axis.labels[step] for axis, step in zip(tuning.axes, answer.best.steps, strict=True)]
+        figures = [
+            shown(mean.mean, BY_NAME[name].form) for name, mean in zip(tuning.figures, answer.means(), strict=True)
+        ]
+        rows.append([label, *steps, *figures])
+    return head, rows

@@ -1,0 +1,90 @@
+"""A problem whose best is known: a router that sends so much control with each message as a formula says.
+
+With `NODES` nodes that all hear everything, control per delivery is ((x − 7)² + (y − 3)² + 1) / NODES, and the first
+of its parts carries x times `LOAD` bytes. y must not be above x.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+NODES, MESSAGES, LOAD = 6, 2, 10_000
+HEAVIEST = 5
+"""The greatest x that keeps the bound on bytes."""
+BOUND = MESSAGES * LOAD * (HEAVIEST + 1) // NODES
+
+ROUTER = f"""
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hearsay.core.flooding.randomsub import Randomsub, RandomsubParameters
+from hearsay.core.registry import RouterKind
+from hearsay.core.shell.parameters import Violation, integer
+from hearsay.routers import FIRST_EXTENSION_FIELD, Extension
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HillParameters(RandomsubParameters):
+    x: int = integer(12, low=0, high=20)
+    y: int = integer(12, low=0, high=20)
+
+    def cross_rules(self) -> Iterator[Violation]:
+        if self.y > self.x:
+            yield Violation("y", self.y, f"must not be above x ({{self.x}})")
+
+
+class Hill(Randomsub):
+    def publish(self, message):
+        super().publish(message)
+        x, y = self.parameters.x, self.parameters.y
+        if x == 13:
+            raise RuntimeError("thirteen")
+        nearest = min(self.shell.peers.in_topic(message.topic).native)
+        for number in range((x - 7) ** 2 + (y - 3) ** 2 + 1):
+            load = b"" if number else bytes(x * {LOAD})
+            self.shell.outbox.extension(nearest, Extension(FIRST_EXTENSION_FIELD + 2000, load))
+
+
+KIND = RouterKind("hill", HillParameters, Hill, {{}})
+"""
+
+RANGE = "from = 0\nto = 12\nstep = 1"
+TUNING = f"""
+aim = "control_per_delivery"
+seeds = 8
+fresh_seeds = 3
+runs = 130
+
+[base]
+router.kind = "MODULE:KIND"
+router.degree = 5
+network.nodes = {NODES}
+network.degree = 5
+workload = {{ messages = {MESSAGES}, inject = 1 }}
+
+[bounds]
+bytes_per_node = {{ at_most = {BOUND} }}
+delivery_ratio = {{ at_least = 1, judge = "worst" }}
+
+[[axes]]
+key = "router.x"
+{RANGE}
+
+[[axes]]
+key = "router.y"
+{RANGE}
+"""
+
+
+def height(x: int, y: int) -> float:
+    return ((x - 7) ** 2 + (y - 3) ** 2 + 1) / NODES
+
+
+def write_problem(folder: Path, text: str = TUNING, module: str = "hill_router") -> Path:
+    """The file, and beside it the router, whose module has this name."""
+    (folder / f"{module}.py").write_text(ROUTER)
+    sys.modules.pop(module, None)
+    path = folder / "hill.toml"
+    path.write_text(text.replace("MODULE", module))
+    return path

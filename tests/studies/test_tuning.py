@@ -1,0 +1,265 @@
+"""Tuning: the known best of a problem is found, whatever happens on the way, and nothing is where nothing can be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from kills import environment
+from known_best import BOUND, HEAVIEST, RANGE, TUNING, height, write_problem
+
+from hearsay.studies.budgets import judge, load_budgets
+from hearsay.studies.errors import StudyError
+from hearsay.studies.folder import StudyFolder
+from hearsay.studies.processes import processes
+from hearsay.studies.tuning.answer import answer_of
+from hearsay.studies.tuning.answer_files import write_answers
+from hearsay.studies.tuning.race import Ended, rungs
+from hearsay.studies.tuning.space import MOST_LISTED, spaces
+from hearsay.studies.tuning.tried_table import tried_table
+from hearsay.studies.tuning.tune import Tune, Tuned, most_runs
+from hearsay.studies.tuning.tune_file import load_tuning
+from hearsay.studies.tuning.tune_text import none_words
+from hearsay.text.numbers import plain
+
+
+def tuned(path, out, listen=lambda _: None, **options) -> Tuned:
+    """Tuned in processes of this machine, with what it leaves in its folder."""
+    tuning = load_tuning(path)
+    folder = StudyFolder.open(out)
+    try:
+        done = Tune(spaces(tuning), folder, lambda _: processes(2), listen, **options).run()
+        write_answers(folder, tuning, [answer_of(found) for found in done.searches])
+    finally:
+        folder.release()
+    return done
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("problem")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield write_problem(folder)
+
+
+@pytest.fixture(scope="module")
+def once(problem):
+    return problem.parent / "out", tuned(problem, problem.parent / "out")
+
+
+def command(path, out) -> subprocess.CompletedProcess[str]:
+    """The command where the router lies."""
+    words = [sys.executable, "-m", "hearsay", "tune", str(path), "--out", str(out)]
+    return subprocess.run(
+        words, cwd=path.parent, env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def left_by(out) -> dict[str, bytes]:
+    """All that follows from file and runs, to the last byte."""
+    kept = [*(out / "answer").iterdir(), *(out / "scenarios").iterdir()]
+    kept += [file for file in (out / "tables").iterdir() if file.stem != "resources"]
+    return {str(file.relative_to(out)): file.read_bytes() for file in kept}
+
+
+def test_the_known_best_is_found(once):
+    _, done = once
+    (found,) = done.searches
+    assert found.best is not None
+    assert found.best.steps == (HEAVIEST, 3)
+    assert found.runs <= done.tuning.runs
+    assert done.made <= most_runs(done.tuning)
+    answer = answer_of(found)
+    assert answer.as_good == []
+    aim, bounded, _ = answer.means()
+    assert (aim.mean, aim.seeds) == (pytest.approx(height(HEAVIEST, 3)), 3)
+    assert bounded.mean <= BOUND
+    assert answer.lines[0].difference is not None
+    assert answer.lines[0].difference.mean_a == pytest.approx(height(12, 12))
+
+
+def test_nothing_is_tried_that_is_no_scenario_and_nothing_twice(once):
+    _, done = once
+    steps = [each.steps for each in done.searches[0].tried]
+    assert all(y <= x for x, y in steps)
+    assert len(set(steps)) == len(steps)
+
+
+def test_the_hopeless_get_few_seeds(once):
+    """No two heights or loads scatter over seeds, so few tell."""
+    _, done = once
+    first = rungs(len(done.tuning.seeds))[0]
+    (found,) = done.searches
+    leader = None
+    for each in found.tried:
+        x, y = each.steps
+        if x > HEAVIEST and each.ended is not Ended.OUT_OF_RUNS:
+            assert (each.ended, len(each.point.seeds)) == (Ended.BREAKS, first)
+            assert each.broken is not None
+            assert each.broken.figure.name == "bytes_per_node"
+        elif each.ended is Ended.BEATEN:
+            assert len(each.point.seeds) < len(done.tuning.seeds)
+        elif each.ended is Ended.FINISHED:
+            assert leader is None or height(x, y) <= leader
+            leader = height(x, y)
+
+
+def test_stopped_again_and_again_it_comes_to_the_same(problem, once, tmp_path):
+    out = tmp_path / "out"
+    for stop_after in (1, 10, 45):
+
+        def stop(progress, least=stop_after) -> None:
+            if progress.done >= least:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            tuned(problem, out, stop)
+    done = tuned(problem, out)
+    assert 0 < done.made < once[1].made
+    assert left_by(out) == left_by(once[0])
+    assert tuned(problem, out).made == 0
+    assert left_by(out) == left_by(once[0])
+
+
+def test_the_budgets_it_leaves_hold(once):
+    out, done = once
+    study, points, cases = load_budgets(out / "answer" / "budgets.toml")
+    assert study.seeds == done.tuning.fresh_seeds
+    assert not set(study.seeds) & set(done.tuning.seeds)
+    assert {point.name for point in points} == {done.searches[0].best.point.name}
+    found = judge(cases, points, done.results)
+    assert [each.budget.figure.name for each in found] == [
+        "control_per_delivery", "bytes_per_node", "delivery_ratio",
+    ]  # fmt: skip
+    assert all(each.held for each in found)
+
+
+def test_each_condition_has_its_own_best(problem, tmp_path):
+    """With one message instead of two twice the load is within the bound."""
+    conditions = '\n[conditions]\nname = "messages"\nkey = "workload.messages"\nvalues = [2, 1]\n'
+    path = problem.with_name("conditions.toml")
+    text = problem.read_text().replace(RANGE, "values = [5, 6, 7]", 1).replace(RANGE, "values = [3, 4]", 1)
+    path.write_text(text + conditions)
+    done = tuned(path, tmp_path / "out")
+    assert [found.label for found in done.searches] == ["2", "1"]
+    assert [found.best and found.best.steps for found in done.searches] == [(0, 0), (2, 0)]
+    assert done.searches[1].tried[0].steps == (0, 0)
+    assert sorted(file.name for file in (tmp_path / "out" / "answer").iterdir()) == [
+        "best-1.toml", "best-2.toml", "budgets.toml", "start-1.toml", "start-2.toml",
+    ]  # fmt: skip
+    table = tried_table(done.tuning, done.searches).to_pylist()
+    assert [row["workload.messages"] for row in table if row["best"]] == [2, 1]
+
+
+def test_a_run_that_fails_is_no_answer_and_stops_nothing(problem, tmp_path):
+    path = problem.with_name("failing.toml")
+    text = problem.read_text().replace(RANGE, "values = [13, 5]", 1).replace(RANGE, "values = [3, 4]", 1)
+    path.write_text(text)
+    done = tuned(path, tmp_path / "out")
+    ended = {each.steps[0]: each.ended for each in done.searches[0].tried}
+    assert (ended[0], set(ended)) == (Ended.FAILED, {0, 1})
+    assert done.searches[0].best.steps == (1, 0)
+    assert done.failures
+    assert all(" s: RuntimeError: thirteen (hill_router.py:" in row["error"] for row in done.failures)
+    assert tuned(path, tmp_path / "out").made == 0
+    assert tuned(path, tmp_path / "out", again=True).made == len(done.failures)
+
+
+def test_bounds_that_nothing_meets_are_one_line(problem, tmp_path):
+    path = problem.with_name("hopeless.toml")
+    text = problem.read_text().replace(f"at_most = {BOUND}", "at_most = 10").replace("runs = 130", "runs = 30")
+    path.write_text(text)
+    done = tuned(path, tmp_path / "out")
+    assert done.searches[0].best is None
+    words = plain(none_words(done.searches[0]))
+    assert words.startswith("none of 10 points tried meets the bounds; the nearest is router.x ")
+    assert words.endswith(", allowed at most 10 B")
+    assert not (tmp_path / "out" / "answer").exists()
+    said = command(path, tmp_path / "out")
+    assert (said.returncode, said.stderr.splitlines()[-1]) == (1, f"hearsay: {words}")
+
+
+def test_the_command_says_what_to_set_and_how_to_confirm_it(problem, once):
+    """The runs are in the folder, so no Spark is needed."""
+    out, _ = once
+    said = command(problem, out)
+    assert said.returncode == 0, said.stderr
+    assert f"best: router.x {HEAVIEST}, router.y 3: control per delivery 0.833" in said.stdout
+    assert f"compare {out}/answer/start.toml {out}/answer/best.toml --seeds 3 --first-seed 12" in said.stdout
+    assert f"hearsay check {out}/answer/budgets.toml" in said.stdout
+
+
+def test_many_combinations_are_looked_at_as_they_come_up(problem, tmp_path):
+    third = "\n[[axes]]\nkey = 'router.degree'\nfrom = 3\nto = 25\nstep = 1\n"
+    path = problem.with_name("many.toml")
+    path.write_text(problem.read_text().replace("runs = 130", "runs = 60") + third)
+    tuning = load_tuning(path)
+    assert tuning.combinations > MOST_LISTED
+    assert spaces(tuning)[0].listed is None
+    done = tuned(path, tmp_path / "out")
+    assert len(done.searches[0].tried) >= 10
+    assert all(y <= x for x, y, _ in (each.steps for each in done.searches[0].tried))
+
+
+def test_a_space_that_is_spent_ends_the_search(problem, tmp_path):
+    path = problem.with_name("small.toml")
+    small = "values = [4, 6]"
+    text = problem.read_text().replace(RANGE, small)
+    path.write_text(text)
+    done = tuned(path, tmp_path / "out")
+    assert sorted(each.steps for each in done.searches[0].tried) == [(0, 0), (1, 0), (1, 1)]
+    assert done.searches[0].best.steps == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("control_per_delivery", "control", 'hill.toml:2: aim = "control": must be one of delivery_ratio, latency_'),
+        ('aim = "control_per_delivery"', "", "hill.toml: aim: is required"),
+        ("aim =", "aims =", "hill.toml:2: aims = \"control_per_delivery\": unknown key, did you mean 'aim'?"),
+        (
+            "seeds = 8",
+            "seeds = 1",
+            "hill.toml:3: seeds = 1: must be two seeds or more: one says nothing about chance",
+        ),
+        ("fresh_seeds = 3", "fresh_seeds = 1", "hill.toml:4: fresh_seeds = 1: must be in 2…10000"),
+        ("runs = 130", "runs = 9", "hill.toml:5: runs = 9: must be in 10…1000000"),
+        ("bytes_per_node", "bytes", "hill.toml:15: bounds.bytes: no such figure; there are delivery_ratio"),
+        (f"at_most = {BOUND}", "", "hill.toml:15: bounds.bytes_per_node: needs at_least or at_most"),
+        ('"worst"', '"best"', 'bounds.delivery_ratio.judge = "best": must be one of mean, interval, p90, worst'),
+        ("router.y", "router.x", "axes.1: router.x is on two axes (router.x has it too)"),
+        ("router.y", "router.z", "hill.toml:24: router.z = 0: unknown key"),
+        ("from = 0", "from = -1", "hill.toml:18: router.x = -1: must be in 0…20"),
+        ("to = 12", "to = 0", "hill.toml:21: axes.0.to = 0: must be above from (0)"),
+        ("router.degree = 5", "router.degree = -5", "hill.toml:9: router.degree = -5: must be in 0…"),
+        ("[bounds]", "[bounds", "hill.toml:14: "),
+        (TUNING[TUNING.index("[[axes]]") :], "", "hill.toml: has no [[axes]]: what may change?"),
+    ],
+)
+def test_mistakes(problem, tmp_path, old, new, said):
+    path = tmp_path / "hill.toml"
+    assert old in problem.read_text()
+    path.write_text(problem.read_text().replace(old, new, 1))
+    with pytest.raises(StudyError) as caught:
+        spaces(load_tuning(path))
+    assert any(said in problem for problem in caught.value.problems), caught.value.problems
+
+
+def test_a_step_that_fits_with_no_other_is_told_with_its_place(problem, tmp_path):
+    path = tmp_path / "hill.toml"
+    text = problem.read_text().replace(RANGE, "values = [2, 4]", 1)
+    path.write_text(text.replace("to = 12", "to = 6"))
+    with pytest.raises(StudyError) as caught:
+        spaces(load_tuning(path))
+    assert [told.rpartition("/")[2] for told in caught.value.problems] == [
+        "hill.toml:22: router.y = 5: must not be above x (2)",
+        "hill.toml:22: router.y = 6: must not be above x (2)",
+    ]
+
+
+def test_parts_of_the_race():
+    assert [rungs(seeds) for seeds in (2, 3, 5, 12, 20, 100)] == [
+        [2], [3], [3, 5], [3, 6, 12], [5, 10, 20], [25, 50, 100],
+    ]  # fmt: skip
