@@ -125,12 +125,12 @@ INSIDE = {
     ],
     "explain": [
         {"books", "link_model", "subject", "connections", "mesh_links"},
-        {"story", "announcements", "refused_parts", "reasons"},
+        {"story", "announcements", "refused_parts", "reasons", "score_samples"},
         {"path"},
         {"one_node", "fastest"},
-        {"shortcut", "slowest"},
+        {"shortcut", "slowest", "missing"},
         {"node_words"},
-        {"slow_words", "answer_json"},
+        {"slow_words", "missing_words", "answer_json"},
     ],
 }
 """The rooms in a room, lowest first; those of one line know nothing of each other."""

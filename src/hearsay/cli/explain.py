@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     "--message", required=True, metavar="M", help="The message: its number in the run, or how its id begins."
 )
 @click.option("--node", metavar="NODE", help="Why this node got it when it did; by number or name.")
+@click.option("--missing", is_flag=True, help="Who was due it and never got it, and why.")
 @click.option("--json", "as_json", is_flag=True, help="The whole answer as JSON on stdout, and nothing else there.")
-def command(run: Path, message: str, node: str | None, as_json: bool) -> None:
+def command(run: Path, message: str, node: str | None, missing: bool, as_json: bool) -> None:
     """Why a node of RUN got a message when it did: the path of the first copy, and what each step of it cost.
 
-    Without --node: the slowest deliveries, and what they have in common.
+    Without --node: the slowest deliveries, and what they have in common; with --missing who never got it, and why.
     """
+    if missing and node is not None:
+        raise WrongInput("--missing and --node: give one; --node says of a node that never got it why")
     require_extra("sim")
     from hearsay.explain.story import open_story
     from hearsay.explain.subject import NotInThisRun, find_node
@@ -36,7 +39,9 @@ def command(run: Path, message: str, node: str | None, as_json: bool) -> None:
 
     try:
         story = open_story(run, message)
-        if node is None:
+        if missing:
+            text, document = _missing(story)
+        elif node is None:
             text, document = _slowest(story)
         else:
             text, document = _one_node(story, find_node(story.run, story.names, node))
@@ -52,16 +57,28 @@ def command(run: Path, message: str, node: str | None, as_json: bool) -> None:
 
 
 def _one_node(story: Story, node: int) -> tuple[str, dict[str, Any]]:
-    from hearsay.explain.answer_json import node_json
-    from hearsay.explain.node_words import heading, node_text
+    from hearsay.explain.answer_json import absence_json, node_json
+    from hearsay.explain.missing import explain_absence
+    from hearsay.explain.missing_words import absence_text
+    from hearsay.explain.node_words import node_text
     from hearsay.explain.one_node import explain_node
     from hearsay.explain.shortcut import shortcut_of
 
     answer = explain_node(story, node)
     if answer is None:
-        return f"{heading(story)}\n{story.node(node)} never got it.", node_json(story, node, None, "")
+        absence = explain_absence(story, node)
+        return absence_text(story, *absence), absence_json(story, *absence)
     shortcut = shortcut_of(story, answer.path)
-    return node_text(story, answer, shortcut), node_json(story, node, answer, shortcut)
+    return node_text(story, answer, shortcut), node_json(story, answer, shortcut)
+
+
+def _missing(story: Story) -> tuple[str, dict[str, Any]]:
+    from hearsay.explain.answer_json import missing_json
+    from hearsay.explain.missing import explain_missing
+    from hearsay.explain.missing_words import missing_text
+
+    answer = explain_missing(story)
+    return missing_text(story, answer), missing_json(story, answer)
 
 
 def _slowest(story: Story) -> tuple[str, dict[str, Any]]:

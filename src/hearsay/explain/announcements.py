@@ -44,8 +44,11 @@ class Asked:
 class Announcements:
     """By (sender, receiver, kind), in the order of time."""
 
-    def __init__(self, ways: Mapping[tuple[int, int, int], list[Way]]) -> None:
+    def __init__(
+        self, ways: Mapping[tuple[int, int, int], list[Way]], dropped: Mapping[tuple[int, int, int], list[int]]
+    ) -> None:
         self._ways = ways
+        self._dropped = dropped
 
     def before(self, copy: Copy, held_us: int) -> Asked | None:
         """What led to a copy that somebody asked for; None for others, and if the trace does not tell."""
@@ -63,6 +66,10 @@ class Announcements:
             told = self._first(copy.sender, copy.receiver, PartKind.IHAVE, until_us, held_us)
         announced_us, heard_us = told or (NONE, NONE)
         return Asked(*(None if time == NONE else time for time in (announced_us, heard_us, asked_us, reached_us)))
+
+    def lost(self, sender: int, receiver: int, kind: PartKind, from_us: int, until_us: int) -> int:
+        """How many parts of a kind that would have arrived between two times did not."""
+        return sum(from_us <= time <= until_us for time in self._dropped.get((sender, receiver, kind), ()))
 
     def _last(self, sender: int, receiver: int, kind: PartKind, until_us: int, from_us: int) -> Way | None:
         there = self._there(sender, receiver, kind, until_us, from_us)
@@ -86,7 +93,7 @@ def announcements_between(
 ) -> Announcements:
     """Those between these pairs, in either direction."""
     if not pairs:
-        return Announcements({})
+        return Announcements({}, {})
     both = {pair for one, other in pairs for pair in ((one, other), (other, one))}
     ends = np.array(sorted({end for pair in both for end in pair}), dtype=np.int64)
     sent: dict[tuple[int, int, int], list[Way]] = {}
@@ -110,7 +117,8 @@ def announcements_between(
                     received.setdefault((remote, peer, kind), []).append(time)
                 elif event == TraceEvent.DROP_RPC:
                     dropped.setdefault((peer, remote, kind), []).append(time)
-    return Announcements({key: _ways(key, sent, received, dropped) for key in sent.keys() | received.keys()})
+    ways = {key: _ways(key, sent, received, dropped) for key in sent.keys() | received.keys()}
+    return Announcements(ways, dropped)
 
 
 def _ways(

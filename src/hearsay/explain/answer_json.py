@@ -6,7 +6,8 @@ from typing import Any
 
 from hearsay.core.language.actions import Via
 from hearsay.explain.books import Copy
-from hearsay.explain.one_node import NodeAnswer
+from hearsay.explain.missing import RULES, Missing, MissingAnswer, counted
+from hearsay.explain.one_node import NodeAnswer, Sent
 from hearsay.explain.path import Hop, Path
 from hearsay.explain.reasons import Cause
 from hearsay.explain.shortcut import Shortcut
@@ -15,22 +16,17 @@ from hearsay.explain.story import Story
 from hearsay.trace.language.schema import NONE, wire_name
 
 
-def node_json(story: Story, node: int, answer: NodeAnswer | None, shortcut: Shortcut | str) -> dict[str, Any]:
-    document = {**_head(story), "node": node, "name": story.names.peer(node)}
-    if answer is None:
-        return {**document, "delivered_us": None}
+def node_json(story: Story, answer: NodeAnswer, shortcut: Shortcut | str) -> dict[str, Any]:
     return {
-        **document,
+        **_head(story),
+        "node": answer.node,
+        "name": story.names.peer(answer.node),
         "delivered_us": answer.path.delivered_us - story.books.start_us(),
         "deliveries": answer.deliveries,
         "path": _path(story, answer.path),
         "fastest": _fastest(story, shortcut),
-        "copies": [
-            {**_copy(story, each.copy), "outcome": each.outcome.words, "rule": each.outcome.rule,
-             "failed": each.failed}
-            for each in answer.copies
-        ],
-    }  # fmt: skip
+        "copies": [_sent(story, each) for each in answer.copies],
+    }
 
 
 def slow_json(story: Story, answer: SlowAnswer) -> dict[str, Any]:
@@ -49,6 +45,32 @@ def slow_json(story: Story, answer: SlowAnswer) -> dict[str, Any]:
             for trait in answer.traits
         ],
     }  # fmt: skip
+
+
+def missing_json(story: Story, answer: MissingAnswer) -> dict[str, Any]:
+    return {
+        **_head(story),
+        "due": answer.due,
+        "got": answer.got,
+        "refused_by_all": answer.refused_by_all,
+        "reasons": [{"why": str(why), "nodes": len(nodes)} for why, nodes in counted(answer.missing)],
+        "missing": [_missing(story, each) for each in answer.missing],
+    }
+
+
+def absence_json(story: Story, missing: Missing, not_due: str | None) -> dict[str, Any]:
+    return {**_head(story), "name": story.names.peer(missing.node), "delivered_us": None, "not_due": not_due,
+            **_missing(story, missing)}  # fmt: skip
+
+
+def _missing(story: Story, missing: Missing) -> dict[str, Any]:
+    return {
+        "node": missing.node,
+        "why": str(missing.why),
+        "rule": RULES.get(missing.why),
+        "detail": missing.detail,
+        "copies": [_sent(story, each) for each in missing.copies],
+    }
 
 
 def _head(story: Story) -> dict[str, Any]:
@@ -94,6 +116,11 @@ def _copy(story: Story, copy: Copy) -> dict[str, Any]:
         "via": wire_name(Via(copy.via)) if 0 <= copy.via < len(Via) else None,
         "fate": wire_name(copy.fate),
     }
+
+
+def _sent(story: Story, sent: Sent) -> dict[str, Any]:
+    outcome = {"outcome": sent.outcome.words, "rule": sent.outcome.rule, "failed": sent.failed}
+    return {**_copy(story, sent.copy), **outcome}
 
 
 def _fastest(story: Story, shortcut: Shortcut | str) -> dict[str, Any]:

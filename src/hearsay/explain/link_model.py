@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hearsay.core.flooding.floodsub import FloodsubParameters
+from hearsay.core.flooding.randomsub import RandomsubParameters
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.meshsub import MeshsubParameters
 from hearsay.core.shell.randomness import Randomness
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.sim.plan.latency import LatencyModel, make_latency
 from hearsay.sim.plan.plan import natted_nodes
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
 
 
@@ -20,6 +24,8 @@ class LinkModel:
     validation_us: int
     service_us: int
     natted: frozenset[int]
+    history_us: int | None
+    """For how long who has a message may still announce it, at most; None where that is no matter of heartbeats."""
 
     def line_us(self, a: int, b: int) -> int:
         """From one node to another, without jitter."""
@@ -44,6 +50,18 @@ def link_model_of(run: RunFacts) -> LinkModel | None:
             validation_us=scenario.validation.delay_us,
             service_us=scenario.service.time_us,
             natted=natted_nodes(scenario, randomness),
+            history_us=_history_us(scenario),
         )
     except (ScenarioError, OSError):
         return None
+
+
+def _history_us(scenario: Scenario) -> int | None:
+    longest = 0
+    for choice in (scenario.router, *(population.router for population in scenario.population)):
+        parameters = choice.parameters
+        if isinstance(parameters, GossipsubParameters):
+            longest = max(longest, parameters.history_gossip * parameters.heartbeat_interval_ms * 1000)
+        elif not isinstance(parameters, FloodsubParameters | RandomsubParameters | MeshsubParameters):
+            return None
+    return longest

@@ -24,12 +24,13 @@ class MeshLinks:
         self.any_mesh = any_mesh
         """Whether anybody has a mesh of the topic."""
 
-    def holds(self, peer: int, remote: int, at_us: int) -> bool:
-        """Whether a peer had a remote in its mesh at a time."""
+    def holds(self, peer: int, remote: int, at_us: int, connected_us: int = 0) -> bool:
+        """Whether a peer had a remote in its mesh at a time. What was before they were connected is over: a node that
+        goes down says nothing of its mesh."""
         first, end = np.searchsorted(self._peer, [peer, peer + 1])
         low, high = first + np.searchsorted(self._remote[first:end], [remote, remote + 1])
         place = low + int(np.searchsorted(self._time[low:high], at_us, side="right")) - 1
-        return bool(place >= low and self._in[place])
+        return bool(place >= low and self._in[place] and self._time[place] >= connected_us)
 
 
 def mesh_links(run: RunFacts, topic: int, nodes: Collection[int], until_us: int) -> MeshLinks:

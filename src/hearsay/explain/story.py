@@ -7,10 +7,10 @@ from pathlib import Path
 
 from hearsay.explain.books import Books, books_of
 from hearsay.explain.link_model import LinkModel, link_model_of
-from hearsay.explain.subject import MessageName, find_message, rows_of_message
+from hearsay.explain.subject import MessageName, NotInThisRun, find_message, rows_of_message
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.text.escape import escape
-from hearsay.trace.language.schema import NONE
+from hearsay.trace.language.schema import NONE, Column
 from hearsay.trace.read.names import Names, load_names
 
 
@@ -62,5 +62,10 @@ def open_story(path: Path, wanted: str, window_us: int | None = None) -> Story:
     """Raises `RunFolderError` for what is no run with a trace, and `NotInThisRun`."""
     (run,) = load_runs([path], window_us)
     name = find_message(run, wanted)
-    books = books_of(run, name.number, rows_of_message(run, name.number))
+    rows = rows_of_message(run, name.number)
+    if not len(rows[Column.EVENT]):
+        raise NotInThisRun(
+            f"{escape(wanted)}: {path} names this message and has no row of it: it was never published"
+        )
+    books = books_of(run, name.number, rows)
     return Story(run, load_names(run.path), name, books, link_model_of(run))
