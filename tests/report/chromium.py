@@ -97,8 +97,9 @@ class Page:
 
     def __init__(self, browser: Browser, *, dark: bool, width: int, calm: bool) -> None:
         self._browser = browser
-        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session: str = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._target: str = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = browser.call("Target.attachToTarget", targetId=self._target, flatten=True)
+        self._session: str = attached["sessionId"]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self._call(f"{domain}.enable")
         features = [
@@ -110,9 +111,24 @@ class Page:
         self._width = width
 
     def open(self, file: Path) -> None:
+        self.visit(file.resolve().as_uri())
+
+    def visit(self, address: str) -> None:
         self._browser.events.clear()
-        self._call("Page.navigate", url=file.resolve().as_uri())
+        self._call("Page.navigate", url=address)
         self._browser.wait_for("Page.loadEventFired")
+
+    def until(self, condition: str) -> None:
+        """Wait until an expression holds, looked at with every frame that the page draws."""
+        look = f"const look = () => ({condition}) ? done() : requestAnimationFrame(look);"
+        self.value(f"new Promise(done => {{ {look} look(); }})")
+
+    def close(self) -> None:
+        self._browser.call("Target.closeTarget", targetId=self._target)
+
+    def click(self, x: float, y: float) -> None:
+        for kind in ("mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def value(self, expression: str) -> Any:
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)

@@ -241,6 +241,10 @@ FAULTS = st.fixed_dictionaries(
             st.fixed_dictionaries(
                 {"at_s": st.integers(0, 20), "share": st.sampled_from([0, 0.1, 0.5, 1])},
                 optional={"rejoin_after_s": st.integers(0, 10)},
+            )
+            | st.fixed_dictionaries(
+                {"at_s": st.integers(0, 20), "listed": st.lists(st.integers(0, 11), max_size=4)},
+                optional={"rejoin_after_s": st.integers(0, 10)},
             ),
             max_size=3,
         )
@@ -288,6 +292,14 @@ def test_a_crash_takes_an_exact_share_of_those_up():
     made = plan(faults={"crash": [{"at_s": 3, "share": 0.5, "rejoin_after_s": 4}, {"at_s": 5, "share": 0.5}]})
     assert [len(up_at(made, time_s * 1_000_000)) for time_s in (2, 3, 5, 6, 7, 20)] == [100, 50, 25, 25, 75, 75]
     assert not any(fault.goodbye for fault in made.faults if isinstance(fault, NodeDown))
+
+
+def test_a_crash_takes_those_listed_that_are_up():
+    crashes = [{"at_s": 3, "listed": [4, 7]}, {"at_s": 5, "listed": [7, 9], "rejoin_after_s": 2}]
+    made = plan(faults={"crash": crashes})
+    everybody = set(range(100))
+    for time_s, away in ((2, set()), (3, {4, 7}), (5, {4, 7, 9}), (7, {4, 7}), (20, {4, 7})):
+        assert everybody - up_at(made, time_s * 1_000_000) == away
 
 
 def test_a_crashed_node_does_not_come_back_by_churn():

@@ -41,7 +41,8 @@ def scenario_texts(draw: st.DrawFn) -> str:
     ]
     if draw(st.booleans()):
         lines.append(
-            f"[[faults.crash]]\nat_s = {pick(3.1, 6)}\nshare = {pick(0.2, 0.5)}\n{pick('', 'rejoin_after_s = 1')}"
+            f"[[faults.crash]]\nat_s = {pick(3.1, 6)}\n{pick('share = 0.2', 'share = 0.5', 'listed = [1, 3]')}\n"
+            f"{pick('', 'rejoin_after_s = 1')}"
         )
     if draw(st.booleans()):
         lines.append(f"[[faults.partition]]\nat_s = {pick(3.2, 5)}\nheal_s = {pick(6, 9)}\nshare = 0.4")

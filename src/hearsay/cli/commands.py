@@ -31,6 +31,7 @@ COMMANDS = {
     "trace": "look at traces: show, diff; join those of nodes; import those of real networks",
     "tune": "find the parameters that do best under bounds",
     "vectors": "run language-neutral test vectors of scores and routers",
+    "watch": "show a network in a browser while it runs",
 }
 
 

@@ -103,7 +103,7 @@ def command(**options: Any) -> None:
     if options["rotate"] is not None and (options["out"] is None or options["trace"] == "none"):
         raise WrongInput("--rotate goes with --out and --trace full")
     try:
-        scenario = _load(options)
+        scenario = given_scenario(options)
         if options["show_scenario"]:
             click.echo(dump_scenario(scenario), nl=False)
             return
@@ -135,7 +135,7 @@ def command(**options: Any) -> None:
         raise Signalled(stopped_by[0])
 
 
-def _load(options: dict[str, Any]) -> Scenario:
+def given_scenario(options: dict[str, Any]) -> Scenario:
     from hearsay.sim.scenario.scenario_file import load_scenario
 
     overrides: list[tuple[str, str]] = []
@@ -152,7 +152,7 @@ def _load(options: dict[str, Any]) -> Scenario:
         ("fanout", "workload.inject"),
         ("seed", "seed"),
     ):
-        if options[flag] is not None:
+        if options.get(flag) is not None:
             overrides.append((key, str(options[flag])))
     if options["scenario"] is not None and options["preset"] is not None:
         raise WrongInput('give a scenario file or --preset, not both (a file may say preset = "…")')

@@ -1,48 +1,16 @@
-"""Where the nodes of a picture go: computed here, the same on every run; the page only draws.
-
-Both layouts use the square from (0, 0) to (1, 1).
-"""
+"""Where the nodes of a tree go, in the square from (0, 0) to (1, 1): computed here; the page only draws."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import pi, sqrt
+from math import pi
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-
-ROUNDS = 120
-
-
-def force_layout(nodes: int, links: NDArray[np.int64]) -> Floats:
-    """Fruchterman and Reingold's: links pull, nodes push each other away, and steps grow smaller round by round.
-
-    It starts on a sunflower's spiral, so it needs no chance. A mild pull to the middle keeps pieces that are not
-    linked from drifting away.
-    """
-    if nodes == 0:
-        return np.empty((0, 2))
-    ranks = np.arange(nodes) + 0.5
-    angles = ranks * pi * (3 - sqrt(5))
-    places = np.stack([np.cos(angles), np.sin(angles)], axis=1) * np.sqrt(ranks / nodes)[:, None]
-    ideal = sqrt(pi / nodes)
-    for done in range(ROUNDS):
-        apart = places[:, None, :] - places[None, :, :]
-        squares = np.maximum((apart**2).sum(axis=2), 1e-6)
-        moves = (apart * (ideal**2 / squares)[:, :, None]).sum(axis=1)
-        along = places[links[:, 0]] - places[links[:, 1]]
-        pull = along * (np.linalg.norm(along, axis=1) / ideal)[:, None]
-        np.add.at(moves, links[:, 0], -pull)
-        np.add.at(moves, links[:, 1], pull)
-        moves -= places * ideal
-        lengths = np.maximum(np.linalg.norm(moves, axis=1), 1e-9)
-        step = 0.15 * (1 - done / ROUNDS) + 0.002
-        places += moves * (np.minimum(lengths, step) / lengths)[:, None]
-    return _into_square(places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +67,3 @@ def _share_out(
     for node in nodes:
         starts[node], widths[node] = at, width * int(leaves[node]) / total
         at += widths[node]
-
-
-def _into_square(places: Floats) -> Floats:
-    low, high = places.min(axis=0), places.max(axis=0)
-    scale = max(float((high - low).max()), 1e-9)
-    return 0.5 + (places - (low + high) / 2) / scale * 0.94

@@ -10,7 +10,7 @@ script has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
@@ -29,6 +29,7 @@ from hearsay.sim.results.summary import Summary
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
 from hearsay.trace.folder.manifest import nothing_written
+from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import TraceRow
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.trace.write.writer import TraceWriter
@@ -60,11 +61,13 @@ class Simulation:
         folder: RunFolder | None = None,
         write_trace: bool = True,
         listener: Callable[[TraceRow], None] | None = None,
+        watcher: Callable[[Rows], None] | None = None,
         rotate_us: Micros | None = None,
         engine: EngineName = "reference",
         threads: int = 1,
     ) -> None:
-        """With `rotate_us` trace files are closed every so often in simulated time, for those who follow the run.
+        """With `rotate_us` trace files are closed every so often in simulated time, for those who follow the run. A
+        watcher is handed the rows of either engine, as they come; it must not keep the array.
 
         `check` and `listener` are for the reference engine, which alone has routers to look into and rows in order.
         """
@@ -75,7 +78,8 @@ class Simulation:
         self._folder = folder
         self._writer = self._make_writer(folder, rotate_us) if folder is not None and write_trace else None
         self._checker = Checker(self.plan) if check else None
-        self.recorder = Recorder(self._writer, listener)
+        self._watcher = watcher
+        self.recorder = Recorder(self._writer, listener, watcher)
         try:
             self.engine = self._make_engine(threads)
         except BaseException:
@@ -95,7 +99,8 @@ class Simulation:
             return ReferenceEngine(self.plan, self.recorder, self._checker)
         from hearsay.sim.array.engine import ArrayEngine
 
-        engine = ArrayEngine(self.plan, self._writer.add if self._writer is not None else None, threads)
+        takers = [take for take in (self._writer and self._writer.add, self._watcher) if take is not None]
+        engine = ArrayEngine(self.plan, _all_of(takers), threads)
         self.plan = self.plan.without_dials()  # so that the engine can let go of them
         return engine
 
@@ -129,6 +134,17 @@ class Simulation:
             raise
         return Result(summary, tuple(self._checker.problems) if self._checker is not None else ())
 
+    def change_scenario(self, scenario: Scenario) -> None:
+        """Go on by another scenario, the same until `engine.queue.next_us`; of the reference engine, unchecked, and
+        between two of its buckets. Raises `ScenarioError` when it cannot be carried out; then nothing has changed."""
+        if not isinstance(self.engine, ReferenceEngine) or self._checker is not None:
+            raise ValueError("only the reference engine, unchecked, goes on by another scenario")
+        plan = make_plan(scenario)
+        self.engine.change_plan(plan)
+        self.plan = plan
+        if self._folder is not None:
+            self._folder.write_text_atomic("scenario.toml", dump_scenario(scenario))
+
     def _store_plan(self, folder: RunFolder) -> None:
         """What is known before the run: whoever follows it reads names and the window from here."""
         plan = self.plan
@@ -158,6 +174,18 @@ class Simulation:
         folder.write_text_atomic("summary.json", dumps(summary.to_json(), indent=2) + "\n")
         written = self._writer.close() if self._writer is not None else nothing_written(summary.trace_hash)
         folder.write_manifest(written, seed=summary.seed, complete=summary.complete)
+
+
+def _all_of(takers: Sequence[Callable[[Rows], None]]) -> Callable[[Rows], None] | None:
+    """One who hands rows on to all; nobody if there is none."""
+    if not takers:
+        return None
+
+    def take(rows: Rows) -> None:
+        for each in takers:
+            each(rows)
+
+    return take
 
 
 def run_on_fitting_engine(

@@ -9,7 +9,7 @@ throughout the run lasts until the run's end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,10 +75,16 @@ def _cut(cut: Mapping[str, Any]) -> PlannedDisturbance:
 def _crash(crash: Mapping[str, Any]) -> PlannedDisturbance:
     rejoin = crash.get("rejoin_after_s")
     back = "" if rejoin is None else f" and came back {_seconds(rejoin)} later"
-    what = f"{_percent(crash['share'])} of the nodes crashed at {_seconds(crash['at_s'])}{back}"
+    listed = crash.get("listed")
+    who = f"{_percent(crash['share'])} of the nodes" if listed is None else _nodes(listed)
+    what = f"{who} crashed at {_seconds(crash['at_s'])}{back}"
     return PlannedDisturbance(
         CRASH, what, _us(crash["at_s"]), None if rejoin is None else _us(crash["at_s"] + rejoin)
     )
+
+
+def _nodes(listed: Sequence[int]) -> str:
+    return f"node {listed[0]}" if len(listed) == 1 else f"{len(listed)} nodes"
 
 
 def _us(seconds: float) -> int:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from hearsay.graph_layout import force_layout
 from hearsay.pipeline.output.tables import MESH, MESH_LINKS, SPREAD
 from hearsay.report import thinning
 from hearsay.report.figure import Figure, column, numbers, place
 from hearsay.report.figures.mesh import NO_MESH, links_in, tree_in
-from hearsay.report.layout import force_layout, radial_tree
+from hearsay.report.layout import radial_tree
 from hearsay.report.run import Run, View
 from hearsay.text.numbers import count, plural
 

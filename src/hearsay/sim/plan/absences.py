@@ -53,9 +53,13 @@ def planned_absences(scenario: Scenario, randomness: Randomness, end_us: Micros)
             for node in range(scenario.network.nodes)
             if not any(span.start_us <= at_us < span.end_us for span in spans.get(node, ()))
         ]
-        draws = draw_array(randomness, Purpose.CRASH, (number,), np.array(up, dtype=np.uint64))
-        for place in smallest(draws, part_of(len(up), crash.share_millionths)):
-            spans.setdefault(up[place], []).append(Absence(at_us, rejoin_us, goodbye=False))
+        if crash.share_millionths is None:
+            crashed = set(crash.listed or ()) & set(up)
+        else:
+            draws = draw_array(randomness, Purpose.CRASH, (number,), np.array(up, dtype=np.uint64))
+            crashed = {up[place] for place in smallest(draws, part_of(len(up), crash.share_millionths))}
+        for node in sorted(crashed):
+            spans.setdefault(node, []).append(Absence(at_us, rejoin_us, goodbye=False))
     return {node: _merged(spans[node]) for node in sorted(spans)}
 
 

@@ -70,6 +70,8 @@ _RPC = int(EventKind.RPC_RECEIVED)
 _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
 _FAILED = int(EventKind.SEND_FAILED)
 _NEVER = -1
+_NOBODY = -1
+"""The source of what the plan says."""
 _END = -2
 """The engine's own kind: the run is over. Its entry comes before all others of its microsecond."""
 _SERVED = len(EventKind)
@@ -115,7 +117,7 @@ class ReferenceEngine:
         self.complete = False
         self._verdicts = Verdicts(plan, self.randomness)
         self._service_us = scenario.service.time_us
-        self._schedule_plan()
+        self._schedule_plan(0)
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
         """Run to the end; False when a stop was requested before.
@@ -186,11 +188,28 @@ class ReferenceEngine:
     def _waiting(self) -> list[Entry]:
         return [*self.queue.waiting(), *(entry for node in self.nodes for entry in node.backlog)]
 
+    def change_plan(self, plan: Plan) -> None:
+        """Go on by another plan, which says the same as this one about everything before `queue.next_us`; between two
+        buckets only, as `progress` is called."""
+        from_us = self.queue.next_us
+        self.queue.discard(_is_planned)
+        known = self.recorder.messages
+        for message in [message for message, info in known.items() if info.published_us >= from_us]:
+            del known[message]
+        self.plan = plan
+        self._verdicts = Verdicts(plan, self.randomness)
+        self._schedule_plan(from_us)
+
     # What is known before the run starts.
 
-    def _schedule_plan(self) -> None:
+    def _schedule_plan(self, from_us: Micros) -> None:
+        """What is to happen from this time on."""
         sequence = 0
-        add = self.queue.add
+
+        def add(time: Micros, node: int, kind: int, source: int, sequence: int, payload: Any) -> None:
+            if time >= from_us:
+                self.queue.add(time, node, kind, source, sequence, payload)
+
         add(self.plan.end_us, EVERYWHERE - 1, _END, 0, 0, None)
         add(0, EVERYWHERE, 0, 0, 0, self._start_all)
         for fault in self.plan.faults:
@@ -199,9 +218,10 @@ class ReferenceEngine:
         for timed in self.plan.timed:
             sequence += 1
             kind = _JOIN if timed.join else _LEAVE
-            add(timed.time_us, timed.node, kind, -1, sequence, self.plan.topics[timed.topic])
+            add(timed.time_us, timed.node, kind, _NOBODY, sequence, self.plan.topics[timed.topic])
         for publication in self.plan.publications:
-            self._schedule_publication(publication)
+            if publication.time_us >= from_us:
+                self._schedule_publication(publication)
         scenario = self.plan.scenario
         for every_us, sample in (
             (scenario.trace.state_interval_us, self._sample_state),
@@ -228,7 +248,9 @@ class ReferenceEngine:
             inject = lambda: self._inject(publication, message)  # noqa: E731
             self.queue.add(publication.time_us, EVERYWHERE, 2, 0, publication.message, inject)
         else:
-            self.queue.add(publication.time_us, publication.publisher, _PUBLISH, -1, publication.message, message)
+            self.queue.add(
+                publication.time_us, publication.publisher, _PUBLISH, _NOBODY, publication.message, message
+            )
 
     def _start_all(self) -> None:
         starting = [node for node in self.nodes if node.id not in self.plan.initially_down]
@@ -459,3 +481,9 @@ class ReferenceEngine:
         node.timer_us = due
         if due is not None:
             self.queue.add(max(due, self.now), node.id, _TIMER, -1, node.starts, due)
+
+
+def _is_planned(entry: Entry) -> bool:
+    """Whether an entry of the queue is there because the plan says so."""
+    _, number, kind, source, *_ = entry
+    return number <= EVERYWHERE or (source == _NOBODY and kind in (_JOIN, _LEAVE, _PUBLISH))

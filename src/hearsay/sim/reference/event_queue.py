@@ -9,7 +9,7 @@ so one sort replaces a heap operation per event; what does fall into the open bu
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from operator import length_hint
 from typing import Any, TypeAlias
@@ -63,6 +63,16 @@ class EventQueue:
         self._open.sort()
         self._walk = iter(self._open)
         return self._walk
+
+    @property
+    def next_us(self) -> Micros:
+        """Where the buckets begin that were not opened yet."""
+        return (self._open_number + 1) * self.width_us
+
+    def discard(self, unwanted: Callable[[Entry], bool]) -> None:
+        """Take entries out of the buckets to come."""
+        for entries in self.buckets.values():
+            entries[:] = [entry for entry in entries if not unwanted(entry)]
 
     def _begun(self) -> int:
         """How many entries of the open bucket were handed out; the walk knows, so nobody has to count."""

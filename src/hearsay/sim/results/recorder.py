@@ -55,8 +55,15 @@ class Membership:
 
 
 class Recorder:
-    def __init__(self, writer: TraceWriter | None = None, listener: Callable[[TraceRow], None] | None = None) -> None:
+    def __init__(
+        self,
+        writer: TraceWriter | None = None,
+        listener: Callable[[TraceRow], None] | None = None,
+        watcher: Callable[[Rows], None] | None = None,
+    ) -> None:
+        """A listener gets each row, a watcher as many at a time as there are."""
         self._writer = writer
+        self._watcher = watcher
         self._listener = listener
         self._rows = RowBuffer()
         self._values = self._rows.values
@@ -137,6 +144,8 @@ class Recorder:
             self._deliveries.append(delivered)
         if self._writer is not None:
             self._writer.add(rows)
+        if self._watcher is not None:
+            self._watcher(rows)
         if self._listener is not None:
             for codes in rows.tolist():
                 self._listener(TraceRow.from_codes(tuple(codes)))

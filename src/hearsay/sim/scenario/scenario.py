@@ -127,6 +127,9 @@ class Scenario(Section):
             places = {f"ratings.{number}.by.{place}": node for place, node in enumerate(entry.by or ())}
             yield from self._nodes_that_are_not_there(places)
         yield from self._invalid_message_rules()
+        for number, crash in enumerate(self.faults.crash):
+            places = {f"faults.crash.{number}.listed.{place}": node for place, node in enumerate(crash.listed or ())}
+            yield from self._nodes_that_are_not_there(places)
         for number, cut in enumerate(self.faults.cut):
             for place, link in enumerate(cut.links or ()):
                 for node in link:

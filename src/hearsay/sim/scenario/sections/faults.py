@@ -15,6 +15,7 @@ from hearsay.sim.scenario.sections.values import (
     MILLION,
     Flag,
     Link,
+    NodeNumber,
     Seconds,
     Share,
     integer_in,
@@ -51,19 +52,26 @@ class Churn(Section):
 
 
 class Crash(Section):
-    """[[faults.crash]] – a share of the nodes that are up stops without a word."""
+    """[[faults.crash]] – a share of the nodes that are up, or those listed, stop without a word."""
 
     at_s: Seconds
-    share: Share
+    share: Share | None = None
+    listed: tuple[NodeNumber, ...] | None = None
     rejoin_after_s: Seconds | None = None
+
+    def cross_rules(self) -> Iterator[Violation]:
+        if self.share is None and self.listed is None:
+            yield Violation("at_s", self.at_s, "needs share or listed")
+        if self.share is not None and self.listed is not None:
+            yield Violation("listed", list(self.listed), "not together with share")
 
     @property
     def at_us(self) -> Micros:
         return scaled(self.at_s, MILLION)
 
     @property
-    def share_millionths(self) -> int:
-        return scaled(self.share, MILLION)
+    def share_millionths(self) -> int | None:
+        return None if self.share is None else scaled(self.share, MILLION)
 
     @property
     def rejoin_after_us(self) -> Micros | None:

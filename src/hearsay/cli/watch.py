@@ -1,0 +1,153 @@
+"""`hearsay watch`: a page that shows a network while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hearsay.cli.ending import DEBUG
+from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.given_paths import GivenPath
+from hearsay.cli.numbers import Whole
+from hearsay.cli.signals import Signalled
+from hearsay.cli.simulate import ENGINES, MAX_NODES, MAX_SEED, given_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hearsay.sim.scenario.scenario import Scenario
+    from hearsay.sim.simulate import Simulation
+
+MOST_NODES = 1_000_000
+
+
+class Pace(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
+    """`2x`, `0.5x`, or `max`."""
+
+    name = "pace"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
+        if value in (None, "max") or isinstance(value, float):
+            return None if value == "max" else value
+        try:
+            pace = float(str(value).removesuffix("x"))
+        except ValueError:
+            pace = 0.0
+        if not 0.01 <= pace <= 1000:
+            self.fail(f"{value!r} is neither max nor in 0.01x…1000x", param, ctx)
+        return pace
+
+
+@click.command("watch")
+@click.argument("source", required=False, type=GivenPath(path_type=Path))
+@click.option("--preset", metavar="NAME", help="Simulate a preset instead of a file.")
+@click.option("--router", metavar="NAME", help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")
+@click.option("--nodes", type=Whole(1, MAX_NODES), help="Number of nodes.")
+@click.option("--messages", type=Whole(0, MAX_NODES), help="Number of messages.")
+@click.option("--seed", type=Whole(0, MAX_SEED), help="Seed of all chance.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change any key of the scenario."
+)
+@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
+              help="reference can be touched; array is for large networks.")  # fmt: skip
+@click.option("--pace", type=Pace(), metavar="1x|max", default="1x", show_default=True,
+              help="Simulated time over time, or as fast as it goes.")  # fmt: skip
+@click.option("--paused", is_flag=True, help="Begin when somebody says so on the page.")
+@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Write a run folder, too.")
+@click.option("--touched", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
+              help="In the end write the scenario here, with what was done on the page.")  # fmt: skip
+@click.option("--at", "address", metavar="[HOST:]PORT", default="0",
+              help="Where the page is served [default: any port, for this machine alone].")  # fmt: skip
+@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@click.option("--until-complete", is_flag=True, help="End with the run; else the page stays until Ctrl-C.")
+def command(**options: Any) -> None:
+    """Show a simulation of SOURCE (a scenario file) or a preset while it runs, in a browser.
+
+    The page's address is printed; it holds a token, and without it there is no access. On the page the run can be
+    paused, slowed and scrubbed, and a click on a node lets it publish, or takes it down. What was done so becomes
+    part of the scenario (--touched, and the run folder's), so that `hearsay simulate` repeats the run.
+    """
+    from hearsay.sim.scenario.scenario import ScenarioError
+    from hearsay.trace.language.errors import RunFolderError
+
+    if options["touched"] is not None and options["touched"].exists():
+        raise WrongInput(f"--touched {options['touched']}: is there already")
+    try:
+        code = asyncio.run(_watch_simulation(given_scenario({"scenario": options["source"], **options}), options))
+    except ScenarioError as error:
+        raise WrongInput(*error.problems) from None
+    except RunFolderError as error:
+        raise CommandFailed(str(error)) from None
+    if code is not None:
+        raise Signalled(code)
+
+
+async def _watch_simulation(scenario: Scenario, options: dict[str, Any]) -> int | None:
+    """Until the signal that comes back, or the end of the run."""
+    from hearsay.cli.watching import served
+    from hearsay.core.shell.failures import RouterFailed
+    from hearsay.watch.broadcast import Broadcast
+    from hearsay.watch.picture.drawn_nodes import DrawnNodes
+    from hearsay.watch.picture.picture import Picture
+    from hearsay.watch.server.server import WatchServer
+    from hearsay.watch.sources.simulation import SimulatedSource
+
+    picture = Picture(DrawnNodes(scenario.network.nodes))
+    simulation = _simulation(scenario, options, picture.take)
+    source = SimulatedSource(simulation, picture, options["pace"], paused=options["paused"])
+    broadcast = Broadcast(picture, source.about(), asyncio.get_running_loop())
+    server = WatchServer(broadcast, source.scenario_text)
+
+    def run() -> None:
+        result = source.run(broadcast)
+        if result.summary.complete:
+            click.echo(str(result.summary), err=True)
+            if not options["until_complete"]:
+                click.echo("the run is over; the page stays until Ctrl-C", err=True)
+                source.linger()
+
+    try:
+        async with served(server, options) as signalled:
+            running = asyncio.ensure_future(asyncio.to_thread(run))
+            await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
+            source.close()
+            await running
+    except RouterFailed as error:
+        raise CommandFailed(f"{error}; {DEBUG}=1 shows its traceback") from error
+    finally:
+        if options["touched"] is not None:
+            _write(options["touched"], source.scenario_text())
+    return signalled.result() if signalled.done() else None
+
+
+def _simulation(scenario: Scenario, options: dict[str, Any], watcher: Callable[..., None]) -> Simulation:
+    from hearsay.sim.plan.engines import CapacityExceeded, engine_for
+    from hearsay.sim.plan.estimate import estimate
+    from hearsay.sim.simulate import Simulation
+    from hearsay.trace.write.run_folder import RunFolder
+
+    nodes = scenario.network.nodes
+    if nodes > MOST_NODES:
+        raise WrongInput(f"network.nodes = {nodes}: a page shows networks of at most {MOST_NODES:,} nodes")
+    engine = engine_for(scenario, options["engine"])
+    click.echo(f"engine: {engine}", err=True)
+    refusal = estimate(scenario, engine).refusal()
+    if refusal:
+        raise WrongInput(refusal)
+    folder = RunFolder.create(options["out"]) if options["out"] is not None else None
+    try:
+        return Simulation(scenario, folder=folder, watcher=watcher, engine=engine)
+    except CapacityExceeded as error:
+        raise CommandFailed(f"{error}; the reference engine may (--engine reference)") from None
+
+
+def _write(file: Path, text: str) -> None:
+    from hearsay.trace.folder.durable import DurableFile, write_durably
+
+    def fill(written: DurableFile) -> None:
+        written.write(text.encode())
+
+    write_durably(file, fill)

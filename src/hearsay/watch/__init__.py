@@ -1,0 +1,1 @@
+"""A network while it runs, as a page that browsers draw: rows go in, frames come out."""

@@ -1,0 +1,57 @@
+// Small curves and bars on canvases, without axes of their own: the words beside them have the figures.
+
+function pen(canvas) {
+  const scale = Math.min(window.devicePixelRatio || 1, 2);
+  const [width, height] = [Math.round(canvas.clientWidth * scale), Math.round(canvas.clientHeight * scale)];
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  const found = canvas.getContext("2d");
+  found.clearRect(0, 0, width, height);
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+  found.font = `${11 * scale}px system-ui, sans-serif`;
+  return { found, width, height, scale, colour };
+}
+
+function ground(at, low, high) {
+  const { found, width, height, scale, colour } = at;
+  const foot = height - 15 * scale;
+  found.strokeStyle = colour("line");
+  found.lineWidth = scale;
+  found.beginPath();
+  found.moveTo(0, foot);
+  found.lineTo(width, foot);
+  found.stroke();
+  found.fillStyle = colour("faint");
+  found.textBaseline = "bottom";
+  found.textAlign = "left";
+  found.fillText(low, 0, height);
+  found.textAlign = "right";
+  found.fillText(high, width, height);
+  return foot;
+}
+
+// `series` are [colour, points of x and y from 0 to 1].
+export function curves(canvas, series, low, high) {
+  const at = pen(canvas);
+  const foot = ground(at, low, high);
+  const top = 4 * at.scale;
+  for (const [name, points] of series) {
+    at.found.strokeStyle = at.colour(name);
+    at.found.lineWidth = 1.8 * at.scale;
+    at.found.beginPath();
+    points.forEach(([x, y], place) => at.found[place ? "lineTo" : "moveTo"](x * at.width, foot - y * (foot - top)));
+    at.found.stroke();
+  }
+}
+
+export function bars(canvas, values, low, high, name = "first") {
+  const at = pen(canvas);
+  const foot = ground(at, low, high);
+  const most = Math.max(...values, 1);
+  const step = at.width / Math.max(values.length, 1);
+  at.found.fillStyle = at.colour(name);
+  values.forEach((value, place) => {
+    const tall = (value / most) * (foot - 4 * at.scale);
+    if (value) at.found.fillRect(place * step + 0.5, foot - Math.max(tall, at.scale), Math.max(step - 1, 1), Math.max(tall, at.scale));
+  });
+}

@@ -1,0 +1,157 @@
+// The picture on this side: frames go in, and any moment of the last minutes comes out.
+
+const MOST_FRAMES = 9000;
+const SNAPSHOT_EVERY = 60;
+const MOST_MESSAGES = 200;
+const MOST_NODES = 1000;
+export const CONNECTIONS = -1;
+const PAIR = 1024;
+
+// What holds at one moment: who is up, who is linked, and what was counted.
+class Moment {
+  constructor() {
+    this.now = 0;
+    this.up = new Uint8Array(MOST_NODES);
+    this.layers = new Map();
+    this.members = [];
+    this.alive = 0;
+    this.lost = {};
+    this.refused = {};
+    this.scores = new Map();
+    this.scored = null;
+  }
+
+  copy() {
+    const other = new Moment();
+    Object.assign(other, this);
+    other.up = this.up.slice();
+    other.layers = new Map([...this.layers].map(([layer, pairs]) => [layer, new Set(pairs)]));
+    return other;
+  }
+
+  apply(changes) {
+    this.now = changes.now;
+    for (const place of changes.up ?? []) this.up[place] = 1;
+    for (const place of changes.down ?? []) this.up[place] = 0;
+    const linked = changes.linked ?? [];
+    for (let at = 0; at < linked.length; at += 3) this.layer(linked[at]).add(linked[at + 1] * PAIR + linked[at + 2]);
+    const unlinked = changes.unlinked ?? [];
+    for (let at = 0; at < unlinked.length; at += 3) this.layer(unlinked[at]).delete(unlinked[at + 1] * PAIR + unlinked[at + 2]);
+    this.members = changes.members ?? this.members;
+    this.alive = changes.alive ?? this.alive;
+    this.lost = changes.lost ?? this.lost;
+    this.refused = changes.refused ?? this.refused;
+    if (changes.scores?.means) {
+      const { means } = changes.scores;
+      this.scores = new Map();
+      for (let at = 0; at < means.length; at += 2) this.scores.set(means[at], means[at + 1]);
+      this.scored = changes.scores;
+    }
+  }
+
+  layer(number) {
+    if (!this.layers.has(number)) this.layers.set(number, new Set());
+    return this.layers.get(number);
+  }
+
+  // Pairs of places, each once.
+  pairs(number) {
+    const ends = [];
+    const pairs = this.layers.get(number) ?? [];
+    for (const pair of pairs) {
+      const [from, to] = [Math.floor(pair / PAIR), pair % PAIR];
+      if (from < to || !pairs.has(to * PAIR + from)) ends.push(from, to);
+    }
+    return ends;
+  }
+
+  links(number) {
+    const counts = new Uint16Array(MOST_NODES);
+    for (const pair of this.layers.get(number) ?? []) counts[Math.floor(pair / PAIR)] += 1;
+    return counts;
+  }
+}
+
+export class State {
+  constructor() {
+    this.about = { names: {}, can: [] };
+    this.state = {};
+    this.nodes = [];
+    this.topics = [];
+    this.messages = new Map();
+    this.live = new Moment();
+    this.frames = [];
+    this.snapshots = [];
+    this.dropped = 0;
+    this.version = 0;
+  }
+
+  apply(changes) {
+    const whole = changes.about !== undefined;
+    if (whole) {
+      this.about = changes.about;
+      this.live = new Moment();
+      this.nodes = [];
+      this.topics = [];
+    }
+    this.state = changes.state;
+    for (const key of ["end", "places", "names"]) if (changes[key] !== undefined) this.about[key] = changes[key];
+    if (changes.nodes) this.nodes.push(...changes.nodes);
+    if (changes.topics) this.topics.push(...changes.topics);
+    this.live.apply(changes);
+    if (whole || changes.linked || changes.unlinked || changes.up || changes.down) this.version += 1;
+    for (const message of changes.messages ?? []) this.meet(message);
+    for (const progress of changes.spread ?? []) this.step(progress, whole, changes.now);
+    this.remember(changes, whole);
+  }
+
+  meet([serial, name, topic, publisher, published, due, size]) {
+    if (this.messages.has(serial)) return;
+    this.messages.set(serial, { serial, name, topic, publisher, published, due, size, delivered: 0, steps: [], counted: [] });
+    if (this.messages.size > MOST_MESSAGES) this.messages.delete(this.messages.keys().next().value);
+  }
+
+  step([serial, delivered, ...steps], whole, now) {
+    const message = this.messages.get(serial);
+    if (!message) return;
+    if (whole) message.steps = steps;
+    else for (const value of steps) message.steps.push(value);
+    message.delivered = delivered;
+    message.counted.push(now, delivered);
+  }
+
+  remember({ now, rates, latencies, number, up, down, linked, unlinked, members, alive, lost, refused, scores }, whole) {
+    const last = this.frames.at(-1);
+    if (last && last.now === now && !linked && !unlinked && !up && !down) {
+      return; // the run stands still
+    }
+    this.frames.push({ now, rates, latencies, number, up, down, linked, unlinked, members, alive, lost, refused, scores });
+    const index = this.dropped + this.frames.length - 1;
+    if (whole || index % SNAPSHOT_EVERY === 0) this.snapshots.push({ index, moment: this.live.copy() });
+    if (this.frames.length > MOST_FRAMES) {
+      this.frames.splice(0, SNAPSHOT_EVERY);
+      this.dropped += SNAPSHOT_EVERY;
+      while (this.snapshots[0].index < this.dropped) this.snapshots.shift();
+    }
+  }
+
+  // The moment of a frame that is remembered; frames before the first snapshot show that one.
+  at(place) {
+    const index = this.dropped + place;
+    const before = this.snapshots.filter((snapshot) => snapshot.index <= index).at(-1) ?? this.snapshots[0];
+    const moment = before.moment.copy();
+    for (let each = before.index + 1; each <= index; each += 1) moment.apply(this.frames[each - this.dropped]);
+    return moment;
+  }
+
+  name(topic) {
+    return topic === CONNECTIONS ? "connections" : (this.about.names[topic] ?? String(topic));
+  }
+}
+
+// How many deliveries of a message there were at a time, at all nodes.
+export function deliveredAt(message, now) {
+  let found = 0;
+  for (let at = 0; at < message.counted.length && message.counted[at] <= now; at += 2) found = message.counted[at + 1];
+  return found;
+}

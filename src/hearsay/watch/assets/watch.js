@@ -1,0 +1,381 @@
+// The page: frames come in, are drawn, and what people do goes out.
+
+import { bars, curves } from "./curves.js";
+import { Network } from "./network.js";
+import { CONNECTIONS, State, deliveredAt } from "./state.js";
+import { amount, bytes, count, facts, milliseconds, percent, seconds, shown } from "./words.js";
+
+const PANELS_MS = 250;
+const WINDOW_US = 10e6;
+const BINS = 60;
+const TIMED = 120;
+const EDGES_MS = Array.from({ length: 56 }, (_, power) => 1.25 ** power);
+const [PUBLISHED, DELIVERED, COPIES, CONTROL, BYTES] = [0, 1, 2, 3, 4];
+const NEWEST = "newest";
+
+const get = (id) => document.getElementById(id);
+const state = new State();
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+let place = null; // of the frame that is shown; null is the live one
+let node = null;
+let shownMoment = { at: null, moment: null };
+let placed = "";
+let wanted = false;
+let panels = 0;
+const touched = new Set(); // what somebody chose stays chosen
+const drawn = [];
+const arrived = [];
+
+const network = new Network(get("network"), (found) => {
+  if (found !== undefined) choose(found);
+  redraw();
+});
+
+// What is shown.
+
+function layer() {
+  return get("topic").value === "" ? CONNECTIONS : Number(get("topic").value);
+}
+
+function messages() {
+  const topic = layer();
+  const now = moment().now;
+  return [...state.messages.values()].filter((each) => (topic === CONNECTIONS || each.topic === topic) && each.published <= now);
+}
+
+function message() {
+  const chosen = get("message").value;
+  const all = messages();
+  if (chosen !== NEWEST) return state.messages.get(Number(chosen)) ?? null;
+  return all.findLast((each) => each.delivered > 0) ?? all.at(-1) ?? null;
+}
+
+function moment() {
+  if (place === null) return state.live;
+  if (shownMoment.at !== state.dropped + place) shownMoment = { at: state.dropped + place, moment: state.at(place) };
+  return shownMoment.moment;
+}
+
+function redraw() {
+  if (wanted) return;
+  wanted = true;
+  requestAnimationFrame(paint);
+}
+
+function paint() {
+  wanted = false;
+  const began = performance.now();
+  putInPlace();
+  const now = moment();
+  const version = place === null ? `live ${state.version}` : `past ${state.dropped + place}`;
+  network.draw({ moment: now, layer: layer(), version, message: message(), now: now.now, colour: get("colour").value, node });
+  drawn.push(performance.now() - began);
+  if (drawn.length > TIMED) drawn.shift();
+  get("clock").textContent = seconds(now.now);
+  if (began - panels >= PANELS_MS) {
+    panels = began;
+    tell();
+  }
+}
+
+function putInPlace() {
+  const how = get("places").value;
+  const chosen = how === "time" ? message() : null;
+  const places = how === "links" ? state.about.places : null;
+  const wantedPlaces = `${how} ${state.nodes.length} ${places?.length} ${places?.[0]} ${chosen?.serial} ${chosen?.steps.length}`;
+  if (wantedPlaces === placed) return;
+  placed = wantedPlaces;
+  if (chosen) network.placeByArrival(state.nodes.length, chosen);
+  else network.place(state.nodes.length, places);
+}
+
+// The panels.
+
+function tell() {
+  tellChoices();
+  const now = moment();
+  const all = state.about.of ?? state.nodes.length;
+  const sampled = state.nodes.length < all ? `; ${count(state.nodes.length)} drawn` : "";
+  get("about").textContent = `${state.about.source ?? ""}: ${count(now.alive)} of ${count(all)} nodes up${sampled}`;
+  get("network").setAttribute("aria-label", `The network: ${count(now.alive)} of ${count(all)} nodes up at ${seconds(now.now)}`);
+  get("pause").textContent = state.state.paused ? "Go on" : "Pause";
+  get("pause").disabled = !can("pause") || state.state.over;
+  get("paces").hidden = !can("pace");
+  if (document.activeElement !== get("pace")) get("pace").value = state.state.pace === null ? "max" : String(state.state.pace);
+  get("when").max = Math.max(state.frames.length - 1, 0);
+  if (place === null) get("when").value = get("when").max;
+  get("live").setAttribute("aria-pressed", String(place === null));
+  get("keep").hidden = !state.state.touches;
+  tellMessage(now);
+  tellRates();
+  tellLinks(now);
+  tellScores(now);
+  const { lost, refused } = now;
+  const lines = [...Object.entries(lost).map(([why, many]) => [`lost: ${why}`, many]), ...Object.entries(refused).map(([why, many]) => [`refused: ${why}`, many])];
+  facts(get("refused"), lines.length ? lines.map(([why, many]) => [why.replaceAll("_", " "), count(many)]) : [["nothing", ""]]);
+  tellFrames();
+}
+
+function tellChoices() {
+  const topics = [...state.topics.map(String), ""];
+  options(get("topic"), topics, (value) => shown(state.name(value === "" ? CONNECTIONS : Number(value))));
+  const known = messages().slice(-100).reverse();
+  const names = new Map(known.map((each) => [String(each.serial), each]));
+  const kept = get("message").value;
+  if (kept && kept !== NEWEST && !names.has(kept) && state.messages.has(Number(kept))) names.set(kept, state.messages.get(Number(kept)));
+  options(get("message"), [NEWEST, ...names.keys()], (value) => (value === NEWEST ? NEWEST : `${names.get(value).name.slice(-8)} at ${seconds(names.get(value).published)}`));
+}
+
+function options(select, values, text) {
+  const there = [...select.options].map((option) => option.value);
+  if (there.length === values.length && there.every((value, at) => value === values[at])) return;
+  const chosen = touched.has(select.id) ? select.value : values[0];
+  select.replaceChildren(...values.map((value) => new Option(text(value), value)));
+  select.value = values.includes(chosen) ? chosen : values[0];
+}
+
+function tellMessage(now) {
+  const chosen = message();
+  get("legend").textContent = legend(chosen, now);
+  if (!chosen) {
+    get("reached").textContent = "Nothing was published so far.";
+    curves(get("coverage"), [], "", "");
+    return;
+  }
+  const delivered = place === null ? chosen.delivered : deliveredAt(chosen, now.now);
+  const size = chosen.size ? `, ${bytes(chosen.size)}` : "";
+  get("reached").textContent = `${shown(state.name(chosen.topic))}, ${chosen.name.slice(-8)}${size}: ${count(delivered)} of ${count(chosen.due)} deliveries (${percent(delivered, chosen.due)}), ${seconds(Math.max(now.now - chosen.published, 0))} after it was published`;
+  const late = [];
+  for (let at = 2; at < chosen.steps.length; at += 4) if (chosen.steps[at] <= now.now - chosen.published) late.push(chosen.steps[at]);
+  late.sort((one, other) => one - other);
+  const last = late.at(-1) ?? 1;
+  const points = [[0, 0], ...late.map((value, at) => [value / last, (at + 1) / late.length])];
+  curves(get("coverage"), [["first", points]], "0 ms", late.length ? milliseconds(last / 1000) : "");
+}
+
+function legend(chosen, now) {
+  const colour = get("colour").value;
+  if (colour === "message") return chosen ? "Nodes that have the message: blue got it early, orange late; the ring is who published. Crosses are down." : "Crosses are nodes that are down.";
+  if (colour === "score") return now.scores.size ? "Green: what their peers think of them; red: below zero." : "No scores in this run: the routers have none, or scores.every_s is 0.";
+  if (colour === "links") return "The greener, the more links of the topic.";
+  return "Blue nodes have links of the topic.";
+}
+
+function recent() {
+  const end = place === null ? state.frames.length : place + 1;
+  const last = state.frames[end - 1]?.now ?? 0;
+  const found = [];
+  for (let at = end - 1; at >= 0 && state.frames[at].now > last - WINDOW_US; at -= 1) found.push(state.frames[at]);
+  return [found.reverse(), last];
+}
+
+function tellRates() {
+  const [frames, last] = recent();
+  const from = Math.max(last - WINDOW_US, frames[0]?.now ?? 0);
+  const span = Math.max(last - from, 1) / 1e6;
+  const sums = new Array(7).fill(0);
+  const series = [new Array(BINS).fill(0), new Array(BINS).fill(0)];
+  const latencies = new Array(EDGES_MS.length + 1).fill(0);
+  for (const frame of frames) {
+    (frame.rates ?? []).forEach((value, at) => (sums[at] += value));
+    const bin = Math.min(BINS - 1, Math.floor((BINS * (frame.now - from)) / (span * 1e6)));
+    if (bin >= 0 && frame.rates) {
+      series[0][bin] += frame.rates[DELIVERED];
+      series[1][bin] += frame.rates[COPIES];
+    }
+    const told = frame.latencies ?? [];
+    for (let at = 0; at < told.length; at += 2) latencies[told[at]] += told[at + 1];
+  }
+  facts(get("rates"), [
+    ["published", `${amount(sums[PUBLISHED] / span)} /s`],
+    ["delivered", `${amount(sums[DELIVERED] / span)} /s`],
+    ["copies sent", `${amount(sums[COPIES] / span)} /s`],
+    ["copies per delivery", sums[DELIVERED] ? amount(sums[COPIES] / sums[DELIVERED]) : "–"],
+    ["control parts", `${amount(sums[CONTROL] / span)} /s`],
+    ["sent", `${bytes(sums[BYTES] / span)}/s`],
+  ]);
+  const most = Math.max(...series[0], ...series[1], 1);
+  const points = (values) => values.map((value, at) => [at / (BINS - 1), value / most]);
+  curves(get("rate"), [["node", points(series[1])], ["first", points(series[0])]], `${span.toFixed(1)} s ago`, "now");
+  tellLatencies(latencies);
+}
+
+function tellLatencies(latencies) {
+  const all = latencies.reduce((sum, value) => sum + value, 0);
+  const quantile = (share) => {
+    let sum = 0;
+    const at = latencies.findIndex((value) => (sum += value) >= share * all);
+    return `under ${milliseconds(EDGES_MS[Math.min(at, EDGES_MS.length - 1)])}`;
+  };
+  get("latency-words").textContent = all ? `Half ${quantile(0.5)}, 95 % ${quantile(0.95)}, 99 % ${quantile(0.99)} (the last ${WINDOW_US / 1e6} s)` : "No deliveries lately.";
+  const first = latencies.findIndex((value) => value);
+  const last = latencies.findLastIndex((value) => value);
+  bars(get("latency"), all ? latencies.slice(first, last + 1) : [], all && first ? milliseconds(EDGES_MS[first - 1]) : "", all ? milliseconds(EDGES_MS[Math.min(last, EDGES_MS.length - 1)]) : "");
+}
+
+function tellLinks(now) {
+  const at = state.topics.indexOf(layer());
+  const [members, links] = now.members[at] ?? [0, 0];
+  get("links-words").textContent = members ? `${count(members)} members with ${amount(links / members)} links each` : "Nobody is in the topic.";
+  if (at >= 0 && place === null) ask({ do: "degrees", topic: layer() }).then((degrees) => degrees && bars(get("degrees"), degrees, "0", String(Math.max(degrees.length - 1, 0))));
+  if (node !== null) tellNode();
+}
+
+function tellScores(now) {
+  const { scored } = now;
+  if (!scored) {
+    get("scores").textContent = "None were sampled.";
+    return;
+  }
+  const [least, low, half, high, most] = scored.quantiles.map((value) => value.toFixed(1));
+  get("scores").textContent = `From ${least} to ${most}; half are below ${half}, nine in ten from ${low} to ${high}; ${count(scored.below[0])} of ${count(scored.below[1])} are below zero.`;
+}
+
+async function tellNode() {
+  const chosen = node;
+  const told = await ask({ do: "node", place: chosen });
+  if (!told || chosen !== node) return;
+  const topics = told.topics.slice(0, 8).map(([topic, links]) => [`links, ${shown(state.name(topic))}`, count(links)]);
+  facts(get("node-facts"), [
+    ["node", String(state.about.peers?.[told.node] ?? told.node)], ["is", told.up ? "up" : "down"], ...topics,
+    ["published", count(told.traffic.published)], ["delivered", count(told.traffic.delivered)],
+    ["copies sent", count(told.traffic.copies)], ["sent", bytes(told.traffic.bytes)], ["refused", count(told.traffic.refused)],
+    ...(told.score === null ? [] : [["score, to its peers", told.score.toFixed(1)]]),
+  ]);
+  get("publish").disabled = get("crash").disabled = !told.up || state.state.over;
+  get("return").disabled = told.up || state.state.over;
+}
+
+function tellFrames() {
+  const updates = arrived.length > 1 ? ((arrived.length - 1) * 1000) / (arrived.at(-1) - arrived[0]) : 0;
+  const middle = [...drawn].sort((one, other) => one - other)[Math.floor(drawn.length / 2)] ?? 0;
+  get("frames").textContent = `${updates.toFixed(0)} updates a second; a frame is drawn in ${middle.toFixed(1)} ms (median of ${drawn.length}, Canvas 2D).`;
+}
+
+// What people do.
+
+function can(what) {
+  return state.about.can.includes(what);
+}
+
+async function ask(request) {
+  try {
+    const response = await fetch("do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request) });
+    if (response.ok) return await response.json();
+    get("done").textContent = await response.text();
+  } catch {
+    // The stream says that the source is gone.
+  }
+  return null;
+}
+
+function choose(found) {
+  node = found;
+  get("node").hidden = node === null;
+  get("node-none").hidden = node !== null;
+  for (const deed of ["publish", "crash", "return"]) get(deed).hidden = !can(deed);
+  get("deeds").hidden = !["publish", "crash", "return"].some(can);
+  if (node !== null) tellNode();
+}
+
+async function touch(deed, word) {
+  if (node === null || !can(deed)) return;
+  const topic = layer() === CONNECTIONS ? (state.topics[0] ?? 0) : layer();
+  const told = await ask({ do: deed, place: node, topic });
+  if (told) get("done").textContent = `Node ${told.node} ${word} at ${seconds(told.at)}.`;
+  tellNode();
+}
+
+function show(at) {
+  const last = Math.max(state.frames.length - 1, 0);
+  place = at === null || at >= last ? null : Math.max(at, 0);
+  get("when").value = place ?? last;
+  panels = 0;
+  redraw();
+}
+
+const scrub = (by) => show((place ?? state.frames.length - 1) + by);
+
+function turn(select, by) {
+  const { length } = select.options;
+  if (length) select.selectedIndex = (select.selectedIndex + by + length) % length;
+  chose(select.id);
+}
+
+function chose(id) {
+  touched.add(id);
+  if (id === "places" && get(id).value === "links") ask({ do: "places" });
+  panels = 0;
+  redraw();
+}
+
+const pause = () => can("pause") && ask({ do: "pause", paused: !state.state.paused });
+const publish = () => touch("publish", "publishes");
+const crash = () => touch("crash", "goes down");
+const comeBack = () => touch("return", "comes back");
+const nextNode = (by) => state.nodes.length && choose(((node ?? (by > 0 ? -1 : 0)) + by + state.nodes.length) % state.nodes.length);
+const magnify = (factor) => network.magnify(factor);
+
+const KEYS = {
+  " ": pause,
+  ArrowLeft: (event) => scrub(event.shiftKey ? -30 : -1),
+  ArrowRight: (event) => scrub(event.shiftKey ? 30 : 1),
+  End: () => show(null),
+  t: () => turn(get("topic"), 1),
+  m: () => turn(get("message"), 1),
+  n: () => turn(get("message"), -1),
+  c: () => turn(get("colour"), 1),
+  l: () => turn(get("places"), 1),
+  "[": () => nextNode(-1),
+  "]": () => nextNode(1),
+  p: publish,
+  x: crash,
+  r: comeBack,
+  "+": () => magnify(1.25),
+  "-": () => magnify(1 / 1.25),
+  0: () => magnify(0),
+  "?": () => get("keys").showModal(),
+  Escape: () => choose(null),
+};
+
+document.addEventListener("keydown", (event) => {
+  const inside = event.target instanceof Element && event.target.closest("select, input, button, dialog, a");
+  if (event.ctrlKey || event.metaKey || event.altKey || (inside && event.key !== "Escape")) return;
+  const deed = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  if (!deed) return;
+  event.preventDefault();
+  deed(event);
+  redraw();
+});
+get("pause").addEventListener("click", pause);
+get("pace").addEventListener("change", () => ask({ do: "pace", pace: get("pace").value === "max" ? null : Number(get("pace").value) }));
+get("when").addEventListener("input", () => show(Number(get("when").value)));
+get("live").addEventListener("click", () => show(null));
+get("help").addEventListener("click", () => get("keys").showModal());
+get("publish").addEventListener("click", publish);
+get("crash").addEventListener("click", crash);
+get("return").addEventListener("click", comeBack);
+for (const id of ["topic", "message", "colour", "places"]) get(id).addEventListener("change", () => chose(id));
+new ResizeObserver(redraw).observe(get("network"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+
+// Frames.
+
+let calmUntil = 0;
+const frames = new EventSource("frames");
+frames.onmessage = (event) => {
+  const before = state.nodes.length;
+  state.apply(JSON.parse(event.data));
+  arrived.push(performance.now());
+  if (arrived.length > TIMED) arrived.shift();
+  get("link").textContent = state.state.over ? "over" : state.state.paused ? "paused" : "live";
+  get("link").className = "";
+  if (!before && state.nodes.length) panels = 0;
+  if (calm.matches && performance.now() < calmUntil) return;
+  calmUntil = performance.now() + PANELS_MS;
+  redraw();
+};
+frames.onerror = () => {
+  get("link").textContent = "the source is gone";
+  get("link").className = "lost";
+};

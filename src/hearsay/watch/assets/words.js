@@ -1,0 +1,51 @@
+// How figures are written, and names that others chose.
+
+export function count(value) {
+  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+export function amount(value) {
+  if (value >= 100 || value === 0) return count(value);
+  return value.toPrecision(2).replace(/\.0$/, "");
+}
+
+export function bytes(value) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${amount(value)} ${units[unit]}`;
+}
+
+export function milliseconds(value) {
+  return value >= 999.5 ? `${(value / 1000).toPrecision(3)} s` : `${amount(value)} ms`;
+}
+
+export function seconds(microseconds) {
+  return `${(microseconds / 1e6).toFixed(2)} s`;
+}
+
+export function percent(part, whole) {
+  if (!whole) return "–";
+  const share = (100 * part) / whole;
+  return part < whole && share > 99.9 ? "99.9 %" : `${share.toFixed(share < 10 ? 1 : 0)} %`;
+}
+
+// What does not print is shown as its escape, so that a name can neither hide nor turn what stands beside it.
+export function shown(name) {
+  const text = name.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0).toString(16)}}`);
+  return text.length > 80 ? `${text.slice(0, 79)}…` : text;
+}
+
+export function facts(list, pairs) {
+  list.replaceChildren();
+  for (const [name, value] of pairs) {
+    const term = document.createElement("dt");
+    const what = document.createElement("dd");
+    term.textContent = name;
+    what.textContent = value;
+    list.append(term, what);
+  }
+}

@@ -1,0 +1,185 @@
+"""From one source to many browsers: frames, at most so many a second, and answers to what browsers ask.
+
+Rules:
+
+* The source owns the picture: it feeds it and calls `beat` from its own thread; all else is called from the loop.
+* A frame is dropped when the one before has not been handed over yet: what it would have told is in the next.
+* A browser that takes frames too slowly loses those that wait for it, and is told the whole picture instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import Empty, Full, Queue
+from threading import Event
+from time import monotonic
+from typing import Any
+
+from hearsay.core.language.identifiers import Micros
+from hearsay.watch.picture.picture import Changes, Picture
+from hearsay.watch.places import Places
+
+FRAMES_PER_SECOND = 30
+FRAME_S = 1 / FRAMES_PER_SECOND
+MOST_WAITING = 15
+"""Frames that wait for a browser."""
+MOST_WAITING_BYTES = 4_000_000
+MOST_VIEWERS = 16
+MOST_ASKED = 64
+"""Requests that wait for the source."""
+
+
+class Refused(Exception):
+    """What a browser asked for is not done; the message says why."""
+
+
+class Viewer:
+    """One browser, on the side of the loop."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[bytes] = deque()
+        self._something = asyncio.Event()
+        self._closed = False
+        self.behind = True
+        """It needs the whole picture."""
+
+    async def next(self) -> bytes | None:
+        """The next frame; nothing when there will be none."""
+        while not self._waiting:
+            if self._closed:
+                return None
+            self._something.clear()
+            await self._something.wait()
+        return self._waiting.popleft()
+
+    def put(self, frame: bytes) -> None:
+        self._waiting.append(frame)
+        if len(self._waiting) > MOST_WAITING or sum(map(len, self._waiting)) > MOST_WAITING_BYTES:
+            self._waiting.clear()
+            self.behind = True
+        self._something.set()
+
+    def begin(self, whole: bytes) -> None:
+        self.behind = False
+        self._waiting.append(whole)
+        self._something.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._something.set()
+
+
+class Broadcast:
+    def __init__(self, picture: Picture, about: Changes, loop: asyncio.AbstractEventLoop) -> None:
+        """`about` is what browsers are told first: what the source is, and what may be done to it."""
+        self.picture = picture
+        self.about = about
+        self.woken = Event()
+        """Set when a browser asks for something."""
+        self.places = Places(picture)
+        self._loop = loop
+        self._viewers: set[Viewer] = set()
+        self._asked: Queue[tuple[dict[str, Any], Future[Any]]] = Queue(MOST_ASKED)
+        self._under_way = Event()
+        self._news: Changes = {}
+        self._due_s = 0.0
+        self._number = 0
+
+    # What the source calls.
+
+    def tell(self, **news: Any) -> None:
+        """Something beside the rows that goes into the next frame, and into what new browsers are told."""
+        self._news |= news
+        self.about |= news
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a frame, or for an answer."""
+        return monotonic() >= self._due_s or self.woken.is_set()
+
+    def beat(self, now_us: Micros, state: Changes, perform: Callable[[dict[str, Any]], Any]) -> None:
+        """Answer what browsers ask, by `perform`, and send a frame if it is time."""
+        self.woken.clear()
+        self._answer(perform)
+        if monotonic() < self._due_s or self._under_way.is_set():
+            return
+        self._due_s = monotonic() + FRAME_S
+        if (places := self.places.news()) is not None:
+            self.tell(places=places)
+        viewers = list(self._viewers)
+        self._number += 1
+        changes = {"number": self._number, **self.picture.changes(now_us), "state": state, **self._news}
+        self._news = {}
+        if not viewers:
+            return
+        frame = _event(changes) if any(not viewer.behind for viewer in viewers) else b""
+        whole = b""
+        if any(viewer.behind for viewer in viewers):
+            told = {"number": self._number, **self.picture.whole(now_us), "state": state, "about": self.about}
+            whole = _event(told)
+        self._under_way.set()
+        self._call(lambda: self._hand_over(frame, whole))
+
+    # What the loop calls.
+
+    def join(self) -> Viewer:
+        if len(self._viewers) >= MOST_VIEWERS:
+            raise Refused(f"{MOST_VIEWERS} browsers look already")
+        viewer = Viewer()
+        self._viewers.add(viewer)
+        self.woken.set()
+        return viewer
+
+    def part(self, viewer: Viewer) -> None:
+        self._viewers.discard(viewer)
+
+    async def ask(self, request: dict[str, Any]) -> Any:
+        """What the source answers, on its own thread. `Refused` says why not."""
+        answer: Future[Any] = Future()
+        try:
+            self._asked.put_nowait((request, answer))
+        except Full:
+            raise Refused("too much is asked at a time") from None
+        self.woken.set()
+        return await asyncio.wrap_future(answer)
+
+    def close(self) -> None:
+        for viewer in self._viewers:
+            viewer.close()
+
+    def _answer(self, perform: Callable[[dict[str, Any]], Any]) -> None:
+        for _ in range(MOST_ASKED):
+            try:
+                request, answer = self._asked.get_nowait()
+            except Empty:
+                return
+            if not answer.set_running_or_notify_cancel():
+                continue
+            try:
+                answer.set_result(perform(request))
+            except Refused as error:
+                answer.set_exception(error)
+
+    def _hand_over(self, frame: bytes, whole: bytes) -> None:
+        self._under_way.clear()
+        for viewer in self._viewers:
+            if not viewer.behind:
+                if frame:
+                    viewer.put(frame)
+            elif whole:
+                viewer.begin(whole)
+
+    def _call(self, work: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(work)
+        except RuntimeError:  # the loop is closed: nobody looks any more
+            self._under_way.clear()
+
+
+def _event(told: Changes) -> bytes:
+    """A server-sent event: JSON has no line breaks."""
+    return b"data: " + json.dumps(told, separators=(",", ":")).encode() + b"\n\n"

@@ -1,0 +1,134 @@
+"""Who is up, who is in which topic, and who is linked to whom: what changes seldom, told row by row.
+
+A link of a topic is a mesh link; of episub it is an eager one. Links of no topic are connections. The links of nodes
+that are not drawn are only counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import NONE, Column, TraceEvent
+from hearsay.watch.picture.drawn_nodes import NOT_DRAWN, DrawnNodes
+
+CONNECTIONS = NONE
+"""The layer of connections, beside those of topics."""
+MOST_LINKS = 60_000
+"""Links that are drawn, of all layers."""
+MOST_MEMBERSHIPS = 20_000_000
+"""Who is in which topic, and with how many links; beyond that it is not known any more."""
+
+_ADDS = {TraceEvent.GRAFT, TraceEvent.EAGER, TraceEvent.ADD_PEER}
+_REMOVES = {TraceEvent.PRUNE, TraceEvent.LAZY, TraceEvent.NEIGHBOR_DOWN, TraceEvent.REMOVE_PEER}
+_OF_LINKS = sorted(
+    {*_ADDS, *_REMOVES, *(TraceEvent.JOIN, TraceEvent.LEAVE, TraceEvent.NODE_UP, TraceEvent.NODE_DOWN)}
+)
+
+Link = tuple[int, int, int]
+"""Layer, place of the node, place of its peer."""
+
+
+class Links:
+    def __init__(self, drawn: DrawnNodes) -> None:
+        self._drawn = drawn
+        self.up: set[int] = set()
+        """Numbers of nodes; not of those whose coming was not told."""
+        self.links: dict[Link, None] = {}
+        self.members: dict[int, dict[int, int]] = {}
+        """By topic and node: how many links the node has there."""
+        self._memberships = 0
+        self._moved_up: dict[int, bool] = {}
+        self._changed: dict[Link, bool] = {}
+
+    def take(self, rows: Rows) -> None:
+        """In the order of time; of one time in the order they come in."""
+        of_links = rows[np.isin(rows[:, Column.EVENT], _OF_LINKS)]
+        if not len(of_links):
+            return
+        of_links = of_links[np.argsort(of_links[:, Column.TIME_US], kind="stable")]
+        columns = (Column.EVENT, Column.PEER, Column.TOPIC)
+        places = self._drawn.places(of_links[:, Column.PEER]), self._drawn.places(of_links[:, Column.REMOTE])
+        for event, node, topic, place, other in zip(
+            *(of_links[:, column].tolist() for column in columns), *(each.tolist() for each in places), strict=True
+        ):
+            if event in _ADDS:
+                self._link(topic, node, place, other)
+            elif event in _REMOVES:
+                self._unlink(topic, node, place, other)
+            elif event == TraceEvent.JOIN:
+                if self._memberships < MOST_MEMBERSHIPS and node not in self.members.setdefault(topic, {}):
+                    self.members[topic][node] = 0
+                    self._memberships += 1
+            elif event == TraceEvent.LEAVE:
+                self._leave(topic, node)
+            elif event == TraceEvent.NODE_UP:
+                self._up(node, place)
+            else:
+                self._down(node, place)
+
+    def changes(self) -> tuple[list[tuple[int, bool]], list[Link], list[Link]]:
+        """Places that came up or went down, links that came, and links that went, since the last call."""
+        moved, changed = list(self._moved_up.items()), self._changed
+        self._moved_up, self._changed = {}, {}
+        added = [link for link, there in changed.items() if there]
+        return moved, added, [link for link, there in changed.items() if not there]
+
+    def degrees(self, topic: int) -> list[int]:
+        """How many members of a topic have 0, 1, … links."""
+        counts = np.array([*self.members.get(topic, {}).values()], dtype=np.int64)
+        return np.bincount(np.maximum(counts, 0)).tolist() if len(counts) else []
+
+    def of_node(self, node: int) -> Iterable[tuple[int, int]]:
+        """The topics that a node is in, each with how many links it has there."""
+        return [(topic, members[node]) for topic, members in self.members.items() if node in members]
+
+    def _link(self, layer: int, node: int, place: int, other: int) -> None:
+        members = self.members.get(layer)
+        if members is not None and node in members:
+            members[node] += 1
+        if place == NOT_DRAWN or other == NOT_DRAWN or len(self.links) >= MOST_LINKS:
+            return
+        link = (layer, place, other)
+        if link not in self.links:
+            self.links[link] = None
+            self._note(link, True)
+
+    def _unlink(self, layer: int, node: int, place: int, other: int) -> None:
+        members = self.members.get(layer)
+        if members is not None and node in members:
+            members[node] -= 1
+        link = (layer, place, other)
+        if link in self.links:
+            del self.links[link]
+            self._note(link, False)
+
+    def _leave(self, topic: int, node: int) -> None:
+        if self.members.get(topic, {}).pop(node, None) is not None:
+            self._memberships -= 1
+
+    def _up(self, node: int, place: int) -> None:
+        if len(self.up) < MOST_MEMBERSHIPS:
+            self.up.add(node)
+        if place != NOT_DRAWN:
+            self._moved_up[place] = True
+
+    def _down(self, node: int, place: int) -> None:
+        """Its own links are gone with it; its peers' links to it are until they notice."""
+        self.up.discard(node)
+        for topic in self.members:
+            self._leave(topic, node)
+        if place != NOT_DRAWN:
+            self._moved_up[place] = False
+            for link in [link for link in self.links if link[1] == place]:
+                del self.links[link]
+                self._note(link, False)
+
+    def _note(self, link: Link, there: bool) -> None:
+        """What comes and goes between two calls is not told."""
+        if self._changed.get(link, there) == there:
+            self._changed[link] = there
+        else:
+            del self._changed[link]

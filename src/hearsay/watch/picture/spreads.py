@@ -1,0 +1,132 @@
+"""How messages spread: the latest ones, each with whom it reached when, and from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hearsay.core.language.identifiers import Micros
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import NONE, Column, TraceEvent
+from hearsay.watch.picture.drawn_nodes import NOT_DRAWN, DrawnNodes, Ints
+
+MOST_MESSAGES = 200
+"""Messages that are remembered; the oldest goes first."""
+MOST_STEPS = 2_000
+"""Deliveries that are remembered of a message, at drawn nodes."""
+MOST_NEW_STEPS = 5_000
+"""… and that are told between two frames, of all messages."""
+LATENCY_EDGES_MS = tuple(round(1.25**power, 4) for power in range(0, 56))
+"""Where one class of latencies ends and the next begins: from 1 ms to some four minutes."""
+_EDGES_US = np.array(LATENCY_EDGES_MS) * 1000
+
+Step = tuple[int, int, int, int]
+"""A delivery: place, place of whom it came from, µs after publication, hops."""
+
+
+@dataclass(slots=True)
+class Spread:
+    """One message. Places are -1 for nodes that are not drawn."""
+
+    serial: int
+    name: str
+    topic: int
+    publisher: int
+    published_us: Micros
+    size: int
+    due: int
+    """So many nodes were in the topic, the publisher not counted."""
+    delivered: int = 0
+    steps: list[Step] = field(default_factory=list[Step])
+    told: int = 0
+    """So many steps went into frames."""
+    changed: bool = True
+
+
+class Spreads:
+    def __init__(self, drawn: DrawnNodes, members_of: Callable[[int], int]) -> None:
+        self._drawn = drawn
+        self._members_of = members_of
+        self._serial = 0
+        self.by_number: dict[int, Spread] = {}
+        self._new: list[Spread] = []
+        self.latencies = np.zeros(len(LATENCY_EDGES_MS) + 1, dtype=np.int64)
+        """Deliveries since the last frame, by class of latency."""
+
+    def take(self, rows: Rows) -> None:
+        for row in rows[rows[:, Column.EVENT] == TraceEvent.PUBLISH].tolist():
+            self._published(row)
+        deliveries = rows[(rows[:, Column.EVENT] == TraceEvent.DELIVER) & (rows[:, Column.REMOTE] != NONE)]
+        if not len(deliveries):
+            return
+        numbers, first, group = np.unique(deliveries[:, Column.MESSAGE], return_index=True, return_inverse=True)
+        counts = np.bincount(group, minlength=len(numbers))
+        spreads = [
+            self.by_number.get(number) or self._met(deliveries[first[place]].tolist())
+            for place, number in enumerate(numbers.tolist())
+        ]
+        published = np.array([spread.published_us for spread in spreads], dtype=np.int64)
+        after = np.maximum(deliveries[:, Column.TIME_US] - published[group], 0)
+        classes = np.searchsorted(_EDGES_US, after, side="right")
+        self.latencies += np.bincount(classes, minlength=len(self.latencies))
+        for spread, count in zip(spreads, counts.tolist(), strict=True):
+            spread.delivered += count
+            spread.changed = True
+        self._step(spreads, deliveries, group, after)
+
+    def changes(self) -> tuple[list[Spread], list[tuple[Spread, list[Step]]]]:
+        """Messages that were not told of yet, and what came to be known of each since the last call."""
+        new, self._new = self._new, []
+        progress: list[tuple[Spread, list[Step]]] = []
+        for spread in self.by_number.values():
+            if spread.changed:
+                progress.append((spread, spread.steps[spread.told :]))
+                spread.changed, spread.told = False, len(spread.steps)
+        self.latencies[:] = 0
+        return new, progress
+
+    def _step(self, spreads: list[Spread], deliveries: Rows, group: Ints, after: Ints) -> None:
+        places = self._drawn.places(deliveries[:, Column.PEER])
+        at_drawn = np.flatnonzero(places != NOT_DRAWN)
+        room = MOST_NEW_STEPS - sum(len(each.steps) - each.told for each in self.by_number.values() if each.changed)
+        if len(at_drawn) > max(room, 0):
+            # Evenly thinned: a picture of all messages beats the whole of the first ones.
+            at_drawn = at_drawn[np.linspace(0, len(at_drawn) - 1, max(room, 0)).astype(np.int64)]
+        told = deliveries[at_drawn]
+        sources = self._drawn.places(told[:, Column.REMOTE])
+        of_message: list[Spread] = [spreads[which] for which in group[at_drawn]]
+        for place, source, spread, late, hops in zip(
+            places[at_drawn].tolist(),
+            sources.tolist(),
+            of_message,
+            after[at_drawn].tolist(),
+            told[:, Column.HOPS].tolist(),
+            strict=True,
+        ):
+            if len(spread.steps) < MOST_STEPS:
+                spread.steps.append((place, source, late, hops))
+
+    def _published(self, row: list[int]) -> None:
+        number = row[Column.MESSAGE]
+        if number in self.by_number:
+            return
+        publisher, topic = row[Column.PEER], row[Column.TOPIC]
+        self._add(number, topic, self._drawn.place(publisher), row[Column.TIME_US], max(row[Column.BYTES], 0))
+
+    def _met(self, row: list[int]) -> Spread:
+        """A message whose publication nobody told: it begins with the first delivery that is told."""
+        return self._add(row[Column.MESSAGE], row[Column.TOPIC], NOT_DRAWN, row[Column.TIME_US], 0)
+
+    def _add(self, number: int, topic: int, publisher: int, published_us: Micros, size: int) -> Spread:
+        due = max(self._members_of(topic) - (publisher != NOT_DRAWN), 0)
+        spread = Spread(self._serial, str(number), topic, publisher, published_us, size, due)
+        self._serial += 1
+        self.by_number[number] = spread
+        self._new.append(spread)
+        if len(self.by_number) > MOST_MESSAGES:
+            oldest = next(iter(self.by_number))
+            del self.by_number[oldest]
+        del self._new[:-MOST_MESSAGES]
+        return spread

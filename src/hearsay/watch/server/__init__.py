@@ -1,0 +1,1 @@
+"""What browsers ask: pages, frames as server-sent events, and what people do."""

@@ -1,0 +1,138 @@
+"""The page's server: everything is below its token, and what browsers ask goes to the source.
+
+/TOKEN/           the page, and its parts
+/TOKEN/frames     server-sent events: the whole picture, then what changes
+/TOKEN/do         POST: something is asked of the source; the answer is JSON
+/TOKEN/scenario   the simulation as it was touched, as a scenario file
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import secrets
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from importlib.resources import files
+
+from hearsay.watch.broadcast import Broadcast, Refused
+from hearsay.watch.server.requests import HEAD_BYTES, TEXT, BadRequest, Request, answer, head_of, read_request
+
+CONNECTIONS = 64
+KEEP_ALIVE_S = 15.0
+_ASSETS = {
+    "": ("watch.html", "text/html; charset=utf-8"),
+    "watch.css": ("watch.css", "text/css; charset=utf-8"),
+    **{
+        name: (name, "text/javascript; charset=utf-8")
+        for name in ("watch.js", "state.js", "network.js", "curves.js", "words.js")
+    },
+}
+_SEND_BUFFER = 262_144
+
+
+class WatchServer:
+    def __init__(self, broadcast: Broadcast, scenario: Callable[[], str] | None = None) -> None:
+        """`scenario` gives the run's scenario file, where there is one."""
+        self._broadcast = broadcast
+        self._scenario = scenario
+        self._token = secrets.token_urlsafe(24)
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._names: frozenset[str] = frozenset()
+        self._port = 0
+        self.url = ""
+        """The page's address, with the token."""
+
+    async def listen(self, host: str, port: int) -> None:
+        """`OSError` says why that cannot be."""
+        self._server = await asyncio.start_server(self._connected, host, port, limit=HEAD_BYTES)
+        name, self._port = self._server.sockets[0].getsockname()[:2]
+        self._names = frozenset({host, socket.gethostname()})
+        shown = "127.0.0.1" if name == "0.0.0.0" else "[::1]" if name == "::" else name
+        shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
+        self.url = f"http://{shown}:{self._port}/{self._token}/"
+
+    async def close(self) -> None:
+        self._broadcast.close()
+        if self._server is not None:
+            self._server.close()
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        with suppress(OSError, asyncio.CancelledError):
+            try:
+                if len(self._tasks) <= CONNECTIONS:
+                    writer.transport.set_write_buffer_limits(_SEND_BUFFER)
+                    await self._converse(reader, writer)
+            finally:
+                writer.close()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await read_request(reader)
+            name = self._below_token(request)
+            if name == "frames" and request.method == "GET":
+                await self._stream(reader, writer)
+                return
+            response = await self._response(request, name)
+        except BadRequest as error:
+            response = answer(error.status, TEXT, f"{error}\n".encode())
+        except Refused as error:
+            response = answer(HTTPStatus.CONFLICT, TEXT, f"{error}\n".encode())
+        writer.write(response)
+        async with asyncio.timeout(KEEP_ALIVE_S):
+            await writer.drain()
+
+    def _below_token(self, request: Request) -> str:
+        request.require_host(self._port, self._names)
+        _, token, *rest = request.path.split("/", 2)
+        if not hmac.compare_digest(token.encode(), self._token.encode()) or not rest:
+            raise BadRequest(HTTPStatus.FORBIDDEN, "the address needs its token")
+        return rest[0]
+
+    async def _response(self, request: Request, name: str) -> bytes:
+        if name == "do":
+            if request.method != "POST":
+                raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "POST it")
+            request.require_our_page()
+            done = await self._broadcast.ask(request.object())
+            return answer(HTTPStatus.OK, "application/json", json.dumps(done).encode())
+        if request.method != "GET":
+            raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "GET it")
+        if name in _ASSETS:
+            file, content_type = _ASSETS[name]
+            return answer(HTTPStatus.OK, content_type, files("hearsay.watch").joinpath("assets", file).read_bytes())
+        if name == "scenario" and self._scenario is not None:
+            attached = 'Content-Disposition: attachment; filename="scenario.toml"'
+            return answer(HTTPStatus.OK, "application/toml", self._scenario().encode(), attached)
+        raise BadRequest(HTTPStatus.NOT_FOUND, "there is nothing here")
+
+    async def _stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        viewer = self._broadcast.join()
+        gone = asyncio.ensure_future(reader.read(1))
+        try:
+            writer.write(head_of(HTTPStatus.OK, "text/event-stream; charset=utf-8", None))
+            while not gone.done():
+                try:
+                    async with asyncio.timeout(KEEP_ALIVE_S):
+                        frame = await viewer.next()
+                except TimeoutError:
+                    frame = b":\n\n"
+                if frame is None:
+                    return
+                writer.write(frame)
+                await writer.drain()
+        finally:
+            gone.cancel()
+            self._broadcast.part(viewer)

@@ -1,0 +1,1 @@
+"""Where rows come from: a simulation, a run folder, a node."""

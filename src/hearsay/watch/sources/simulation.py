@@ -1,0 +1,166 @@
+"""A simulation as it runs: paced, stopped and touched between two buckets of the engine's queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event
+from time import monotonic
+from typing import Any
+
+from hearsay.core.language.identifiers import Micros
+from hearsay.sim.reference.engine import ReferenceEngine
+from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario_file import dump_scenario
+from hearsay.sim.simulate import Result, Simulation
+from hearsay.watch import touches
+from hearsay.watch.broadcast import FRAME_S, Broadcast, Refused
+from hearsay.watch.picture.picture import Changes, Picture
+
+SLOWEST_PACE, FASTEST_PACE = 0.01, 1000.0
+MOST_TOUCHES = 1000
+
+
+class SimulatedSource:
+    """One run, on a thread of its own."""
+
+    def __init__(self, simulation: Simulation, picture: Picture, pace: float | None, *, paused: bool = False) -> None:
+        """The simulation's watcher is the picture's `take`. `pace` is simulated time over time; none is as fast as it
+        goes."""
+        self._simulation = simulation
+        self._picture = picture
+        self._engine = simulation.engine
+        self._scenario = simulation.plan.scenario
+        self._pace = pace
+        self._paused = paused
+        self._touches = 0
+        self._over = False
+        self._closed = Event()
+        self._anchor: tuple[float, Micros] = (monotonic(), 0)
+        self._broadcast: Broadcast | None = None
+
+    def about(self) -> Changes:
+        can = ["pause", "pace"]
+        if isinstance(self._engine, ReferenceEngine):
+            can += ["publish", "crash", "return"]
+        return {
+            "source": "simulation",
+            "of": self._scenario.network.nodes,
+            "end": self._simulation.plan.end_us,
+            "names": dict(enumerate(self._simulation.plan.topics)),
+            "can": can,
+        }
+
+    def scenario_text(self) -> str:
+        """The scenario with what was touched so far."""
+        return dump_scenario(self._scenario)
+
+    def run(self, broadcast: Broadcast) -> Result:
+        """To the end, or until `close`."""
+        self._broadcast = broadcast
+        self._anchor = monotonic(), 0
+        result = self._simulation.run(self._progress)
+        self._over = True
+        self._beat()
+        return result
+
+    def linger(self) -> None:
+        """Answer whoever looks at the run that is over, until `close`."""
+        while not self._closed.is_set():
+            self._beat()
+            self._rest()
+
+    def close(self) -> None:
+        """From any thread."""
+        self._engine.stop_requested = True
+        self._closed.set()
+        if self._broadcast is not None:
+            self._broadcast.woken.set()
+
+    def _progress(self, now_us: Micros) -> None:
+        broadcast = self._broadcast
+        assert broadcast is not None
+        if broadcast.is_due:
+            self._beat()
+        while not self._closed.is_set() and (self._paused or self._ahead_s(now_us) > 0):
+            self._rest()
+            self._beat()
+
+    def _beat(self) -> None:
+        assert self._broadcast is not None
+        self._simulation.recorder.flush()
+        state: Changes = {"paused": self._paused, "pace": self._pace, "over": self._over, "touches": self._touches}
+        self._broadcast.beat(self._engine.now, state, self._perform)
+
+    def _rest(self) -> None:
+        assert self._broadcast is not None
+        self._broadcast.woken.wait(FRAME_S / 2)
+
+    def _ahead_s(self, now_us: Micros) -> float:
+        """How long the run has to wait for the clock."""
+        if self._pace is None:
+            return 0
+        since_s, from_us = self._anchor
+        return (now_us - from_us) / 1e6 / self._pace - (monotonic() - since_s)
+
+    def _perform(self, request: dict[str, Any]) -> Any:
+        match request:
+            case {"do": "pause", "paused": bool(paused)}:
+                self._paused = paused
+            case {"do": "pace", "pace": None}:
+                self._pace = None
+            case {"do": "pace", "pace": int() | float() as pace} if SLOWEST_PACE <= pace <= FASTEST_PACE:
+                self._pace = float(pace)
+            case {"do": "places"}:
+                assert self._broadcast is not None
+                self._broadcast.places.want()
+                return {}
+            case {"do": "node", "place": int(place)} if self._is_place(place):
+                return self._picture.node(place)
+            case {"do": "degrees", "topic": int(topic)}:
+                return self._picture.degrees(topic)
+            case {"do": "publish", "place": int(place), "topic": int(topic)} if self._is_place(place):
+                return self._publish(self._node_at(place), topic)
+            case {"do": "crash", "place": int(place)} if self._is_place(place):
+                node = self._node_at(place)
+                return self._touch(node, True, lambda at_us: touches.crashed(self._scenario, node, at_us))
+            case {"do": "return", "place": int(place)} if self._is_place(place):
+                node = self._node_at(place)
+                return self._touch(node, False, lambda at_us: touches.back(self._scenario, node, at_us))
+            case _:
+                raise Refused("nothing that a simulation does")
+        self._anchor = monotonic(), self._engine.now
+        return {}
+
+    def _publish(self, node: int, topic: int) -> Changes:
+        topics = self._simulation.plan.topics
+        if not 0 <= topic < len(topics):
+            raise Refused(f"there are topics 0…{len(topics) - 1}")
+        return self._touch(node, True, lambda at_us: touches.published(self._scenario, node, topics[topic], at_us))
+
+    def _touch(self, node: int, is_up: bool, changed: Callable[[Micros], Scenario]) -> Changes:
+        engine = self._engine
+        if not isinstance(engine, ReferenceEngine):
+            raise Refused("only the reference engine can be touched (--engine reference)")
+        if self._over:
+            raise Refused("the run is over")
+        if self._touches >= MOST_TOUCHES:
+            raise Refused(f"{MOST_TOUCHES} touches are the most of a run")
+        if (engine.nodes[node].router is not None) != is_up:
+            raise Refused(f"node {node} is {'down' if is_up else 'up'}")
+        at_us = engine.queue.next_us
+        scenario = changed(at_us)
+        try:
+            self._simulation.change_scenario(scenario)
+        except ScenarioError as error:
+            raise Refused("; ".join(error.problems)) from None
+        self._scenario = scenario
+        self._touches += 1
+        assert self._broadcast is not None
+        self._broadcast.tell(end=self._simulation.plan.end_us)
+        return {"node": node, "at": at_us}
+
+    def _is_place(self, place: int) -> bool:
+        return type(place) is int and 0 <= place < len(self._picture.drawn.numbers)
+
+    def _node_at(self, place: int) -> int:
+        return self._picture.drawn.numbers[place]

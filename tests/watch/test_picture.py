@@ -1,0 +1,165 @@
+"""The picture says what the rows say: held to plain sums over them, however they come in and whenever one looks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+from hearsay.trace.language.rows import no_rows
+from hearsay.trace.language.schema import Column, TraceEvent
+from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.picture import Picture
+from hearsay.watch.picture.spreads import MOST_MESSAGES
+from hearsay.watch.picture.traffic import BYTES, COPIES, DELIVERED, PUBLISHED
+
+
+def rows_of(*changes):
+    found = []
+    scenario = load_scenario(None, "churn-30", [("network.nodes", "25"), ("workload.messages", "15"), *changes])
+    Simulation(scenario, watcher=lambda rows: found.append(rows.copy())).run()
+    return np.concatenate(found)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return rows_of(("faults.churn.mean_session_s", "5"))
+
+
+class Page:
+    """What a browser keeps, in plain sets and sums."""
+
+    def __init__(self):
+        self.nodes, self.topics, self.up, self.links = [], [], set(), set()
+        self.messages, self.steps, self.delivered = {}, {}, {}
+        self.rates, self.latencies, self.state = np.zeros(7, dtype=int), Counter(), {}
+
+    def apply(self, told, whole=False):
+        if whole:
+            self.nodes, self.topics, self.up, self.links = [], [], set(), set()
+        self.nodes += told.get("nodes", [])
+        self.topics += told.get("topics", [])
+        self.up |= set(told.get("up", []))
+        self.up -= set(told.get("down", []))
+        self.links |= set(zip(*[iter(told.get("linked", []))] * 3, strict=True))
+        self.links -= set(zip(*[iter(told.get("unlinked", []))] * 3, strict=True))
+        for message in told.get("messages", []):
+            self.messages[message[0]] = message
+        for serial, delivered, *steps in told.get("spread", []):
+            self.delivered[serial] = delivered
+            self.steps[serial] = steps if whole else self.steps.get(serial, []) + steps
+        self.rates += told.get("rates", np.zeros(7, dtype=int))
+        classes = told.get("latencies", [])
+        self.latencies.update(dict(zip(classes[::2], classes[1::2], strict=True)))
+        self.state = {key: told[key] for key in ("now", "alive", "lost", "refused", "members") if key in told}
+
+    def seen(self):
+        return self.nodes, self.topics, self.up, self.links, self.messages, self.steps, self.delivered, self.state
+
+
+@given(cuts=st.lists(st.integers(0, 30_000), max_size=12), joined=st.integers(0, 12), most=st.sampled_from([8, 1000]))
+def test_who_comes_later_sees_the_same(rows, cuts, joined, most):
+    picture = Picture(DrawnNodes(25, most))
+    early, late = Page(), Page()
+    places = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+    for number, (start, stop) in enumerate(pairwise(places)):
+        picture.take(rows[start:stop])
+        early.apply(told := picture.changes(stop))
+        if number == min(joined, len(places) - 2):
+            late.apply(picture.whole(stop), whole=True)
+        elif number > joined:
+            late.apply(told)
+    assert late.seen() == early.seen()
+
+
+def test_the_sums_are_those_of_the_rows(rows):
+    picture, page = Picture(DrawnNodes(25)), Page()
+    for start in range(0, len(rows), 700):
+        picture.take(rows[start : start + 700])
+        page.apply(picture.changes(start))
+    events = Counter(rows[:, Column.EVENT].tolist())
+    sent = rows[rows[:, Column.EVENT] == TraceEvent.SEND_RPC]
+    delivered = rows[(rows[:, Column.EVENT] == TraceEvent.DELIVER) & (rows[:, Column.REMOTE] >= 0)]
+    assert page.rates[PUBLISHED] == events[TraceEvent.PUBLISH]
+    assert page.rates[DELIVERED] == events[TraceEvent.DELIVER]
+    assert page.rates[COPIES] == np.count_nonzero(sent[:, Column.KIND] == 1)
+    assert page.rates[BYTES] == np.maximum(sent[:, Column.BYTES], 0).sum()
+    assert sum(page.latencies.values()) == len(delivered)
+    assert sum(page.state["lost"].values()) == events[TraceEvent.DROP_RPC]
+    assert sum(page.delivered.values()) == len(delivered)
+    assert sum(len(steps) // 4 for steps in page.steps.values()) == len(delivered)
+    up = set()
+    for event, peer in rows[np.argsort(rows[:, 0], kind="stable")][:, [Column.EVENT, Column.PEER]].tolist():
+        if event == TraceEvent.NODE_UP:
+            up.add(peer)
+        elif event == TraceEvent.NODE_DOWN:
+            up.discard(peer)
+    assert page.up == up
+    assert page.state["alive"] == len(up)
+
+
+def test_links_are_those_of_grafts_and_prunes(rows):
+    picture = Picture(DrawnNodes(25))
+    picture.take(rows)
+    mesh = set()
+    for row in rows[np.argsort(rows[:, 0], kind="stable")].tolist():
+        event, peer, remote, topic = (row[at] for at in (Column.EVENT, Column.PEER, Column.REMOTE, Column.TOPIC))
+        if event == TraceEvent.GRAFT:
+            mesh.add((topic, peer, remote))
+        elif event == TraceEvent.PRUNE:
+            mesh.discard((topic, peer, remote))
+        elif event == TraceEvent.NODE_DOWN:
+            mesh = {link for link in mesh if link[1] != peer}
+    assert {link for link in picture.links.links if link[0] >= 0} == mesh
+    degrees = Counter(Counter(peer for _, peer, _ in mesh).values())
+    told = picture.degrees(0)
+    assert {links: many for links, many in enumerate(told) if many and links} == degrees
+
+
+def test_a_sample_is_drawn_of_many_and_all_are_counted():
+    drawn = DrawnNodes(5000, 100)
+    assert len(drawn.numbers) == len(set(drawn.numbers)) == 100
+    assert drawn.places(np.array([*drawn.numbers, -1, 10**12])).tolist() == [*range(100), -1, -1]
+    assert max(drawn.numbers) > 2500
+
+
+def test_nodes_that_are_met_are_drawn_until_there_are_enough():
+    drawn = DrawnNodes(most=3)
+    drawn.meet(np.array([7, 4, -1]))
+    drawn.meet(np.array([4, 9, 12, 10**15]))
+    assert drawn.numbers == [4, 7, 9]
+
+
+def published(count):
+    rows = np.full((count, 13), -1, dtype=np.int64)
+    rows[:, Column.TIME_US] = np.arange(count)
+    rows[:, Column.EVENT] = TraceEvent.PUBLISH
+    rows[:, [Column.PEER, Column.TOPIC, Column.BYTES]] = 0
+    rows[:, Column.MESSAGE] = np.arange(count)
+    return rows
+
+
+def test_nothing_grows_with_the_run():
+    picture = Picture(DrawnNodes(2))
+    picture.take(published(3 * MOST_MESSAGES))
+    assert len(picture.spreads.by_number) == MOST_MESSAGES
+    assert len(picture.changes(0)["messages"]) == MOST_MESSAGES
+    picture.take(no_rows())
+    assert "messages" not in picture.changes(0)
+
+
+def test_numbers_from_outside_break_nothing():
+    picture = Picture(DrawnNodes())
+    rng = np.random.default_rng(5)
+    rows = rng.integers(-5, 40, (4000, 13))
+    rows[:, Column.EVENT] = rng.integers(0, 40, 4000)
+    rows[::7, Column.MESSAGE] = 1 << 62
+    rows[::9, Column.PEER] = 1 << 40
+    picture.take(rows)
+    assert len(picture.changes(5)["nodes"]) <= 1000

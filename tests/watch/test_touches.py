@@ -1,0 +1,79 @@
+"""What is done to a simulation on the page is in its scenario, and whoever simulates that gets the same run."""
+
+from __future__ import annotations
+
+from urllib.error import HTTPError
+
+import pytest
+from watched import watched
+
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.simulate import simulate
+from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.write.run_folder import RunFolder
+
+
+def scenario(*more):
+    changes = [("network.nodes", "30"), ("workload.messages", "12"), ("warmup_s", "2"), *more]
+    return load_scenario(None, "r1", changes)
+
+
+def touched_run(given, folder):
+    """Node 3 goes down at once, publishes in vain, comes back; others publish."""
+    frames = None
+    with watched(given, 200.0, paused=True, folder=RunFolder.create(folder)) as page:
+        frames = page.frames()
+        next(frames)
+        page.ask(do="publish", place=5, topic=0)
+        page.ask(do="crash", place=3)
+        page.ask(do="pause", paused=False)
+        while 3 not in next(frames).get("down", ()):
+            pass
+        page.ask(do="publish", place=7, topic=0)
+        back = page.ask(do="return", place=3)
+        assert back["node"] == 3
+        told = next(frame for frame in frames if frame["state"]["over"])
+        text = page.source.scenario_text()
+    assert told["state"]["touches"] == 4
+    return text, page.results[0].summary
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        (("faults.churn.away_share", "0.2"), ("workload.publishers", "subscribers")),
+        (("workload.publishers", "any"), ("workload.arrivals", "poisson")),
+    ],
+    ids=["script", "churn", "poisson"],
+)
+def test_a_touched_run_is_repeated_by_its_scenario(more, tmp_path):
+    if "churn" in str(more):
+        more = (*more, ("faults.churn.start_s", "3"))
+    text, summary = touched_run(scenario(*more), tmp_path / "run")
+    file = tmp_path / "touched.toml"
+    file.write_text(text)
+    again = simulate(file)
+    assert again.trace_hash == summary.trace_hash
+    assert again.to_json() == summary.to_json()
+    assert again.trace_hash != simulate(scenario(*more)).trace_hash
+    assert (tmp_path / "run" / "scenario.toml").read_text() == text
+    assert load_manifest(tmp_path / "run").trace.hash == summary.trace_hash
+
+
+def test_what_cannot_be_done_is_said(tmp_path):
+    with watched(scenario(), 1.0, paused=True) as page:
+        next(page.frames())
+        for request, why in (
+            ({"do": "return", "place": 3}, b"node 3 is up\n"),
+            ({"do": "publish", "place": 3, "topic": 9}, b"there are topics 0\xe2\x80\xa60\n"),
+            ({"do": "crash", "place": 30}, b"nothing that a simulation does\n"),
+            ({"do": "crash", "place": True}, b"nothing that a simulation does\n"),
+            ({"do": "pace", "pace": 1e9}, b"nothing that a simulation does\n"),
+            ({"do": "pace", "pace": float("nan")}, b"nothing that a simulation does\n"),
+            ({"do": 7}, b"nothing that a simulation does\n"),
+        ):
+            with pytest.raises(HTTPError) as refused:
+                page.ask(**request)
+            assert (refused.value.code, refused.value.read()) == (409, why)
+    assert page.source.scenario_text().count("[[timed]]") == 0

@@ -1,0 +1,186 @@
+"""The page as a person sees it: a thousand nodes in a real browser, with mouse and keys, light, dark and narrow."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Iterator
+
+import pytest
+from chromium import Browser, Page, browsing, find_chromium
+from watched import watched
+
+from hearsay.sim.scenario.scenario_file import load_scenario
+
+CHROMIUM = find_chromium()
+HOSTILE = "<img src=x onerror=alert(1)>\u202e</script>"
+
+if CHROMIUM is None:
+    warnings.warn(
+        "NOT TESTED: `hearsay watch` in a browser; no Chromium is installed (apt-get install chromium)", stacklevel=1
+    )
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED IN A BROWSER: no Chromium is installed")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory) -> Iterator[Browser]:
+    profile = tmp_path_factory.mktemp("profile")
+    with browsing(str(CHROMIUM), profile) as browser:
+        yield browser
+    shutil.rmtree(profile, ignore_errors=True)
+
+
+def scenario(nodes, *more):
+    return load_scenario(None, "r1", [("network.nodes", str(nodes)), ("workload.messages", "60"), *more])
+
+
+@pytest.fixture
+def opened(browser):
+    """Opens pages, and closes them in the end: one that is left open would go on asking for its source."""
+    pages = []
+
+    def visit(url, *, dark=False, width=1280, calm=False):
+        page = Page(browser, dark=dark, width=width, calm=calm)
+        pages.append(page)
+        page.visit(url)
+        return page
+
+    yield visit
+    for page in pages:
+        page.close()
+
+
+def text(page, element):
+    return page.value(f"document.getElementById({json.dumps(element)}).textContent").replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
+
+
+def until_says(page, element, words):
+    page.until(f"document.getElementById({json.dumps(element)}).textContent.includes({json.dumps(words)})")
+
+
+def choose(page, picker, value):
+    page.value(f"(p => {{ p.value = {json.dumps(value)}; p.dispatchEvent(new Event('change')); }})({picker})")
+
+
+PAINTED = """(() => {
+  const canvas = document.getElementById('network');
+  const copy = Object.assign(document.createElement('canvas'), { width: canvas.width, height: canvas.height });
+  const pen = copy.getContext('2d', { willReadFrequently: true });
+  pen.drawImage(canvas, 0, 0);
+  const { data } = pen.getImageData(0, 0, copy.width, copy.height);
+  let found = 0;
+  for (let at = 3; at < data.length; at += 4) if (data[at]) found += 1;
+  return found;
+})()"""
+"""How many points of the network's canvas are not empty."""
+
+
+def test_a_thousand_nodes(opened):
+    """With everything from this server, and not a word of complaint."""
+    with watched(scenario(1000), 1.0) as source:
+        page = opened(source.url)
+        until_says(page, "about", "1,000 of 1,000 nodes up")
+        until_says(page, "reached", "1,000 of 1,000 deliveries")
+        page.until(f"{PAINTED} > 20_000")
+        until_says(page, "frames", "median of 120, Canvas 2D")
+        assert "members with" in text(page, "links-words")
+        assert text(page, "latency-words").startswith("Half under ")
+        assert all(address.startswith((source.url, "data:")) for address in page.requests())
+        assert page.complaints() == []
+
+
+@pytest.mark.parametrize(("dark", "width"), [(True, 1280), (False, 390)], ids=["dark", "narrow"])
+def test_dark_and_narrow(opened, dark, width):
+    with watched(scenario(50), 1.0) as source:
+        page = opened(source.url, dark=dark, width=width)
+        background = page.value("getComputedStyle(document.body).backgroundColor")
+        channels = [int(channel) for channel in background[4:-1].split(",")]
+        assert (max(channels) < 80) if dark else (min(channels) > 200)
+        assert page.value("document.documentElement.scrollWidth <= innerWidth")
+        assert page.complaints() == []
+
+
+def test_keys_pause_scrub_and_touch(opened):
+    with watched(scenario(40), 1.0) as source:
+        page = opened(source.url)
+        until_says(page, "about", "40 of 40 nodes up")
+        page.until("Number(document.getElementById('when').max) > 20")
+        page.press(" ")
+        until_says(page, "link", "paused")
+        stopped = text(page, "clock")
+        for _ in range(5):
+            page.press("ArrowLeft")
+        page.until(f"document.getElementById('clock').textContent !== {json.dumps(stopped)}")
+        assert page.value("document.getElementById('live').getAttribute('aria-pressed')") == "false"
+        page.press("End")
+        until_says(page, "clock", stopped)
+        page.press("]")
+        page.press("]")
+        until_says(page, "node-facts", "node1isup")
+        page.press("p")
+        until_says(page, "done", "Node 1 publishes at")
+        page.press("x")
+        until_says(page, "done", "Node 1 goes down at")
+        page.press(" ")
+        until_says(page, "about", "39 of 40 nodes up")
+        until_says(page, "node-facts", "node1isdown")
+        page.press("r")
+        until_says(page, "about", "40 of 40 nodes up")
+        assert page.value("document.getElementById('keep').checkVisibility()")
+        page.press("?")
+        page.until("document.getElementById('keys').open")
+        assert page.complaints() == []
+    written = source.source.scenario_text()
+    assert written.count('action = "publish"') == 1
+    assert "listed = [\n    1,\n]" in written
+    assert "rejoin_after_s" in written
+
+
+def test_a_click_chooses_the_node(opened):
+    with watched(scenario(1), 1.0) as source:
+        page = opened(source.url)
+        until_says(page, "about", "1 of 1 nodes up")
+        box = page.value("document.getElementById('network').getBoundingClientRect().toJSON()")
+        page.until(f"{PAINTED} > 50")
+        across, down = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        side = min(box["width"], box["height"])
+        page.click(across + 0.47 * 0.5**0.5 * side, down)
+        until_says(page, "node-facts", "node0isup")
+        page.click(box["x"] + 2, box["y"] + 2)
+        page.until("document.getElementById('node').hidden")
+
+
+def test_all_colourings_and_places_can_be_drawn(opened):
+    with watched(scenario(60), 1.0) as source:
+        page = opened(source.url)
+        until_says(page, "reached", "deliveries")
+        for picker in ("colour", "places"):
+            for value in page.value(f"[...document.getElementById('{picker}').options].map(option => option.value)"):
+                choose(page, f"document.getElementById('{picker}')", value)
+                page.until(f"{PAINTED} > 500")
+        assert page.complaints() == []
+
+
+def test_hostile_names_are_text(opened):
+    with watched(scenario(10, ("topics.0.name", HOSTILE)), 1.0) as source:
+        page = opened(source.url)
+        until_says(page, "topic", "<img src=x onerror=alert(1)>\\u{202e}</script>")
+        assert page.value("document.querySelectorAll('img, body script').length") == 0
+        assert page.complaints() == []
+
+
+def test_reduced_motion_and_a_source_that_goes_away(opened):
+    with watched(scenario(20), 1.0) as source:
+        page = opened(source.url, calm=True)
+        until_says(page, "about", "20 of 20 nodes up")
+    until_says(page, "link", "the source is gone")
+
+
+def test_without_the_token_there_is_one_line(opened):
+    with watched(scenario(5), 1.0, paused=True) as source:
+        page = opened(f"{source.origin}/")
+        assert page.value("document.body.textContent").strip() == "the address needs its token"

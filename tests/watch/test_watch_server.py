@@ -1,0 +1,120 @@
+"""Who gets the page and who does not: token, host, origin, bounds."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from watched import watched
+
+from hearsay.sim.scenario.scenario_file import load_scenario
+
+
+@pytest.fixture(scope="module")
+def page():
+    scenario = load_scenario(None, "r1", [("network.nodes", "10")])
+    with watched(scenario, 1.0, paused=True) as page:
+        yield page
+
+
+def asked(page, path, method="GET", body=None, **headers):
+    at = urlsplit(page.url)
+    connection = http.client.HTTPConnection(at.hostname, at.port)
+    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    response = connection.getresponse()
+    return response.status, response.read(), response.headers
+
+
+def said(page, raw):
+    """The status line's number for bytes as they are; nothing if the connection just ends."""
+    at = urlsplit(page.url)
+    with socket.create_connection((at.hostname, at.port)) as connection:
+        try:
+            connection.sendall(raw)
+            connection.shutdown(socket.SHUT_WR)
+            answered = connection.makefile("rb").readline()
+        except OSError:
+            return 0
+    return int(answered.split(b" ")[1]) if answered else 0
+
+
+def test_the_page_needs_its_token(page):
+    path = urlsplit(page.url).path
+    status, body, headers = asked(page, path)
+    assert (status, body[:15]) == (200, b"<!DOCTYPE html>")
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self';")
+    assert "Access-Control-Allow-Origin" not in headers
+    for other in ("/", "/frames", "//", f"{path[:-2]}/", f"{path[:-1]}", f"/x{path[1:]}"):
+        status, body, _ = asked(page, other)
+        assert (status, body) == (403, b"the address needs its token\n")
+    assert asked(page, f"{path}../cli/node.py")[0] == 404
+
+
+def test_another_name_is_not_served(page):
+    path = urlsplit(page.url).path
+    port = urlsplit(page.url).port
+    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1:1", "", "127.0.0.1"):
+        assert asked(page, path, Host=host)[0] == 421
+    assert asked(page, path, Host=f"localhost:{port}")[0] == 200
+
+
+def test_deeds_are_those_of_our_page(page):
+    path, origin = f"{urlsplit(page.url).path}do", page.origin
+    good = {"Origin": origin, "Content_Type": "application/json"}
+    body = b'{"do": "pause", "paused": true}'
+    assert asked(page, path, "POST", body, **good)[0] == 200
+    assert asked(page, path, "POST", body, Content_Type="application/json")[0] == 403
+    assert asked(page, path, "POST", body, **{**good, "Origin": "http://evil.example"})[0] == 403
+    assert asked(page, path, "POST", body, **{**good, "Content_Type": "text/plain"})[0] == 415
+    assert asked(page, path, "GET", **good)[0] == 405
+    assert asked(page, path, "POST", b"[" * 5000, **good)[0] == 400
+    assert asked(page, path, "POST", b"[1]", **good)[0] == 400
+    assert asked(page, path, "POST", b"x" * 20_000, **good)[0] == 413
+    assert asked(page, path, "PUT", body, **good)[0] == 405
+
+
+def test_the_scenario_can_be_taken_along(page):
+    status, body, headers = asked(page, f"{urlsplit(page.url).path}scenario")
+    assert status == 200
+    assert b"[network]" in body
+    assert headers["Content-Disposition"].startswith("attachment")
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (b"GET / HTTP/2\r\n\r\n", 400),
+        (b"GET http://x/ HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n", 400),
+        (b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nabc", 400),
+        (b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n", 411),
+        (b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 9000 + b"\r\n\r\n", 431),
+        (b"GET /?a=1 HTTP/1.1\r\n\r\n", 421),
+    ],
+)
+def test_bad_requests_get_a_line(page, raw, status):
+    assert said(page, raw) == status
+
+
+@given(raw=st.binary(max_size=300))
+@settings(deadline=None)
+def test_any_bytes_are_refused(page, raw):
+    assert said(page, raw) in (0, 400, 403, 411, 413, 421)
+    assert said(page, raw + b"\r\n\r\n") in (0, 400, 403, 411, 413, 421)
+
+
+def test_no_more_browsers_than_there_is_room_for(page):
+    streams = []
+    for _ in range(16):
+        frames = page.frames()
+        assert next(frames)["about"]["source"] == "simulation"
+        streams.append(frames)
+    assert asked(page, f"{urlsplit(page.url).path}frames")[:2] == (409, b"16 browsers look already\n")

@@ -1,0 +1,75 @@
+"""A simulation that is watched, in the process of the test, with its server on a loop of its own thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any
+from urllib.request import Request, urlopen
+
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.simulate import Result, Simulation
+from hearsay.watch.broadcast import Broadcast
+from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.picture import Picture
+from hearsay.watch.server.server import WatchServer
+from hearsay.watch.sources.simulation import SimulatedSource
+
+
+@dataclass
+class Watched:
+    url: str
+    source: SimulatedSource
+    results: list[Result]
+
+    @property
+    def origin(self) -> str:
+        return "/".join(self.url.split("/", 3)[:3])
+
+    def ask(self, **request: Any) -> Any:
+        headers = {"Content-Type": "application/json", "Origin": self.origin}
+        with urlopen(Request(f"{self.url}do", json.dumps(request).encode(), headers)) as answered:
+            return json.loads(answered.read())
+
+    def frames(self) -> Iterator[dict[str, Any]]:
+        with urlopen(f"{self.url}frames") as stream:
+            for line in stream:
+                if line.startswith(b"data: "):
+                    yield json.loads(line[6:])
+
+
+@contextmanager
+def watched(
+    scenario: Scenario, pace: float | None = None, *, paused: bool = False, **simulated: Any
+) -> Iterator[Watched]:
+    """Simulated on a thread until the block ends, or the run."""
+    loop = asyncio.new_event_loop()
+    serving = Thread(target=loop.run_forever)
+    serving.start()
+    picture = Picture(DrawnNodes(scenario.network.nodes))
+    simulation = Simulation(scenario, watcher=picture.take, **simulated)
+    source = SimulatedSource(simulation, picture, pace, paused=paused)
+    broadcast = Broadcast(picture, source.about(), loop)
+    server = WatchServer(broadcast, source.scenario_text)
+    asyncio.run_coroutine_threadsafe(server.listen("127.0.0.1", 0), loop).result()
+    found = Watched(server.url, source, [])
+
+    def run() -> None:
+        found.results.append(source.run(broadcast))
+        source.linger()
+
+    running = Thread(target=run)
+    running.start()
+    try:
+        yield found
+    finally:
+        source.close()
+        running.join()
+        asyncio.run_coroutine_threadsafe(server.close(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        serving.join()
+        loop.close()
