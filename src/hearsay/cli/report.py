@@ -1,31 +1,85 @@
-"""`hearsay report`: analysed runs as one HTML file to look at."""
+"""`hearsay report`: analysed runs as one HTML file to look at, and figures of runs and studies for papers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath, require_distinct
 
+if TYPE_CHECKING:
+    from hearsay.studies.sweep import Swept
+
+STUDY = "study.toml"
+
 
 @click.command("report")
 @click.argument("runs", nargs=-1, required=True, type=GivenPath(path_type=Path))
 @click.option("--out", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="The file to write; RUN/report.html for one run, required for several.")  # fmt: skip
-def command(runs: Sequence[Path], out: Path | None) -> None:
-    """Write a report of analysed runs: one HTML file that needs no network; several runs stand side by side."""
+@click.option("--figures", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR",
+              help="Write all figures as PNG and PDF for papers instead; RUNS may be a study's folder.")  # fmt: skip
+def command(runs: Sequence[Path], out: Path | None, figures: Path | None) -> None:
+    """Write a report of analysed runs: one HTML file that needs no network; several runs stand side by side.
+
+    With --figures its figures, or those of a study, become files for a paper (needs the extra `figures`).
+    """
     from hearsay.report.errors import ReportError
-    from hearsay.report.write import write_report
+    from hearsay.studies.errors import StudyError, StudyFolderError
     from hearsay.trace.language.errors import RunFolderError
 
-    if out is None and len(runs) > 1:
+    if figures is None and out is None and len(runs) > 1:
         raise WrongInput("several runs need --out FILE: where shall the report go?")
     require_distinct(runs)
     try:
-        written = write_report(runs, out)
-    except (ReportError, RunFolderError) as error:
+        if figures is None:
+            click.echo(f"report: {_report(runs, out)}")
+        elif out is not None:
+            raise WrongInput("--figures and --out: two commands write the figures and the report")
+        else:
+            click.echo(f"figures: {_figures(runs, figures)} in {figures}")
+    except StudyError as error:
+        raise WrongInput(*error.problems) from None
+    except (ReportError, RunFolderError, StudyFolderError) as error:
         raise CommandFailed(str(error)) from None
-    click.echo(f"report: {written}")
+
+
+def _report(runs: Sequence[Path], out: Path | None) -> Path:
+    from hearsay.report.write import write_report
+
+    return write_report(runs, out)
+
+
+def _figures(folders: Sequence[Path], where: Path) -> int:
+    """How many there are, each as two files."""
+    from hearsay.report.paper.sheet import KINDS, require_matplotlib
+    from hearsay.report.paper.write_figures import write_run_figures, write_study_figures
+
+    require_matplotlib()
+    studies = [folder for folder in folders if (folder / STUDY).is_file()]
+    if not studies:
+        return len(write_run_figures(folders, where)) // len(KINDS)
+    if len(folders) > 1:
+        raise WrongInput(f"{studies[0]}: is a study's folder, and its figures are drawn by themselves")
+    return len(write_study_figures(_swept(studies[0]), where)) // len(KINDS)
+
+
+def _swept(folder: Path) -> Swept:
+    """What a study's folder holds of the study that it names."""
+    from hearsay.studies.folder import StudyFolder
+    from hearsay.studies.points import points_of
+    from hearsay.studies.study_file import load_study
+    from hearsay.studies.sweep import Sweep
+
+    study = load_study(folder / STUDY)
+    sweep = Sweep(study, points_of(study), StudyFolder.look(folder))
+    swept = sweep.swept()
+    if not swept.results:
+        raise CommandFailed(f"{folder}: has no runs of its study.toml; run `hearsay sweep {folder / STUDY}` first")
+    if len(swept.results) < sweep.runs:
+        click.echo(f"hearsay: {len(swept.results)} of {sweep.runs} runs are there, and are drawn", err=True)
+    return swept

@@ -69,11 +69,11 @@ def write_report(runs: Sequence[Path], out: Path | None) -> Path:
     selection = open_runs(runs)
     if out is None and held_by(runs[0].resolve()) is None:
         raise ReportError(f"{runs[0]}: is no folder of hearsay's; say with --out where the report shall go")
-    write_report_file(target, page(selection, _figures(selection.runs)))
+    write_report_file(target, page(selection, figures_of(selection.runs)))
     return target
 
 
-def _figures(runs: Sequence[Run]) -> list[Figure]:
+def figures_of(runs: Sequence[Run]) -> list[Figure]:
     """What real nodes' traces cannot tell has no figure; beside runs that can tell it, the reason stands there."""
     figures = [build(runs) for build in FIGURES]
     figures = [each for each in figures if each.series or each.id not in OF_SOME_ROUTERS]

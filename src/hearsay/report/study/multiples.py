@@ -18,20 +18,20 @@ WIDTH, HEIGHT = 340, 220
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class Line:
     number: int
     places: list[tuple[float, Mean]]
 
 
 def multiples(swept: Swept, roles: Roles, figure: HeadlineFigure) -> list[Html]:
     """One picture for each facet, all on one scale; none where nothing was measured."""
-    facets = [(facet, _lines(swept, roles, facet, figure)) for facet in roles.facets]
+    facets = [(facet, lines_of(swept, roles, facet, figure)) for facet in roles.facets]
     bounds = [
         bound
         for _, lines in facets
         for line in lines
         for _, mean in line.places
-        for bound in (mean.mean, *_bounds(mean, figure))
+        for bound in (mean.mean, *bounds_of(mean, figure))
     ]
     if not bounds:
         return []
@@ -57,11 +57,11 @@ def legend(swept: Swept, roles: Roles) -> list[str]:
     return [label if axis.numbers is None else f"{axis.name} {label}" for label in axis.labels]
 
 
-def _lines(swept: Swept, roles: Roles, facet: dict[int, int], figure: HeadlineFigure) -> list[_Line]:
+def lines_of(swept: Swept, roles: Roles, facet: dict[int, int], figure: HeadlineFigure) -> list[Line]:
     study = swept.study
     _, places = scale_of_axis(study.axes[roles.x])
     steps = range(len(study.axes[roles.lines].steps)) if roles.lines is not None else range(1)
-    found: list[_Line] = []
+    found: list[Line] = []
     for number in steps:
         fixed = facet if roles.lines is None else {**facet, roles.lines: number}
         means = [
@@ -70,13 +70,13 @@ def _lines(swept: Swept, roles: Roles, facet: dict[int, int], figure: HeadlineFi
         ]
         known = [(place, mean) for place, mean in means if mean is not None]
         if known:
-            found.append(_Line(number, known))
+            found.append(Line(number, known))
     return found
 
 
-def _drawn(plot: drawing.Plot, swept: Swept, roles: Roles, figure: HeadlineFigure, line: _Line) -> list[Html]:
+def _drawn(plot: drawing.Plot, swept: Swept, roles: Roles, figure: HeadlineFigure, line: Line) -> list[Html]:
     parts: list[Html] = []
-    ends = [(place, _bounds(mean, figure)) for place, mean in line.places]
+    ends = [(place, bounds_of(mean, figure)) for place, mean in line.places]
     if all(bounds for _, bounds in ends):
         upper = [plot.place(place, bounds[1]) for place, bounds in ends]
         lower = [plot.place(place, bounds[0]) for place, bounds in ends]
@@ -91,7 +91,7 @@ def _drawn(plot: drawing.Plot, swept: Swept, roles: Roles, figure: HeadlineFigur
 
 def mean_words(mean: Mean, figure: HeadlineFigure) -> str:
     show = FORMS[figure.form]
-    bounds = _bounds(mean, figure)
+    bounds = bounds_of(mean, figure)
     if not bounds:
         return f"{show(mean.mean)} (one seed)"
     if mean.low == mean.high:
@@ -99,7 +99,7 @@ def mean_words(mean: Mean, figure: HeadlineFigure) -> str:
     return f"{show(mean.mean)} (95 % interval {show(bounds[0])} … {show(bounds[1])}, {mean.seeds} seeds)"
 
 
-def _bounds(mean: Mean, figure: HeadlineFigure) -> tuple[float, ...]:
+def bounds_of(mean: Mean, figure: HeadlineFigure) -> tuple[float, ...]:
     """The interval, cut to what the figure can be."""
     if mean.low is None or mean.high is None:
         return ()

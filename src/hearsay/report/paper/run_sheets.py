@@ -1,0 +1,234 @@
+"""The figures of runs as sheets: the same data that the page's script draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hearsay.report.figure import Figure
+from hearsay.report.paper.sheet import (
+    COLOURS,
+    COLUMN,
+    DASHES,
+    TWO_COLUMNS,
+    in_two_lines,
+    labelled,
+    legend,
+    sheet,
+    shown,
+    spread_axis,
+    unit_of,
+)
+
+Series = Sequence[dict[str, Any]]
+_LEGEND, _FOOT = 0.28, 0.45
+"""Inches for a line of the legend, and for labels of an axis."""
+_PANEL_PIXELS = 130.0
+"""Of the page's panels, for an inch."""
+
+
+def drawn_sheet(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
+    """`series` are those of one topic; `runs` the labels of all runs."""
+    return _DRAW[figure.kind](figure, series, runs)
+
+
+def _lines(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
+    used = sorted({_panel(each) for each in series})
+    heights = [max(1.0, figure.panels[number].height / _PANEL_PIXELS) for number in used]
+    entries = _runs_in(series, runs), _measures_in(figure, series)
+    lines = sum(bool(each) for each in entries)
+    width = TWO_COLUMNS if figure.wide else COLUMN
+    drawn = sheet(width, sum(heights) + _FOOT + _LEGEND * lines)
+    grid = drawn.subplots(len(used), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    assert figure.x is not None
+    across = 1.0
+    for axes, number in zip(grid, used, strict=True):
+        here = [each for each in series if _panel(each) == number]
+        y = figure.panels[number].y
+        factor = spread_axis(axes, "y", y, _highest(here, "y", "high"))
+        across = unit_of(figure.x.format, _highest(series, "x"))[0]
+        for each in here:
+            _line(axes, each, across, factor)
+        if y.top is not None and not y.zoom:
+            axes.set_ylim(0, y.top * factor * 1.02)
+        elif y.scale == "linear" and not y.zoom and _lowest(here) >= 0:
+            axes.set_ylim(bottom=0)
+    spread_axis(grid[-1], "x", figure.x, _highest(series, "x"))
+    for axes, height in zip(grid, heights, strict=True):
+        axes.set_ylabel(in_two_lines(axes.get_ylabel(), height))
+    _legend(drawn, entries)
+    return drawn
+
+
+def _line(axes: Any, each: dict[str, Any], across: float, factor: float) -> None:
+    colour, dashes = _colour(_run(each)), DASHES[each.get("measure", 0) % len(DASHES)]
+    x = _values(each["x"]) * across
+    if "low" in each:
+        low, high = (_values(each[name]) * factor for name in ("low", "high"))
+        axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+    alone = "." if len(x) == 1 else None
+    axes.plot(x, _values(each["y"]) * factor, color=colour, linestyle=dashes, marker=alone)
+
+
+def _bars(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
+    categories: list[str] = series[0]["categories"]
+    entries = _runs_in(series, runs)
+    drawn = sheet(COLUMN, 0.7 + 0.14 * len(categories) * max(1.6, len(series)) + _LEGEND * bool(entries))
+    axes = drawn.subplots()
+    assert figure.x is not None
+    factor = spread_axis(axes, "x", figure.x, _highest(series, "values"))
+    thick = 0.8 / len(series)
+    for place, each in enumerate(series):
+        at = np.arange(len(categories)) + (place - (len(series) - 1) / 2) * thick
+        axes.barh(at, _values(each["values"]) * factor, thick, color=_colour(_run(each)))
+    axes.set_yticks(range(len(categories)), [shown(name) for name in categories])
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    _legend(drawn, (entries, []))
+    return drawn
+
+
+def _stacks(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
+    """A bar for each run; its parts have colours, which are not those of runs."""
+    present = [number for number in range(len(figure.measures)) if any(each["values"][number] for each in series)]
+    drawn = sheet(COLUMN, 0.75 + 0.3 * len(series) + _LEGEND * max(1, (len(present) + 1) // 2))
+    axes = drawn.subplots()
+    assert figure.x is not None
+    spread_axis(axes, "x", figure.x, 1.0)
+    starts = np.zeros(len(series))
+    handles: list[Any] = []
+    for number in present:
+        parts = np.nan_to_num(_values([each["values"][number] for each in series]))
+        colour = COLOURS[(number + 2) % len(COLOURS)]
+        handles.append(axes.barh(range(len(series)), parts, 0.6, left=starts, color=colour, edgecolor="white"))
+        starts += parts
+    axes.set_yticks(range(len(series)), [shown(runs[_run(each)], 24) for each in series])
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    legend(drawn, handles, [figure.measures[number] for number in present])
+    return drawn
+
+
+def _histogram(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
+    categories: list[str] = series[0]["categories"]
+    entries = _runs_in(series, runs)
+    drawn = sheet(COLUMN, 2.2 + _LEGEND * bool(entries))
+    axes = drawn.subplots()
+    assert figure.x is not None
+    factor = spread_axis(axes, "y", figure.panels[0].y, _highest(series, "values"))
+    spread_axis(axes, "x", figure.x, 1.0)
+    thick = 0.84 / len(series)
+    for place, each in enumerate(series):
+        at = np.arange(len(categories)) + (place - (len(series) - 1) / 2) * thick
+        axes.bar(at, np.nan_to_num(_values(each["values"])) * factor, thick, color=_colour(_run(each)))
+    every = max(1, len(categories) // 12 + (len(categories) % 12 > 0))
+    axes.set_xticks(range(0, len(categories), every), categories[::every])
+    axes.grid(False, axis="x")
+    _legend(drawn, (entries, []))
+    return drawn
+
+
+def _mesh(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
+    def fill(axes: Any, each: dict[str, Any]) -> Any:
+        ends = np.asarray(each["links"], dtype=int).reshape(-1, 2)
+        x, y = _values(each["x"]), _values(each["y"])
+        axes.plot(x[ends].T, y[ends].T, color="#999999", linewidth=0.25, alpha=0.6, zorder=1)
+        return axes.scatter(x, y, c=each["degree"], s=9, cmap="viridis", linewidths=0, zorder=2)
+
+    return _pictures(series, runs, fill, "links of a node")
+
+
+def _spread(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
+    """The page plays it; here colours say when."""
+
+    def fill(axes: Any, each: dict[str, Any]) -> Any:
+        x, y, parents = _values(each["x"]), _values(each["y"]), np.asarray(each["parents"], dtype=int)
+        angles = np.linspace(0, 2 * np.pi, 181)
+        for radius in each["rings"]:
+            axes.plot(500 + radius * np.cos(angles), 500 + radius * np.sin(angles), color="#DDDDDD", linewidth=0.4)
+        children = np.flatnonzero(parents >= 0)
+        pairs = np.stack([children, parents[children]])
+        axes.plot(x[pairs], y[pairs], color="#999999", linewidth=0.3, zorder=1)
+        return axes.scatter(x, y, c=_values(each["after"]), s=9, cmap="viridis", linewidths=0, zorder=2)
+
+    return _pictures(series, runs, fill, labelled("after publication", "ms"))
+
+
+def _pictures(series: Series, runs: Sequence[str], fill: Callable[[Any, dict[str, Any]], Any], words: str) -> Any:
+    """A square for each run, two beside each other; each with a scale of its own colours."""
+    across = min(2, len(series))
+    down = -(-len(series) // across)
+    drawn = sheet(COLUMN * across, 3.4 * down)
+    grid = drawn.subplots(down, across, squeeze=False).ravel()
+    for axes in grid[len(series) :]:
+        axes.set_axis_off()
+    for axes, each in zip(grid, series, strict=False):
+        dots = fill(axes, each)
+        axes.set_aspect("equal")
+        axes.set_axis_off()
+        if len(runs) > 1:
+            axes.set_title(shown(runs[_run(each)], 40), loc="left")
+        drawn.colorbar(dots, ax=axes, location="bottom", shrink=0.7, aspect=30, pad=0.02, label=words)
+    return drawn
+
+
+def _runs_in(series: Series, runs: Sequence[str]) -> list[tuple[int, str]]:
+    """Which runs a legend has to name: none where there is one."""
+    return [(run, shown(runs[run], 40)) for run in sorted({_run(each) for each in series})] if len(runs) > 1 else []
+
+
+def _measures_in(figure: Figure, series: Series) -> list[tuple[int, str]]:
+    used = sorted({int(each["measure"]) for each in series if "measure" in each})
+    return [(number, figure.measures[number]) for number in used] if len(figure.measures) > 1 else []
+
+
+def _legend(drawn: Any, entries: tuple[list[tuple[int, str]], list[tuple[int, str]]]) -> None:
+    """Runs by their colours, measures by their dashes."""
+    runs, measures = entries
+    axes = drawn.axes[0]
+    handles = [axes.plot([], [], color=_colour(run), linewidth=2)[0] for run, _ in runs]
+    colour = "#444444" if runs else COLOURS[0]
+    handles += [axes.plot([], [], color=colour, linestyle=DASHES[number % len(DASHES)])[0] for number, _ in measures]
+    words = [name for _, name in (*runs, *measures)]
+    if words:
+        legend(drawn, handles, words)
+
+
+def _run(each: dict[str, Any]) -> int:
+    return int(each["run"])
+
+
+def _panel(each: dict[str, Any]) -> int:
+    return int(each.get("panel", 0))
+
+
+def _colour(run: int) -> str:
+    return COLOURS[run % len(COLOURS)]
+
+
+def _values(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.asarray([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _highest(series: Series, *names: str) -> float:
+    return max(_all_values(series, names), default=0.0)
+
+
+def _lowest(series: Series) -> float:
+    return min(_all_values(series, ("y", "low")), default=0.0)
+
+
+def _all_values(series: Series, names: Sequence[str]) -> list[float]:
+    return [value for each in series for name in names for value in each.get(name, ()) if value is not None]
+
+
+_DRAW: dict[str, Callable[[Figure, Series, Sequence[str]], Any]] = {
+    "lines": _lines,
+    "bars": _bars,
+    "stacks": _stacks,
+    "histogram": _histogram,
+    "mesh": _mesh,
+    "spread": _spread,
+}

@@ -1,0 +1,134 @@
+"""Figures for papers: as many as the report has, as wide as a column, fonts inside, the same bytes every time."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import pytest
+from commands import hearsay
+from made_here import swept_here
+from result_tables import HOSTILE, write_empty_run, write_run
+from small_study import write_study
+
+from hearsay.report.errors import ReportError
+from hearsay.report.paper.sheet import COLUMN, DOTS_PER_INCH, TWO_COLUMNS
+from hearsay.report.paper.write_figures import write_run_figures, write_study_figures
+from hearsay.report.run import open_runs
+from hearsay.report.write import figures_of
+
+WIDTHS = {round(inches * 72) for inches in (COLUMN, 2 * COLUMN, TWO_COLUMNS)}
+
+
+def check(files):
+    assert {path.suffix for path in files} == {".pdf", ".png"}
+    for path in files:
+        data = path.read_bytes()
+        if path.suffix == ".pdf":
+            assert data.startswith(b"%PDF-")
+            width = float(re.search(rb"/MediaBox \[ ?0 0 ([0-9.]+)", data)[1])
+            assert round(width) in WIDTHS, path
+            assert b"/Type3" not in data
+            assert b"/FontFile2" in data
+            assert b"/CreationDate" not in data
+        else:
+            width = struct.unpack(">I", data[16:20])[0]
+            assert round(width / DOTS_PER_INCH * 72) in WIDTHS, path
+
+
+def test_every_figure_of_two_runs_is_there_and_again_the_same(tmp_path):
+    runs = [write_run(tmp_path / name) for name in ("one", "two")]
+    files = write_run_figures(runs, tmp_path / "figures")
+    check(files)
+    selection = open_runs(runs)
+    shown = {(figure.id, each["topic"]) for figure in figures_of(selection.runs) for each in figure.series}
+    assert len(files) == 2 * len(shown) > 20
+    before = {path: path.read_bytes() for path in files}
+    assert write_run_figures(runs, tmp_path / "figures") == files
+    assert {path: path.read_bytes() for path in files} == before
+
+
+@pytest.mark.thorough
+def test_names_from_outside_are_text_and_no_mathematics(tmp_path):
+    runs = [write_run(tmp_path / name, topics=(HOSTILE, "$x^$", "日本")) for name in ("$run_", "two")]
+    files = write_run_figures(runs, tmp_path / "figures")
+    check(files)
+    assert all(re.fullmatch(r"[a-z0-9-]+\.(pdf|png)", path.name) for path in files)
+    odd = write_study(tmp_path, STUDY_WITH_ODD_NAMES, "odd")
+    check(write_study_figures(swept_here(odd), tmp_path / "odd-figures"))
+
+
+STUDY_WITH_ODD_NAMES = """
+seeds = 2
+
+[base]
+preset = "r1"
+network.nodes = 20
+workload.messages = 2
+
+[[axes]]
+key = "loss.rate"
+values = [0, 0.3]
+labels = ["$\\\\frac{", "\\u202e 日本 \\u0007"]
+
+[[axes]]
+key = "router.degree"
+values = [4, 6]
+"""
+
+
+def test_a_study_has_curves_maps_and_a_front(tmp_path):
+    files = write_study_figures(swept_here(write_study(tmp_path)), tmp_path / "figures")
+    check(files)
+    kinds = {path.stem.partition("-")[0] for path in files}
+    assert kinds == {"curves", "map", "front"}
+
+
+def test_another_file_is_left_alone(tmp_path):
+    run = write_run(tmp_path / "run")
+    place = tmp_path / "figures"
+    place.mkdir()
+    names = [path.name for path in write_run_figures([run], tmp_path / "elsewhere")]
+    other = place / names[0]
+    other.write_text("mine")
+    with pytest.raises(ReportError, match=r"is no figure of hearsay's"):
+        write_run_figures([run], place)
+    assert other.read_text() == "mine"
+    other.unlink()
+    other.symlink_to(tmp_path / "somewhere")
+    with pytest.raises(ReportError, match=r"is no figure of hearsay's"):
+        write_run_figures([run], place)
+
+
+def test_the_command_draws_runs_and_says_what_cannot_be(tmp_path):
+    run = write_run(tmp_path / "run")
+    ended = hearsay("report", run, "--figures", tmp_path / "figures")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    count = len(list((tmp_path / "figures").glob("*.pdf")))
+    assert ended.stdout == f"figures: {count} in {tmp_path / 'figures'}\n"
+    for arguments, code, said in (
+        ((tmp_path / "none",), 1, "there is no such run folder"),
+        ((run, "--out", "x.html"), 2, "--figures and --out"),
+        ((run, run), 2, "given twice"),
+        ((write_empty_run(tmp_path / "empty"),), 1, "there is nothing to draw"),
+    ):
+        ended = hearsay("report", *arguments, "--figures", tmp_path / "more")
+        assert (ended.returncode, ended.stderr.count("\n")) == (code, 1), ended.stderr
+        assert said in ended.stderr
+    (tmp_path / "file").write_text("")
+    ended = hearsay("report", run, "--figures", tmp_path / "file" / "folder")
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
+
+
+@pytest.mark.thorough
+def test_the_folder_of_a_study_is_drawn_from_its_results(tmp_path):
+    study = write_study(tmp_path)
+    folder = tmp_path / "sweeps" / "small"
+    folder.mkdir(parents=True)
+    ended = hearsay("report", folder, "--figures", tmp_path / "figures")
+    assert ended.returncode == 1
+    made = hearsay("sweep", study, "--out", tmp_path / "made", "--master", "local[1]")
+    assert made.returncode == 0, made.stderr
+    ended = hearsay("report", tmp_path / "made", "--figures", tmp_path / "figures")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (tmp_path / "figures" / "front.png").is_file()
