@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from hearsay.sim.scenario.scenario import Scenario
     from hearsay.sim.simulate import Simulation
+    from hearsay.watch.server.server import WatchServer
 
 MOST_NODES = 1_000_000
 
@@ -64,7 +65,8 @@ class Pace(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 @click.option("--until-complete", is_flag=True, help="End with the run; else the page stays until Ctrl-C.")
 def command(**options: Any) -> None:
-    """Show a simulation of SOURCE (a scenario file) or a preset while it runs, in a browser.
+    """Show a network in a browser while it runs: SOURCE is a scenario file to simulate (or say --preset), or the
+    folder of a run, which may be finished or not.
 
     The page's address is printed; it holds a token, and without it there is no access. On the page the run can be
     paused, slowed and scrubbed, and a click on a node lets it publish, or takes it down. What was done so becomes
@@ -75,8 +77,9 @@ def command(**options: Any) -> None:
 
     if options["touched"] is not None and options["touched"].exists():
         raise WrongInput(f"--touched {options['touched']}: is there already")
+    watching = _watch_run(options) if _is_folder(options["source"]) else _watch_simulation(options)
     try:
-        code = asyncio.run(_watch_simulation(given_scenario({"scenario": options["source"], **options}), options))
+        code = asyncio.run(watching)
     except ScenarioError as error:
         raise WrongInput(*error.problems) from None
     except RunFolderError as error:
@@ -85,9 +88,32 @@ def command(**options: Any) -> None:
         raise Signalled(code)
 
 
-async def _watch_simulation(scenario: Scenario, options: dict[str, Any]) -> int | None:
+def _is_folder(source: Path | None) -> bool:
+    """Whether it is a run that is to be watched; what is no folder is a scenario, or does not exist."""
+    return source is not None and source.is_dir()
+
+
+async def _watch_run(options: dict[str, Any]) -> int | None:
     """Until the signal that comes back, or the end of the run."""
-    from hearsay.cli.watching import served
+    from hearsay.watch.broadcast import Broadcast
+    from hearsay.watch.server.server import WatchServer
+    from hearsay.watch.sources.run_folder import RunFolderSource
+
+    for flag in ("preset", "router", "nodes", "messages", "seed", "out", "touched"):
+        if options[flag] is not None:
+            raise WrongInput(f"--{flag} goes with a simulation; {options['source']} is a folder of a run")
+    if options["overrides"] or options["engine"] != "auto":
+        raise WrongInput(f"--set and --engine go with a simulation; {options['source']} is a folder of a run")
+    source = RunFolderSource(options["source"], options["pace"], paused=options["paused"])
+    broadcast = Broadcast(source.picture, source.about(), asyncio.get_running_loop())
+    until_complete = options["until_complete"]
+    return await _served_while(
+        WatchServer(broadcast), options, lambda: source.run(broadcast, until_complete=until_complete), source.close
+    )
+
+
+async def _watch_simulation(options: dict[str, Any]) -> int | None:
+    """Until the signal that comes back, or the end of the run."""
     from hearsay.core.shell.failures import RouterFailed
     from hearsay.watch.broadcast import Broadcast
     from hearsay.watch.picture.drawn_nodes import DrawnNodes
@@ -95,11 +121,11 @@ async def _watch_simulation(scenario: Scenario, options: dict[str, Any]) -> int 
     from hearsay.watch.server.server import WatchServer
     from hearsay.watch.sources.simulation import SimulatedSource
 
+    scenario = given_scenario({"scenario": options["source"], **options})
     picture = Picture(DrawnNodes(scenario.network.nodes))
     simulation = _simulation(scenario, options, picture.take)
     source = SimulatedSource(simulation, picture, options["pace"], paused=options["paused"])
     broadcast = Broadcast(picture, source.about(), asyncio.get_running_loop())
-    server = WatchServer(broadcast, source.scenario_text)
 
     def run() -> None:
         result = source.run(broadcast)
@@ -110,16 +136,25 @@ async def _watch_simulation(scenario: Scenario, options: dict[str, Any]) -> int 
                 source.linger()
 
     try:
-        async with served(server, options) as signalled:
-            running = asyncio.ensure_future(asyncio.to_thread(run))
-            await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
-            source.close()
-            await running
+        return await _served_while(WatchServer(broadcast, source.scenario_text), options, run, source.close)
     except RouterFailed as error:
         raise CommandFailed(f"{error}; {DEBUG}=1 shows its traceback") from error
     finally:
         if options["touched"] is not None:
             _write(options["touched"], source.scenario_text())
+
+
+async def _served_while(
+    server: WatchServer, options: dict[str, Any], run: Callable[[], None], close: Callable[[], None]
+) -> int | None:
+    """Serve while `run` goes on, on a thread, until the signal that comes back."""
+    from hearsay.cli.watching import served
+
+    async with served(server, options) as signalled:
+        running = asyncio.ensure_future(asyncio.to_thread(run))
+        await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
+        close()
+        await running
     return signalled.result() if signalled.done() else None
 
 

@@ -20,6 +20,7 @@ _MIXER = np.uint64(0x9E3779B97F4A7C15)
 class DrawnNodes:
     def __init__(self, known: int = 0, most: int = MOST_DRAWN) -> None:
         """`known` nodes, 0 … known - 1, are there from the start; without, nodes are drawn as they are met."""
+        self.known = known
         self._most = most
         self._grows = not known
         self.numbers: list[int] = _sample(known, most).tolist()

@@ -23,6 +23,7 @@ MOST_MEMBERSHIPS = 20_000_000
 
 _ADDS = {TraceEvent.GRAFT, TraceEvent.EAGER, TraceEvent.ADD_PEER}
 _REMOVES = {TraceEvent.PRUNE, TraceEvent.LAZY, TraceEvent.NEIGHBOR_DOWN, TraceEvent.REMOVE_PEER}
+_OF_CONNECTIONS = {TraceEvent.ADD_PEER, TraceEvent.REMOVE_PEER}
 _OF_LINKS = sorted(
     {*_ADDS, *_REMOVES, *(TraceEvent.JOIN, TraceEvent.LEAVE, TraceEvent.NODE_UP, TraceEvent.NODE_DOWN)}
 )
@@ -37,6 +38,8 @@ class Links:
         self.up: set[int] = set()
         """Numbers of nodes; not of those whose coming was not told."""
         self.links: dict[Link, None] = {}
+        self._told: set[int] = set()
+        """Nodes that tell themselves when they come and go; of others their peers do."""
         self.members: dict[int, dict[int, int]] = {}
         """By topic and node: how many links the node has there."""
         self._memberships = 0
@@ -49,11 +52,13 @@ class Links:
         if not len(of_links):
             return
         of_links = of_links[np.argsort(of_links[:, Column.TIME_US], kind="stable")]
-        columns = (Column.EVENT, Column.PEER, Column.TOPIC)
+        columns = (Column.EVENT, Column.PEER, Column.REMOTE, Column.TOPIC)
         places = self._drawn.places(of_links[:, Column.PEER]), self._drawn.places(of_links[:, Column.REMOTE])
-        for event, node, topic, place, other in zip(
+        for event, node, peer, topic, place, other in zip(
             *(of_links[:, column].tolist() for column in columns), *(each.tolist() for each in places), strict=True
         ):
+            if event in _OF_CONNECTIONS and peer not in self._told:
+                self._heard_of(event == TraceEvent.ADD_PEER, peer, other)
             if event in _ADDS:
                 self._link(topic, node, place, other)
             elif event in _REMOVES:
@@ -109,9 +114,19 @@ class Links:
         if self.members.get(topic, {}).pop(node, None) is not None:
             self._memberships -= 1
 
+    def _heard_of(self, there: bool, node: int, place: int) -> None:
+        """Who is connected is up, and who is not any more may be anything: it counts as down."""
+        if there and len(self.up) < MOST_MEMBERSHIPS:
+            self.up.add(node)
+        elif not there:
+            self.up.discard(node)
+        if place != NOT_DRAWN:
+            self._moved_up[place] = there
+
     def _up(self, node: int, place: int) -> None:
         if len(self.up) < MOST_MEMBERSHIPS:
             self.up.add(node)
+            self._told.add(node)
         if place != NOT_DRAWN:
             self._moved_up[place] = True
 

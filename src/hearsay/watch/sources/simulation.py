@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event
-from time import monotonic
 from typing import Any
 
 from hearsay.core.language.identifiers import Micros
@@ -15,8 +14,9 @@ from hearsay.sim.simulate import Result, Simulation
 from hearsay.watch import touches
 from hearsay.watch.broadcast import FRAME_S, Broadcast, Refused
 from hearsay.watch.picture.picture import Changes, Picture
+from hearsay.watch.sources.pacing import Pacing
+from hearsay.watch.sources.questions import answer, is_place
 
-SLOWEST_PACE, FASTEST_PACE = 0.01, 1000.0
 MOST_TOUCHES = 1000
 
 
@@ -30,12 +30,10 @@ class SimulatedSource:
         self._picture = picture
         self._engine = simulation.engine
         self._scenario = simulation.plan.scenario
-        self._pace = pace
-        self._paused = paused
+        self._pacing = Pacing(pace, paused=paused)
         self._touches = 0
         self._over = False
         self._closed = Event()
-        self._anchor: tuple[float, Micros] = (monotonic(), 0)
         self._broadcast: Broadcast | None = None
 
     def about(self) -> Changes:
@@ -57,7 +55,7 @@ class SimulatedSource:
     def run(self, broadcast: Broadcast) -> Result:
         """To the end, or until `close`."""
         self._broadcast = broadcast
-        self._anchor = monotonic(), 0
+        self._pacing.begin(0)
         result = self._simulation.run(self._progress)
         self._over = True
         self._beat()
@@ -81,55 +79,38 @@ class SimulatedSource:
         assert broadcast is not None
         if broadcast.is_due:
             self._beat()
-        while not self._closed.is_set() and (self._paused or self._ahead_s(now_us) > 0):
+        while not self._closed.is_set() and (due_us := self._pacing.due_us()) is not None and due_us <= now_us:
             self._rest()
             self._beat()
 
     def _beat(self) -> None:
         assert self._broadcast is not None
         self._simulation.recorder.flush()
-        state: Changes = {"paused": self._paused, "pace": self._pace, "over": self._over, "touches": self._touches}
+        state = {**self._pacing.state(), "over": self._over, "touches": self._touches}
         self._broadcast.beat(self._engine.now, state, self._perform)
 
     def _rest(self) -> None:
         assert self._broadcast is not None
         self._broadcast.woken.wait(FRAME_S / 2)
 
-    def _ahead_s(self, now_us: Micros) -> float:
-        """How long the run has to wait for the clock."""
-        if self._pace is None:
-            return 0
-        since_s, from_us = self._anchor
-        return (now_us - from_us) / 1e6 / self._pace - (monotonic() - since_s)
-
     def _perform(self, request: dict[str, Any]) -> Any:
+        assert self._broadcast is not None
+        if self._pacing.perform(request, self._engine.now):
+            return {}
+        found = answer(self._broadcast, request)
+        if found is not None:
+            return found
         match request:
-            case {"do": "pause", "paused": bool(paused)}:
-                self._paused = paused
-            case {"do": "pace", "pace": None}:
-                self._pace = None
-            case {"do": "pace", "pace": int() | float() as pace} if SLOWEST_PACE <= pace <= FASTEST_PACE:
-                self._pace = float(pace)
-            case {"do": "places"}:
-                assert self._broadcast is not None
-                self._broadcast.places.want()
-                return {}
-            case {"do": "node", "place": int(place)} if self._is_place(place):
-                return self._picture.node(place)
-            case {"do": "degrees", "topic": int(topic)}:
-                return self._picture.degrees(topic)
-            case {"do": "publish", "place": int(place), "topic": int(topic)} if self._is_place(place):
+            case {"do": "publish", "place": int(place), "topic": int(topic)} if is_place(self._broadcast, place):
                 return self._publish(self._node_at(place), topic)
-            case {"do": "crash", "place": int(place)} if self._is_place(place):
+            case {"do": "crash", "place": int(place)} if is_place(self._broadcast, place):
                 node = self._node_at(place)
                 return self._touch(node, True, lambda at_us: touches.crashed(self._scenario, node, at_us))
-            case {"do": "return", "place": int(place)} if self._is_place(place):
+            case {"do": "return", "place": int(place)} if is_place(self._broadcast, place):
                 node = self._node_at(place)
                 return self._touch(node, False, lambda at_us: touches.back(self._scenario, node, at_us))
             case _:
                 raise Refused("nothing that a simulation does")
-        self._anchor = monotonic(), self._engine.now
-        return {}
 
     def _publish(self, node: int, topic: int) -> Changes:
         topics = self._simulation.plan.topics
@@ -158,9 +139,6 @@ class SimulatedSource:
         assert self._broadcast is not None
         self._broadcast.tell(end=self._simulation.plan.end_us)
         return {"node": node, "at": at_us}
-
-    def _is_place(self, place: int) -> bool:
-        return type(place) is int and 0 <= place < len(self._picture.drawn.numbers)
 
     def _node_at(self, place: int) -> int:
         return self._picture.drawn.numbers[place]

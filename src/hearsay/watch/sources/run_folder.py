@@ -1,0 +1,162 @@
+"""A run folder, finished or while it is written, and the trace of a node that runs: its rows, played by their time.
+
+Files of a trace appear whole, so each is read once. Rows wait in the order of their time until the pace lets them on;
+while many wait, no more files are read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from hearsay.core.language.identifiers import Micros
+from hearsay.trace.folder.arrow import open_trace_file, read_group
+from hearsay.trace.folder.manifest import MANIFEST, load_manifest
+from hearsay.trace.language.columns import rows_of
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.rows import Rows, no_rows
+from hearsay.trace.language.schema import TRACE_FOLDER, Column
+from hearsay.trace.read.names import load_names
+from hearsay.watch.broadcast import FRAME_S, Broadcast, Refused
+from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.picture import Changes, Picture
+from hearsay.watch.sources.pacing import Pacing
+from hearsay.watch.sources.questions import answer
+
+MOST_WAITING = 5_000_000
+"""Rows."""
+LOOK_EVERY_S = 0.5
+MOST_NAMES = 2_000
+_SCRIPT = "script"
+
+
+class RunFolderSource:
+    def __init__(self, path: Path, pace: float | None, *, paused: bool = False) -> None:
+        """Raises `RunFolderError` when there is no run, or too much of it for a page."""
+        self._path = path
+        _require_run(path)
+        self._pacing = Pacing(pace, paused=paused)
+        names = load_names(path)
+        self._topics = dict(names.topics)
+        nodes = [number for number, name in names.peers.items() if name != _SCRIPT]
+        self.picture = Picture(DrawnNodes(max(nodes) + 1 if (path / "scenario.toml").exists() and nodes else 0))
+        self._read: set[Path] = set()
+        self._waiting = no_rows()
+        self._origin_us: Micros | None = None
+        self._now_us: Micros = 0
+        self._latest_us: Micros = -1
+        self._look_s = 0.0
+        self._ended = False
+        self._closed = Event()
+
+    def about(self) -> Changes:
+        told: Changes = {"source": "run folder", "names": self._topics, "can": ["pause", "pace"]}
+        if self.picture.drawn.known:
+            told["of"] = self.picture.drawn.known
+        return told
+
+    def run(self, broadcast: Broadcast, *, until_complete: bool) -> None:
+        """Until `close`, or the end of the run. Raises `RunFolderError` for files that cannot be read."""
+        self._pacing.begin(0)
+        while not self._closed.is_set() and not (until_complete and self._is_over):
+            self.step(broadcast)
+            broadcast.woken.wait(FRAME_S / 2)
+
+    def step(self, broadcast: Broadcast) -> None:
+        """Read what is new, show what is due, answer who asks."""
+        self._look(broadcast)
+        self._play()
+        state = {**self._pacing.state(), "over": self._is_over, "touches": 0}
+        broadcast.beat(self._now_us, state, lambda request: self._perform(broadcast, request))
+
+    def close(self) -> None:
+        """From any thread."""
+        self._closed.set()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._ended and not len(self._waiting)
+
+    def _look(self, broadcast: Broadcast) -> None:
+        """Read what has appeared."""
+        if self._ended or monotonic() < self._look_s or len(self._waiting) >= MOST_WAITING:
+            return
+        self._look_s = monotonic() + LOOK_EVERY_S
+        ended = (self._path / MANIFEST).exists()  # looked at first: what it names is there
+        new = sorted(file for file in _files(self._path, ended) if file not in self._read)
+        if new:
+            rows = np.concatenate([no_rows(), *(rows for file in new for rows in _rows_in(file))])
+            if any(not file.exists() for file in self._read):  # a node's trace was sealed: pieces are one now
+                rows = rows[rows[:, Column.TIME_US] > self._latest_us]
+            self._read.update(new)
+            self._wait(rows)
+            self._tell_names(broadcast)
+        self._ended = ended
+
+    def _wait(self, rows: Rows) -> None:
+        if not len(rows):
+            return
+        if self._origin_us is None:
+            self._origin_us = 0 if self.picture.drawn.known else int(rows[:, Column.TIME_US].min())
+        self._latest_us = max(self._latest_us, int(rows[:, Column.TIME_US].max()))
+        rows = np.concatenate([self._waiting, rows])
+        self._waiting = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
+
+    def _play(self) -> None:
+        due_us = self._pacing.due_us()
+        if not len(self._waiting):
+            self._pacing.begin(self._now_us)  # it does not run ahead of what is written
+            return
+        assert self._origin_us is not None
+        times = self._waiting[:, Column.TIME_US] - self._origin_us
+        last_us = int(times[-1]) if due_us is None else min(due_us, int(times[-1]))
+        stop = int(np.searchsorted(times, last_us, side="right"))
+        rows = self._waiting[:stop].copy()
+        rows[:, Column.TIME_US] -= self._origin_us
+        self.picture.take(rows)
+        self._waiting = self._waiting[stop:]
+        self._now_us = max(self._now_us, last_us)
+
+    def _tell_names(self, broadcast: Broadcast) -> None:
+        names = load_names(self._path)
+        broadcast.tell(names=dict(names.topics))
+        if not self.picture.drawn.known:
+            first = sorted(names.peers)[:MOST_NAMES]
+            broadcast.tell(peers={number: names.peers[number] for number in first})
+
+    def _perform(self, broadcast: Broadcast, request: dict[str, Any]) -> Any:
+        if self._pacing.perform(request, self._now_us):
+            return {}
+        found = answer(broadcast, request)
+        if found is None:
+            raise Refused("nothing that can be done to a run that is written already")
+        return found
+
+
+def _require_run(path: Path) -> None:
+    """A finished run that is not too long, or one that has begun."""
+    if (path / MANIFEST).exists():
+        rows = load_manifest(path).trace.rows
+        if rows > MOST_WAITING:
+            raise RunFolderError(f"{path}: has {rows:,} rows; a page plays at most {MOST_WAITING:,}")
+    elif not (path / TRACE_FOLDER).is_dir() and not (path / "dictionary").is_dir():
+        load_manifest(path)  # says what is there instead
+
+
+def _files(path: Path, ended: bool) -> list[Path]:
+    if ended:
+        return [path / file.name for file in load_manifest(path).trace.files if (path / file.name).exists()]
+    whole = [*path.glob(f"{TRACE_FOLDER}/*/part-*.parquet")]
+    pieces = [piece.parent for piece in path.glob(f"[0-9]*/{MANIFEST}")]
+    return whole + [file for piece in pieces for file in piece.glob(f"{TRACE_FOLDER}/*/part-*.parquet")]
+
+
+def _rows_in(file: Path) -> list[Rows]:
+    if not file.exists():
+        return []  # a piece that became part of the whole meanwhile, which is read then
+    opened = open_trace_file(file)
+    return [rows_of(read_group(opened, group, file)) for group in range(opened.num_row_groups)]

@@ -1,0 +1,114 @@
+"""Runs that are written already, or while one looks, show what the same simulation shows."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from commands import hearsay
+
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+from hearsay.trace.folder.manifest import MANIFEST, load_manifest
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.write.run_folder import RunFolder
+from hearsay.watch.broadcast import Broadcast
+from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.picture import Picture
+from hearsay.watch.sources.run_folder import RunFolderSource
+
+
+def simulated(folder, **how):
+    """The run in a folder, and its picture."""
+    picture = Picture(DrawnNodes(30))
+    scenario = load_scenario(None, "churn-30", [("network.nodes", "30"), ("workload.messages", "8")])
+    Simulation(scenario, folder=RunFolder.create(folder), watcher=picture.take, **how).run()
+    return picture
+
+
+def seen(picture):
+    picture.changes(0)
+    whole = picture.whole(0)
+    reached = {message[1]: progress[1] for message, progress in zip(whole["messages"], whole["spread"], strict=True)}
+    links = whole["linked"]
+    return sorted(whole["up"]), {*zip(*[iter(links)] * 3, strict=True)}, reached, whole["lost"], whole["refused"]
+
+
+def played(source):
+    loop = asyncio.new_event_loop()
+    source.run(Broadcast(source.picture, source.about(), loop), until_complete=True)
+    loop.close()
+    return source.picture
+
+
+def test_a_finished_run_shows_what_the_simulation_showed(tmp_path):
+    picture = simulated(tmp_path / "run")
+    assert seen(played(RunFolderSource(tmp_path / "run", None))) == seen(picture)
+
+
+def test_files_that_appear_are_read_once(tmp_path):
+    """As `simulate --rotate` writes them: first some, then the others, then the manifest."""
+    picture = simulated(tmp_path / "run", rotate_us=2_000_000)
+    files = load_manifest(tmp_path / "run").trace.files
+    hidden = [tmp_path / "run" / file.name for file in files if file.min_time_us >= 10_000_000]
+    for file in [*hidden, tmp_path / "run" / MANIFEST]:
+        file.rename(file.with_suffix(".hidden"))
+    source = RunFolderSource(tmp_path / "run", None)
+    loop = asyncio.new_event_loop()
+    broadcast = Broadcast(source.picture, source.about(), loop)
+    source.step(broadcast)
+    assert 0 < source.picture.traffic.of_nodes.sum() < picture.traffic.of_nodes.sum()
+    for file in [*hidden, tmp_path / "run" / MANIFEST]:
+        file.with_suffix(".hidden").rename(file)
+    source.run(broadcast, until_complete=True)
+    loop.close()
+    assert seen(source.picture) == seen(picture)
+    assert np.array_equal(source.picture.traffic.of_nodes, picture.traffic.of_nodes)
+
+
+def test_what_is_no_run_is_said_in_a_line(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunFolderError, match=r"empty is not a run folder: it has no manifest\.json"):
+        RunFolderSource(tmp_path / "empty", None)
+    simulated(tmp_path / "run")
+    for file in (tmp_path / "run").glob("trace/*/part-*.parquet"):
+        file.write_bytes(b"nothing")
+    with pytest.raises(RunFolderError, match=r"part-00000\.parquet"):
+        played(RunFolderSource(tmp_path / "run", None))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("empty",), 1, "is not a run folder"),
+        (("empty", "--nodes", "5"), 2, "--nodes goes with a simulation"),
+        (("empty", "--set", "network.nodes=5"), 2, "--set and --engine go with a simulation"),
+        (("nowhere.toml",), 2, "nowhere.toml"),
+        (("--preset", "nobody"), 2, "nobody"),
+        (("--preset", "r1", "--pace", "never"), 2, "neither max nor in 0.01x…1000x"),
+        (("--preset", "r1", "--pace", "nanx"), 2, "neither max nor in 0.01x…1000x"),
+        (("--preset", "r1", "--at", "here"), 2, "write [HOST:]PORT"),
+        (("--preset", "r1", "--at", "70000"), 2, "ports are 0…65535"),
+        (("--preset", "r1", "--at", "192.0.2.7:0"), 1, "cannot serve the page"),
+        (("--preset", "r1", "--nodes", "2000000"), 2, "at most 1,000,000 nodes"),
+        (("--preset", "r1", "--touched", "there"), 2, "is there already"),
+        (("--preset", "episub", "--engine", "array"), 2, "episub"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments, code, words, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "there").write_text("")
+    ended = hearsay("watch", *arguments, cwd=tmp_path)
+    assert ended.returncode == code, ended.stderr
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_run_ends_by_itself_when_asked_to(tmp_path):
+    few = ("--preset", "r1", "--nodes", "12", "--messages", "2")
+    ended = hearsay("watch", *few, "--pace", "max", "--until-complete", "--out", tmp_path / "run")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("watch: http://127.0.0.1:")
+    again = hearsay("watch", tmp_path / "run", "--pace", "max", "--until-complete")
+    assert again.returncode == 0, again.stderr
