@@ -1,8 +1,8 @@
 """The pipeline on Spark beside DuckDB and Polars: the same questions about the same run folder, in turn, in one run.
 
 Questions: counts of every message; exact percentiles of every message; traffic of every node by kind; the mesh over
-time; and all of them with the rest of what the pipeline's scan says (Polars: without the rest). Spark answers the
-fourth in its own terms, the others by loops over whole files, as the pipeline does (`pipeline.metrics.whole_files`).
+time; and all of them with the rest of what the pipeline's scan says (Polars: without the rest). Spark's tasks answer
+by loops over whole files, as those of the pipeline do (`pipeline.metrics.whole_files`).
 Every tool has the same number of threads and is warm; the answers go nowhere. Beside seconds there are seconds of
 CPU, of all processes of a tool, since a busy machine stretches the first more than the second.
 
@@ -26,16 +26,17 @@ import polars as pl
 import pyarrow as pa
 
 from hearsay.pipeline.analyze import analyze
-from hearsay.pipeline.input.rows import trace_rows
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
+from hearsay.pipeline.kernels.partial_sums import grouped
 from hearsay.pipeline.kernels.sorted_values import SortedValues
 from hearsay.pipeline.kernels.sums import first_publishes, starts_of
 from hearsay.pipeline.kernels.traffic_sums import message_traffic, traffic_of
 from hearsay.pipeline.metrics import whole_files
-from hearsay.pipeline.metrics.summed_parts import add_up
+from hearsay.pipeline.metrics.spark_sums import add_up
 from hearsay.pipeline.spark.local_tables import map_batches
 from hearsay.pipeline.spark.session import Where, cores, spark_session
+from hearsay.pipeline.spark.task_lists import made_by_tasks
 from hearsay.trace.language.schema import Column, TraceEvent
 from synthetic_trace import write_run
 
@@ -44,6 +45,7 @@ ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 RPC_COLUMNS = whole_files.RPC_COLUMNS
 MESSAGE_COLUMNS = (*(column for column in RPC_COLUMNS if column not in (Column.KIND, Column.COUNT)), Column.MESSAGE)
 LATENCY_COLUMNS = (Column.TIME_US, Column.EVENT, Column.MESSAGE)
+MESH_COLUMNS = (Column.TIME_US, Column.EVENT, Column.TOPIC)
 DELIVER, SEND = TraceEvent.DELIVER, TraceEvent.SEND_RPC
 QUESTIONS = ("counts", "percentiles", "traffic", "mesh", "all")
 
@@ -146,8 +148,6 @@ class Spark:
     def __init__(self, session: Any, run: RunFacts, memberships: Path) -> None:
         self.session, self.run = session, run
         self.memberships = {run.name: str(memberships)}
-        for name in ("message", "rpc", "mesh"):
-            trace_rows(session, [run], name).createOrReplaceTempView(name)
 
     def answer(self, question: str) -> None:
         getattr(self, question)()
@@ -164,7 +164,17 @@ class Spark:
         _nowhere(map_batches(tasks, work, "message bigint, delivered bigint, copies bigint"))
 
     def mesh(self) -> None:
-        _nowhere(self.session.sql(MESH.replace("//", "div")))
+        paths = [str(self.run.path / file.name) for file in self.run.files("mesh")]
+
+        def work(number: int) -> Iterator[bytes]:
+            for rows in row_groups(paths[number], MESH_COLUMNS):
+                yield _mesh_changes(rows).tobytes()
+
+        changes = [np.frombuffer(made, dtype=np.int64) for made in made_by_tasks(self.session, len(paths), work)]
+        topics, seconds, change = np.concatenate(changes).reshape(-1, 3).T
+        summed = grouped([topics, seconds], [change])
+        for topic in np.unique(summed.keys[:, 0]):
+            np.cumsum(summed.values[summed.keys[:, 0] == topic])
 
     def percentiles(self) -> None:
         paths = [str(self.run.path / file.name) for file in self.run.files("message")]
@@ -215,6 +225,15 @@ def _chosen(batches: Iterator[Any], things: list[Any]) -> Iterator[Any]:
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield things[number]
+
+
+def _mesh_changes(rows: dict[Column, Any]) -> Any:
+    """(topic, second, change) of the links of the mesh."""
+    events = rows[Column.EVENT]
+    changes = (events == TraceEvent.GRAFT).astype(np.int64) - (events == TraceEvent.PRUNE)
+    mine = changes != 0
+    summed = grouped([rows[Column.TOPIC][mine], rows[Column.TIME_US][mine] // 1_000_000], [changes[mine]])
+    return np.concatenate([summed.keys, summed.values], 1)
 
 
 def _message_counts(rows: dict[Column, Any]) -> Any:

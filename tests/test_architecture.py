@@ -124,6 +124,7 @@ INSIDE = {
         {"metrics"},
         {"run_tasks"},
         {"scan"},
+        {"small_runs"},
         {"analyze"},
         {"stream"},
     ],

@@ -15,7 +15,7 @@ from time import monotonic
 
 DRIVER, JVM, WORKER = "driver", "jvm", "worker"
 VICTIMS = (DRIVER, JVM, WORKER)
-LINES = {"batch": 5, "stream": 3}
+LINES = {"batch": 2, "stream": 3}
 """How many lines of progress a run says at least before its last."""
 DELAY_S = {"batch": 1.0, "stream": 12.0}
 _RUN_S = 240

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from itertools import count
-from typing import Any
 
 import duckdb
 import pytest
@@ -134,7 +133,7 @@ def test_a_connection_that_something_else_came_before_did_not_come_of_the_dial(r
     assert lines[first - 1] == lines[first - 2] == lines[second - 1] == (1, 0, 0)
 
 
-def test_a_run_without_such_rows_asks_nothing_of_spark(runs):
+def test_a_run_without_such_rows_has_no_lines(runs):
     assert stored(runs["plain"]) == {}
-    nothing: Any = None
-    assert exchange_lines(nothing, load_runs([runs["plain"]])) == []
+    (plain,) = load_runs([runs["plain"]])
+    assert list(exchange_lines(plain)) == []

@@ -1,32 +1,32 @@
 """From traces to tables: the order of the work.
 
-One pass over the large classes of the trace (`scan`), whose partial sums Spark adds up; all tables are made of these
-and of the small classes, by tasks that are one job together (`run_tasks`). All runs go through the same jobs.
+A run of few rows is one task, and all such runs are one job (`small_runs`). Of the others, one pass over the large
+classes of the trace (`scan`), whose partial sums Spark adds up; all tables are made of these and of the small
+classes, by tasks that are one job together (`run_tasks`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.metrics.peer_exchange import exchange_lines
-from hearsay.pipeline.metrics.scores import score_lines
-from hearsay.pipeline.metrics.summed_parts import SummedParts, add_up
-from hearsay.pipeline.metrics.whole_files import MESSAGE, TRAFFIC
+from hearsay.pipeline.metrics.spark_sums import add_up
+from hearsay.pipeline.metrics.summed_parts import SummedParts
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.table_store import TableStore
-from hearsay.pipeline.run_tasks import AnswersOf, LinesOf, MembershipsOf, MeshOf, Scanned, SpreadOf, Task, tables_of
+from hearsay.pipeline.run_tasks import MembershipsOf, Scanned, Task, tables_of, tasks_of_run
 from hearsay.pipeline.scan import Scan, scan_files
+from hearsay.pipeline.small_runs import WHOLE_BELOW, WholeRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Step = Callable[[str], None]
-STEPS = 5
-_MESH_TASKS = 64
+STEPS = 4
 
 
 def analyze(
@@ -55,6 +55,25 @@ def headlines(runs: Sequence[RunFacts], outputs: dict[str, Path]) -> list[dict[s
 
 
 def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, scan: Scan | None, step: Step) -> None:
+    small = [run for run in runs if scan is None and run.rows < WHOLE_BELOW]
+    large = [run for run in runs if run not in small]
+    if small:
+        step(f"all tables of {_counted(len(small))}")
+        store.write(tables_of(spark, [_as_one_task(run, store) for run in small]))
+    if large:
+        _compute_in_parts(spark, large, store, scan, step)
+
+
+def _as_one_task(run: RunFacts, store: TableStore) -> WholeRun:
+    wholes = (tables.MEMBERSHIPS, tables.MESSAGES, tables.TRAFFIC)
+    return WholeRun(
+        run, str(store.scratch_of(run.name)), {table.name: store.new_file(table, run.name) for table in wholes}
+    )
+
+
+def _compute_in_parts(
+    spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, scan: Scan | None, step: Step
+) -> None:
     step("who was in which topic")
     store.write(tables_of(spark, [MembershipsOf(run, store.new_file(tables.MEMBERSHIPS, run.name)) for run in runs]))
     folders = {run.name: str(store.folder_of(tables.MEMBERSHIPS, run.name)) for run in runs}
@@ -63,32 +82,17 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
     parts = scanned.parts.persist()
     add_up(parts, [run.name for run in runs], store.scratch)
     parts.unpersist()
-    step("what peers think of each other")
-    _write_standing(spark, runs, store)
     step("meshes, disturbances and the answers")
     tasks: list[Task] = []
     for number, run in enumerate(runs):
         known = Scanned(run, SummedParts(str(store.scratch), number), folders[run.name])
-        tasks += [AnswersOf(known, scanned.reader_checks), SpreadOf(known, scanned.files_of[run.name])]
-        tasks += [MeshOf(known, topics) for topics in _shares(sorted(run.topics))]
-        for table, what in ((tables.MESSAGES, MESSAGE), (tables.TRAFFIC, TRAFFIC)):
-            files = known.parts.files(what)
-            tasks += [LinesOf(known, table, file, store.new_file(table, run.name)) for file in files]
+        new_file = partial(store.new_file, run=run.name)
+        tasks += tasks_of_run(known, scanned.files_of[run.name], scanned.reader_checks, new_file)
     store.write(tables_of(spark, tasks))
 
 
-def _shares(topics: Sequence[int]) -> list[Sequence[int]]:
-    """The topics of each task about meshes."""
-    count = min(len(topics), _MESH_TASKS)
-    return [topics[place::count] for place in range(count)]
-
-
-def _write_standing(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore) -> None:
-    """What peers think of each other, and whom they met through each other."""
-    store.write_lines(tables.EXCHANGE, exchange_lines(spark, runs))
-    scores, worst_peers = score_lines(spark, runs)
-    store.write_lines(tables.SCORES, scores)
-    store.write_lines(tables.WORST_PEERS, worst_peers)
+def _counted(runs: int) -> str:
+    return "the run" if runs == 1 else f"{runs} runs"
 
 
 def _json_of(row: dict[str, Any]) -> dict[str, Any]:

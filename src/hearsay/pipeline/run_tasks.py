@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow
 import pyarrow.ipc
@@ -17,17 +17,29 @@ import pyarrow.parquet
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.memberships import memberships_of
 from hearsay.pipeline.kernels.stored_members import read_members
-from hearsay.pipeline.metrics import bargains, churn, efficiency, mesh, resilience, spread, state, summed_parts
+from hearsay.pipeline.metrics import (
+    bargains,
+    churn,
+    efficiency,
+    mesh,
+    resilience,
+    scores,
+    spread,
+    state,
+    summed_parts,
+)
 from hearsay.pipeline.metrics.disturbances import changes_of, disturbances_of
 from hearsay.pipeline.metrics.headline import headline_lines
 from hearsay.pipeline.metrics.knowledge import Knowledge, knowledge_of, measured_lines
+from hearsay.pipeline.metrics.peer_exchange import exchange_lines
 from hearsay.pipeline.metrics.quality import Line, quality_lines
 from hearsay.pipeline.metrics.summed_parts import SummedParts
+from hearsay.pipeline.metrics.whole_files import MESSAGE, TRAFFIC
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import arrow_schema
 from hearsay.pipeline.output.table_files import write_file
 from hearsay.pipeline.output.tables import TABLES, MetricTable
-from hearsay.pipeline.spark.local_tables import map_batches
+from hearsay.pipeline.spark.task_lists import made_by_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,8 +52,7 @@ Made = tuple[MetricTable, Iterable[Mapping[str, Any]]]
 """A table, and lines of it."""
 FilesOf = Callable[[Sequence[int]], list[str]]
 """Which files of a run hold the rows of some messages."""
-_DDL = "name string, run string, lines binary"
-_SCHEMA = pa.schema([("name", pa.string()), ("run", pa.string()), ("lines", pa.binary())])
+_MESH_TASKS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +113,8 @@ class LinesOf:
 
 @dataclass(frozen=True, slots=True)
 class AnswersOf:
-    """The answers and what they are made of: latencies, loads, churn, disturbances, state, refusals, quality."""
+    """The answers and what they are made of: latencies, loads, churn, peer exchange, disturbances, state,
+    refusals, quality."""
 
     scanned: Scanned
     reader_checks: Sequence[Line]
@@ -126,6 +138,7 @@ class AnswersOf:
         yield tables.LATENCY, parts.latencies().to_pylist()
         yield tables.CONTROL, efficiency.control_lines(traffic)
         yield tables.BALANCE, balance
+        yield tables.EXCHANGE, exchange_lines(run)
         yield tables.CHURN, churn.churn_lines(run, messages, knowledge)
         yield tables.DISTURBANCES, map(asdict, disturbances)
         yield tables.RESILIENCE, recovery
@@ -178,30 +191,66 @@ class SpreadOf:
         yield tables.SPREAD, spread.spread_lines(self.run, files, typical)
 
 
-Task = MembershipsOf | LinesOf | AnswersOf | MeshOf | SpreadOf
+@dataclass(frozen=True, slots=True)
+class ScoresOf:
+    """What peers think of each other, in a stretch of the run."""
+
+    run: RunFacts
+    stretch: scores.Stretch
+
+    def compute(self) -> Iterator[Made]:
+        yield from scores.score_lines(self.run, self.stretch)
 
 
-def tables_of(spark: SparkSession, tasks: Sequence[Task]) -> Iterator[tuple[MetricTable, str, Any]]:
+def tasks_of_run(
+    scanned: Scanned, files_of: FilesOf, reader_checks: Sequence[Line], new_file: Callable[[MetricTable], str]
+) -> list[Task]:
+    """The tasks that make all tables of a run of what its scan said; those that take long come first."""
+    run, parts = scanned.run, scanned.parts
+    tasks: list[Task] = [AnswersOf(scanned, reader_checks), SpreadOf(scanned, files_of)]
+    tasks += [ScoresOf(run, stretch) for stretch in scores.stretches_of(run)]
+    tasks += [MeshOf(scanned, topics) for topics in _shares(sorted(run.topics))]
+    for table, what in ((tables.MESSAGES, MESSAGE), (tables.TRAFFIC, TRAFFIC)):
+        tasks += [LinesOf(scanned, table, file, new_file(table)) for file in parts.files(what)]
+    return tasks
+
+
+def _shares(topics: Sequence[int]) -> list[Sequence[int]]:
+    """The topics of each task about meshes."""
+    count = min(len(topics), _MESH_TASKS)
+    return [topics[place::count] for place in range(count)]
+
+
+Task = MembershipsOf | LinesOf | AnswersOf | MeshOf | SpreadOf | ScoresOf
+
+
+class MakesTables(Protocol):
+    """A task, or several as one."""
+
+    @property
+    def run(self) -> RunFacts: ...
+    def compute(self) -> Iterator[Made]: ...
+
+
+def tables_of(spark: SparkSession, tasks: Sequence[MakesTables]) -> Iterator[tuple[MetricTable, str, Any]]:
     """(table, run, lines as Arrow) of all tasks."""
 
-    def work(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            numbers: list[int] = batch.column(0).to_pylist()
-            for number in numbers:
-                yield from _batches_of(tasks[number])
+    def work(number: int) -> Iterator[bytes]:
+        return _streams_of(tasks[number])
 
-    made = map_batches(spark.range(0, len(tasks), 1, len(tasks)), work, _DDL)
-    for row in made.collect():
-        with ipc.open_stream(bytes(row["lines"])) as reader:
-            yield TABLES[row["name"]], row["run"], reader.read_all()
+    for stream in made_by_tasks(spark, len(tasks), work):
+        with ipc.open_stream(stream) as reader:
+            named = reader.schema.metadata
+            yield TABLES[named[b"table"].decode()], named[b"run"].decode(), reader.read_all()
 
 
-def _batches_of(task: Task) -> Iterator[Any]:
+def _streams_of(task: MakesTables) -> Iterator[bytes]:
+    """What a task makes as streams of Arrow, which say whose they are."""
     name = task.run.name
     for table, lines in task.compute():
-        rows = pa.Table.from_pylist([{**line, "run": name} for line in lines], schema=arrow_schema(table))
+        schema = arrow_schema(table).with_metadata({"table": table.name, "run": name})
+        rows = pa.Table.from_pylist([{**line, "run": name} for line in lines], schema=schema)
         sink = pa.BufferOutputStream()
-        with ipc.new_stream(sink, rows.schema) as writer:
+        with ipc.new_stream(sink, schema) as writer:
             writer.write_table(rows)
-        line = {"name": [table.name], "run": [name], "lines": [sink.getvalue().to_pybytes()]}
-        yield pa.RecordBatch.from_pydict(line, schema=_SCHEMA)
+        yield sink.getvalue().to_pybytes()

@@ -39,8 +39,13 @@ def scan_files(spark: SparkSession, runs: Sequence[RunFacts], folders: Mapping[s
     return ScanResult(
         whole_files.scan(spark, runs, folders),
         (),
-        {run.name: partial(_all_files, [file.name for file in run.files("message")]) for run in runs},
+        {run.name: all_files_of(run) for run in runs},
     )
+
+
+def all_files_of(run: RunFacts) -> FilesOf:
+    """All files of messages, whichever are asked for."""
+    return partial(_all_files, [file.name for file in run.files("message")])
 
 
 def _all_files(names: list[str], _messages: Sequence[int]) -> list[str]:

@@ -52,7 +52,7 @@ def rows_of_messages(path: str, messages: Ints, columns: Sequence[Column]) -> It
     with _readable(path):
         file = _open(path, columns)
         for group in range(file.metadata.num_row_groups):
-            first, last = _messages_of(file.metadata, group)
+            first, last = _bounds_of(file.metadata, group, Column.MESSAGE)
             if first is None or ((messages >= first) & (messages <= last)).any():
                 rows = _read(file, path, [group], columns)
                 mine = np.isin(rows[Column.MESSAGE], messages)
@@ -70,6 +70,35 @@ def rows_between(path: str, from_us: int, until_us: int, columns: Sequence[Colum
                 rows = _read(file, path, [group], columns)
                 mine = (rows[Column.TIME_US] >= from_us) & (rows[Column.TIME_US] <= until_us)
                 yield {column: values[mine] for column, values in rows.items()}
+
+
+def in_time(paths: Sequence[str], columns: Sequence[Column], since_us: int, until_us: int) -> Iterator[ColumnArrays]:
+    """Rows from `since_us` until before `until_us`, sorted by time; those of a moment come together.
+
+    What is held are the rows of a moment and the groups that reach into it.
+    """
+    groups: list[tuple[int, int, str, int]] = []
+    for path in paths:
+        with _readable(path):
+            metadata = _open(path, columns).metadata
+            for group in range(metadata.num_row_groups):
+                first, last = _bounds_of(metadata, group, Column.TIME_US)
+                groups.append((since_us if first is None else first, until_us if last is None else last, path, group))
+    groups = sorted(each for each in groups if each[0] < until_us and each[1] >= since_us)
+    waiting: list[ColumnArrays] = []
+    for place, (_, _, path, group) in enumerate(groups):
+        with _readable(path):
+            rows = _read(_open(path, columns), path, [group], columns)
+        times = rows[Column.TIME_US]
+        mine = (times >= since_us) & (times < until_us)
+        waiting.append({column: values[mine] for column, values in rows.items()})
+        begun = groups[place + 1][0] if place + 1 < len(groups) else until_us
+        if any((rows[Column.TIME_US] < begun).any() for rows in waiting):
+            joined = {column: np.concatenate([rows[column] for rows in waiting]) for column in columns}
+            order = np.argsort(joined[Column.TIME_US], kind="stable")
+            done = int(np.count_nonzero(joined[Column.TIME_US] < begun))
+            yield {column: values[order[:done]] for column, values in joined.items()}
+            waiting = [{column: values[order[done:]] for column, values in joined.items()}]
 
 
 def read_columns(path: str, columns: Sequence[Column]) -> ColumnArrays:
@@ -104,7 +133,7 @@ def _apart_by_message(metadata: Any) -> Iterator[list[int]]:
     groups: list[int] = []
     last: int | None = None
     for group in range(metadata.num_row_groups):
-        first, next_last = _messages_of(metadata, group)
+        first, next_last = _bounds_of(metadata, group, Column.MESSAGE)
         if groups and last is not None and first is not None and last < first:
             yield groups
             groups = []
@@ -114,9 +143,9 @@ def _apart_by_message(metadata: Any) -> Iterator[list[int]]:
         yield groups
 
 
-def _messages_of(metadata: Any, group: int) -> tuple[int | None, int | None]:
-    """The first and the last message of a row group, where the file says it of all its rows."""
-    statistics = metadata.row_group(group).column(Column.MESSAGE).statistics
+def _bounds_of(metadata: Any, group: int, column: Column) -> tuple[int | None, int | None]:
+    """The least and the largest value in a row group, where the file says it of all its rows."""
+    statistics = metadata.row_group(group).column(column).statistics
     if statistics is None or not statistics.has_min_max or statistics.null_count:
         return None, None
     return statistics.min, statistics.max

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.pipeline.input.score_thresholds import Thresholds
+from hearsay.trace.language.schema import TraceEvent, wire_name
 
 Floats = NDArray[np.float64]
 Ints = NDArray[Any]
 
-TOTAL = "score"
+TOTAL = TraceEvent.SCORE
 _PREFIX = "score_"
 WORST_PEERS = 20
 _SHARES = (0.0, 0.05, 0.5, 0.95, 1.0)
@@ -27,7 +28,7 @@ _SHARES = (0.0, 0.05, 0.5, 0.95, 1.0)
 class Moment:
     """The score rows of one time; `topics` is -1 where a part is of the peer as a whole."""
 
-    events: NDArray[np.object_]
+    events: Ints
     peers: Ints
     topics: Ints
     values: Floats
@@ -37,14 +38,20 @@ def quantile_lines(moment: Moment, thresholds: Thresholds | None) -> Iterator[di
     """A line for the score and each part of it that is not 0 for all."""
     total = moment.events == TOTAL
     pairs = int(np.count_nonzero(total))
-    for event, topic in sorted(set(zip(moment.events.tolist(), moment.topics.tolist(), strict=True))):
+    for name, topic, event in _parts_of(moment):
         mine = (moment.events == event) & (moment.topics == topic)
         values = np.append(moment.values[mine], np.zeros(max(0, pairs - int(np.count_nonzero(mine)))))
         lowest, p5, median, p95, highest = quantiles(values, _SHARES)
         line = {"lowest": lowest, "p5": p5, "median": median, "p95": p95, "highest": highest}
         shares = _shares_below(values, thresholds) if event == TOTAL else {}
         known_topic = None if topic < 0 else topic
-        yield {"topic": known_topic, "part": event.removeprefix(_PREFIX), "pairs": pairs, **line, **shares}
+        yield {"topic": known_topic, "part": name.removeprefix(_PREFIX), "pairs": pairs, **line, **shares}
+
+
+def _parts_of(moment: Moment) -> list[tuple[str, int, int]]:
+    """(name, topic, event) of the score and its parts, by name."""
+    pairs = np.unique(np.stack([moment.events, moment.topics], 1).astype(np.int64), axis=0).tolist()
+    return sorted((wire_name(TraceEvent(event)), topic, event) for event, topic in pairs)
 
 
 def worst_lines(moment: Moment, thresholds: Thresholds | None) -> list[dict[str, Any]]:

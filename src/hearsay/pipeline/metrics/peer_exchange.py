@@ -8,61 +8,59 @@ not started anew since. `nodes` counts each node once, with its first such conne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import numpy as np
 
-from hearsay.pipeline.input.rows import trace_rows
 from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.kernels.chosen_rows import chosen_rows
+from hearsay.pipeline.kernels.sums import Ints
 from hearsay.pipeline.metrics.churn import stretch_s
-from hearsay.pipeline.output.tables import EXCHANGE
-from hearsay.pipeline.spark.local_tables import local_lines
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from hearsay.trace.language.schema import NONE, Column, TraceEvent
 
 _SECOND_US = 1_000_000
-_AT_ONE_TIME = ("node_up", "remove_peer", "dial", "add_peer")
+_AT_ONE_TIME = (TraceEvent.NODE_UP, TraceEvent.REMOVE_PEER, TraceEvent.DIAL, TraceEvent.ADD_PEER)
 """In which order a node does these."""
+_PLACES = np.array([_AT_ONE_TIME.index(event) if event in _AT_ONE_TIME else NONE for event in TraceEvent])
+_COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE)
 
 
-def exchange_lines(spark: SparkSession, runs: Sequence[RunFacts]) -> list[dict[str, Any]]:
-    """The table `exchange`; without a row about it nothing is asked of Spark."""
-    told = [run for run in runs if run.files("exchange")]
-    if not told:
-        return []
-    clocks = local_lines(
-        spark,
-        [(run.name, run.start_us, stretch_s(run)) for run in told],
-        "run string, start_us bigint, seconds int",
-    )
-    rows = trace_rows(spark, told, "exchange").unionByName(trace_rows(spark, told, "node"))
-    second = F.expr(f"(time_us - start_us) div {_SECOND_US} div seconds * seconds").alias("second")
-    summed = (
-        _with_connections(rows)
-        .join(F.broadcast(clocks), "run")
-        .groupBy("run", second, "seconds")
-        .agg(*(F.count_if(name).alias(name) for name in ("dials", "connections", "nodes")))
-    )
-    lines = [{name: row[name] for name in EXCHANGE.names} for row in summed.collect()]
-    return sorted(lines, key=lambda line: (line["run"], line["second"]))
+def exchange_lines(run: RunFacts) -> Iterator[dict[str, Any]]:
+    """The table `exchange`; without a row about it there is no line."""
+    if not run.files("exchange"):
+        return
+    width = stretch_s(run)
+    found = [chosen_rows(run, name, _AT_ONE_TIME, _COLUMNS) for name in ("exchange", "node")]
+    time, event, peer, remote = (np.concatenate([rows[column] for rows in found]) for column in _COLUMNS)
+    order = np.lexsort((_PLACES[event], time, peer))
+    life = np.cumsum(event[order] == TraceEvent.NODE_UP)
+    order, life = _by_pair(order, life, peer, remote)
+    time, event, peer, remote = time[order], event[order], peer[order], remote[order]
+    after_dial = np.zeros(len(event), dtype=bool)
+    after_dial[1:] = (event[1:] == TraceEvent.ADD_PEER) & (event[:-1] == TraceEvent.DIAL) & (remote[1:] != NONE)
+    for of_pair in (peer, remote, life):
+        after_dial[1:] &= of_pair[1:] == of_pair[:-1]
+    connected = np.flatnonzero(after_dial)
+    connected = connected[np.lexsort((remote[connected], time[connected], peer[connected]))]
+    firsts = connected[np.unique(peer[connected], return_index=True)[1]]
+    places = (time - run.start_us) // (_SECOND_US * width)
+    dials = event == TraceEvent.DIAL
+    seconds = np.unique(places[dials | after_dial])
+    counts = (_counted(seconds, places[rows]) for rows in (dials, connected, firsts))
+    for place, *line in zip(seconds.tolist(), *counts, strict=True):
+        yield {
+            "second": place * width,
+            "seconds": width,
+            **dict(zip(("dials", "connections", "nodes"), line, strict=True)),
+        }
 
 
-def _with_connections(rows: DataFrame) -> DataFrame:
-    """Dials and connections that came of them: (run, time_us, dials, connections, nodes), the last three true or
-    false."""
-    event, place = F.col("event"), F.find_in_set("event", F.lit(",".join(_AT_ONE_TIME)))
-    ordered = rows.select("run", "time_us", "event", "peer", "remote", place.alias("place")).where("place > 0")
-    of_node = Window.partitionBy("run", "peer").orderBy("time_us", "place")
-    life = F.sum((event == "node_up").cast("int")).over(of_node)
-    of_pair = Window.partitionBy("run", "peer", "life", "remote").orderBy("time_us", "place")
-    after_dial = (event == "add_peer") & (F.lag("event").over(of_pair) == "dial") & F.col("remote").isNotNull()
-    told = (
-        ordered.withColumn("life", life)
-        .withColumns({"dials": event == "dial", "connections": F.coalesce(after_dial, F.lit(False))})
-        .where(F.col("dials") | F.col("connections"))
-    )
-    first = F.row_number().over(Window.partitionBy("run", "peer", "connections").orderBy("time_us", "remote")) == 1
-    return told.withColumn("nodes", F.col("connections") & first)
+def _by_pair(order: Ints, life: Ints, peer: Ints, remote: Ints) -> tuple[Ints, Ints]:
+    """Ordered by peer and remote, what is equal in both as it was."""
+    again = np.lexsort((remote[order], peer[order]))
+    return order[again], life[again]
+
+
+def _counted(seconds: Ints, places: Ints) -> list[int]:
+    return np.bincount(np.searchsorted(seconds, places), minlength=len(seconds)).tolist()

@@ -2,62 +2,65 @@
 
     observer 1 gives peer 7 a score of -30, observer 2 one of -10   ->   worst_peers: peer 7, median -20, observers 2
 
-One task holds one moment: a row for each pair of peers and each part that is not 0.
+A task reads a stretch of the run in the order of time, and holds the rows of a moment and of those row groups that
+reach into it: a row for each pair of peers and each part that is not 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
-import pyarrow
 
-from hearsay.pipeline.input.rows import trace_rows
 from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.kernels.columns import ColumnArrays, in_time
 from hearsay.pipeline.kernels.score_moments import Moment, quantile_lines, worst_lines
-from hearsay.pipeline.output.stored_tables import arrow_schema
-from hearsay.pipeline.output.tables import SCORES, WORST_PEERS
-from hearsay.pipeline.spark.local_tables import map_groups
+from hearsay.pipeline.output.tables import SCORES, WORST_PEERS, MetricTable
+from hearsay.trace.language.schema import Column
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pa: Any = pyarrow
-
-_OF_WORST = [column for column in WORST_PEERS.columns if column not in SCORES.columns]
-_DDL = ", ".join(f"{name} {kind}" for name, kind in (*SCORES.columns, *_OF_WORST))
-_SCHEMA = pa.schema(list(arrow_schema(SCORES)) + [arrow_schema(WORST_PEERS).field(name) for name, _ in _OF_WORST])
+_COLUMNS = (Column.TIME_US, Column.EVENT, Column.REMOTE, Column.TOPIC, Column.BYTES)
+_ROWS_OF_A_STRETCH = 2_000_000
+_MOST_STRETCHES = 64
 
 
-def score_lines(spark: SparkSession, runs: Sequence[RunFacts]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The tables `scores` and `worst_peers`; without a row of scores nothing is asked of Spark."""
-    scored = [run for run in runs if run.files("score")]
-    if not scored:
-        return [], []
-    ends = {run.name: max(file.max_time_us for file in run.files("score")) for run in scored}
-    thresholds = {run.name: run.thresholds for run in scored}
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """From when until before when, in microseconds."""
 
-    def work(rows: Any) -> Any:
-        run, time = rows.column("run")[0].as_py(), rows.column("time_us")[0].as_py()
-        moment = _moment(rows)
-        lines = list(quantile_lines(moment, thresholds[run]))
-        if time == ends[run]:
-            lines += worst_lines(moment, thresholds[run])
-        return pa.Table.from_pylist([{"run": run, "time_us": time, **line} for line in lines], schema=_SCHEMA)
-
-    rows = trace_rows(spark, scored, "score").select("run", "time_us", "event", "remote", "topic", "bytes")
-    lines = [row.asDict() for row in map_groups(rows, ["run", "time_us"], work, _DDL).collect()]
-    lines.sort(key=lambda line: (line["run"], line["time_us"]))
-    of_peers = sorted(
-        (line for line in lines if line["peer"] is not None),
-        key=lambda line: (line["run"], line["median"], line["peer"]),
-    )
-    return [line for line in lines if line["part"] is not None], of_peers
+    since_us: int
+    until_us: int
 
 
-def _moment(rows: Any) -> Moment:
-    topics = rows.column("topic").fill_null(-1).to_numpy().astype(np.int64)
-    events = rows.column("event").to_numpy(zero_copy_only=False)
-    values = np.ascontiguousarray(rows.column("bytes").to_numpy()).view(np.float64)
-    return Moment(events, rows.column("remote").to_numpy(), topics, values)
+def stretches_of(run: RunFacts) -> list[Stretch]:
+    """How the run's scores are divided; without a row of scores there is none."""
+    files = run.files("score")
+    if not files:
+        return []
+    first, last = min(file.min_time_us for file in files), max(file.max_time_us for file in files)
+    count = min(-(-sum(file.rows for file in files) // _ROWS_OF_A_STRETCH), _MOST_STRETCHES)
+    bounds = [first + (last + 1 - first) * place // count for place in range(count + 1)]
+    return [Stretch(since, until) for since, until in pairwise(bounds)]
+
+
+def score_lines(run: RunFacts, stretch: Stretch) -> Iterator[tuple[MetricTable, list[dict[str, Any]]]]:
+    """The tables `scores` and `worst_peers`, as far as the stretch tells them."""
+    files = [file for file in run.files("score") if file.min_time_us < stretch.until_us]
+    paths = [str(run.path / file.name) for file in files if file.max_time_us >= stretch.since_us]
+    lines: list[dict[str, Any]] = []
+    end = max(file.max_time_us for file in run.files("score"))
+    for rows in in_time(paths, _COLUMNS, stretch.since_us, stretch.until_us):
+        for time, moment in _moments(rows):
+            lines += ({"time_us": time, **line} for line in quantile_lines(moment, run.thresholds))
+            if time == end:
+                yield WORST_PEERS, [{"time_us": time, **line} for line in worst_lines(moment, run.thresholds)]
+    yield SCORES, lines
+
+
+def _moments(rows: ColumnArrays) -> Iterator[tuple[int, Moment]]:
+    times, starts = np.unique(rows[Column.TIME_US], return_index=True)
+    for time, start, end in zip(times.tolist(), starts, [*starts[1:], len(rows[Column.TIME_US])], strict=True):
+        event, remote, topic, bits = (rows[column][start:end] for column in _COLUMNS[1:])
+        yield time, Moment(event, remote, topic, np.ascontiguousarray(bits).view(np.float64))

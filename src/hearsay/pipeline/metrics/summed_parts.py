@@ -1,4 +1,4 @@
-"""What the scan says, once Spark has added it up: read by the tasks that make tables of it.
+"""What the scan says, added up (`spark_sums`, or here for a small run): read by the tasks that make tables of it.
 
     SCRATCH/whole/what=message/part=0/*.parquet     of every message, and exact latencies: (k0, k1, k2, amounts)
     SCRATCH/sums/what=traffic/part=0/*.parquet      what adds up: (k0, k1, k2, a0, …)
@@ -11,52 +11,64 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
-from pyspark.sql import functions as F
 
 from hearsay.core.language.rpc import PartKind
 from hearsay.pipeline.kernels.latency_pairs import percentiles_x100
 from hearsay.pipeline.kernels.message_file import FIGURES
+from hearsay.pipeline.kernels.partial_sums import grouped
 from hearsay.pipeline.kernels.sorted_values import UNKNOWN
 from hearsay.pipeline.kernels.sums import Ints
 from hearsay.pipeline.metrics.knowledge import BYTES_IN, BYTES_OUT, DELIVERY, Knowledge
-from hearsay.pipeline.metrics.whole_files import AMOUNTS, COUNT, EXACT, LATENCY, MESSAGE, REPEATED, SIZES, TRAFFIC
+from hearsay.pipeline.metrics.whole_files import (
+    AMOUNTS,
+    COUNT,
+    EXACT,
+    LATENCY,
+    MESSAGE,
+    PARTS_SCHEMA,
+    REPEATED,
+    SIZES,
+    TRAFFIC,
+)
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import arrow_schema
+from hearsay.pipeline.output.table_files import write_file
 from hearsay.trace.language.schema import NONE, wire_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 pa: Any = pyarrow
 compute: Any = pyarrow.compute
 parquet: Any = pyarrow.parquet
 
-_WHOLE, _SUMS = "whole", "sums"
+WHOLE, SUMS = "whole", "sums"
 _PERCENTS = {"latency_p50_ms": 50, "latency_p90_ms": 90, "latency_p99_ms": 99, "latency_max_ms": 100}
-_NOTHING = pa.schema(
-    [
-        *((name, pa.int64()) for name in ("k0", "k1", "k2", *(f"a{place}" for place in range(AMOUNTS)))),
-        ("amounts", pa.list_(pa.int64())),
-    ]
-)
+_KEYS = ("k0", "k1", "k2")
+_SUM_NAMES = (*_KEYS, *(f"a{place}" for place in range(AMOUNTS)))
+_NOTHING = pa.schema([*((name, pa.int64()) for name in _SUM_NAMES), ("amounts", pa.list_(pa.int64()))])
 _ABOUT_DUE = ("eligible", "delivered_eligible", "ratio", "t50_us", "t90_us", "t99_us", "t100_us")
 
 
-def add_up(parts: DataFrame, runs: Sequence[str], scratch: Path) -> None:
-    """Let Spark add up the partial sums of these runs, and bring together what is about a run."""
-    numbers = F.create_map(*(F.lit(item) for number, run in enumerate(runs) for item in (run, number)))
-    numbered = parts.withColumn("part", F.element_at(numbers, F.col("run"))).drop("run")
-    is_whole = F.col("what").isin(MESSAGE, EXACT)
-    numbered.where(is_whole).write.partitionBy("what", "part").parquet(str(scratch / _WHOLE))
-    amounts = [F.sum(F.get("amounts", F.lit(place))).alias(f"a{place}") for place in range(AMOUNTS)]
-    summed = numbered.where(~is_whole).groupBy("what", "part", "k0", "k1", "k2").agg(*amounts)
-    summed.write.partitionBy("what", "part").parquet(str(scratch / _SUMS))
+def add_up_here(parts: Iterable[Any], scratch: str) -> None:
+    """Add up the partial sums of the one run that these batches are of."""
+    found = pa.Table.from_batches(parts, schema=PARTS_SCHEMA)
+    for what in compute.unique(found.column("what")).to_pylist():
+        lines = found.filter(compute.equal(found.column("what"), what)).drop_columns(["what", "run"])
+        is_whole = what in (MESSAGE, EXACT)
+        summed = lines if is_whole else _sums_of(lines)
+        write_file(str(_folder_of(scratch, what, 0) / "part-00000.parquet"), summed.schema, [summed])
+
+
+def _sums_of(lines: Any) -> Any:
+    keys = np.stack([lines.column(name).to_numpy() for name in _KEYS], 1)
+    sums = grouped(list(keys.T), list(_flat(lines.column("amounts")).reshape(len(keys), -1).T))
+    width = sums.values.shape[1]
+    columns = [*sums.keys.T, *sums.values.T, *[pa.nulls(len(sums.keys), pa.int64())] * (AMOUNTS - width)]
+    return pa.table(columns, names=_SUM_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +79,7 @@ class SummedParts:
     number: int
 
     def files(self, what: str) -> list[str]:
-        kind = _WHOLE if what in (MESSAGE, EXACT) else _SUMS
-        folder = Path(self.scratch) / kind / f"what={what}" / f"part={self.number}"
-        return sorted(map(str, folder.glob("*.parquet")))
+        return sorted(map(str, _folder_of(self.scratch, what, self.number).glob("*.parquet")))
 
     def sizes(self) -> tuple[int, int]:
         """Of how many parts sent and received the trace tells the bytes."""
@@ -116,6 +126,11 @@ class SummedParts:
             values = percentiles_x100(pairs, list(_PERCENTS.values()))
             speeds[None if topic == NONE else topic] = dict(zip(_PERCENTS, map(_milliseconds, values), strict=True))
         return speeds
+
+
+def _folder_of(scratch: str, what: str, number: int) -> Path:
+    kind = WHOLE if what in (MESSAGE, EXACT) else SUMS
+    return Path(scratch) / kind / f"what={what}" / f"part={number}"
 
 
 def messages_of(files: Sequence[str], knowledge: Knowledge) -> Any:

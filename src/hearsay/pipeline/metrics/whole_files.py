@@ -103,7 +103,7 @@ class SpanningTask:
 
 def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str, str]) -> DataFrame:
     """The partial sums of all files of the classes message and rpc; `memberships` says by run where they lie."""
-    tasks = [task for run in runs for task in _tasks_of(run, memberships[run.name])]
+    tasks = [task for run in runs for task in file_tasks(run, memberships[run.name])]
 
     def work(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -115,7 +115,7 @@ def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str
     return map_batches(spark.range(0, len(tasks), 1, count), work, PARTS_DDL)
 
 
-def _tasks_of(run: RunFacts, memberships: str) -> Iterator[FileTask | SpanningTask]:
+def file_tasks(run: RunFacts, memberships: str) -> Iterator[FileTask | SpanningTask]:
     """The longest first, which are those of messages that span files."""
     spanning = run.manifest.trace.spanning_messages
     paths = tuple(str(run.path / file.name) for file in run.files("message"))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +60,9 @@ class TableStore:
         """A folder for what the tables are made of; it goes with the work folder."""
         return self._work / "parts"
 
-    def write_lines(self, table: MetricTable, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Store a few lines that are here already; what a line does not name is null."""
-        of_runs: dict[str, list[Mapping[str, Any]]] = {}
-        for line in lines:
-            of_runs.setdefault(line["run"], []).append(line)
-        schema = arrow_schema(table)
-        self.write((table, name, pa.Table.from_pylist(of_run, schema=schema)) for name, of_run in of_runs.items())
+    def scratch_of(self, run: str) -> Path:
+        """As `scratch`, of one run."""
+        return self._work / f"parts-{self._numbers[run]}"
 
     def write(self, pieces: Iterable[tuple[MetricTable, str, Any]]) -> None:
         """Store lines that are here already: (table, run, lines as Arrow), in any number of pieces."""

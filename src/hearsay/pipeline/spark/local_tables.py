@@ -19,10 +19,5 @@ def map_batches(rows: DataFrame, work: Callable[[Iterator[Any]], Iterator[Any]],
     return _untyped(rows).mapInArrow(work, ddl)
 
 
-def map_groups(rows: DataFrame, keys: Sequence[str], work: Callable[[Any], Any], ddl: str) -> DataFrame:
-    """`work` on the Arrow table of every group."""
-    return _untyped(rows).groupBy(*keys).applyInArrow(work, ddl)
-
-
 def _untyped(thing: Any) -> Any:
     return thing

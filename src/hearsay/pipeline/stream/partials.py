@@ -38,7 +38,7 @@ from hearsay.pipeline.metrics.whole_files import (
     row_sums,
 )
 from hearsay.pipeline.output.table_files import write_file
-from hearsay.pipeline.spark.local_tables import map_batches
+from hearsay.pipeline.spark.task_lists import made_by_tasks
 from hearsay.trace.folder.manifest import this_program
 from hearsay.trace.language.schema import Column
 
@@ -146,17 +146,13 @@ class PartialStore:
         if not missing:
             return 0
 
-        def work(batches: Iterator[Any]) -> Iterator[Any]:
-            for batch in batches:
-                numbers: list[int] = batch.column(0).to_pylist()
-                for number in numbers:
-                    partial, target = missing[number]
-                    write_file(target, PARTS_SCHEMA, partial.compute())
-                yield batch
+        def work(number: int) -> Iterator[bytes]:
+            partial, target = missing[number]
+            write_file(target, PARTS_SCHEMA, partial.compute())
+            yield from ()
 
-        numbers = spark.range(0, len(missing), 1, len(missing))
-        done = map_batches(numbers, work, "id bigint").count()
-        return done
+        made_by_tasks(spark, len(missing), work)
+        return len(missing)
 
     def forget_others(self, partials: Sequence[Partial]) -> None:
         """Remove what the tables are no longer made of."""
