@@ -24,11 +24,13 @@ demo: setup
 # Every rule, every contract and each real thing once: what to run after a change. Some eight minutes on two cores; four are the
 # goal.
 test: setup
+	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python -m pytest -n auto -m "not thorough"
 
 # All tests, and what hypothesis tries eight times as often: what to run before a change is handed in. 33 minutes; twelve
 # minutes are the goal.
 test-all: setup
+	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python -m pytest -n auto --hypothesis-profile thorough -rs
 
 # Style, strict types in the package, and types elsewhere as far as they say something before a test runs.

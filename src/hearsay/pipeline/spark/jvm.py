@@ -83,13 +83,13 @@ class Jvm:
     def pid(self) -> int:
         return self.process.pid
 
-    def stop(self) -> None:
+    def stop(self, within_s: float = _STOP_S) -> None:
         """Let it end by itself, which it does as soon as its input ends."""
         stream: IO[bytes] | None = self.process.stdin
         if stream is not None and not stream.closed:
             stream.close()
         try:
-            self.process.wait(_STOP_S)
+            self.process.wait(within_s)
         except subprocess.TimeoutExpired:
             self.kill()
         self._clear()
@@ -149,7 +149,7 @@ def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), spark_options: S
     work = Path(tempfile.mkdtemp(prefix="hearsay-spark-"))
     information = work / "gateway"
     command = java_options(java, heap, write_logging(work))
-    command[1:1] = [*extra, f"-Djava.io.tmpdir={work}", "-XX:-UsePerfData"]
+    command += [*extra, f"-Djava.io.tmpdir={work}", "-XX:-UsePerfData"]
     environment = {
         **os.environ,
         "SPARK_HOME": str(spark_home()),
@@ -163,6 +163,7 @@ def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), spark_options: S
     process = subprocess.Popen(
         [*command, "org.apache.spark.deploy.SparkSubmit", *spark_options, "pyspark-shell"],
         stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         env=environment,
         start_new_session=True,
     )

@@ -30,20 +30,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from hearsay.extras import pip_install
+from hearsay.extras import DISTRIBUTION, pip_install
 from hearsay.pipeline.spark.failures import without_secrets
 from hearsay.pipeline.spark.java import NoJava, find_java
 from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, start_jvm
+from hearsay.pipeline.spark.started_jvm import (
+    FIRST_JAVA,
+    NotPrepared,
+    create,
+    folder_to_write,
+    options_with,
+    recording_options,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SMALL_ROWS = 3_000_000
 _MEMORY_SHARE = 0.25
-FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _THROUGHPUT = ("-XX:+UseParallelGC",)
 _PORTS = {"sc": 15002, "spark": 7077}
 _REACH_S = 5
+_NOTE_S = 300
+"""How long a JVM may take to write what it noted."""
 HEAP = "HEARSAY_SPARK_HEAP"
 _HEAP_FORM = re.compile(r"([0-9]{1,9})([mMgG])")
 _MIB = {"m": 1, "g": 1024}
@@ -124,6 +134,28 @@ def spark_session(
         shutil.rmtree(work, ignore_errors=True)
 
 
+def prepare(work: Callable[[SparkSession], None], say: Callable[[str], None]) -> Path:
+    """Make the file with which later JVMs start faster, by what one loads for `work`."""
+    global _jvm
+    _require_pyspark()
+    try:
+        java = find_java()
+        if java.version < FIRST_JAVA:
+            raise SparkUnavailable(f"{java} cannot, Java {FIRST_JAVA} can; {DISTRIBUTION}[spark] brings one")
+        folder = folder_to_write()
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as fresh:
+            configuration = Path(fresh) / "noted"
+            say("watching a session at work")
+            _jvm = start_jvm(java, heap(), [*FAST_START, *recording_options(configuration)])
+            with spark_session(Where(), 0, lambda _: None) as session:
+                work(session)
+            _jvm.stop(_NOTE_S)
+            say("writing what it loaded")
+            return create(java, heap(), configuration, folder)
+    except (NoJava, JvmFailed, NotPrepared) as error:
+        raise SparkUnavailable(str(error)) from None
+
+
 def _stop(session: SparkSession, where: Where) -> None:
     try:
         session.stop()
@@ -174,7 +206,7 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None], cor
         try:
             java = find_java()
             say(f"starting Spark ({master or 'embedded'}, {java})")
-            _jvm = start_jvm(java, heap(), FAST_START if small else _THROUGHPUT)
+            _jvm = start_jvm(java, heap(), [*(FAST_START if small else _THROUGHPUT), *options_with(java)])
         except (NoJava, JvmFailed) as error:
             raise SparkUnavailable(str(error)) from None
     slots, embedded = cores(), master is None

@@ -5,27 +5,24 @@ called from there, nor at the constants that a function freezes; and it fails wh
 for. So what a part of this program compiles lies in a folder named after the contents of all sources that the part
 has functions, constants and classes from: a change anywhere in them compiles anew.
 
-That folder is in the user's cache. Where nothing can be written there it is in a folder of the user's own among the
-temporary files, which nobody else may have made or may write to: what lies there is run.
+That folder is in the user's cache, or among the temporary files (`cache_places`).
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from errno import EACCES
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from stat import S_ISDIR
-from tempfile import TemporaryFile, gettempdir
+from tempfile import TemporaryFile
 from typing import Any, cast
 
 import numba
 from numba.core import config as _config
+
+from hearsay.trace.language.cache_places import cache_places, user_cache
 
 _njit: Any = cast("Any", numba).njit
 _settings: Any = _config
@@ -53,9 +50,9 @@ class KeptCode:
     @cached_property
     def folder(self) -> Path | None:
         """Where the code is kept; None where nothing can be."""
-        for place in (_user_cache, _temporary_cache):
-            with suppress(OSError, RuntimeError):  # no home at all is a RuntimeError
-                folder = place() / "hearsay" / self.part / self.digest(_PACKAGE)
+        for place in cache_places():
+            with suppress(OSError):
+                folder = place / self.part / self.digest(_PACKAGE)
                 folder.mkdir(parents=True, exist_ok=True)
                 with TemporaryFile(dir=folder):
                     return folder
@@ -70,7 +67,7 @@ class KeptCode:
     def is_kept_for_good(self) -> bool:
         """Whether the code is where it belongs, and not among temporary files."""
         with suppress(RuntimeError):
-            return self.folder is not None and self.folder.is_relative_to(_user_cache())
+            return self.folder is not None and self.folder.is_relative_to(user_cache())
         return False
 
     def digest(self, package: Path) -> str:
@@ -82,24 +79,3 @@ class KeptCode:
                 seen.update(f"{file.relative_to(package).as_posix()} {len(source)}\n".encode())
                 seen.update(source)
         return seen.hexdigest()
-
-
-def _temporary_cache() -> Path:
-    """A folder of this user's alone; raises `OSError` if it is anybody else's."""
-    user = os.getuid()
-    folder = Path(gettempdir()) / f"hearsay-cache-{user}"
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077:
-        raise PermissionError(EACCES, "not a folder of this user alone", str(folder))
-    return folder
-
-
-def _user_cache() -> Path:
-    named = os.environ.get("XDG_CACHE_HOME")
-    if named:
-        return Path(named)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path.home() / ".cache"

@@ -1,0 +1,44 @@
+"""Where this user's caches are: among the user's own files, or where nothing can be written there, temporary ones.
+
+What lies there is run: the folder among the temporary files is one of the user's own, which nobody else may have made
+or may write to.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from errno import EACCES
+from pathlib import Path
+from stat import S_ISDIR
+from tempfile import gettempdir
+
+
+def cache_places() -> Iterator[Path]:
+    """Our folder in each, the best first; it may not be there yet."""
+    for place in (user_cache, _temporary_cache):
+        with suppress(OSError, RuntimeError):  # no home at all is a RuntimeError
+            yield place() / "hearsay"
+
+
+def user_cache() -> Path:
+    named = os.environ.get("XDG_CACHE_HOME")
+    if named:
+        return Path(named)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path.home() / ".cache"
+
+
+def _temporary_cache() -> Path:
+    """A folder of this user's alone; raises `OSError` if it is anybody else's."""
+    user = os.getuid()
+    folder = Path(gettempdir()) / f"hearsay-cache-{user}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077:
+        raise PermissionError(EACCES, "not a folder of this user alone", str(folder))
+    return folder

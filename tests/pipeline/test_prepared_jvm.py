@@ -1,0 +1,72 @@
+"""A JVM that starts with what another one loaded: it is made once, and nothing depends on it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hearsay.pipeline.spark import started_jvm
+from hearsay.pipeline.spark.java import find_java
+from hearsay.pipeline.spark.jvm import java_options, write_logging
+
+HEARSAY = (sys.executable, "-m", "hearsay")
+
+
+def run(cache, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+    environment["XDG_CACHE_HOME"] = str(cache)
+    return subprocess.run([*HEARSAY, *arguments], capture_output=True, text=True, env=environment, timeout=550)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "hearsay" / "jvm"
+
+
+@pytest.mark.thorough
+def test_it_is_made_once_and_sessions_use_it(cache):
+    done = run(cache.parents[1], "spark", "prepare")
+    assert done.returncode == 0, done.stderr
+    kept = started_jvm.kept_file(find_java())
+    assert kept is not None
+    assert [str(file) for file in cache.iterdir()] == [str(kept)]
+    assert done.stdout.startswith(str(kept))
+    assert run(cache.parents[1], "spark", "prepare").stdout == f"there already: {kept}\n"
+    assert loads_from_it(cache.parents[1])
+    session = run(cache.parents[1], "spark", "doctor")
+    assert (session.returncode, session.stderr) == (0, "")
+
+
+def loads_from_it(work) -> bool:
+    """Whether Spark's classes come from the file, as the JVM tells."""
+    java = find_java()
+    command = [*java_options(java, "512m", write_logging(work)), *started_jvm.options_with(java)]
+    command[1:1] = ["-Xlog:class+load=info:stdout"]
+    done = subprocess.run(
+        [*command, "-Xlog:class+load=info:stdout", "org.apache.spark.deploy.SparkSubmit", "--version"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    return "org.apache.spark.deploy.SparkSubmit source: shared objects file" in done.stdout
+
+
+@pytest.mark.parametrize("content", [b"", b"no such file of a JVM" * 1000])
+def test_a_file_that_the_jvm_does_not_take_harms_nothing(cache, content):
+    cache.mkdir(parents=True)
+    (cache / started_jvm._name(find_java())).write_bytes(content)
+    assert started_jvm.options_with(find_java())
+    done = run(cache.parents[1], "spark", "doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_only_the_last_ones_are_kept(tmp_path):
+    for number in range(4):
+        file = tmp_path / f"{number}.aot"
+        file.touch()
+        os.utime(file, (number, number))
+    (tmp_path / "other").touch()
+    started_jvm._forget_all_but_the_last(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["2.aot", "3.aot", "other"]
