@@ -85,7 +85,8 @@ def contents(pages: dict[str, Path]) -> str:
 
 def write(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(DOCS / "pictures", folder / "pictures")
+    for beside in ("pictures", "notebooks"):
+        shutil.copytree(DOCS / beside, folder / beside)
     pages = {place: ROOT / name for name, place in ROOT_PAGES.items()}
     pages |= {page.relative_to(DOCS).as_posix(): page for page in sorted(DOCS.rglob("*.md"))}
     told = conversations()

@@ -1,0 +1,48 @@
+"""The notebooks run from their first cell to their last, in a folder of their own, and are kept without outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from test_examples import deeper
+
+FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
+BOOKS = sorted(FOLDER.glob("*.ipynb"))
+QUICK = "01-first-look"
+GUIDE = FOLDER.parent / "guide" / "python.md"
+
+
+def cells(book, kind):
+    return [cell for cell in nbformat.read(book, as_version=4).cells if cell.cell_type == kind]
+
+
+def test_there_are_three_and_the_guide_names_them():
+    told = GUIDE.read_text(encoding="utf-8")
+    assert len(BOOKS) == 3
+    assert [book.name for book in BOOKS if f"../notebooks/{book.name}" not in told] == []
+
+
+@pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.stem)
+def test_they_are_kept_as_they_are_written(book):
+    nbformat.validate(nbformat.read(book, as_version=4))
+    for cell in cells(book, "code"):
+        assert (cell.outputs, cell.execution_count) == ([], None)
+        assert deeper(cell.source) == set()
+
+
+@pytest.mark.parametrize(
+    "book", [pytest.param(book, marks=() if book.stem == QUICK else pytest.mark.thorough) for book in BOOKS],
+    ids=lambda book: book.stem,
+)  # fmt: skip
+def test_it_runs(book, tmp_path):
+    read = nbformat.read(book, as_version=4)
+    NotebookClient(
+        read, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    shown = [cell for cell in read.cells if cell.cell_type == "code" and cell.outputs]
+    assert len(shown) >= 3
+    for cell in shown:
+        assert all(output.get("name") != "stderr" for output in cell.outputs), cell
