@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "explain": {"explain", "pipeline", "sim", "trace", "core", "text"},
     "graph_layout": set(),
     "watch": {"watch", "graph_layout", "sim", "trace", "core", "text"},
-    "report": {"report", "graph_layout", "score_check", "studies", "pipeline", "trace", "core", "text"},
+    "report": {"report", "graph_layout", "explain", "score_check", "studies", "pipeline", "trace", "core", "text"},
     "libp2p": {"libp2p"},
     "py_libp2p": {"py_libp2p", "libp2p"},
     "wire": {"wire", "libp2p", "core"},

@@ -17,7 +17,7 @@ MOST_COPIES = 40
 
 def node_text(story: Story, answer: NodeAnswer, shortcut: Shortcut | str) -> str:
     parts = [heading(story), prose(summary(story, answer)), "", timeline_text(story, answer)]
-    shares = costs(answer)
+    shares = costs(answer.path)
     if shares:
         parts += ["", prose(f"What it took: {shares}.")]
     parts += ["", prose(shortcut_words(story, shortcut))]
@@ -43,12 +43,16 @@ def shortcut_words(story: Story, shortcut: Shortcut | str) -> str:
 
 
 def heading(story: Story) -> str:
+    return prose(heading_words(story))
+
+
+def heading_words(story: Story) -> str:
+    """Which message this is; times count from the beginning of the run."""
     books = story.books
-    by = (
-        f", published by {story.node(books.publisher)} at {books.published_us / 1e6:.6f} s" if books.published else ""
-    )
+    at = (books.published_us - story.run.start_us) / 1e6
+    by = f", published by {story.node(books.publisher)} at {at:.6f} s" if books.published else ""
     size = f", {books.bytes:,} bytes" if books.bytes >= 0 else ""
-    return prose(f"{story.message()} of topic {story.topic()}{by}{size}")
+    return f"{story.message()} of topic {story.topic()}{by}{size}"
 
 
 def summary(story: Story, answer: NodeAnswer) -> str:
@@ -62,7 +66,11 @@ def summary(story: Story, answer: NodeAnswer) -> str:
         return f"{node} had it after {after}; the trace does not tell from whom.{again}"
     way = " → ".join(story.node(one).removeprefix("node ") for one in path.nodes)
     begin = "" if path.whole else f" How {story.node(path.nodes[0])} came by it, the trace does not tell."
-    return f"{node} got it after {after}, over {plural(len(path.hops), 'hop')}: {way}.{begin}{again}"
+    late = ""
+    if answer.joined_us is not None:
+        joined = milliseconds((answer.joined_us - story.books.start_us()) / 1000)
+        late = f" It came to the topic {joined} after the publication."
+    return f"{node} got it after {after}, over {plural(len(path.hops), 'hop')}: {way}.{late}{begin}{again}"
 
 
 def timeline_text(story: Story, answer: NodeAnswer) -> str:
@@ -144,9 +152,9 @@ def _step(story: Story, hop: Hop, spell: Spell) -> str:
             return f"from {sender} to {receiver}: the trace does not tell what took the time{why}"
 
 
-def costs(answer: NodeAnswer) -> str:
+def costs(path: Path) -> str:
     """What the time of the whole path went by with, the longest first."""
-    took = took_by_step(answer.path)
+    took = took_by_step(path)
     whole = sum(took.values())
     ordered = sorted((item for item in took.items() if item[1] > 0), key=lambda item: -item[1])
     return ", ".join(f"{STEP_WORDS[step]} {milliseconds(us / 1000)} ({_share(us, whole)})" for step, us in ordered)

@@ -13,6 +13,7 @@ from hearsay.explain.path import Path, path_to
 from hearsay.explain.reasons import Cause
 from hearsay.explain.refused_parts import RefusedParts, refused_parts
 from hearsay.explain.story import Story
+from hearsay.pipeline.kernels.memberships import memberships_of
 
 FIRST = Cause("the first copy", None)
 DUPLICATE = Cause("a duplicate", None)
@@ -44,6 +45,8 @@ class NodeAnswer:
     """All that were sent to the node, or were to be, in the order of time."""
     deliveries: int
     """How often the node delivered it; more than once if it had forgotten it meanwhile."""
+    joined_us: int | None
+    """When the node came to the topic, if that was after the publication and before it got the message."""
 
 
 def explain_node(story: Story, node: int) -> NodeAnswer | None:
@@ -58,7 +61,15 @@ def explain_node(story: Story, node: int) -> NodeAnswer | None:
     last_us = max((copy.arrived_us or 0 for copy in sent), default=0)
     unread = refused_parts(story.run, [node], books.start_us(), last_us)
     first = path.hops[-1].copy if path.hops else None
-    return NodeAnswer(node, path, tuple(outcomes(story, sent, first, path.delivered_us, unread)), len(there))
+    found = tuple(outcomes(story, sent, first, path.delivered_us, unread))
+    return NodeAnswer(node, path, found, len(there), _joined_us(story, node, path.delivered_us))
+
+
+def _joined_us(story: Story, node: int, delivered_us: int) -> int | None:
+    members = memberships_of(story.run).of_topic(story.books.topic)
+    since = members.since_us[(members.node == node) & (members.since_us <= delivered_us)]
+    joined_us = int(since.max()) if len(since) else None
+    return joined_us if joined_us is not None and joined_us > story.books.start_us() else None
 
 
 def asked_path(story: Story, place: int) -> Path:

@@ -169,7 +169,7 @@ def _holding(books: Books, node: int, until_us: int) -> tuple[int | None, int | 
     """How a node had the message at a time: the delivery, or none for the publisher; when; and the script's copy of a
     node that delivers nothing. All None if the trace does not tell."""
     latest = books.deliveries.latest(node, until_us)
-    if latest is not None:
+    if latest is not None and not _is_own(books, latest):
         return latest, int(books.deliveries.time_us[latest]), None
     if node == books.publisher:
         return None, books.published_us, None

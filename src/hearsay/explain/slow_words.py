@@ -18,7 +18,7 @@ SLOW_HEAD = ("node", "after", "hops", "from", "why that copy went", "what took l
 def slow_text(story: Story, answer: SlowAnswer) -> str:
     parts = [heading(story), prose(slow_summary(story, answer))]
     if answer.slow:
-        parts += ["", table_text(SLOW_HEAD, list(slow_rows(story, answer)), left=1)]
+        parts += ["", "The slowest:", table_text(SLOW_HEAD, list(slow_rows(story, answer)), left=1)]
         parts += [
             "",
             "What they have in common:" if answer.traits else "They have nothing in common that others lack.",
@@ -33,7 +33,7 @@ def slow_summary(story: Story, answer: SlowAnswer) -> str:
     last = milliseconds((answer.slow[0].delivered_us - story.books.start_us()) / 1000)
     return (
         f"{plural(answer.deliveries, 'node')} got it, half of them within {milliseconds(answer.median_us / 1000)}, "
-        f"the last after {last}. The slowest:"
+        f"the last after {last}."
     )
 
 

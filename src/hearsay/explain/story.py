@@ -7,11 +7,13 @@ from pathlib import Path
 
 from hearsay.explain.books import Books, books_of
 from hearsay.explain.link_model import LinkModel, link_model_of
-from hearsay.explain.subject import MessageName, NotInThisRun, find_message, rows_of_message
+from hearsay.explain.subject import SHORTENED, MessageName, NotInThisRun, find_message, rows_of_message
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.text.escape import escape
 from hearsay.trace.language.schema import NONE, Column
 from hearsay.trace.read.names import Names, load_names
+
+_LONGEST_NAME, _SHOWN_OF_LONG = 24, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,10 @@ class Story:
     model: LinkModel | None
 
     def node(self, node: int) -> str:
-        """A node for people: "node 3", "script", or what a real node is called."""
+        """A node for people: "node 3", "script", or the end of a long name, by which `--node` knows it too."""
         name = escape(self.names.peer(node)) if node != NONE else "somebody"
+        if len(name) > _LONGEST_NAME:
+            name = f"{SHORTENED}{name[-_SHOWN_OF_LONG:]}"
         return f"node {name}" if name.isdecimal() else name
 
     def message(self) -> str:

@@ -25,6 +25,8 @@ COLUMNS = (
     Column.BYTES, Column.COUNT, Column.VIA, Column.DELAY_US, Column.REASON,
 )  # fmt: skip
 _MOST_NAMED = 3
+SHORTENED = "…"
+"""Stands for the beginning of a long name."""
 _LARGEST = (1 << 63) - 1
 
 
@@ -41,7 +43,7 @@ class MessageName:
 
 def find_message(run: RunFacts, wanted: str) -> MessageName:
     """The message with this number, or whose id begins so."""
-    number = int(wanted) if wanted.isdecimal() and int(wanted) <= _LARGEST else None
+    number = _number(wanted)
     prefix = wanted.lower().removeprefix("0x")
     begun: list[MessageName] = []
     known = 0
@@ -69,16 +71,24 @@ def find_message(run: RunFacts, wanted: str) -> MessageName:
     )
 
 
+def _number(wanted: str) -> int | None:
+    """A number as it is written; what begins with zeros is the beginning of an id."""
+    plain = wanted.isascii() and wanted.isdecimal() and (wanted == "0" or wanted[0] != "0") and len(wanted) < 20
+    return int(wanted) if plain and int(wanted) <= _LARGEST else None
+
+
 def find_node(run: RunFacts, names: Names, wanted: str) -> int:
-    """The node of this name or number."""
+    """The node of this name or number, or whose name alone begins or ends so."""
+    wanted = wanted.removeprefix(SHORTENED)
     for number, name in names.peers.items():
         if name == wanted:
             return number
     known = names.peers.keys() or run.nodes
-    if wanted.isdecimal() and int(wanted) in known:
-        return int(wanted)
-    if wanted.isdecimal() and known:
-        near = min(known, key=lambda number: abs(number - int(wanted)))
+    plain = _number(wanted)
+    if plain is not None and plain in known:
+        return plain
+    if plain is not None and known:
+        near = min(known, key=lambda number: abs(number - plain))
         raise NotInThisRun(f"{wanted}: no such node in {run.path}; the nearest is {escape(names.peer(near))}")
     close = get_close_matches(wanted, names.peers.values(), 1, 0.5)
     begin = [name for name in names.peers.values() if name.startswith(wanted) or name.endswith(wanted)]

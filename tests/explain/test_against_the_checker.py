@@ -1,0 +1,35 @@
+"""Paths are those of the checker's books, which it keeps from the events and actions of each router."""
+
+from __future__ import annotations
+
+import pytest
+from explained_runs import scenario_of
+
+from hearsay.explain.path import path_to
+from hearsay.explain.story import open_story
+from hearsay.sim.simulate import Simulation
+from hearsay.trace.write.run_folder import RunFolder
+
+
+@pytest.mark.parametrize("kind", ["lossy", "queues", "scores", "floodsub", "episub"])
+def test_who_had_it_from_whom_and_when(tmp_path, kind):
+    scenario = scenario_of(kind)
+    simulation = Simulation(scenario, folder=RunFolder.create(tmp_path / "run"), check=True)
+    assert simulation.run().problems == ()
+    checker = simulation._checker
+    assert checker is not None
+    compared = 0
+    for message in range(scenario.workload.messages):
+        story = open_story(tmp_path / "run", str(message))
+        deliveries = story.books.deliveries
+        for place in deliveries.first().tolist():
+            path = path_to(story.books, place, story.model)
+            for hop in path.hops:
+                book = checker._books[hop.receiver]
+                if message not in book.delivered_us:
+                    continue
+                assert book.delivered_us[message] == hop.delivered_us
+                from_the_script = hop.sender == story.books.publisher == scenario.network.nodes
+                assert book.came_from[message] == (None if from_the_script else hop.sender)
+                compared += 1
+    assert compared > 200
