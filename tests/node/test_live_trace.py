@@ -24,8 +24,9 @@ from hearsay.core.language.actions import (
 from hearsay.core.language.rpc import Control, Graft, IHave, Message, Rpc, Subscription
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of, to_text
-from hearsay.node import live_trace
-from hearsay.node.live_trace import LiveTrace, message_number
+from hearsay.node import live_trace, trace_rows
+from hearsay.node.live_trace import LiveTrace
+from hearsay.node.trace_rows import message_number
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.trace.read.names import known_numbers, load_names
@@ -174,7 +175,7 @@ def test_a_dial_of_a_named_peer_says_whom_and_for_which_topic(tmp_path, peers):
 
 
 def test_names_of_whom_others_name_are_bounded_and_leave_room_for_ones_own(tmp_path, peers, monkeypatch):
-    monkeypatch.setattr(live_trace, "MAX_PEERS", 6)
+    monkeypatch.setattr(trace_rows, "MAX_PEERS", 6)
     node, friend, *_ = peers
     named = [NamedPeerDialled("own", b"\x00\x01" + bytes([number])) for number in range(10)]
     live(tmp_path, node, count(1_000_000).__next__, TopicJoined("own"), *named, PeerAdded(friend, "/meshsub/1.1.0"))
@@ -186,8 +187,8 @@ def test_names_of_whom_others_name_are_bounded_and_leave_room_for_ones_own(tmp_p
 
 
 def test_names_of_others_are_bounded_and_leave_room_for_ones_own(tmp_path, peers, monkeypatch):
-    monkeypatch.setattr(live_trace, "MAX_OTHER_TOPICS", 5)
-    monkeypatch.setattr(live_trace, "MAX_PEERS", 6)
+    monkeypatch.setattr(trace_rows, "MAX_OTHER_TOPICS", 5)
+    monkeypatch.setattr(trace_rows, "MAX_PEERS", 6)
     node, friend, late, _ = peers
 
     async def run() -> None:

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning",
               show_default=True, help="What the node's parts log beside the news about it, on stderr.")  # fmt: skip
 @click.option("--log-json", is_flag=True, help="Everything on stderr is one JSON object per line.")
+@click.option("--watch", is_flag=False, flag_value="0", metavar="[[HOST:]PORT]",
+              help="Show the node in a browser; for this machine alone unless a host is given.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Run a node that speaks libp2p pubsub, until Ctrl-C; lines typed are published.

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.loop_signals import heed_first_signal
 from hearsay.cli.node_logs import tell
 from hearsay.cli.published_lines import PublishedLines, shown_topic
-from hearsay.cli.signals import WORDS, raise_on_signals
-from hearsay.extras import MissingExtra
+from hearsay.extras import MissingExtra, require_extra
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import to_text
 from hearsay.node.config import NodeConfig
@@ -30,6 +29,7 @@ from hearsay.text.escape import escape
 from hearsay.trace.language.errors import RunFolderError
 
 if TYPE_CHECKING:
+    from hearsay.cli.watched_node import WatchedNode
     from hearsay.node.topic import Received, Topic
 
 STATUS_S = 0.5
@@ -40,11 +40,12 @@ async def run_node(
 ) -> tuple[int | None, list[str]]:
     """Until a signal comes, or the input of a node that only publishes ends; the signal, and what was not sent."""
     signalled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    _heed_first_signal(signalled)
+    heed_first_signal(signalled)
     terminal = _Terminal(options)
     async with AsyncExitStack() as stack:
         try:
-            node = Node(config, identity=identity, trace=options["trace"])
+            watched = _watched(options["watch"])
+            node = Node(config, identity=identity, trace=options["trace"], watcher=watched and watched.source.put)
             node.on_address_news.append(terminal.tell_address)
             node.on_kept_out.append(terminal.tell_kept_out)
             await stack.enter_async_context(node)
@@ -56,6 +57,9 @@ async def run_node(
             raise CommandFailed(f"cannot start the node: {error}") from None
         topic = options["publish"] or next(iter(terminal.subscribe), None)
         lines = PublishedLines(node, topic, terminal.stays, options["wait"], terminal.say)
+        if watched is not None:
+            await stack.enter_async_context(watched.shown(node))
+            terminal.say({"event": "watch", "address": watched.url}, f"watch: {watched.url}")
         await terminal.serve(node, lines, signalled)
         problems = lines.problems()
     if signalled.done():
@@ -63,20 +67,13 @@ async def run_node(
     return None, problems or lines.unconfirmed()
 
 
-def _heed_first_signal(signalled: asyncio.Future[int]) -> None:
-    """The first one ends the node in good order, a second one at once."""
-    loop = asyncio.get_running_loop()
-    heeded = [number for number in WORDS if signal.getsignal(number) is not signal.SIG_IGN]
+def _watched(address: str | None) -> WatchedNode | None:
+    if address is None:
+        return None
+    require_extra("sim")
+    from hearsay.cli.watched_node import WatchedNode
 
-    def first(number: int) -> None:
-        for each in heeded:
-            loop.remove_signal_handler(each)
-        raise_on_signals()
-        if not signalled.done():
-            signalled.set_result(number)
-
-    for number in heeded:
-        loop.add_signal_handler(number, first, int(number))
+    return WatchedNode(address)
 
 
 class _Terminal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,9 +149,15 @@ async def _served_while(
     server: WatchServer, options: dict[str, Any], run: Callable[[], None], close: Callable[[], None]
 ) -> int | None:
     """Serve while `run` goes on, on a thread, until the signal that comes back."""
+    from hearsay.cli.loop_signals import heed_first_signal
     from hearsay.cli.watching import served
 
-    async with served(server, options) as signalled:
+    signalled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    heed_first_signal(signalled)
+    async with served(server, "--at", options["address"]):
+        click.echo(f"watch: {server.url}")
+        if options["opens"]:
+            await asyncio.to_thread(webbrowser.open, server.url)
         running = asyncio.ensure_future(asyncio.to_thread(run))
         await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
         close()

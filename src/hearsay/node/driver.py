@@ -69,8 +69,8 @@ from hearsay.wire.message_ids import MessageIds
 from hearsay.wire.signing import SignaturePolicy
 
 if TYPE_CHECKING:
-    from hearsay.node.live_trace import LiveTrace
     from hearsay.node.metrics.traffic import Traffic
+    from hearsay.node.trace_rows import TraceRows
 
 _log = getLogger(__name__)
 _BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
@@ -112,7 +112,7 @@ class Driver:
         self._default_signatures = config.signatures
         self.links: dict[PeerId, PeerLink] = {}
         self.statistics = Statistics()
-        self._live_trace: LiveTrace | None = None
+        self._trace: TraceRows | None = None
         self._traffic: Traffic | None = None
         self.validation = Validation(
             _validation_limits(limits, parameters.max_pending_validations),
@@ -152,9 +152,9 @@ class Driver:
         self._armed_for: int | None = None
         self._arm()
 
-    def record_in(self, trace: LiveTrace) -> None:
+    def record_in(self, trace: TraceRows) -> None:
         """From now on what happens is written there."""
-        self._live_trace = self._sender.trace = self._reception.trace = trace
+        self._trace = self._sender.trace = self._reception.trace = trace
 
     def count_in(self, traffic: Traffic) -> None:
         """From now on what goes through is counted there, too."""
@@ -277,8 +277,8 @@ class Driver:
             link.intake.end()
         await self._reception.close()
         await self.validation.close()
-        if self._live_trace is not None:
-            await self._live_trace.close()
+        if self._trace is not None:
+            await self._trace.close()
 
     def _give_up(self, what: str, error: Exception) -> None:
         self.failure = self._failure(what, error)
@@ -322,8 +322,8 @@ class Driver:
                     self._sender.send(action, link)
             case Deliver():
                 self.statistics.delivered += 1
-                if self._live_trace is not None:
-                    self._live_trace.delivered(action)
+                if self._trace is not None:
+                    self._trace.delivered(action)
                 if self._traffic is not None:
                     self._traffic.delivered(action.message.topic)
                 self._around.deliver(action)
@@ -361,8 +361,8 @@ class Driver:
                 elif isinstance(action, PeerGrafted | LinkEager):
                     self._early_grafts.grafted(action.peer, action.topic)
                     asyncio.get_running_loop().call_soon(self._around.reachable)
-                if self._live_trace is not None:
-                    self._live_trace.happened(action)
+                if self._trace is not None:
+                    self._trace.happened(action)
                 if self._traffic is not None:
                     self._traffic.happened(action)
 

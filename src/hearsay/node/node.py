@@ -57,8 +57,10 @@ from hearsay.node.partials import Partials
 from hearsay.node.peer_scores import PeerScores
 from hearsay.node.surroundings import Surroundings
 from hearsay.node.topic import Backlogs, Published, Received, Topic
+from hearsay.node.trace_rows import TraceRows
 from hearsay.partial.application import DrivenApplication, Outcome
 from hearsay.py_libp2p.host import PyLibp2pHost
+from hearsay.trace.language.event_rows import Codes
 from hearsay.wire.decode import MessageIdFunction
 from hearsay.wire.signing import Author, SignaturePolicy
 from hearsay.wire.splitting import check_fits, check_topic
@@ -81,12 +83,20 @@ class Node:
     """Start it with `async with`."""
 
     def __init__(
-        self, config: NodeConfig | None = None, *, identity: PrivateKey | None = None, trace: Path | None = None
+        self,
+        config: NodeConfig | None = None,
+        *,
+        identity: PrivateKey | None = None,
+        trace: Path | None = None,
+        watcher: Callable[[Codes], None] | None = None,
     ) -> None:
+        """A watcher is handed every row of the trace, whether one is written or not; `rows` has the names."""
         self.config = config or NodeConfig()
         if trace is not None:
             require_extra("sim")
         self._trace_directory = trace
+        self._watcher = watcher
+        self.rows: TraceRows | None = None
         self._host: NodeHost = (
             PyLibp2pHost(identity, self.config.limits.host)
             if self.config.host == "libp2p"
@@ -213,8 +223,14 @@ class Node:
                 self.config.agent,
                 router.name,
                 return_memory=self.config.return_memory,
+                watcher=self._watcher,
             )
             driver.record_in(trace)
+            self.rows = trace
+        elif self._watcher is not None:
+            self.rows = TraceRows(self.peer, clock, self._watcher)
+            self.rows.begin()
+            driver.record_in(self.rows)
         if self.config.metrics is not None:
             from hearsay.node.metrics.server import MetricsServer
 

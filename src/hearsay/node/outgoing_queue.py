@@ -28,7 +28,7 @@ from hearsay.core.language.sizes import PartSize
 from hearsay.libp2p.limits.resources import Budget
 
 if TYPE_CHECKING:
-    from hearsay.node.live_trace import TracedPart
+    from hearsay.node.trace_rows import TracedPart
 
 
 class Priority(IntEnum):

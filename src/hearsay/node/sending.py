@@ -21,8 +21,8 @@ from hearsay.wire.encode import encode_rpc
 from hearsay.wire.splitting import split_rpc
 
 if TYPE_CHECKING:
-    from hearsay.node.live_trace import LiveTrace
     from hearsay.node.metrics.traffic import Traffic
+    from hearsay.node.trace_rows import TraceRows
 
 
 class Sender:
@@ -44,7 +44,7 @@ class Sender:
         self._record_of = record_of
         self._say_again = say_again
         self._withdraws = withdraws
-        self.trace: LiveTrace | None = None
+        self.trace: TraceRows | None = None
         self.traffic: Traffic | None = None
         self.messages_sent = self.messages_dropped = 0
         """RPCs with messages since `count_anew`; those of them that found no room."""

@@ -33,8 +33,8 @@ from hearsay.wire.message_ids import MessageIds
 from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_fault
 
 if TYPE_CHECKING:
-    from hearsay.node.live_trace import LiveTrace
     from hearsay.node.metrics.traffic import Traffic
+    from hearsay.node.trace_rows import TraceRows
 
 _NEW_MESSAGE = 2
 """Parts of its allowance that a peer gets back for a message that was new: the message, and the RPC it came in."""
@@ -97,7 +97,7 @@ class Reception:
         self._refused = refused
         self._judges = router.strategy.judges
         self._hand_over = hand_over
-        self.trace: LiveTrace | None = None
+        self.trace: TraceRows | None = None
         self.traffic: Traffic | None = None
         self._exchanged_peers = int(getattr(router.parameters, "dials_per_prune", 0))
         held = resources.share("RPCs held back", limits.held_back_bytes)

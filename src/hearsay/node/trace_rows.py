@@ -1,0 +1,268 @@
+"""What happens at a node as rows of the trace: numbers for names, and a row for everything that a router tells.
+
+Times are Unix microseconds. Peers and topics are numbered as they appear; a message's number is made of its id alone,
+so that the traces of several nodes fit together. What an RPC's flight took is not known here, and neither are hops.
+
+What peers say before the router has accepted it leaves numbers in rows, and no names: a message is named when it is
+sent, published or delivered, its author then too, a topic when this node or a peer subscribes to it. Names are
+bounded; who comes when there are too many is NONE in the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import TypeAlias
+
+from hearsay.core.language.actions import (
+    CopyWithheld,
+    Deliver,
+    DuplicateReceived,
+    LinkEager,
+    LinkLazy,
+    MessagePublished,
+    MessageRejected,
+    NamedPeerDialled,
+    NeighborDown,
+    NeighborUp,
+    PartDropped,
+    PassiveAdded,
+    PassiveRemoved,
+    PeerAdded,
+    PeerGrafted,
+    PeerPruned,
+    PeerRemoved,
+    Reason,
+    TopicJoined,
+    TopicLeft,
+    TraceAction,
+    Via,
+)
+from hearsay.core.language.identifiers import Identifier, Micros
+from hearsay.core.language.rpc import Message, PartKind, Rpc
+from hearsay.core.language.sizes import PartSize, framed_size, part_sizes
+from hearsay.libp2p.names.peer_id import PeerId, from_text, to_text
+from hearsay.trace.language.event_rows import (
+    Codes,
+    add_peer_row,
+    deliver_row,
+    dial_row,
+    drop_rpc_row,
+    duplicate_row,
+    graft_row,
+    join_row,
+    leave_row,
+    node_up_row,
+    prune_row,
+    publish_row,
+    recv_rpc_row,
+    reject_row,
+    remove_peer_row,
+    send_rpc_row,
+)
+from hearsay.trace.language.overlay_rows import OVERLAY_ROWS
+from hearsay.trace.language.schema import NONE
+
+MAX_PEERS = 65_536
+"""Names of peers; those that are known as authors only, or because a PRUNE named them, may take half of it."""
+MAX_OTHER_TOPICS = 1_000
+"""Names of topics when another topic is named that is not the node's own."""
+
+
+MessageFacts: TypeAlias = tuple[int, int, int, Micros, bytes]
+"""Topic, author, bytes of data, when it was accepted here, its id."""
+
+_PartRow: TypeAlias = Callable[[Micros, int, int, int, int, int, int, int, int, int, int], Codes]
+"""Makes the row of a part that is sent or dropped."""
+
+TracedPart: TypeAlias = tuple[PartKind, int, int, MessageFacts | None, int, int, int]
+"""Of an RPC that is to be sent: kind, topic, message and what is known of it, bytes, count, via."""
+
+
+def message_number(message_id: Identifier) -> int:
+    """63 bits of a hash of the id, the same at every node."""
+    return int.from_bytes(blake2b(_id_bytes(message_id), digest_size=8).digest(), "big") >> 1
+
+
+def _id_bytes(message_id: Identifier) -> bytes:
+    return message_id if isinstance(message_id, bytes) else str(message_id).encode()
+
+
+class _Numbers:
+    """Numbers for names, as they appear."""
+
+    def __init__(self, texts: Sequence[str], read: Callable[[str], Identifier], show: Callable[[Identifier], str]):
+        self.texts = list(texts)
+        self._show = show
+        self._numbers: dict[Identifier, int] = {read(text): number for number, text in enumerate(texts)}
+
+    def known(self, name: Identifier) -> int:
+        return self._numbers.get(name, NONE)
+
+    def of(self, name: Identifier, most: int | None = None) -> int:
+        """A new name gets a number while there are fewer than `most`."""
+        number = self._numbers.get(name)
+        if number is None:
+            number = len(self.texts)
+            if most is not None and number >= most:
+                return NONE
+            self._numbers[name] = number
+            self.texts.append(self._show(name))
+        return number
+
+
+def _shown_peer(peer: Identifier) -> str:
+    return to_text(peer) if isinstance(peer, bytes) else str(peer)
+
+
+class TraceRows:
+    """Makes the rows, and hands each on."""
+
+    def __init__(
+        self,
+        node: PeerId,
+        clock: Callable[[], Micros],
+        watcher: Callable[[Codes], None] | None = None,
+        peers: Sequence[str] = (),
+        topics: Sequence[str] = (),
+    ) -> None:
+        """`peers` and `topics` have numbers already, in this order. A watcher is handed every row."""
+        self._clock = clock
+        self._watcher = watcher
+        self._peers = _Numbers(peers, from_text, _shown_peer)
+        self._topics = _Numbers(topics, str, str)
+        self._messages: dict[int, MessageFacts] = {}
+        """What is known of messages whose rows are kept."""
+        self._own = self._peers.of(node)
+
+    def parts(self, rpc: Rpc, vias: Sequence[Via]) -> tuple[TracedPart, ...]:
+        """What the trace will have to know of an RPC when it has left; its messages need not be kept for that."""
+        found: list[TracedPart] = []
+        for place, (kind, topic, size, count) in _with_framing(rpc):
+            message, via, facts = NONE, NONE, None
+            if place is not None:
+                message, facts = self._facts(rpc.messages[place])
+                via = vias[place] if vias else NONE
+            found.append((kind, self._number_of(topic), message, facts, size, count, via))
+        return tuple(found)
+
+    def sent(self, peer: PeerId, parts: Iterable[TracedPart]) -> None:
+        self._parts(send_rpc_row, peer, parts, NONE)
+
+    def dropped(self, peer: PeerId, parts: Iterable[TracedPart], reason: Reason) -> None:
+        self._parts(drop_rpc_row, peer, parts, reason)
+
+    def received(self, peer: PeerId, rpc: Rpc) -> None:
+        own, remote, now = self._own, self._peer(peer), self._clock
+        for place, (kind, topic, size, count) in _with_framing(rpc):
+            message = NONE if place is None else message_number(rpc.messages[place].id)
+            number = self._number_of(topic)
+            if kind is PartKind.SUBSCRIBE and topic is not None:
+                number = self._topics.of(topic, MAX_OTHER_TOPICS)
+            self._row(recv_rpc_row(now(), kind, own, remote, number, message, NONE, size, count, NONE))
+
+    def delivered(self, action: Deliver) -> None:
+        sender = action.received_from
+        remote = NONE if sender is None else self._peer(sender)
+        topic, message = self._topics.of(action.message.topic), self._named(action.message)
+        self._row(deliver_row(self._clock(), self._own, remote, topic, message, NONE, NONE))
+
+    def happened(self, action: TraceAction) -> None:
+        own = self._own
+        match action:
+            case PeerAdded() | PeerRemoved():
+                connected = add_peer_row if isinstance(action, PeerAdded) else remove_peer_row
+                self._row(connected(self._clock(), own, self._peer(action.peer)))
+            case TopicJoined() | TopicLeft():
+                membership = join_row if isinstance(action, TopicJoined) else leave_row
+                self._row(membership(self._clock(), own, self._topics.of(action.topic)))
+            case PeerGrafted() | PeerPruned():
+                self._link(graft_row if isinstance(action, PeerGrafted) else prune_row, action.peer, action.topic)
+            case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
+                self._link(OVERLAY_ROWS[type(action)], action.peer, action.topic)
+            case MessagePublished():
+                topic, message = self._topics.of(action.message.topic), self._named(action.message)
+                self._row(publish_row(self._clock(), own, topic, message, 0, len(action.message.data)))
+            case DuplicateReceived():
+                remote = NONE if action.peer is None else self._peer(action.peer)
+                topic, message = self._number_of(action.topic), message_number(action.message_id)
+                self._row(duplicate_row(self._clock(), own, remote, topic, message, NONE, NONE))
+            case MessageRejected():
+                remote, kind = self._peer(action.peer), PartKind.PUBLISH
+                topic, message = self._number_of(action.message.topic), message_number(action.message.id)
+                self._row(reject_row(self._clock(), kind, own, remote, topic, message, 1, action.reason))
+            case CopyWithheld():
+                copy = self.parts(Rpc(messages=(action.message,)), (action.via,))
+                self._parts(drop_rpc_row, action.peer, copy, Reason.UNWANTED)
+            case NamedPeerDialled():
+                named = self._peers.of(action.peer, MAX_PEERS // 2)
+                self._row(dial_row(self._clock(), own, named, self._topics.of(action.topic)))
+            case PartDropped():
+                remote, kind, count = self._peer(action.peer), action.kind, action.count
+                self._row(reject_row(self._clock(), kind, own, remote, NONE, NONE, count, action.reason))
+
+    def names(self) -> tuple[list[str], list[str]]:
+        """The names of peers and topics so far."""
+        return self._peers.texts.copy(), self._topics.texts.copy()
+
+    def begin(self) -> None:
+        """The node is there."""
+        self._row(node_up_row(self._clock(), self._own))
+
+    async def close(self) -> None:
+        """Nothing is kept here, so nothing is left to do."""
+
+    def _peer(self, peer: Identifier) -> int:
+        """Of one that is connected."""
+        return self._peers.of(peer, MAX_PEERS)
+
+    def _number_of(self, topic: Identifier | None) -> int:
+        return NONE if topic is None else self._topics.known(topic)
+
+    def _link(self, row: Callable[[Micros, int, int, int], Codes], peer: Identifier, topic: Identifier) -> None:
+        self._row(row(self._clock(), self._own, self._peer(peer), self._topics.of(topic)))
+
+    def _parts(self, row: _PartRow, peer: Identifier, parts: Iterable[TracedPart], last: int) -> None:
+        """`last` is what only one of the two kinds of rows has."""
+        own, remote, now = self._own, self._peer(peer), self._clock
+        for kind, topic, message, facts, size, count, via in parts:
+            if facts is not None and self._has_room:
+                self._messages.setdefault(message, facts)
+            self._row(row(now(), kind, own, remote, topic, message, NONE, size, count, via, last))
+
+    def _named(self, message: Message) -> int:
+        """A message's number; the next folder says what message that is, if it has room for the row."""
+        if not self._has_room:
+            return message_number(message.id)
+        number, facts = self._facts(message)
+        self._messages.setdefault(number, facts)
+        return number
+
+    def _facts(self, message: Message) -> tuple[int, MessageFacts]:
+        """A message's number, and what the dictionary says of it."""
+        number = message_number(message.id)
+        known = self._messages.get(number)
+        if known is None:
+            author = NONE if message.source is None else self._peers.of(message.source, MAX_PEERS // 2)
+            topic, size = self._topics.of(message.topic), len(message.data)
+            known = topic, author, size, self._clock(), _id_bytes(message.id)
+        return number, known
+
+    def _row(self, codes: Codes) -> None:
+        if self._watcher is not None:
+            self._watcher(codes)
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether rows are kept, so that their messages are to be remembered."""
+        return False
+
+
+def _with_framing(rpc: Rpc) -> Iterator[tuple[int | None, PartSize]]:
+    """The parts of an RPC, each with which message it is; the first carries the bytes of the framing."""
+    parts = part_sizes(rpc)
+    framing = framed_size(rpc, parts) - sum([size for _, _, size, _ in parts]) if parts else 0
+    first_message = len(rpc.subscriptions)
+    for place, (kind, topic, size, count) in enumerate(parts):
+        message = place - first_message if kind is PartKind.PUBLISH else None
+        yield message, (kind, topic, size + (framing if not place else 0), count)

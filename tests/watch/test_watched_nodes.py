@@ -1,0 +1,52 @@
+"""`hearsay node --watch`: the page of a real node, with its peers, and what is published on the page goes out."""
+
+from __future__ import annotations
+
+import json
+import signal
+from subprocess import PIPE
+from urllib.error import HTTPError
+
+import pytest
+from commands import hearsay, started
+from watched import Watched
+
+
+def told(node, event):
+    """The next object of this kind that a node with --json says."""
+    while True:
+        found = json.loads(node.stdout.readline())
+        if found["event"] == event:
+            return found
+
+
+def test_two_nodes_one_of_them_watched():
+    one = started("node", "--json", "--subscribe", "news", "--watch", stdin=PIPE, stdout=PIPE)
+    other = None
+    try:
+        page = Watched(told(one, "watch")["address"], None, [])
+        frames = page.frames()
+        first = next(frames)
+        assert (first["about"]["source"], first["about"]["can"]) == ("node", ["publish"])
+        connect = told(one, "listening")["address"]
+        other = started("node", "--json", "--subscribe", "news", "--connect", connect, stdin=PIPE, stdout=PIPE)
+        linked = next(frame["linked"] for frame in frames if 0 in frame.get("linked", ())[::3])
+        assert linked[linked.index(0) : linked.index(0) + 3] == [0, 0, 1]
+        page.ask(do="publish", place=0, topic=0)
+        assert told(other, "message")["data"] == "published from the page"
+        assert page.ask(do="node", place=0)["traffic"]["published"] == 1
+        with pytest.raises(HTTPError):
+            page.ask(do="publish", place=1, topic=0)
+    finally:
+        for node in (one, other):
+            if node is not None:
+                node.send_signal(signal.SIGINT)
+                node.communicate()
+    assert (one.wait(), other.wait()) == (130, 130)
+
+
+def test_a_port_that_is_taken_or_none_is_one_line():
+    ended = hearsay("node", "--subscribe", "news", "--watch", "70000")
+    assert (ended.returncode, "ports are 0…65535" in ended.stderr) == (2, True)
+    ended = hearsay("node", "--subscribe", "news", "--watch", "192.0.2.7:0")
+    assert (ended.returncode, "--watch 192.0.2.7:0: cannot serve the page" in ended.stderr) == (1, True)
