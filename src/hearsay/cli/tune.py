@@ -217,6 +217,7 @@ def _tell(tuned: Tuned, answers: Sequence[Answer], folder: StudyFolder) -> None:
         conditions_cells,
         matters_words,
         searched_words,
+        start_words,
     )
     from hearsay.text.text_table import prose, table_text
 
@@ -234,6 +235,8 @@ def _tell(tuned: Tuned, answers: Sequence[Answer], folder: StudyFolder) -> None:
                 prose(f"\non {len(tuning.fresh_seeds)} seeds that the search has not seen; A: as it is, B: best")
             )
             click.echo(compared_text(answer.lines))
+            if words := start_words(answer):
+                click.echo(prose(words))
         click.echo("")
     if tuning.conditions is not None:
         head, rows = conditions_cells(tuning, answers)

@@ -4,6 +4,7 @@ Rules:
 
 * Everything that is decided follows from the file and from the rows of runs alone: neither from what was there
   already, nor from how many tasks run at a time. So what goes on after a kill comes to the same.
+* Who was beaten by a leader that breaks a bound with more seeds comes back into the race.
 * What there are no runs left for ends with what it has, those that promise least first.
 """
 
@@ -46,6 +47,7 @@ class Tried:
     ended: Ended | None = None
     broken: Budget | None = None
     """The bound that it breaks, if that is why it ended."""
+    beaten_by: Steps | None = None
 
 
 @dataclass(slots=True)
@@ -107,21 +109,39 @@ class _Search:
         self._found = Searched(space.tuning, space.condition, space.start)
         self._optimiser = Optimiser(space, space.tuning.search_seed, first)
         self._rungs = rungs(len(space.tuning.seeds))
+        self._told: set[Steps] = set()
 
     def run(self) -> Searched:
         found = self._found
         self._measure([found.start])
-        while (left := self._left() // self._rungs[0]) > 0:
-            asked = self._optimiser.ask(min(BATCH, left))
-            if not asked:
-                break
-            batch = [Tried(steps, self._space.point(steps, ())) for steps in asked]
-            found.tried += batch
+        while batch := self._next_batch():
             self._race(batch)
             for each in batch:
-                self._tell(each)
+                if each.steps not in self._told:
+                    self._tell(each)
         self._confirm()
         return found
+
+    def _next_batch(self) -> list[Tried]:
+        """Those whose leader fell, and what the optimiser comes up with."""
+        back = sorted(self._fallen_behind_nobody(), key=self._promise)[:BATCH]
+        for each in back:
+            each.ended = each.beaten_by = None
+        left = self._left() - sum(self._next_rung(each) - len(each.point.seeds) for each in back)
+        room = min(BATCH - len(back), max(0, left) // self._rungs[0])
+        asked = self._optimiser.ask(room) if room > 0 else []
+        new = [Tried(steps, self._space.point(steps, ())) for steps in asked]
+        self._found.tried += new
+        return [*back, *new]
+
+    def _fallen_behind_nobody(self) -> list[Tried]:
+        """Points beaten by one that turned out to break a bound."""
+        tried, results = self._found.tried, self._found.results
+        fallen = {each.steps for each in tried if not keeps_bounds(self._tuning, each.point, results)}
+        return [each for each in tried if each.beaten_by in fallen]
+
+    def _next_rung(self, tried: Tried) -> int:
+        return next(count for count in self._rungs if count > len(tried.point.seeds))
 
     def _left(self) -> int:
         return self._tuning.runs - self._found.runs
@@ -130,55 +150,65 @@ class _Search:
         self._found.results = self._make(points)
 
     def _race(self, batch: Sequence[Tried]) -> None:
-        done = 0
         for count in self._rungs:
-            alive = self._affordable([each for each in batch if each.ended is None], count - done)
-            if not alive:
-                return
+            waiting = [each for each in batch if each.ended is None and len(each.point.seeds) < count]
+            alive = self._affordable(waiting, count)
             for each in alive:
                 each.point = replace(each.point, seeds=self._tuning.seeds[:count])
-            self._found.runs += len(alive) * (count - done)
-            self._measure([each.point for each in alive])
-            self._stop_the_hopeless(alive)
-            done = count
+            if alive:
+                self._measure([each.point for each in alive])
+                self._stop_the_hopeless(alive, count)
         for each in batch:
             each.ended = each.ended or Ended.FINISHED
 
-    def _affordable(self, alive: list[Tried], seeds: int) -> list[Tried]:
-        most = self._left() // seeds
-        if len(alive) <= most:
-            return alive
-        alive = sorted(alive, key=self._promise)
-        for each in alive[most:]:
-            each.ended = Ended.OUT_OF_RUNS
-        return alive[:most]
+    def _affordable(self, waiting: list[Tried], count: int) -> list[Tried]:
+        """Those that there are runs left for, up to so many seeds; they are counted."""
+        alive: list[Tried] = []
+        for each in sorted(waiting, key=self._promise):
+            cost = count - len(each.point.seeds)
+            if cost <= self._left():
+                self._found.runs += cost
+                alive.append(each)
+            else:
+                each.ended = Ended.OUT_OF_RUNS
+        return alive
 
     def _promise(self, tried: Tried) -> tuple[float, float, Steps]:
         """What is least for those that promise most."""
         found = self._found
         return found.excess_of(tried.point), aim_of(self._tuning, tried.point, found.results), tried.steps
 
-    def _stop_the_hopeless(self, alive: Sequence[Tried]) -> None:
+    def _stop_the_hopeless(self, alive: Sequence[Tried], seeds: int) -> None:
         results = self._found.results
         for each in alive:
             out = stopped(self._tuning, each.point, results)
             if out is not None:
                 each.ended, each.broken = out
-        leader = self._leader(len(alive[0].point.seeds))
+        leader = self._leader(seeds)
         for each in alive:
-            if leader is not None and each.ended is None and is_beaten(self._tuning, each.point, leader, results):
-                each.ended = Ended.BEATEN
+            if (
+                leader is not None
+                and each.ended is None
+                and is_beaten(self._tuning, each.point, leader.point, results)
+            ):
+                each.ended, each.beaten_by = Ended.BEATEN, leader.steps
 
-    def _leader(self, seeds: int) -> Point | None:
+    def _leader(self, seeds: int) -> Tried | None:
         """The best on the first seeds of those that have had as many, and keep the bounds."""
         results = self._found.results
-        points = [
-            replace(each.point, seeds=each.point.seeds[:seeds])
+        keeping = [
+            each
             for each in self._found.tried
-            if each.ended in (None, Ended.FINISHED) and len(each.point.seeds) >= seeds
+            if each.ended in (None, Ended.FINISHED)
+            and len(each.point.seeds) >= seeds
+            and keeps_bounds(self._tuning, each.point, results)
         ]
-        keeping = [point for point in points if keeps_bounds(self._tuning, point, results)]
-        return min(keeping, key=lambda point: (aim_of(self._tuning, point, results), point.steps), default=None)
+
+        def aim(tried: Tried) -> tuple[float, Steps]:
+            point = replace(tried.point, seeds=tried.point.seeds[:seeds])
+            return aim_of(self._tuning, point, results), tried.steps
+
+        return min(keeping, key=aim, default=None)
 
     def _tell(self, tried: Tried) -> None:
         found = self._found
@@ -186,6 +216,7 @@ class _Search:
         excesses = {
             bound.figure.name: excess(judged(bound, tried.point, found.results)) for bound in self._tuning.bounds
         }
+        self._told.add(tried.steps)
         self._optimiser.tell(tried.steps, None if mean is None else self._tuning.better(mean.mean), excesses)
 
     def _confirm(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from hearsay.studies.budget_text import allowed_words
 from hearsay.studies.budgets import judged
 from hearsay.studies.figures import BY_NAME
+from hearsay.studies.points import Point
 from hearsay.studies.study_text import Cells
 from hearsay.studies.tuning.answer import Answer, steps_words
 from hearsay.studies.tuning.race import Ended
@@ -57,18 +58,32 @@ def none_words(searched: Searched) -> str:
     nearest = searched.nearest
     if nearest is None:
         return f"{label}nothing that was tried could be measured"
-    far = [judged(bound, nearest.point, searched.results) for bound in searched.tuning.bounds]
-    told = [
+    told = _broken_words(searched, nearest.point)
+    reason = (
+        f"the nearest is {steps_words(searched, nearest)}: {told}" if told else "runs ended before one had all seeds"
+    )
+    return f"{label}none of {plural(len(searched.tried), 'point')} tried meets the bounds; {reason}"
+
+
+def start_words(answer: Answer) -> str:
+    """Which bounds the base as it is breaks, on fresh seeds; nothing if it keeps them."""
+    searched = answer.searched
+    if searched.confirmed is None:
+        return ""
+    told = _broken_words(searched, searched.confirmed[0])
+    return f"as it is it breaks bounds: {told}" if told else ""
+
+
+def _broken_words(searched: Searched, point: Point) -> str:
+    """What a point has outside the bounds: "copies per delivery 6.23, allowed at most 6"."""
+    found = [judged(bound, point, searched.results) for bound in searched.tuning.bounds]
+    return "; ".join(
         f"{each.budget.figure.title} "
         + ("not measured" if each.value is None else shown(each.value, each.budget.figure.form))
         + f", allowed {allowed_words(each.budget)}"
-        for each in far
+        for each in found
         if not each.held
-    ]
-    reason = (
-        f"the nearest is {steps_words(searched, nearest)}: {'; '.join(told)}" if told else "runs ended before one did"
     )
-    return f"{label}none of {plural(len(searched.tried), 'point')} tried meets the bounds; {reason}"
 
 
 def as_good_words(answer: Answer) -> str:
