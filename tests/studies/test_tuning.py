@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 from kills import environment
@@ -189,6 +191,14 @@ def test_the_command_says_what_to_set_and_how_to_confirm_it(problem, once):
     assert f"best: router.x {HEAVIEST}, router.y 3: control per delivery 0.833" in said.stdout
     assert f"compare {out}/answer/start.toml {out}/answer/best.toml --seeds 3 --first-seed 12" in said.stdout
     assert f"hearsay check {out}/answer/budgets.toml" in said.stdout
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r"https?://|<script|<img|<link", page)
+    assert "Least control per delivery with sent per node at most 20" in page
+    points = page.split('id="points"')[1].split("</section>")[0]
+    assert points.count("<tr>") == 1 + len(once[1].searches[0].tried)
+    for name in ("fronts", "search"):
+        picture = ElementTree.parse(out / "pictures" / f"{name}.svg")
+        assert len(picture.findall(".//{*}path[@class]")) > len(once[1].searches[0].tried)
 
 
 def test_many_combinations_are_looked_at_as_they_come_up(problem, tmp_path):

@@ -187,6 +187,8 @@ def _tell_plan(tuning: Tuning, found: Sequence[Space]) -> None:
 
 
 def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
+    from hearsay.report.errors import ReportError
+    from hearsay.report.study.tune_page import write_tune_report
     from hearsay.studies.errors import StudyFolderError
     from hearsay.studies.tuning.answer import answer_of
     from hearsay.studies.tuning.answer_files import write_answers
@@ -194,21 +196,48 @@ def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
     from hearsay.text.numbers import plain
 
     answers = [answer_of(found) for found in tuned.searches]
+    report = folder.path / "report.html"
     try:
         write_answers(folder, tuned.tuning, answers)
-    except StudyFolderError as error:
+        write_tune_report(tuned, answers, report, folder.path / "pictures", _commands(options, answers, folder.path))
+    except (StudyFolderError, ReportError) as error:
         raise CommandFailed(str(error)) from None
     if options["as_json"]:
-        _tell_json(tuned, answers, folder)
+        _tell_json(tuned, answers, folder.path, report)
     else:
-        _tell(tuned, answers, folder)
+        _tell(tuned, answers, folder.path, report)
     tell_failures(tuned.failures)
     missing = [plain(none_words(answer.searched)) for answer in answers if answer.best is None]
     if missing:
         raise CommandFailed("\nhearsay: ".join(missing))
 
 
-def _tell(tuned: Tuned, answers: Sequence[Answer], folder: StudyFolder) -> None:
+def _commands(options: dict[str, Any], answers: Sequence[Answer], folder: Path) -> dict[str, str]:
+    """The commands that a report ends with, by what they do."""
+    from hearsay.studies.tuning.answer_files import BUDGETS
+    from hearsay.studies.what_ran import command_of
+
+    words: list[object] = ["tune", options["what"]]
+    for option in ("vary", "bounds", "settings"):
+        for given in options[option]:
+            words += [_OPTION.get(option, f"--{option}"), given]
+    for option in ("aim", "condition", *_NUMBERS, "engine"):
+        if options[option] is not None:
+            words += [f"--{option.replace('_', '-')}", options[option]]
+    told = {"The whole search again": command_of(words)}
+    found = [answer for answer in answers if answer.best is not None]
+    for answer in found:
+        label = f", {answer.searched.label}" if answer.searched.label else ""
+        told[f"Base and best on seeds that nobody has looked at{label}"] = answer.compare_command(folder)
+    if found:
+        told["Whether the best stays within its bounds"] = command_of(["check", folder / BUDGETS])
+    return told
+
+
+_OPTION = {"bounds": "--bound", "settings": "--set"}
+
+
+def _tell(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -> None:
     from hearsay.studies.study_text import compared_text
     from hearsay.studies.tuning.answer_files import BUDGETS
     from hearsay.studies.tuning.tune_text import (
@@ -219,6 +248,7 @@ def _tell(tuned: Tuned, answers: Sequence[Answer], folder: StudyFolder) -> None:
         searched_words,
         start_words,
     )
+    from hearsay.studies.what_ran import command_of
     from hearsay.text.text_table import prose, table_text
 
     tuning = tuned.tuning
@@ -243,24 +273,25 @@ def _tell(tuned: Tuned, answers: Sequence[Answer], folder: StudyFolder) -> None:
         click.echo(f"{table_text(head, rows, left=1 + len(tuning.axes))}\n")
     found = [answer for answer in answers if answer.best is not None]
     for answer in found:
-        click.echo(f"confirm: {answer.compare_command(folder.path)}")
+        click.echo(f"confirm: {answer.compare_command(folder)}")
     if found:
-        click.echo(f"check: hearsay check {folder.path / BUDGETS}")
-    click.echo(f"tables: {folder.path / 'tables'}")
+        click.echo(f"check: {command_of(['check', folder / BUDGETS])}")
+    click.echo(f"tables: {folder / 'tables'}\nreport: {report}")
 
 
-def _tell_json(tuned: Tuned, answers: Sequence[Answer], folder: StudyFolder) -> None:
+def _tell_json(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -> None:
     from hearsay.studies.tuning.answer_files import BUDGETS
 
     found = any(answer.best is not None for answer in answers)
     document = {
         "tuning": tuned.tuning.name,
-        "folder": str(folder.path),
+        "folder": str(folder),
+        "report": str(report),
         "runs": sum(found.runs for found in tuned.searches),
         "made": tuned.made,
         "failed": len(tuned.failures),
-        "budgets": str(folder.path / BUDGETS) if found else None,
-        "answers": [_answer_json(answer, folder.path) for answer in answers],
+        "budgets": str(folder / BUDGETS) if found else None,
+        "answers": [_answer_json(answer, folder) for answer in answers],
     }
     json.dump(document, sys.stdout, indent=2)
     sys.stdout.write("\n")

@@ -30,6 +30,7 @@ text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #5b6470 }
 .mark { fill: currentColor } .mark.hollow { fill: #fff; stroke: currentColor; stroke-width: 1.4 }
 .reach { stroke: currentColor; stroke-width: 1.2; opacity: .55 } .cell { fill: currentColor }
 .front { stroke: currentColor; fill: none; stroke-width: 1.6; stroke-dasharray: 5 4 }
+.bound { stroke: currentColor; stroke-width: 1.4; stroke-dasharray: 2 3 }
 .run-0 { color: #0067b1 } .run-1 { color: #c94f00 } .run-2 { color: #00805c } .run-3 { color: #b0478a }
 .run-4 { color: #8a6d00 } .run-5 { color: #3b8fd0 } .run-6 { color: #6b4fa0 } .run-7 { color: #59636e }
 """
@@ -62,6 +63,11 @@ class Plot:
     def place(self, x: float, y: float) -> tuple[float, float]:
         return self._across(self._x.at(x)), self._down(self._y.at(y))
 
+    def upright(self, x: float, class_: str) -> Html:
+        """A line at a value of the abscissa, from bottom to top."""
+        across = self._across(self._x.at(x))
+        return line(across, self._down(0), across, self._down(1), class_)
+
     def add(self, part: Html) -> None:
         self._parts.append(part)
 
@@ -89,7 +95,7 @@ def svg(width: int, height: int, parts: Iterable[Html], label: str) -> Html:
 
 
 def standalone(pictures: Sequence[Html], across: int, entries: Sequence[str]) -> str:
-    """Several pictures of one size as one SVG file with a style and a legend of its own."""
+    """Several pictures of one size as one SVG file with a style and a legend; colours without words are not in it."""
     width, height = _size(pictures[0])
     top = 26 if any(entries) else _GAP
     placed: list[Html] = []
@@ -100,6 +106,8 @@ def standalone(pictures: Sequence[Html], across: int, entries: Sequence[str]) ->
     full_height = top + -(-len(pictures) // across) * (height + _GAP)
     at = _GAP + 8.0
     for number, words in enumerate(entries):
+        if not words:
+            continue
         placed.append(
             coloured(
                 number, tag("path", d=MARKS[number % len(MARKS)], transform=f"translate({at} 13)", class_="mark")

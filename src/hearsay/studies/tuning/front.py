@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hearsay.studies.budgets import Budget, judged
-from hearsay.studies.statistics import Mean
-from hearsay.studies.tuning.race import level
+from hearsay.studies.statistics import Mean, mean_of
+from hearsay.studies.tables import values_at
 from hearsay.studies.tuning.search import Searched, Tried
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A point with both figures, over the base."""
+    """A point with both figures, on the seeds it had."""
 
     tried: Tried
     bounded: Mean
@@ -29,8 +29,8 @@ def front(searched: Searched, bound: Budget) -> list[Spot]:
     others = [other for other in tuning.bounds if other is not bound]
     measured: list[tuple[Tried, Mean, Mean, bool]] = []
     for tried in searched.tried:
-        bounded = level(bound.figure.name, tried.point, searched.start, searched.results)
-        aim = level(tuning.aim.name, tried.point, searched.start, searched.results)
+        bounded = mean_of(values_at(tried.point, searched.results, bound.figure.name))
+        aim = mean_of(values_at(tried.point, searched.results, tuning.aim.name))
         if bounded is not None and aim is not None:
             eligible = all(judged(other, tried.point, searched.results).held for other in others)
             measured.append((tried, bounded, aim, eligible))

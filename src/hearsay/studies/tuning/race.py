@@ -6,8 +6,6 @@ Rules:
 * A point stops when a run of it failed or lacks the figure aimed at, when its seeds so far say that it breaks a
   bound, and when the paired interval between it and the leader lies on the wrong side of 0.
 * The leader is the best of those whose seeds so far keep the bounds. Stopping compares on the seeds that both have.
-* How good a point is told to be is what it has over the base on the same seeds, put on top of the base's mean: seeds
-  differ by far more than points do, and points have unequal numbers of them.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from math import ceil, inf
 from hearsay.studies.budgets import Budget, Judgement, judged
 from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point
-from hearsay.studies.statistics import Mean, mean_of, paired
+from hearsay.studies.statistics import mean_of, paired
 from hearsay.studies.tables import values_at, values_by_seed
 from hearsay.studies.tuning.tune_file import Tuning
 
@@ -77,22 +75,6 @@ def excess(judgement: Judgement) -> float:
     budget = judgement.budget
     bounds = [abs(bound) for bound in (budget.at_least, budget.at_most) if bound]
     return judgement.excess / min(bounds) if bounds else judgement.excess
-
-
-def level(figure: str, point: Point, start: Point, results: Mapping[str, Row]) -> Mean | None:
-    """A figure of a point: its paired difference from the base, on top of the base's own mean.
-
-    The interval is that of the difference. Where the base lacks the figure, it is the point's own mean.
-    """
-    values, base = values_by_seed(point, results, figure), values_by_seed(start, results, figure)
-    if not values or not all(seed in base for seed in values):
-        return mean_of(list(values.values()))
-    over = mean_of([value - base[seed] for seed, value in values.items()])
-    ground = mean_of(list(base.values()))
-    if over is None or ground is None:
-        return None
-    low, high = (None if end is None else ground.mean + end for end in (over.low, over.high))
-    return Mean(over.seeds, ground.mean + over.mean, low, high)
 
 
 def aim_of(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> float:

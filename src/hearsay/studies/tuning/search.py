@@ -17,6 +17,8 @@ from typing import TypeAlias
 from hearsay.studies.budgets import Budget, judged
 from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point
+from hearsay.studies.statistics import mean_of
+from hearsay.studies.tables import values_at
 from hearsay.studies.tuning.optimiser import Optimiser
 from hearsay.studies.tuning.race import (
     Ended,
@@ -24,7 +26,6 @@ from hearsay.studies.tuning.race import (
     excess,
     is_beaten,
     keeps_bounds,
-    level,
     rungs,
     stopped,
 )
@@ -88,9 +89,10 @@ class Searched:
 
     @property
     def nearest(self) -> Tried | None:
-        """The point that exceeds its bounds least."""
+        """The point that exceeds its bounds least; one that had all seeds, if there is any."""
         known = [each for each in self.tried if each.ended not in (Ended.FAILED, Ended.UNMEASURED)]
-        return min(known, key=lambda each: self.excess_of(each.point), default=None)
+        finished = [each for each in known if each.ended is Ended.FINISHED]
+        return min(finished or known, key=lambda each: self.excess_of(each.point), default=None)
 
     def excess_of(self, point: Point) -> float:
         return sum(excess(judged(bound, point, self.results)) for bound in self.tuning.bounds)
@@ -212,7 +214,7 @@ class _Search:
 
     def _tell(self, tried: Tried) -> None:
         found = self._found
-        mean = level(self._tuning.aim.name, tried.point, found.start, found.results)
+        mean = mean_of(values_at(tried.point, found.results, self._tuning.aim.name))
         excesses = {
             bound.figure.name: excess(judged(bound, tried.point, found.results)) for bound in self._tuning.bounds
         }

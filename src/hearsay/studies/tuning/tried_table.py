@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hearsay.studies.one_run import Row
-from hearsay.studies.tables import axis_columns
-from hearsay.studies.tuning.race import Ended, keeps_bounds, level
+from hearsay.studies.statistics import mean_of
+from hearsay.studies.tables import axis_columns, values_at
+from hearsay.studies.tuning.race import Ended, keeps_bounds
 from hearsay.studies.tuning.search import Searched
 from hearsay.studies.tuning.tune_file import Tuning
 from hearsay.trace.folder.arrow import pa
 
 
 def tried_table(tuning: Tuning, searches: Sequence[Searched]) -> Any:
-    """A row per point and condition, in the order they were tried. Figures are over the base, on its mean."""
+    """A row per point and condition, in the order they were tried. Figures are means over its seeds."""
     keys, at = axis_columns(tuning.study)
     figures = [(f"{name}{end}", pa.float64()) for name in tuning.figures for end in ("", "_low", "_high")]
     schema = [
@@ -43,7 +44,7 @@ def _rows(found: Searched) -> Iterator[tuple[Any, Row]]:
             "best": each is found.best,
         }
         for name in found.tuning.figures:
-            mean = level(name, each.point, found.start, found.results)
+            mean = mean_of(values_at(each.point, found.results, name))
             if mean is not None:
                 row |= {name: mean.mean, f"{name}_low": mean.low, f"{name}_high": mean.high}
         yield each, row

@@ -58,11 +58,11 @@ def none_words(searched: Searched) -> str:
     nearest = searched.nearest
     if nearest is None:
         return f"{label}nothing that was tried could be measured"
-    told = _broken_words(searched, nearest.point)
-    reason = (
-        f"the nearest is {steps_words(searched, nearest)}: {told}" if told else "runs ended before one had all seeds"
-    )
-    return f"{label}none of {plural(len(searched.tried), 'point')} tried meets the bounds; {reason}"
+    told = _broken_words(searched, nearest.point) or "keeps them on the seeds that it got"
+    short = sum(each.ended is Ended.OUT_OF_RUNS for each in searched.tried)
+    more = f"; {count(short)} more had no runs left (--runs)" if short else ""
+    words = f"the nearest is {steps_words(searched, nearest)}: {told}{more}"
+    return f"{label}none of {plural(len(searched.tried), 'point')} tried meets the bounds; {words}"
 
 
 def start_words(answer: Answer) -> str:
