@@ -116,6 +116,8 @@ class PeerProcess:
         """What a Go peer that judges says: scores of its peers, and how many messages it has rejected."""
         self.parts: dict[tuple[str, int], int] = {}
         """The parts that it has of each topic and group, as a bitmap."""
+        self.tested_by: set[str] = set()
+        """Who sent it the message of the test extension, or anything: go's callback does not tell."""
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> PeerProcess:
@@ -169,6 +171,8 @@ class PeerProcess:
                     self.rejected += 1
                 case "parts":
                     self.parts[event["topic"], event["group"]] = event["parts"]
+                case "test":
+                    self.tested_by.add(event["from"])
                 case "refused":
                     self.refusals.append(event["reason"])
                 case "peers":

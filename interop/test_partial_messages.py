@@ -1,4 +1,4 @@
-"""Gossipsub 1.3 between us and Go over real sockets: the extensions control, and messages that go in parts."""
+"""Gossipsub 1.3 between us, Go and Rust over real sockets: the extensions control, and messages that go in parts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from test_deployed_gossipsub import QUICK, SCORE
 from test_foreign_peers import LIMITS, PeerProcess, built, meshed, run, until
 
 from hearsay.core.language.rpc import MESHSUB_13, Control, Features, Graft, Partial, PartialUse, Rpc, Subscription
+from hearsay.libp2p.names.peer_id import to_text
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.partial import PartsExchange, counted, counted_parts, group_named
@@ -28,9 +29,26 @@ CAN_PARTS = Rpc(
 )
 
 
-@pytest.fixture(autouse=True)
+class Attentive(PartsExchange):
+    """Remembers all that came."""
+
+    def __init__(self, form):
+        super().__init__(form)
+        self.heard = []
+
+    def received(self, partial, sender):
+        self.heard.append(partial)
+        return super().received(partial, sender)
+
+
+@pytest.fixture
 def go():
     return built("go")
+
+
+@pytest.fixture(params=["go", "rust"])
+def language(request):
+    return built(request.param)
 
 
 def deployed(**parameters):
@@ -43,29 +61,29 @@ def deployed(**parameters):
     )
 
 
-async def meeting(stack, *flags, **parameters):
-    """Our node in `news` with its application, meshed with a Go peer."""
+async def meeting(stack, language, *flags, **parameters):
+    """Our node in `news` with its application, meshed with a peer."""
     node = await stack.enter_async_context(Node(deployed(**parameters)))
     exchange = PartsExchange(FORM)
     topic = await node.join("news", partial=exchange)
-    peer = await with_go(stack, node, *flags)
+    peer = await with_peer(stack, language, node, *flags)
     await meshed(node, peer, ("news",))
     return node, exchange, topic, peer
 
 
-async def with_go(stack, node, *flags):
-    peer = await stack.enter_async_context(PeerProcess("go", "--topics", "news", "--unsigned", *flags))
+async def with_peer(stack, language, node, *flags):
+    peer = await stack.enter_async_context(PeerProcess(language, "--topics", "news", "--unsigned", *flags))
     await node.connect(peer.address)
     await peer.until(lambda: peer.topics.get("news") == 1)
     return peer
 
 
-def test_1_3_is_negotiated_and_both_can_do_parts():
+def test_1_3_is_negotiated_and_both_can_do_parts(language):
     async def work():
         async with AsyncExitStack() as stack:
             node = await stack.enter_async_context(Node(deployed()))
             await node.join("news")
-            await meshed(node, await with_go(stack, node, "--partial", "news"), ("news",))
+            await meshed(node, await with_peer(stack, language, node, "--partial", "news"), ("news",))
             ((peer, known),) = node._running.router.connected.items()
             assert known.protocol == MESHSUB_13
             assert node._running.router.strategy.features.exchanges_parts(peer)
@@ -76,10 +94,10 @@ def test_1_3_is_negotiated_and_both_can_do_parts():
 @pytest.mark.parametrize(
     ("ours", "theirs"), [(range(4), 0b1111_0000), (ALL, 0), ((), 0b1111_1111), ((1,), 0b1111_1101)]
 )
-def test_parts_go_both_ways_until_both_have_all(ours, theirs):
+def test_parts_go_both_ways_until_both_have_all(language, ours, theirs):
     async def work():
         async with AsyncExitStack() as stack:
-            node, exchange, topic, peer = await meeting(stack, "--partial", "news")
+            node, exchange, topic, peer = await meeting(stack, language, "--partial", "news")
             peer.order(f"parts news 7 {theirs}")
             topic.follow(exchange.add("news", GROUP, counted(GROUP, ours)))
             await peer.until(lambda: peer.parts.get(("news", 7)) == 255)
@@ -90,13 +108,35 @@ def test_parts_go_both_ways_until_both_have_all(ours, theirs):
     run(work())
 
 
-def test_who_has_no_partial_messages_gets_the_full_one():
-    """Our node is between a Go peer with all parts and one that knows nothing of parts."""
+def test_rust_tells_who_only_supports_parts_what_it_has():
+    """It sends metadata, as our node does with `supporters_told`. To metadata it answers with parts, also to who
+    requests none (gossipsub 0.50.1): the specification forbids that, and we take them. It gets full messages."""
+    rust = built("rust")
 
     async def work():
         async with AsyncExitStack() as stack:
-            node, _, topic, source = await meeting(stack, "--partial", "news")
-            plain = await with_go(stack, node)
+            node = await stack.enter_async_context(Node(deployed(supporters_told="by_all")))
+            exchange = Attentive(FORM)
+            topic = await node.join("news", partial=exchange, partial_use=PartialUse.SUPPORTS)
+            peer = await with_peer(stack, rust, node, "--supports-partial", "news")
+            await meshed(node, peer, ("news",))
+            peer.order("parts news 7 3")
+            await until(lambda: exchange.heard)
+            assert (exchange.heard[0].parts, exchange.heard[0].metadata) == (None, bytes([3]))
+            await topic.publish(WHOLE)
+            await peer.until(lambda: len(peer.messages) == 1)
+            assert peer.parts == {("news", 7): 3}
+
+    run(work())
+
+
+def test_who_has_no_partial_messages_gets_the_full_one(language):
+    """Our node is between a peer with all parts and one that uses none in the topic."""
+
+    async def work():
+        async with AsyncExitStack() as stack:
+            node, _, topic, source = await meeting(stack, language, "--partial", "news")
+            plain = await with_peer(stack, language, node)
             await until(lambda: len(node.mesh("news")) == 2)
             source.order("parts news 7 255")
             await plain.until(lambda: len(plain.messages) == 1)
@@ -107,13 +147,13 @@ def test_who_has_no_partial_messages_gets_the_full_one():
     run(work())
 
 
-def test_a_full_message_goes_on_in_parts():
+def test_a_full_message_goes_on_in_parts(language):
     """Who supports parts without requesting them is sent the full message; who requests them gets parts."""
 
     async def work():
         async with AsyncExitStack() as stack:
-            node, _, topic, requester = await meeting(stack, "--partial", "news")
-            supporter = await with_go(stack, node, "--supports-partial", "news")
+            node, _, topic, requester = await meeting(stack, language, "--partial", "news")
+            supporter = await with_peer(stack, language, node, "--supports-partial", "news")
             await until(lambda: len(node.mesh("news")) == 2)
             await topic.publish(WHOLE)
             await supporter.until(lambda: len(supporter.messages) == 1)
@@ -124,11 +164,27 @@ def test_a_full_message_goes_on_in_parts():
     run(work())
 
 
-def test_go_punishes_who_says_twice_what_it_can_do():
+def test_each_sends_the_other_the_message_of_the_test_extension(go):
+    """go's callback is called for every RPC of a peer that has the extension; what we sent is read in its place by a
+    peer of ours, in tests/core."""
+
+    async def work():
+        async with AsyncExitStack() as stack:
+            node = await stack.enter_async_context(Node(deployed(test_extension=True)))
+            await node.join("news")
+            peer = await with_peer(stack, go, node, "--test-extension")
+            await until(lambda: node.statistics.test_messages == 1)
+            await peer.until(lambda: peer.tested_by == {to_text(node.peer)})
+            assert node.statistics.parts_dropped == 0
+
+    run(work())
+
+
+def test_go_punishes_who_says_twice_what_it_can_do(go):
     async def work():
         async with AsyncExitStack() as stack:
             peer = await stack.enter_async_context(
-                PeerProcess("go", "--topics", "news", "--unsigned", "--scored", "--partial", "news")
+                PeerProcess(go, "--topics", "news", "--unsigned", "--scored", "--partial", "news")
             )
             scripted = await stack.enter_async_context(ScriptedPeer(peer.address, MESHSUB_13, by_data))
             scripted.say(CAN_PARTS)

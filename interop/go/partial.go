@@ -38,6 +38,7 @@ type counterpart struct {
 type partials struct {
 	sync.Mutex
 	requested, supported string
+	testing              bool
 	extension            *partialmessages.PartialMessagesExtension[counterpart]
 	pubsub               *pubsub.PubSub
 	held                 map[string]map[uint64]byte
@@ -45,12 +46,19 @@ type partials struct {
 
 func (p *partials) flags() {
 	flag.StringVar(&p.requested, "partial", "", "of the topics, those in which partial messages are requested")
+	flag.BoolVar(&p.testing, "test-extension", false, "say that the test extension is here, and which peers' message came")
 	flag.StringVar(&p.supported, "supports-partial", "", "of the topics, those in which parts are sent, and not requested")
 }
 
 func (p *partials) options() []pubsub.Option {
+	var options []pubsub.Option
+	if p.testing {
+		options = append(options, pubsub.WithTestExtension(pubsub.TestExtensionConfig{
+			OnReceiveTestExtension: func(from peer.ID) { say(map[string]any{"event": "test", "from": from.String()}) },
+		}))
+	}
 	if p.requested == "" && p.supported == "" {
-		return nil
+		return options
 	}
 	p.held = map[string]map[uint64]byte{}
 	p.extension = &partialmessages.PartialMessagesExtension[counterpart]{
@@ -60,7 +68,7 @@ func (p *partials) options() []pubsub.Option {
 			go p.publish(topic, binary.BigEndian.Uint64(group))
 		},
 	}
-	return []pubsub.Option{pubsub.WithPartialMessagesExtension(p.extension)}
+	return append(options, pubsub.WithPartialMessagesExtension(p.extension))
 }
 
 func (p *partials) topicOptions(topic string) []pubsub.TopicOpt {

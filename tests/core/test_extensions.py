@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from judged import TOPIC, Judge, dropped, score, sent
 
-from hearsay.core.language.actions import Reason, Send
+from hearsay.core.language.actions import ExtensionTestReceived, PartDropped, Reason, Send
 from hearsay.core.language.events import PeerConnected, PeerDisconnected, RpcReceived
 from hearsay.core.language.rpc import (
     FLOODSUB,
@@ -14,7 +14,9 @@ from hearsay.core.language.rpc import (
     MESHSUB_12,
     MESHSUB_13,
     Control,
+    ExtensionTest,
     Features,
+    PartKind,
     Rpc,
 )
 from hearsay.core.registry import ROUTERS, create, negotiate
@@ -55,6 +57,31 @@ def test_what_is_said_again_or_too_late_is_misbehaviour(rpcs, late_extensions, e
     for rpc in rpcs:
         made.feed(RpcReceived("p", rpc))
     assert made.score("p") == expected
+
+
+TESTS = Rpc(control=Control(features=(Features(test_extension=True),)))
+TEST = Rpc(test=ExtensionTest())
+
+
+@pytest.mark.parametrize(
+    ("ours", "said", "sent_back"), [(True, TESTS, [TEST]), (True, SAYS, []), (True, QUIET, []), (False, TESTS, [])]
+)
+def test_a_test_message_goes_to_who_has_the_test_extension(ours, said, sent_back):
+    """Rule: EXT-5. go: TestTestExtension, in which the first RPC says it and the next is the message."""
+    router = of_parameters(test_extension=ours, partial_messages=True)
+    hello = router.handle(PeerConnected("p", MESHSUB_13), 0)
+    assert [action.rpc.control.features for action in hello if isinstance(action, Send)] == [(Features(True, ours),)]
+    answers = [action.rpc for action in router.handle(RpcReceived("p", said), 0) if isinstance(action, Send)]
+    assert answers == sent_back
+    on = bool(sent_back)
+    came = router.handle(RpcReceived("p", TEST), 0)
+    assert came == [ExtensionTestReceived("p") if on else PartDropped("p", PartKind.EXTENSION, 1, Reason.UNSUPPORTED)]
+    assert router.handle(RpcReceived("p", QUIET), 0) == []
+
+
+def test_the_test_extension_alone_is_reason_enough_to_speak_1_3():
+    """Rule: EXT-1."""
+    assert of_parameters(test_extension=True).strategy.protocols[0] == MESHSUB_13
 
 
 def test_a_peer_that_comes_again_says_it_again():

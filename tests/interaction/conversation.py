@@ -48,6 +48,7 @@ from hearsay.core.language.actions import (
     Dial,
     Disconnect,
     DuplicateReceived,
+    ExtensionTestReceived,
     FindContacts,
     LinkEager,
     LinkLazy,
@@ -101,6 +102,7 @@ from hearsay.core.language.rpc import (
     MESHSUB_13,
     RANDOMSUB,
     Control,
+    ExtensionTest,
     Features,
     Graft,
     IDontWant,
@@ -301,6 +303,7 @@ class Conversation:
         messages: list[Message] = []
         control: defaultdict[str, list[object]] = defaultdict(list)
         partial: Partial | None = None
+        test: ExtensionTest | None = None
         for part in text.split("; "):
             said = episub_words.parsed(part.split())
             if said is not None:
@@ -326,12 +329,14 @@ class Conversation:
                     control["prune"].append(_prune(topic, *more))
                 case ["CAN", *names]:
                     control["features"].append(Features("partial" in names, "test" in names))
+                case ["TEST"]:
+                    test = ExtensionTest()
                 case ["IDONTWANT", *ids]:
                     control["idontwant"].append(IDontWant(tuple(ids)))
                 case _:
                     raise ValueError(f"not a part of an RPC: {part}")
         made = Control(**{kind: tuple(parts) for kind, parts in control.items()}) if control else None  # type: ignore[arg-type]
-        return Rpc(tuple(subscriptions), tuple(messages), made, partial)
+        return Rpc(tuple(subscriptions), tuple(messages), made, partial, test)
 
 
 def chosen_router(router: str, settings: Sequence[str]) -> tuple[RouterKind, RouterParameters]:
@@ -372,6 +377,8 @@ def _shown(rpc: Rpc) -> str:
     parts += [_shown_message(message) for message in rpc.messages]
     if rpc.partial is not None:
         parts.append(_shown_partial(rpc.partial))
+    if rpc.test is not None:
+        parts.append("TEST")
     if rpc.control is not None:
         parts += [f"IHAVE {ihave.topic} {' '.join(map(str, ihave.ids))}" for ihave in rpc.control.ihave]
         parts += [f"IWANT {' '.join(map(str, iwant.ids))}" for iwant in rpc.control.iwant]
@@ -426,6 +433,8 @@ def _told(name: str, action: Action) -> str | None:
             )
         case DeliverPartial():
             return f"{name} hands over {_shown_partial(action.partial)} from {action.received_from}"
+        case ExtensionTestReceived():
+            return f"{name} hears the test message of {action.peer}"
         case RemindOfPartial():
             return f"{name} reminds of {action.group.decode()} in {action.topic}"
         case Validate():

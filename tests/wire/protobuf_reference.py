@@ -9,6 +9,7 @@ from hearsay.core.language.rpc import (
     EXPERIMENTAL_FIELDS,
     Control,
     Extension,
+    ExtensionTest,
     Features,
     Graft,
     IDontWant,
@@ -65,11 +66,13 @@ SCHEMA = {
         (6, "features", MESSAGE, "Features?"),
         (EXPERIMENTAL_FIELDS + 1000, "extension", BYTES, "*"),
     ],
+    "Test": [],
     "RPC": [
         (1, "subscriptions", MESSAGE, "SubOpts"),
         (2, "publish", MESSAGE, "Message"),
         (3, "control", MESSAGE, "Control?"),
         (10, "partial", MESSAGE, "Partial?"),
+        (6492434, "testExtension", MESSAGE, "Test?"),
     ],
 }
 
@@ -122,6 +125,8 @@ def to_reference(rpc):
                 made.control.features.partialMessages = True
             if features.test_extension:
                 made.control.features.testExtension = True
+    if rpc.test is not None:
+        made.testExtension.SetInParent()
     if rpc.partial is not None:
         partial = rpc.partial
         fields = {"groupID": partial.group, "parts": partial.parts, "metadata": partial.metadata}
@@ -171,4 +176,5 @@ subscriptions = st.builds(Subscription, texts, st.just(True), st.sampled_from(Pa
     Subscription, texts, st.just(False)
 )
 partials = st.builds(Partial, texts, blobs, maybe, maybe)
-rpcs = st.builds(Rpc, some(subscriptions), some(messages), st.none() | controls, st.none() | partials)
+tests = st.none() | st.just(ExtensionTest())
+rpcs = st.builds(Rpc, some(subscriptions), some(messages), st.none() | controls, st.none() | partials, tests)

@@ -50,7 +50,7 @@ def test_the_core_computes_the_size_that_is_encoded(rpc):
 def test_what_is_encoded_is_decoded(rpc):
     found = decoded(encode_rpc(rpc))
     control = None if rpc.control == Control() else rpc.control
-    assert found.rpc == Rpc(rpc.subscriptions, rpc.messages, control, rpc.partial)
+    assert found.rpc == Rpc(rpc.subscriptions, rpc.messages, control, rpc.partial, rpc.test)
     assert found.left_out == 0
     assert [message.encoded for message in found.rpc.messages] == [
         wire.SerializeToString() for wire in to_reference(rpc).publish

@@ -38,6 +38,7 @@ def test_pieces_are_within_the_limit_and_say_the_same(rpc, limit):
     assert kept_partials == (
         [] if rpc.partial is None or rpc_size(Rpc(partial=rpc.partial)) > limit - 6 else [rpc.partial]
     )
+    assert [piece.test for piece in pieces if piece.test is not None] == ([rpc.test] if rpc.test is not None else [])
     control = rpc.control or Control()
     assert not control.features or pieces[0].control.features == control.features
     for kind in ("ihave", "iwant", "idontwant"):

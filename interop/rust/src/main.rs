@@ -1,5 +1,7 @@
 //! A small gossipsub peer for the interoperability tests, on rust-libp2p. Speaks as ../go/main.go does.
 
+mod partials;
+
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,6 +13,8 @@ use libp2p::{identify, identity, noise, tcp, yamux, Multiaddr, Swarm, SwarmBuild
 use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, BufReader};
+
+use partials::Partials;
 
 const MAX_BYTES: usize = 4 << 20;
 
@@ -43,10 +47,20 @@ struct Flags {
     topics: Vec<String>,
     unsigned: bool,
     count: bool,
+    /// Of the topics, those in which partial messages are requested, and those in which parts are only sent.
+    partial: Vec<String>,
+    supports_partial: Vec<String>,
 }
 
 fn flags() -> Flags {
-    let mut flags = Flags { connect: vec![], topics: vec![], unsigned: false, count: false };
+    let mut flags = Flags {
+        connect: vec![],
+        topics: vec![],
+        unsigned: false,
+        count: false,
+        partial: vec![],
+        supports_partial: vec![],
+    };
     let list = |text: String| text.split(',').filter(|part| !part.is_empty()).map(String::from).collect();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -55,6 +69,8 @@ fn flags() -> Flags {
             "--topics" => flags.topics = list(words.next().expect("topics")),
             "--unsigned" => flags.unsigned = true,
             "--count" => flags.count = true,
+            "--partial" => flags.partial = list(words.next().expect("topics")),
+            "--supports-partial" => flags.supports_partial = list(words.next().expect("topics")),
             _ => panic!("unknown flag {word}"),
         }
     }
@@ -115,6 +131,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut joined: HashMap<String, IdentTopic> = HashMap::new();
     let mut outbox = Outbox::default();
     let mut received = 0u64;
+    let mut partials = Partials::default();
+    for (names, requests) in [(&flags.partial, true), (&flags.supports_partial, false)] {
+        for name in names {
+            let topic = IdentTopic::new(name).hash();
+            swarm.behaviour_mut().gossipsub.enable_partials_for_topic(topic, requests);
+        }
+    }
     for name in &flags.topics {
         let topic = IdentTopic::new(name);
         swarm.behaviour_mut().gossipsub.subscribe(&topic)?;
@@ -143,6 +166,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
                     } else if received % 100 == 0 {
                         say(json!({"event": "count", "count": received}));
                     }
+                }
+                SwarmEvent::Behaviour(BehaviourEvent::Gossipsub(gossipsub::Event::Partial {
+                    topic_hash, peer_id, group_id, message, ..
+                })) => {
+                    let gossipsub = &mut swarm.behaviour_mut().gossipsub;
+                    partials.came(gossipsub, &topic_hash, peer_id, &group_id, message.as_deref());
                 }
                 _ => {}
             },
@@ -178,6 +207,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
                     "say" => {
                         outbox.waiting.push_back((words[1].into(), words[2..].join(" ").into_bytes()));
                         outbox.send(&mut swarm);
+                    }
+                    "parts" => {
+                        let (group, parts) = (words[2].parse()?, words[3].parse()?);
+                        partials.own(&mut swarm.behaviour_mut().gossipsub, words[1], group, parts);
                     }
                     "join" => {
                         let topic = IdentTopic::new(words[1]);

@@ -19,6 +19,7 @@ from hearsay.core.language.actions import (
     Dial,
     Disconnect,
     DuplicateReceived,
+    ExtensionTestReceived,
     FindContacts,
     LinkEager,
     MessagePublished,
@@ -329,6 +330,8 @@ class Driver:
                 self._around.deliver(action)
             case DeliverPartial() | RemindOfPartial():
                 self._around.partial(action)
+            case ExtensionTestReceived():
+                self.statistics.test_messages += 1
             case Validate():
                 self._validate(action)
             case Dial() | Ping() | FindContacts():

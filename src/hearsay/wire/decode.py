@@ -24,6 +24,7 @@ from hearsay.core.language.lengths import varint_size
 from hearsay.core.language.rpc import (
     Control,
     Extension,
+    ExtensionTest,
     Features,
     Graft,
     IDontWant,
@@ -78,6 +79,7 @@ class _Spans:
     control: list[tuple[int, int, int]]
     """(field, start, stop) of each part of the control message."""
     partial: Span | None = None
+    test: ExtensionTest | None = None
 
 
 def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, episub: bool = False) -> DecodedRpc:
@@ -102,7 +104,7 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
     kept_messages = tuple(part for part in messages if part is not None)
     left_out += len(subscriptions) - len(kept_subscriptions) + len(messages) - len(kept_messages)
     left_out += spans.partial is not None and partial is None
-    return DecodedRpc(Rpc(kept_subscriptions, kept_messages, control, partial), left_out)
+    return DecodedRpc(Rpc(kept_subscriptions, kept_messages, control, partial, spans.test), left_out)
 
 
 def _only_message(data: bytes, message_id: MessageIdFunction, limits: RpcLimits) -> Message | None:
@@ -237,6 +239,8 @@ def _survey(data: bytes, limits: RpcLimits, episub: bool) -> _Spans:
             _check("messages", len(spans.messages), limits.max_messages)
         elif number == 10:
             spans.partial = (start, stop)
+        elif number == TEST_EXTENSION:
+            spans.test = ExtensionTest()
         elif number == 3:
             for part, part_type, begin, end in walk(data, start, stop):
                 if part_type != DELIMITED:

@@ -29,6 +29,7 @@ _KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 11)}
 _PARTIAL_FLAGS = {PartialUse.NONE: b"", PartialUse.SUPPORTS: b"\x20\x01", PartialUse.REQUESTS: b"\x18\x01\x20\x01"}
 """Fields 3 and 4 of a SUBSCRIBE: whoever requests says that it supports, too, as go does."""
 _PARTIAL_MESSAGES = b"\x50\x01"
+_TEST_MESSAGE = varint(TEST_EXTENSION << 3 | DELIMITED) + b"\x00"
 _TEST_EXTENSION = varint(TEST_EXTENSION << 3 | VARINT) + b"\x01"
 _SUBSCRIBE = {False: b"\x08\x00", True: b"\x08\x01"}
 
@@ -44,6 +45,8 @@ def encode_rpc(rpc: Rpc) -> bytes:
         parts.append(field(3, _control(rpc.control)))
     if rpc.partial is not None:
         parts.append(field(10, _partial(rpc.partial)))
+    if rpc.test is not None:
+        parts.append(_TEST_MESSAGE)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -19,6 +19,7 @@ from hearsay.core.language.rpc import (
     Control,
     ControlPart,
     Extension,
+    ExtensionTest,
     Features,
     Graft,
     IDontWant,
@@ -39,7 +40,7 @@ from hearsay.core.language.sizes import (
 )
 from hearsay.wire.limits import RpcLimits, TooLarge
 
-_Outside: TypeAlias = Subscription | Message | Partial
+_Outside: TypeAlias = Subscription | Message | Partial | ExtensionTest
 _Part: TypeAlias = _Outside | ControlPart
 _CONTROL_OVERHEAD = 6
 """Tag and length of the control message, at most."""
@@ -93,6 +94,8 @@ def _pieces(rpc: Rpc, most: int) -> Iterator[tuple[_Part, int]]:
     parts: list[_Part] = [*rpc.subscriptions, *rpc.messages]
     if rpc.partial is not None:
         parts.append(rpc.partial)
+    if rpc.test is not None:
+        parts.append(rpc.test)
     parts += control.parts()
     sized = zip(parts, part_sizes(rpc), strict=True)
     for part, (_, _, size, _) in sorted(sized, key=lambda entry: not isinstance(entry[0], Features)):
@@ -148,4 +151,5 @@ def _assembled(parts: list[_Part]) -> Rpc:
         tuple(part for part in parts if isinstance(part, Message)),
         control if control != Control() else None,
         next((part for part in parts if isinstance(part, Partial)), None),
+        next((part for part in parts if isinstance(part, ExtensionTest)), None),
     )

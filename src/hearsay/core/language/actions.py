@@ -99,6 +99,13 @@ class RemindOfPartial:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtensionTestReceived:
+    """Tell the application that the message of the test extension came."""
+
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
 class Validate:
     """Ask the application about a message; the answer is a `MessageValidated` event."""
 
@@ -283,6 +290,7 @@ Action: TypeAlias = (
     | Deliver
     | DeliverPartial
     | RemindOfPartial
+    | ExtensionTestReceived
     | Validate
     | Dial
     | Disconnect

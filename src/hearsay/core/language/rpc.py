@@ -112,6 +112,11 @@ class Partial:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtensionTest:
+    """v1.3, the test extension: says that both know what the other can do."""
+
+
+@dataclass(frozen=True, slots=True)
 class IHave:
     topic: TopicId
     ids: tuple[MessageId, ...]
@@ -228,9 +233,10 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Rpc:
-    """One packet: subscriptions, messages, a partial message, control; handled in this order."""
+    """One packet: subscriptions, messages, a partial message, control, a test message; handled in this order."""
 
     subscriptions: tuple[Subscription, ...] = ()
     messages: tuple[Message, ...] = ()
     control: Control | None = None
     partial: Partial | None = None
+    test: ExtensionTest | None = None

@@ -93,6 +93,7 @@ _PARTIAL_FLAGS = {PartialUse.NONE: 0, PartialUse.SUPPORTS: 2, PartialUse.REQUEST
 """Of a SUBSCRIBE; whoever requests says that it supports, too."""
 _FEATURE_BYTES = 2
 _TEST_FEATURE_BYTES = 5
+_TEST_MESSAGE_BYTES = 5
 
 
 def part_sizes(rpc: Rpc) -> list[PartSize]:
@@ -106,6 +107,8 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
         parts.append((PartKind.PUBLISH, message.topic, field_size(message_size(message)), 1))
     if rpc.partial is not None:
         parts.append(_partial_size(rpc.partial))
+    if rpc.test is not None:
+        parts.append((PartKind.EXTENSION, None, _TEST_MESSAGE_BYTES, 1))
     if rpc.control is not None:
         for group in rpc.control.groups():
             for part in group:
@@ -242,6 +245,6 @@ def framed_size(rpc: Rpc, parts: list[PartSize]) -> int:
 
 
 def _enclosed(rpc: Rpc, parts: list[PartSize]) -> int:
-    outside = len(rpc.subscriptions) + len(rpc.messages) + (rpc.partial is not None)
+    outside = len(rpc.subscriptions) + len(rpc.messages) + (rpc.partial is not None) + (rpc.test is not None)
     control = sum([size for _, _, size, _ in parts[outside:]])
     return rpc_size_of_parts(sum([size for _, _, size, _ in parts[:outside]]), rpc.control is not None, control)

@@ -14,6 +14,8 @@ def drop_messages_and_control(shell: Shell, peer: PeerId, rpc: Rpc, reason: Reas
         shell.drop(peer, PartKind.PUBLISH, len(rpc.messages), reason)
     if rpc.partial is not None:
         shell.drop(peer, partial_kind(rpc.partial), 1, reason)
+    if rpc.test is not None:
+        shell.drop(peer, PartKind.EXTENSION, 1, reason)
     if rpc.control is None:
         return
     for kind, parts in zip(CONTROL_KINDS, rpc.control.groups()[:-1], strict=True):

@@ -24,6 +24,7 @@ from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import (
     Control,
     Extension,
+    ExtensionTest,
     Features,
     Graft,
     IDontWant,
@@ -133,7 +134,7 @@ _NOTHING: list[Send] = []
 class Outbox:
     """Collects parts per peer during one `handle` call."""
 
-    __slots__ = ("_coalesce", "entries", "partials", "urgent")
+    __slots__ = ("_coalesce", "alone", "entries", "urgent")
 
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
@@ -142,7 +143,8 @@ class Outbox:
         in order already; by peer as soon as there is more."""
         self.urgent: dict[PeerId, list[MessageId]] = {}
         """Who is told what one does not want; empty between calls."""
-        self.partials: list[Send] = []
+        self.alone: list[Send] = []
+        """RPCs that nothing is put together with."""
         """Partial messages, one to an RPC; empty between calls."""
 
     def forward(
@@ -220,7 +222,10 @@ class Outbox:
         self._parcel(peer).extensions.append(extension)
 
     def partial(self, peer: PeerId, partial: Partial) -> None:
-        self.partials.append(Send(peer, Rpc(partial=partial)))
+        self.alone.append(Send(peer, Rpc(partial=partial)))
+
+    def test(self, peer: PeerId) -> None:
+        self.alone.append(Send(peer, Rpc(test=ExtensionTest())))
 
     def features(self, peer: PeerId, features: Features) -> None:
         """What this router can do, for a peer to hear first."""
@@ -240,10 +245,10 @@ class Outbox:
             actions.append(Send(peer, Rpc(control=Control(idontwant=(IDontWant(tuple(self.urgent[peer])),)))))
         self.urgent = {}
 
-    def flush_partials(self, actions: list[Action]) -> None:
+    def flush_alone(self, actions: list[Action]) -> None:
         """Append what goes behind all else."""
-        actions += self.partials
-        self.partials = []
+        actions += self.alone
+        self.alone = []
 
     def flush(self, actions: list[Action]) -> None:
         """Append the sends to `actions` and be empty again."""

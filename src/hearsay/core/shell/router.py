@@ -191,6 +191,7 @@ class Router:
             news = bool(actions)
         if self._has_features:
             self.strategy.hear_features(self.connected[sender], rpc.control.features if rpc.control else ())
+            news = news or bool(self.outbox.alone)
         if rpc.subscriptions:
             hear_subscriptions(self, self.strategy, self.connected[sender], rpc.subscriptions)
             news = True
@@ -217,6 +218,9 @@ class Router:
         if rpc.control is not None:
             self._receive_control(self.connected[sender], rpc.control)
             news = True
+        if rpc.test is not None:
+            self.strategy.on_test_message(self.connected[sender])
+            news = True
         if news:
             self._send_off(actions)
         else:
@@ -232,8 +236,8 @@ class Router:
                 self._announce_again([peer for peer in self.outbox.peers() if peer in self._unannounced])
             self.strategy.before_flush()
             self.outbox.flush(actions)
-        if self.outbox.partials:
-            self.outbox.flush_partials(actions)
+        if self.outbox.alone:
+            self.outbox.flush_alone(actions)
         self.actions = _BETWEEN_CALLS
 
     def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:

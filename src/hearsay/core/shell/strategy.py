@@ -144,6 +144,9 @@ class Strategy(ABC):
     def on_partial(self, sender: ConnectedPeer, partial: Partial) -> None:
         self.shell.drop(sender.id, partial_kind(partial), 1, Reason.UNSUPPORTED)
 
+    def on_test_message(self, sender: ConnectedPeer) -> None:
+        self.shell.drop(sender.id, PartKind.EXTENSION, 1, Reason.UNSUPPORTED)
+
     def choose_partials(self, chosen: PartialsChosen) -> None:
         """An application chooses partial messages in a topic; for strategies that are `has_partials`, as all of
         these."""

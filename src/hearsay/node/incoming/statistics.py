@@ -34,6 +34,8 @@ class Statistics:
     """Copies that did not leave because their peer did not want them any more."""
     gossip_dropped: int = 0
     control_dropped: int = 0
+    test_messages: int = 0
+    """Of the test extension."""
     validations_timed_out: int = 0
     crowded_out: int = 0
     """Messages for which validators had no room, not even to wait; they do not count as seen."""

@@ -47,6 +47,7 @@ REFERENCE_ONLY: Mapping[str, str] = {
     "places_per_address": "above 0: places by address",
     "score": "a table: peers are judged by what they do",
     "skip_senders": "true: no copy to a peer that sent one during validation",
+    "test_extension": "true: peers send each other a test message",
 }
 """Parameters that the array engine does not know but as switched off, and what switches on what it lacks."""
 PART_OF = {

@@ -13,6 +13,7 @@ from hearsay.core.language.actions import (
     Dial,
     Disconnect,
     DuplicateReceived,
+    ExtensionTestReceived,
     FindContacts,
     LinkEager,
     LinkLazy,
@@ -134,6 +135,8 @@ class ActionHandler:
                     self._row_link(OVERLAY_ROWS[type(action)], node, action, now)
                 case NamedPeerDialled():
                     self._row_dial(node, action, now)
+                case ExtensionTestReceived():
+                    pass  # no row tells of it
                 case Dial() | Disconnect() | Ping() | FindContacts():
                     self._connection_requests.perform(node, action)
                 case _:

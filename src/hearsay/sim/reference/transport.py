@@ -396,9 +396,10 @@ def _without(rpc: Rpc, kept: list[int]) -> Rpc:
     """An RPC with only the parts at these positions."""
     first_message = len(rpc.subscriptions)
     first_partial = first_message + len(rpc.messages)
-    first_control = first_partial + (rpc.partial is not None)
+    after_partial = first_partial + (rpc.partial is not None)
+    first_control = after_partial + (rpc.test is not None)
     messages = tuple(rpc.messages[index - first_message] for index in kept if first_message <= index < first_partial)
-    partial = rpc.partial if first_partial in kept and first_partial < first_control else None
+    partial = rpc.partial if first_partial in kept and first_partial < after_partial else None
     rest = [index - first_control for index in kept if index >= first_control]
     control = _control_without(rpc.control, rest) if rpc.control is not None and rest else None
     return replace(rpc, messages=messages, control=control, partial=partial)

@@ -6,6 +6,8 @@
   `LATE_PENALTY` points of misbehaviour (go, jvm; rust: nothing).
 * EXT-3: What both have said is on. Extensions that are not known here are skipped.
 * EXT-4: If a first RPC did not leave, the next one says it.
+* EXT-5: If both have the test extension, each sends a test message, an RPC of its own, when the other has said so,
+  and reports that one came (go).
 """
 
 from __future__ import annotations
@@ -38,6 +40,10 @@ class FeatureBook:
         """Whether partial messages are on between this router and a peer."""
         return self._own.partial_messages and self._of.get(peer, _NOTHING).partial_messages
 
+    def tests(self, peer: PeerId) -> bool:
+        """Whether the test extension is on between this router and a peer."""
+        return self._own.test_extension and self._of.get(peer, _NOTHING).test_extension
+
     def greet(self, peer: ConnectedPeer) -> None:
         if self._own != _NOTHING and knows_extensions(peer.protocol):
             self._shell.outbox.features(peer.id, self._own)
@@ -58,6 +64,8 @@ class FeatureBook:
         is_first = sender.id not in self._of
         if is_first:
             self._of[sender.id] = said[0] if said and knows_extensions(sender.protocol) else _NOTHING
+            if self.tests(sender.id):
+                self._shell.outbox.test(sender.id)
         if not said:
             return False
         if not knows_extensions(sender.protocol):

@@ -33,6 +33,7 @@ class ExtensionParameters(JudgingParameters):
     |---|---|---|---|
     | extensions | the router speaks 1.3, also if there is nothing that it can do beyond | off | on |
     | partial_messages | the router has partial messages; then it speaks 1.3, too | off | as given |
+    | test_extension | the router has the test extension, for tests; then it speaks 1.3, too | off | as given |
     | late_extensions | what an extensions control gets that is not in the first RPC | penalise | penalise |
     | supporters_told | who tells those who only support parts (rust: by_all) | by_requesters | by_requesters |
     | partial_group_heartbeats | a group is kept for so long after it was published or came (rust: 5) | 3 | 3 |
@@ -43,6 +44,7 @@ class ExtensionParameters(JudgingParameters):
 
     extensions: bool = False
     partial_messages: bool = False
+    test_extension: bool = False
     late_extensions: LateExtensions = choice(LateExtensions.PENALISE)
     supporters_told: SupportersTold = choice(SupportersTold.BY_REQUESTERS)
     partial_group_heartbeats: int = integer(3, low=1)
@@ -52,4 +54,4 @@ class ExtensionParameters(JudgingParameters):
 
     @property
     def speaks_13(self) -> bool:
-        return self.extensions or self.partial_messages
+        return self.extensions or self.partial_messages or self.test_extension

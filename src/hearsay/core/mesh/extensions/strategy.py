@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 
+from hearsay.core.language.actions import ExtensionTestReceived
 from hearsay.core.language.events import PartialsChosen, PublishPartial
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import Features, Partial, PartialUse, Rpc
@@ -27,7 +28,7 @@ class ExtendedMesh(MeshStrategy):
 
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
-        self.features = FeatureBook(Features(self.parameters.partial_messages), shell)
+        self.features = FeatureBook(Features(self.parameters.partial_messages, self.parameters.test_extension), shell)
         self.partials = Partials(self.parameters, shell, self.features, self.routed)
 
     @property
@@ -56,6 +57,12 @@ class ExtendedMesh(MeshStrategy):
 
     def on_partial(self, sender: ConnectedPeer, partial: Partial) -> None:
         self.partials.hear(sender, partial)
+
+    def on_test_message(self, sender: ConnectedPeer) -> None:
+        if self.features.tests(sender.id):
+            self.shell.actions.append(ExtensionTestReceived(sender.id))
+        else:
+            super().on_test_message(sender)
 
     def choose_partials(self, chosen: PartialsChosen) -> None:
         self.partials.choose(chosen)
