@@ -86,6 +86,8 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-
 lock:
 	$(LOCK) --extra sim --extra fast --extra mdns --extra spark --extra tables --extra figures --extra tune --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
 	$(LOCK) --group fuzz -o tests/fuzz/requirements.lock
+	$(LOCK) --extra fast --extra mdns pyproject.toml -o deploy/node.lock
+	$(LOCK) --group build -o deploy/build.lock
 	$(LOCK) --group site -o tools/site/requirements.lock
 	$(LOCK) --no-deps requirements-source.in -o requirements-source.lock
 
