@@ -201,7 +201,7 @@ def _run(
     from hearsay.sim.simulate import Simulation
 
     if engine == "array":
-        _say_if_it_compiles()
+        say_if_it_compiles()
     write_trace = options["trace"] == "full"
     rotate = options["rotate"]
     try:
@@ -234,7 +234,7 @@ def _run(
         ) from None
 
 
-def _say_if_it_compiles() -> None:
+def say_if_it_compiles() -> None:
     from hearsay.sim.array.machine.compiling import KEPT
 
     if KEPT.is_there:

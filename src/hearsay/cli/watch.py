@@ -14,7 +14,7 @@ from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Whole
 from hearsay.cli.signals import Signalled
-from hearsay.cli.simulate import ENGINES, MAX_NODES, MAX_SEED, given_scenario
+from hearsay.cli.simulate import ENGINES, MAX_NODES, MAX_SEED, given_scenario, say_if_it_compiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,6 +179,8 @@ def _simulation(scenario: Scenario, options: dict[str, Any], watcher: Callable[.
     refusal = estimate(scenario, engine).refusal()
     if refusal:
         raise WrongInput(refusal)
+    if engine == "array":
+        say_if_it_compiles()
     folder = RunFolder.create(options["out"]) if options["out"] is not None else None
     try:
         return Simulation(scenario, folder=folder, watcher=watcher, engine=engine)
