@@ -107,7 +107,7 @@ class Broadcast:
         self._answer(perform)
         if monotonic() < self._due_s or self._under_way.is_set():
             return
-        self._due_s = monotonic() + FRAME_S
+        self._due_s = max(self._due_s + FRAME_S, monotonic())
         if (places := self.places.news()) is not None:
             self.tell(places=places)
         viewers = list(self._viewers)

@@ -24,6 +24,10 @@ DIFFERENT = (
     "they have other publishers, so compare how the rings fill, not where nodes stand."
 )
 
+ANY_MESSAGE = (
+    "`hearsay watch RUN` plays any message of a run; `hearsay explain RUN --message M --node N` says why a node got it "
+    "when it did."
+)
 HOPS = "Rings are hops away from the publisher."
 HOPS_UNKNOWN = "Rings follow who passed it on, as far as the traces tell; real nodes do not measure hops."
 
@@ -90,7 +94,7 @@ def spread_of_a_message(runs: Sequence[Run]) -> Figure:
         source=SPREAD,
         series=series,
         notes=notes,
-        remark=DIFFERENT if any(len(messages) > 1 for messages in shown.values()) else "",
+        remark=f"{DIFFERENT} {ANY_MESSAGE}" if any(len(each) > 1 for each in shown.values()) else ANY_MESSAGE,
         wide=True,
     )
 
