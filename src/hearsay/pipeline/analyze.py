@@ -1,29 +1,26 @@
 """From traces to tables: the order of the work.
 
-A run of few rows is one task, and all such runs are one job (`small_runs`). Of the others, one pass over the large
-classes of the trace (`scan`), whose partial sums Spark adds up; all tables are made of these and of the small
-classes, by tasks that are one job together (`run_tasks`).
+A run of few rows is one task, and all such runs are one job (`small_runs`); the others are divided (`large_runs`).
+What tasks compute with is imported where they run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.metrics.spark_sums import add_up
-from hearsay.pipeline.metrics.summed_parts import SummedParts
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.table_store import TableStore
-from hearsay.pipeline.run_tasks import MembershipsOf, Scanned, Task, tables_of, tasks_of_run
-from hearsay.pipeline.scan import Scan, scan_files
 from hearsay.pipeline.small_runs import WHOLE_BELOW, WholeRun
+from hearsay.pipeline.task_tables import tables_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from hearsay.pipeline.scan import Scan
 
 Step = Callable[[str], None]
 STEPS = 4
@@ -61,7 +58,9 @@ def _compute(spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, s
         step(f"all tables of {_counted(len(small))}")
         store.write(tables_of(spark, [_as_one_task(run, store) for run in small]))
     if large:
-        _compute_in_parts(spark, large, store, scan, step)
+        from hearsay.pipeline.large_runs import compute_in_parts
+
+        compute_in_parts(spark, large, store, scan, step)
 
 
 def _as_one_task(run: RunFacts, store: TableStore) -> WholeRun:
@@ -69,26 +68,6 @@ def _as_one_task(run: RunFacts, store: TableStore) -> WholeRun:
     return WholeRun(
         run, str(store.scratch_of(run.name)), {table.name: store.new_file(table, run.name) for table in wholes}
     )
-
-
-def _compute_in_parts(
-    spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, scan: Scan | None, step: Step
-) -> None:
-    step("who was in which topic")
-    store.write(tables_of(spark, [MembershipsOf(run, store.new_file(tables.MEMBERSHIPS, run.name)) for run in runs]))
-    folders = {run.name: str(store.folder_of(tables.MEMBERSHIPS, run.name)) for run in runs}
-    step("reading the trace: messages and traffic")
-    scanned = scan(folders) if scan is not None else scan_files(spark, runs, folders)
-    parts = scanned.parts.persist()
-    add_up(parts, [run.name for run in runs], store.scratch)
-    parts.unpersist()
-    step("meshes, disturbances and the answers")
-    tasks: list[Task] = []
-    for number, run in enumerate(runs):
-        known = Scanned(run, SummedParts(str(store.scratch), number), folders[run.name])
-        new_file = partial(store.new_file, run=run.name)
-        tasks += tasks_of_run(known, scanned.files_of[run.name], scanned.reader_checks, new_file)
-    store.write(tables_of(spark, tasks))
 
 
 def _counted(runs: int) -> str:

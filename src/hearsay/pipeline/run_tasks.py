@@ -6,9 +6,9 @@ its rows of the small classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow
 import pyarrow.ipc
@@ -38,18 +38,16 @@ from hearsay.pipeline.metrics.whole_files import MESSAGE, TRAFFIC
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import arrow_schema
 from hearsay.pipeline.output.table_files import write_file
-from hearsay.pipeline.output.tables import TABLES, MetricTable
-from hearsay.pipeline.spark.task_lists import made_by_tasks
+from hearsay.pipeline.output.tables import MetricTable
+from hearsay.pipeline.task_tables import Made
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 pa: Any = pyarrow
 ipc: Any = pyarrow.ipc
 parquet: Any = pyarrow.parquet
 
-Made = tuple[MetricTable, Iterable[Mapping[str, Any]]]
-"""A table, and lines of it."""
 FilesOf = Callable[[Sequence[int]], list[str]]
 """Which files of a run hold the rows of some messages."""
 _MESH_TASKS = 64
@@ -222,35 +220,3 @@ def _shares(topics: Sequence[int]) -> list[Sequence[int]]:
 
 
 Task = MembershipsOf | LinesOf | AnswersOf | MeshOf | SpreadOf | ScoresOf
-
-
-class MakesTables(Protocol):
-    """A task, or several as one."""
-
-    @property
-    def run(self) -> RunFacts: ...
-    def compute(self) -> Iterator[Made]: ...
-
-
-def tables_of(spark: SparkSession, tasks: Sequence[MakesTables]) -> Iterator[tuple[MetricTable, str, Any]]:
-    """(table, run, lines as Arrow) of all tasks."""
-
-    def work(number: int) -> Iterator[bytes]:
-        return _streams_of(tasks[number])
-
-    for stream in made_by_tasks(spark, len(tasks), work):
-        with ipc.open_stream(stream) as reader:
-            named = reader.schema.metadata
-            yield TABLES[named[b"table"].decode()], named[b"run"].decode(), reader.read_all()
-
-
-def _streams_of(task: MakesTables) -> Iterator[bytes]:
-    """What a task makes as streams of Arrow, which say whose they are."""
-    name = task.run.name
-    for table, lines in task.compute():
-        schema = arrow_schema(table).with_metadata({"table": table.name, "run": name})
-        rows = pa.Table.from_pylist([{**line, "run": name} for line in lines], schema=schema)
-        sink = pa.BufferOutputStream()
-        with ipc.new_stream(sink, schema) as writer:
-            writer.write_table(rows)
-        yield sink.getvalue().to_pybytes()

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.metrics.summed_parts import SummedParts, add_up_here
-from hearsay.pipeline.metrics.whole_files import file_tasks
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.tables import MetricTable
-from hearsay.pipeline.run_tasks import Made, MembershipsOf, Scanned, tasks_of_run
-from hearsay.pipeline.scan import all_files_of
+from hearsay.pipeline.task_tables import Made
 
 WHOLE_BELOW = 3_000_000
 """Rows of a run that one task reads as fast as several do, once these are started and their sums added up."""
@@ -27,6 +24,12 @@ class WholeRun:
     """Where the tables go that tasks write themselves, by their names."""
 
     def compute(self) -> Iterator[Made]:
+        """Imports what only a task needs: the driver starts without."""
+        from hearsay.pipeline.metrics.summed_parts import SummedParts, add_up_here
+        from hearsay.pipeline.metrics.whole_files import file_tasks
+        from hearsay.pipeline.run_tasks import MembershipsOf, Scanned, tasks_of_run
+        from hearsay.pipeline.scan import all_files_of
+
         memberships = self.files[tables.MEMBERSHIPS.name]
         yield from MembershipsOf(self.run, memberships).compute()
         folder = str(Path(memberships).parent)
