@@ -21,6 +21,7 @@ from hearsay.core.language.rpc import PartKind
 from hearsay.explain.books import Copy
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.columns import rows_between
+from hearsay.pipeline.kernels.stored_members import Members
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
 
 ON_REQUEST = (Via.IWANT, Via.LAZY)
@@ -35,6 +36,8 @@ Way = tuple[int, int]
 class Asked:
     """What led to a copy; None where the trace does not tell."""
 
+    came_us: int | None
+    """When the asker came to the topic, if the other end had the message before that."""
     announced_us: int | None
     heard_us: int | None
     asked_us: int | None
@@ -45,10 +48,14 @@ class Announcements:
     """By (sender, receiver, kind), in the order of time."""
 
     def __init__(
-        self, ways: Mapping[tuple[int, int, int], list[Way]], dropped: Mapping[tuple[int, int, int], list[int]]
+        self,
+        ways: Mapping[tuple[int, int, int], list[Way]],
+        dropped: Mapping[tuple[int, int, int], list[int]],
+        members: Members,
     ) -> None:
         self._ways = ways
         self._dropped = dropped
+        self._members = members
 
     def before(self, copy: Copy, held_us: int) -> Asked | None:
         """What led to a copy that somebody asked for; None for others, and if the trace does not tell."""
@@ -65,7 +72,15 @@ class Announcements:
         else:
             told = self._first(copy.sender, copy.receiver, PartKind.IHAVE, until_us, held_us)
         announced_us, heard_us = told or (NONE, NONE)
-        return Asked(*(None if time == NONE else time for time in (announced_us, heard_us, asked_us, reached_us)))
+        times = (announced_us, heard_us, asked_us, reached_us)
+        came_us = self._came(copy.receiver, held_us, next((time for time in times if time != NONE), held_us))
+        return Asked(came_us, *(None if time == NONE else time for time in times))
+
+    def _came(self, node: int, from_us: int, until_us: int) -> int | None:
+        """When a node last came to the topic between two times, if it did."""
+        since = self._members.since_us[self._members.node == node]
+        between = since[(since > from_us) & (since <= until_us)]
+        return int(between.max()) if len(between) else None
 
     def lost(self, sender: int, receiver: int, kind: PartKind, from_us: int, until_us: int) -> int:
         """How many parts of a kind that would have arrived between two times did not."""
@@ -89,11 +104,11 @@ class Announcements:
 
 
 def announcements_between(
-    run: RunFacts, pairs: Collection[tuple[int, int]], from_us: int, until_us: int
+    run: RunFacts, pairs: Collection[tuple[int, int]], members: Members, from_us: int, until_us: int
 ) -> Announcements:
-    """Those between these pairs, in either direction."""
+    """Those between these pairs, in either direction; `members` are those of the message's topic."""
     if not pairs:
-        return Announcements({}, {})
+        return Announcements({}, {}, members)
     both = {pair for one, other in pairs for pair in ((one, other), (other, one))}
     ends = np.array(sorted({end for pair in both for end in pair}), dtype=np.int64)
     sent: dict[tuple[int, int, int], list[Way]] = {}
@@ -118,7 +133,7 @@ def announcements_between(
                 elif event == TraceEvent.DROP_RPC:
                     dropped.setdefault((peer, remote, kind), []).append(time)
     ways = {key: _ways(key, sent, received, dropped) for key in sent.keys() | received.keys()}
-    return Announcements(ways, dropped)
+    return Announcements(ways, dropped, members)
 
 
 def _ways(

@@ -44,7 +44,7 @@ class Why(StrEnum):
     ALONE = "not connected to anybody of the topic"
     NO_HOLDER = "none of those it was connected to had it"
     TOO_LATE = "connected too late for the history of those who had it"
-    GOSSIP_LOST = "in the mesh of nobody in time, and gossip with those who had it was lost"
+    GOSSIP_LOST = "in nobody's mesh in time, and gossip was lost"
     LOW_SCORE = "its score was too low for gossip"
     NO_MESH = "in the mesh of nobody who had it, and not announced or not asked for"
     NOT_SENT = "nobody sent it"
@@ -180,7 +180,8 @@ class _Surroundings:
             self._mesh = mesh_links(story.run, story.books.topic, alone, end)
             self._scores = score_samples(story.run, alone, end)
             pairs = self._pairs_with_holders(alone)
-            self._announcements = announcements_between(story.run, pairs, start, end)
+            members = memberships_of(story.run).of_topic(story.books.topic)
+            self._announcements = announcements_between(story.run, pairs, members, start, end)
 
     def of(self, node: int) -> Missing:
         story = self._story

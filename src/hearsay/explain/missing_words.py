@@ -60,6 +60,8 @@ def absence_text(story: Story, missing: Missing, not_due: str | None) -> str:
 
 
 def absence_summary(story: Story, missing: Missing, not_due: str | None) -> str:
+    if missing.node == story.books.publisher:
+        return f"{story.node(missing.node)} published it, and was given none itself."
     detail = f" ({missing.detail})" if missing.detail else ""
     rule = f" [{RULES[missing.why]}]" if missing.why in RULES else ""
     words = f"{story.node(missing.node)} never got it: {missing.why}{detail}{rule}."

@@ -104,6 +104,7 @@ def cost(us: int) -> str:
 
 STEP_WORDS = {
     Step.HELD: "waited before sending",
+    Step.ABSENT: "before the node came to the topic",
     Step.HEARTBEAT: "waited for a heartbeat",
     Step.ANNOUNCED: "announcements under way",
     Step.ASKING: "waited before asking",
@@ -126,6 +127,8 @@ def _step(story: Story, hop: Hop, spell: Spell) -> str:
     match spell.step:
         case Step.HELD:
             return f"{sender} had it and had not sent it yet{why}"
+        case Step.ABSENT:
+            return f"{sender} had it, and {receiver} was not in the topic yet"
         case Step.HEARTBEAT:
             return f"{sender} waited for a heartbeat to announce it"
         case Step.ANNOUNCED:

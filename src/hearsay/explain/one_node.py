@@ -78,7 +78,8 @@ def asked_path(story: Story, place: int) -> Path:
     asked = {(hop.sender, hop.receiver) for hop in path.hops if hop.copy is not None and hop.copy.via in ON_REQUEST}
     if not asked:
         return path
-    announcements = announcements_between(story.run, asked, story.books.start_us(), path.delivered_us)
+    members = memberships_of(story.run).of_topic(story.books.topic)
+    announcements = announcements_between(story.run, asked, members, story.books.start_us(), path.delivered_us)
     return path_to(story.books, place, story.model, announcements)
 
 

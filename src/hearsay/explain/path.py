@@ -30,6 +30,8 @@ class Step(StrEnum):
 
     HELD = "held"
     """At the sender, before it sent the copy."""
+    ABSENT = "absent"
+    """At the sender, before the receiver came to the topic."""
     HEARTBEAT = "heartbeat"
     """At the sender, before it announced the message."""
     ANNOUNCED = "announced"
@@ -208,6 +210,7 @@ def _waiting(copy: Copy, held_us: int, asked: Asked | None) -> list[Spell]:
     if asked is None:
         return [Spell(Step.HELD, held_us, copy.sent_us)]
     edges = (
+        (Step.ABSENT, asked.came_us),
         (Step.HEARTBEAT, asked.announced_us),
         (Step.ANNOUNCED, asked.heard_us),
         (Step.ASKING, asked.asked_us),

@@ -83,7 +83,8 @@ def _asked_paths(story: Story, places: Ints) -> list[Path]:
     if not asked:
         return paths
     until_us = max(path.delivered_us for path in paths)
-    announcements = announcements_between(story.run, asked, story.books.start_us(), until_us)
+    members = memberships_of(story.run).of_topic(story.books.topic)
+    announcements = announcements_between(story.run, asked, members, story.books.start_us(), until_us)
     return [path_to(story.books, place, story.model, announcements) for place in places.tolist()]
 
 

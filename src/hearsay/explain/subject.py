@@ -43,6 +43,8 @@ class MessageName:
 
 def find_message(run: RunFacts, wanted: str) -> MessageName:
     """The message with this number, or whose id begins so."""
+    if not wanted:
+        raise NotInThisRun("--message is empty; give a message's number, or how its id begins")
     number = _number(wanted)
     prefix = wanted.lower().removeprefix("0x")
     begun: list[MessageName] = []
@@ -80,6 +82,8 @@ def _number(wanted: str) -> int | None:
 def find_node(run: RunFacts, names: Names, wanted: str) -> int:
     """The node of this name or number, or whose name alone begins or ends so."""
     wanted = wanted.removeprefix(SHORTENED)
+    if not wanted:
+        raise NotInThisRun(f"--node is empty; {len(names.peers) or len(run.nodes)} nodes are in {run.path}")
     for number, name in names.peers.items():
         if name == wanted:
             return number

@@ -83,7 +83,9 @@ def spread_of_a_message(runs: Sequence[Run]) -> Figure:
             drawn = rows.take(thinning.evenly(len(rows), MOST_SPREAD))
             message = rows.column("message")[0].as_py()
             series.append({**place(view), **_spread(drawn), "caption": f"message {message}"})
-            notes.append((view, f"message {message}, {plural(len(drawn), 'delivery', 'deliveries')} drawn"))
+            deliveries = plural(len(drawn), "delivery", "deliveries")
+            explained = f"`hearsay explain RUN --message {message}` says why the slowest were slow"
+            notes.append((view, f"message {message}, {deliveries} drawn; {explained}"))
             shown.setdefault(view.place, set()).add(message)
     return Figure(
         id="spread",

@@ -1,0 +1,28 @@
+"""Reasons have words for every code, and cite rules that there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hearsay.core.language.actions import Reason, Via
+from hearsay.explain import reasons
+from hearsay.explain.books import Fate
+from hearsay.explain.missing import RULES
+
+CORE = Path(__file__).parents[2] / "src" / "hearsay" / "core"
+
+
+def test_rules_that_are_cited_are_there():
+    text = "".join(path.read_text(encoding="utf-8") for path in CORE.rglob("*.py"))
+    stated = set(re.findall(r"^ *\* ([A-Z0-9]+-[0-9]+): ", text, re.MULTILINE))
+    cited = {reasons.of_reason(reason).rule for reason in Reason} | set(RULES.values()) | {"GOSSIP-1"}
+    cited |= {reasons.of_fate(fate).rule for fate in Fate if fate is not Fate.ARRIVED}
+    assert cited - {None} <= stated
+
+
+def test_every_code_has_words_and_unknown_ones_too():
+    assert all(reasons.of_reason(reason).words for reason in (*Reason, -1, 999))
+    assert all(reasons.of_via(via) for via in Via)
+    assert reasons.of_via(-1) is None
+    assert reasons.of_via(99) is None
