@@ -366,6 +366,22 @@ def test_lines_piped_into_the_chat_example_arrive():
     assert heard == said.split()
 
 
+def test_the_columns_example():
+    """Two nodes have five of eight cells each; both have all of them in the end."""
+    program = [sys.executable, str(CHAT.with_name("columns.py"))]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    one = subprocess.Popen([*program, "--has", "0-4"], **pipes)
+    RUNNING.append(one)
+    address = one.stdout.readline().split()[-1]
+    other = subprocess.Popen([*program, "--has", "3-7", "--connect", address], **pipes)
+    RUNNING.append(other)
+    other.stdout.readline()
+    assert [node.stdout.readline() for node in (one, other)] == ["column 7 is whole: 8201 bytes\n"] * 2
+    for node in (other, one):
+        node.stdin.close()
+        assert node.wait(timeout=30) == 0
+
+
 def test_the_file_sharing_example(tmp_path):
     book, copy = tmp_path / "book", tmp_path / "copy"
     book.write_bytes(random.Random(1).randbytes(300_000))

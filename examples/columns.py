@@ -1,0 +1,75 @@
+"""Columns of eight cells, of which every node has some: each gets what it lacks from the others, and each cell once.
+
+    python examples/columns.py --has 0-4
+    python examples/columns.py --has 3-7 --connect /ip4/127.0.0.1/tcp/4001/p2p/12D3…
+
+The cells follow from the column's number, so that a wrong one is known; they go as partial messages of gossipsub 1.3,
+each asked of one peer that has it. A node ends with the input (Ctrl-D), and goes on serving others until then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from hearsay import Node, NodeConfig, SignaturePolicy, Topic
+from hearsay.partial import Asking, Bitlists, PartsExchange, counted, counted_parts, group_named
+
+CELLS = 8
+TOPIC = "columns"
+
+
+def cells(text: str) -> range:
+    """`2-5`, or `3`."""
+    first, _, last = text.partition("-")
+    if not first.isdecimal() or not (last or first).isdecimal() or not int(first) <= int(last or first) < CELLS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not FIRST-LAST within 0-{CELLS - 1}")
+    return range(int(first), int(last or first) + 1)
+
+
+def number(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 1 << 64:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 to 2⁶⁴ − 1")
+    return int(text)
+
+
+async def show(columns: Topic) -> None:
+    async for message in columns:
+        print(f"column {int.from_bytes(message.data[-8:], 'big')} is whole: {len(message.data)} bytes", flush=True)
+
+
+async def offer(node: Node, columns: Topic, parts: PartsExchange, column: int, has: range) -> None:
+    await node.wait_for_peers(TOPIC)
+    columns.follow(parts.add(TOPIC, group_named(column), counted(group_named(column), has)))
+
+
+async def exchange(column: int, has: range, connect: list[str]) -> None:
+    config = NodeConfig(
+        preset="go",
+        parameters={"partial_messages": True},
+        signatures=SignaturePolicy.STRICT_NO_SIGN,
+        bootstrap=tuple(connect),
+    )
+    parts = PartsExchange(counted_parts(CELLS, claims=Bitlists()), asks=Asking.ONE)
+    async with Node(config) as node:
+        print("others join with --connect", node.addresses[0], flush=True)
+        columns = await node.join(TOPIC, partial=parts)
+        tasks = [asyncio.create_task(show(columns)), asyncio.create_task(offer(node, columns, parts, column, has))]
+        await asyncio.to_thread(sys.stdin.read)
+        for task in tasks:
+            task.cancel()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="A column of eight cells, exchanged cell by cell.")
+    parser.add_argument("--column", type=number, default=7, help="its number [default: 7]")
+    parser.add_argument("--has", type=cells, required=True, metavar="FIRST-LAST", help="the cells that are here")
+    parser.add_argument("--connect", action="append", default=[], metavar="MULTIADDR")
+    arguments = parser.parse_args()
+    try:
+        asyncio.run(exchange(arguments.column, arguments.has, arguments.connect))
+    except ValueError as error:  # an address that is none
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
