@@ -25,8 +25,8 @@ DIFFERENT = (
 )
 
 ANY_MESSAGE = (
-    "`hearsay watch RUN` plays any message of a run; `hearsay explain RUN --message M --node N` says why a node got it "
-    "when it did."
+    "`hearsay watch RUN` plays any message of a run; `hearsay explain RUN --message M --node N` says why a node got "
+    "it when it did."
 )
 HOPS = "Rings are hops away from the publisher."
 HOPS_UNKNOWN = "Rings follow who passed it on, as far as the traces tell; real nodes do not measure hops."
