@@ -54,10 +54,10 @@ class OutgoingRpc:
     again: Rpc | None = None
     """What is to be said again when it could not leave."""
     traced: tuple[TracedPart, ...] = ()
-    counted: tuple[PartSize, ...] = ()
-    """Its parts, for metrics."""
     message_id: MessageId | None = None
     """Of the message that it is a copy of and nothing else, if that may be withdrawn."""
+    counted: tuple[PartSize, ...] = ()
+    """Its parts, for metrics."""
     holders: int = 0
     """The queues in which it waits."""
 

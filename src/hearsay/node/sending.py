@@ -93,7 +93,7 @@ class Sender:
                 copies = len(piece.messages) if priority is Priority.MESSAGE else 0
                 withdrawn_as = piece.messages[0].id if self._withdraws and copies == 1 else None
                 counted = tuple(part_sizes(piece)) if self.traffic is not None else ()
-                entry = OutgoingRpc(priority, b"", len(piece.messages), again, traced, counted, withdrawn_as)
+                entry = OutgoingRpc(priority, b"", len(piece.messages), again, traced, withdrawn_as, counted)
                 if several and not link.queue.make_room(rpc_size(piece), priority):
                     self.lost(link, entry)
                     self.messages_dropped += bool(entry.messages)
