@@ -34,6 +34,12 @@ def number(text: str) -> int:
     return int(text)
 
 
+def address(text: str) -> str:
+    if not text.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a multiaddr, such as /ip4/127.0.0.1/tcp/4001/p2p/12D3…")
+    return text
+
+
 async def show(columns: Topic) -> None:
     async for message in columns:
         print(f"column {int.from_bytes(message.data[-8:], 'big')} is whole: {len(message.data)} bytes", flush=True)
@@ -65,11 +71,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A column of eight cells, exchanged cell by cell.")
     parser.add_argument("--column", type=number, default=7, help="its number [default: 7]")
     parser.add_argument("--has", type=cells, required=True, metavar="FIRST-LAST", help="the cells that are here")
-    parser.add_argument("--connect", action="append", default=[], metavar="MULTIADDR")
+    parser.add_argument("--connect", type=address, action="append", default=[], metavar="MULTIADDR")
     arguments = parser.parse_args()
     try:
         asyncio.run(exchange(arguments.column, arguments.has, arguments.connect))
-    except ValueError as error:  # an address that is none
-        parser.error(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
