@@ -63,7 +63,7 @@ def search_picture(searched: Searched) -> Html | None:
             measured.append((number, each, mean))
     if not measured:
         return None
-    x = scale_of_values([1.0, float(len(searched.tried))], "count")
+    x = scale_of_values([0.0, float(len(searched.tried))], "count")
     y = scale_of_values([mean.mean for *_, mean in measured], tuning.aim.form)
     plot = drawing.Plot(x, y, WIDTH, HEIGHT, tuning.aim.title, "points in the order they were tried")
     keeping = {each.steps for each in searched.keeping}

@@ -131,7 +131,7 @@ def _pictures(title: str, id_: str, drawn: Sequence[Html], entries: Mapping[int,
         tag("h2", title),
         keys,
         tag("p", note, class_="faint"),
-        tag("div", *drawn, class_="figures"),
+        *drawn,
         id=id_,
     )
 

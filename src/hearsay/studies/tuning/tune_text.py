@@ -21,10 +21,10 @@ _LEAST_SHARE = 0.005
 
 
 def searched_words(searched: Searched) -> str:
-    """How far the search came: "61 points of 91 tried in 240 runs; stopped early: 12 break a bound, …"."""
+    """How far the search came: "61 points of 91 tried in 240 runs; ended early: breaks a bound (12), …"."""
     counts = Counter(each.ended for each in searched.tried)
     stops = (Ended.BREAKS, Ended.BEATEN, Ended.FAILED, Ended.UNMEASURED, Ended.OUT_OF_RUNS)
-    told = [f"{count(counts[ended])} {ended}" for ended in stops if counts[ended]]
+    told = [f"{ended} ({count(counts[ended])})" for ended in stops if counts[ended]]
     early = f"; ended early: {', '.join(told)}" if told else ""
     combinations = count(searched.tuning.combinations)
     return (

@@ -1,0 +1,108 @@
+"""Tuning on a real Spark: the same as in processes to the last byte, after a kill too; confirmed by a comparison."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from kills import LOOK_AGAIN_S, descendants, ends_within, environment, gone
+from small_study import hearsay
+
+from hearsay.pipeline.spark.session import Where
+from hearsay.studies.folder import StudyFolder
+from hearsay.studies.processes import processes
+from hearsay.studies.run_places import OpenPlace
+from hearsay.studies.spark_tasks import SparkTasks
+from hearsay.studies.tuning.answer import answer_of
+from hearsay.studies.tuning.answer_files import write_answers
+from hearsay.studies.tuning.space import spaces
+from hearsay.studies.tuning.tune import Tune
+from hearsay.studies.tuning.tune_file import load_tuning
+
+TUNING = """
+aim = "copies_per_delivery"
+seeds = 3
+fresh_seeds = 2
+runs = {runs}
+[base]
+preset = "r1"
+network.nodes = 30
+workload.messages = 4
+[bounds]
+delivery_ratio = {{ at_least = 0.999 }}
+[[axes]]
+key = "router.degree"
+values = [2, 4, 6]
+[[axes]]
+key = "router.degree_low"
+values = [1, 3, 5]
+"""
+
+
+def tuned(path: Path, out: Path, place: OpenPlace) -> dict[str, bytes]:
+    """What a tuning leaves, to the last byte."""
+    tuning = load_tuning(path)
+    folder = StudyFolder.open(out)
+    try:
+        done = Tune(spaces(tuning), folder, place, lambda _: None).run()
+        write_answers(folder, tuning, [answer_of(found) for found in done.searches])
+    finally:
+        folder.release()
+    assert done.searches[0].best is not None
+    kept = [*(out / "answer").iterdir(), *(out / "tables").iterdir()]
+    return {file.name: file.read_bytes() for file in kept if file.stem != "resources"}
+
+
+def on(spark) -> OpenPlace:
+    return lambda _: nullcontext(SparkTasks(spark, Where(), 1))
+
+
+def test_it_comes_to_the_same_as_in_processes(spark, tmp_path):
+    path = tmp_path / "tuning.toml"
+    path.write_text(TUNING.format(runs=12))
+    assert tuned(path, tmp_path / "spark", on(spark)) == tuned(
+        path, tmp_path / "processes", lambda _: processes(2)
+    )  # fmt: skip
+
+
+@pytest.mark.thorough
+def test_killed_it_goes_on_and_comes_to_the_same(spark, tmp_path):
+    path, out = tmp_path / "tuning.toml", tmp_path / "out"
+    path.write_text(TUNING.format(runs=30))
+    command = [sys.executable, "-m", "hearsay", "tune", str(path), "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+    while not list(out.glob("results/*.parquet")):
+        assert not ends_within(process.pid, LOOK_AGAIN_S)
+    family = descendants(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait(60) == -signal.SIGKILL
+    for pid in family:
+        gone(pid)
+    assert not (out / "answer").exists()
+    assert tuned(path, out, on(spark)) == tuned(path, tmp_path / "undisturbed", on(spark))
+
+
+@pytest.mark.thorough
+def test_a_comparison_on_fresh_seeds_confirms_what_was_found(tmp_path):
+    """Fewer copies than gossipsub's usual degrees, as fast as was asked."""
+    asked = ("--aim", "copies_per_delivery", "--bound", "latency_p99_ms<=450", "--bound", "delivery_ratio>=0.999")
+    vary = ("--vary", "router.degree=3..8", "--vary", "router.degree_low=2..5")
+    few = ("--set", "network.nodes=60", "--seeds", "6", "--fresh-seeds", "10", "--runs", "100")
+    done = hearsay("tune", "r1", *vary, *asked, *few, "--out", "out", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (answer,) = json.loads(done.stdout)["answers"]
+    words = shlex.split(answer["compare"])[1:]
+    assert words[-2:] == ["--first-seed", "17"]
+    confirmed = hearsay(*words, "--json", cwd=tmp_path)
+    assert confirmed.returncode == 0, confirmed.stderr
+    verdicts = {line["figure"]: line for line in json.loads(confirmed.stdout)["figures"]}
+    assert verdicts["copies_per_delivery"]["verdict"] == "better"
+    assert verdicts["latency_p99_ms"]["mean_b"] <= 450
+    assert hearsay("check", "out/answer/budgets.toml", cwd=tmp_path).returncode == 0
