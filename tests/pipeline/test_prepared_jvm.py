@@ -68,5 +68,8 @@ def test_only_the_last_ones_are_kept(tmp_path):
         file.touch()
         os.utime(file, (number, number))
     (tmp_path / "other").touch()
+    for name in (".new-killed", ".new-at-work"):
+        (tmp_path / name).mkdir()
+    os.utime(tmp_path / ".new-killed", (0, 0))
     started_jvm._forget_all_but_the_last(tmp_path)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["2.aot", "3.aot", "other"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".new-at-work", "2.aot", "3.aot", "other"]

@@ -36,6 +36,7 @@ from hearsay.pipeline.spark.java import NoJava, find_java
 from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, start_jvm
 from hearsay.pipeline.spark.started_jvm import (
     FIRST_JAVA,
+    UNFINISHED,
     NotPrepared,
     create,
     folder_to_write,
@@ -143,7 +144,7 @@ def prepare(work: Callable[[SparkSession], None], say: Callable[[str], None]) ->
         if java.version < FIRST_JAVA:
             raise SparkUnavailable(f"{java} cannot, Java {FIRST_JAVA} can; {DISTRIBUTION}[spark] brings one")
         folder = folder_to_write()
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as fresh:
+        with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=folder) as fresh:
             configuration = Path(fresh) / "noted"
             say("watching a session at work")
             _jvm = start_jvm(java, heap(), [*FAST_START, *recording_options(configuration)])

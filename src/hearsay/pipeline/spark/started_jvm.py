@@ -8,7 +8,7 @@ Rules:
   compares the jars itself, and starts without the file where it finds any difference.
 * Nothing waits for it and nothing fails without it: it is made by `hearsay spark prepare` alone, in two steps, of
   which the first watches a session at work. It appears under its name when it is whole.
-* At most `_MOST_FILES` are kept, the ones made last.
+* At most `_MOST_FILES` are kept, the ones made last. What a killed maker left goes when the next file is made.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import time
 
 from hearsay.pipeline.spark.java import Java
 from hearsay.pipeline.spark.jvm import java_options, spark_home, write_logging
@@ -33,6 +34,10 @@ ROOM = 1 << 30
 """What making it takes on the disk meanwhile; what is kept is a fifth of that."""
 _MOST_FILES = 2
 _CREATE_S = 600
+_LONGEST_S = 3600
+"""Nobody makes a file for longer."""
+UNFINISHED = ".new-"
+"""How the names of folders begin in which files are made."""
 _SUFFIX = ".aot"
 
 
@@ -96,6 +101,10 @@ def create(java: Java, heap: str, configuration: Path, folder: Path) -> Path:
 
 
 def _forget_all_but_the_last(folder: Path) -> None:
+    for left in folder.glob(f"{UNFINISHED}*"):
+        with suppress(OSError):
+            if time() - left.stat().st_mtime > _LONGEST_S:
+                shutil.rmtree(left)
     files = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda file: file.stat().st_mtime, reverse=True)
     for file in files[_MOST_FILES:]:
         with suppress(OSError):
