@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import numpy as np
 import pytest
@@ -103,6 +104,16 @@ def test_wrong_input_is_one_line(arguments, code, words, tmp_path):
     assert ended.returncode == code, ended.stderr
     assert words in ended.stderr
     assert "Traceback" not in ended.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "there"]
+
+
+def test_a_port_that_is_taken_is_one_line_and_leaves_nothing(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = str(taken.getsockname()[1])
+        ended = hearsay("watch", "--preset", "r1", "--nodes", "9", "--at", address, "--touched", tmp_path / "touched")
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].startswith(f"hearsay: --at {address}: cannot serve the page: ")
+    assert not (tmp_path / "touched").exists()
 
 
 def test_a_run_ends_by_itself_when_asked_to(tmp_path):

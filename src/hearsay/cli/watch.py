@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hearsay.watch.server.server import WatchServer
 
 MOST_NODES = 1_000_000
+NO_ROOM = "the reference engine may (--engine reference)"
 
 
 class Pace(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
@@ -116,6 +117,7 @@ async def _watch_run(options: dict[str, Any]) -> int | None:
 async def _watch_simulation(options: dict[str, Any]) -> int | None:
     """Until the signal that comes back, or the end of the run."""
     from hearsay.core.shell.failures import RouterFailed
+    from hearsay.sim.plan.engines import CapacityExceeded
     from hearsay.watch.broadcast import Broadcast
     from hearsay.watch.picture.drawn_nodes import DrawnNodes
     from hearsay.watch.picture.picture import Picture
@@ -140,8 +142,10 @@ async def _watch_simulation(options: dict[str, Any]) -> int | None:
         return await _served_while(WatchServer(broadcast, source.scenario_text), options, run, source.close)
     except RouterFailed as error:
         raise CommandFailed(f"{error}; {DEBUG}=1 shows its traceback") from error
+    except CapacityExceeded as error:
+        raise CommandFailed(f"{error}; {NO_ROOM}") from None
     finally:
-        if options["touched"] is not None:
+        if options["touched"] is not None and source.has_begun:
             _write(options["touched"], source.scenario_text())
 
 
@@ -185,7 +189,7 @@ def _simulation(scenario: Scenario, options: dict[str, Any], watcher: Callable[.
     try:
         return Simulation(scenario, folder=folder, watcher=watcher, engine=engine)
     except CapacityExceeded as error:
-        raise CommandFailed(f"{error}; the reference engine may (--engine reference)") from None
+        raise CommandFailed(f"{error}; {NO_ROOM}") from None
 
 
 def _write(file: Path, text: str) -> None:

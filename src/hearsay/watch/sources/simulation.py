@@ -48,6 +48,10 @@ class SimulatedSource:
             "can": can,
         }
 
+    @property
+    def has_begun(self) -> bool:
+        return self._broadcast is not None
+
     def scenario_text(self) -> str:
         """The scenario with what was touched so far."""
         return dump_scenario(self._scenario)

@@ -1,0 +1,73 @@
+"""A browser that takes frames too slowly costs a bound of memory, and sees the whole again; questions are bounded."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hearsay.watch.broadcast import (
+    MOST_ASKED,
+    MOST_VIEWERS,
+    MOST_WAITING,
+    MOST_WAITING_BYTES,
+    Broadcast,
+    Refused,
+    Viewer,
+)
+from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.picture import Picture
+
+
+def nobody_asked(request):
+    raise AssertionError(request)
+
+
+@pytest.mark.parametrize(
+    "frames", [[b"x"] * (MOST_WAITING + 1), [b"x" * MOST_WAITING_BYTES, b"x"]], ids=["many", "large"]
+)
+def test_a_slow_browser_loses_what_waits_and_is_told_the_whole(frames):
+    async def watched():
+        viewer = Viewer()
+        viewer.begin(b"whole")
+        assert await viewer.next() == b"whole"
+        for frame in frames:
+            viewer.put(frame)
+        assert viewer.behind
+        viewer.begin(b"whole again")
+        viewer.put(b"next")
+        viewer.close()
+        return [await viewer.next() for _ in range(3)]
+
+    assert asyncio.run(watched()) == [b"whole again", b"next", None]
+
+
+def test_who_joins_is_told_the_whole_first():
+    async def watched():
+        broadcast = Broadcast(Picture(DrawnNodes(3)), {"source": "test"}, asyncio.get_running_loop())
+        viewer = broadcast.join()
+        broadcast.beat(5, {"over": False}, nobody_asked)
+        return await viewer.next()
+
+    told = asyncio.run(watched())
+    assert told.startswith(b'data: {"number":1,"now":5,')
+    assert b'"about":{"source":"test"}' in told
+    assert told.endswith(b"}\n\n")
+
+
+def test_no_more_look_and_ask_than_there_is_room_for():
+    async def watched():
+        broadcast = Broadcast(Picture(DrawnNodes(3)), {}, asyncio.get_running_loop())
+        asked = [asyncio.ensure_future(broadcast.ask({"do": number})) for number in range(MOST_ASKED + 1)]
+        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        assert [str(each.exception()) for each in done] == ["too much is asked at a time"]
+        broadcast.beat(0, {}, lambda request: request["do"])
+        found = await asyncio.gather(*asked[:-1])
+        viewers = [broadcast.join() for _ in range(MOST_VIEWERS)]
+        with pytest.raises(Refused):
+            broadcast.join()
+        broadcast.part(viewers[0])
+        broadcast.join()
+        return found
+
+    assert asyncio.run(watched()) == [*range(MOST_ASKED)]
