@@ -94,6 +94,8 @@ def test_what_is_no_run_is_said_in_a_line(tmp_path):
         (("--preset", "r1", "--at", "192.0.2.7:0"), 1, "cannot serve the page"),
         (("--preset", "r1", "--nodes", "2000000"), 2, "at most 1,000,000 nodes"),
         (("--preset", "r1", "--touched", "there"), 2, "is there already"),
+        (("--preset", "r1", "--touched", "nowhere/there"), 2, "there is no folder nowhere"),
+        (("--preset", "r1", "--at", "x:y", "--out", "run"), 2, "write [HOST:]PORT"),
         (("--preset", "episub", "--engine", "array"), 2, "episub"),
     ],
 )

@@ -15,6 +15,7 @@ from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Whole
 from hearsay.cli.signals import Signalled
 from hearsay.cli.simulate import ENGINES, MAX_NODES, MAX_SEED, given_scenario, say_if_it_compiles
+from hearsay.cli.watching import endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,8 +78,8 @@ def command(**options: Any) -> None:
     from hearsay.sim.scenario.scenario import ScenarioError
     from hearsay.trace.language.errors import RunFolderError
 
-    if options["touched"] is not None and options["touched"].exists():
-        raise WrongInput(f"--touched {options['touched']}: is there already")
+    endpoint("--at", options["address"])
+    _require_new(options["touched"])
     watching = _watch_run(options) if _is_folder(options["source"]) else _watch_simulation(options)
     try:
         code = asyncio.run(watching)
@@ -88,6 +89,16 @@ def command(**options: Any) -> None:
         raise CommandFailed(str(error)) from None
     if code is not None:
         raise Signalled(code)
+
+
+def _require_new(file: Path | None) -> None:
+    """What will be written in the end can be: it is not there, and its folder is."""
+    if file is None:
+        return
+    if file.exists():
+        raise WrongInput(f"--touched {file}: is there already")
+    if not file.parent.is_dir():
+        raise WrongInput(f"--touched {file}: there is no folder {file.parent}")
 
 
 def _is_folder(source: Path | None) -> bool:
