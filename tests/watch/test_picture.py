@@ -37,7 +37,7 @@ class Page:
 
     def __init__(self):
         self.nodes, self.topics, self.up, self.links = [], [], set(), set()
-        self.messages, self.steps, self.delivered = {}, {}, {}
+        self.messages, self.steps, self.reached = {}, {}, {}
         self.rates, self.latencies, self.state = np.zeros(7, dtype=int), Counter(), {}
 
     def apply(self, told, whole=False):
@@ -51,8 +51,8 @@ class Page:
         self.links -= set(zip(*[iter(told.get("unlinked", []))] * 3, strict=True))
         for message in told.get("messages", []):
             self.messages[message[0]] = message
-        for serial, delivered, *steps in told.get("spread", []):
-            self.delivered[serial] = delivered
+        for serial, reached, *steps in told.get("spread", []):
+            self.reached[serial] = reached
             self.steps[serial] = steps if whole else self.steps.get(serial, []) + steps
         self.rates += told.get("rates", np.zeros(7, dtype=int))
         classes = told.get("latencies", [])
@@ -60,7 +60,7 @@ class Page:
         self.state = {key: told[key] for key in ("now", "alive", "lost", "refused", "members") if key in told}
 
     def seen(self):
-        return self.nodes, self.topics, self.up, self.links, self.messages, self.steps, self.delivered, self.state
+        return self.nodes, self.topics, self.up, self.links, self.messages, self.steps, self.reached, self.state
 
 
 @given(cuts=st.lists(st.integers(0, 30_000), max_size=12), joined=st.integers(0, 12), most=st.sampled_from([8, 1000]))
@@ -92,7 +92,6 @@ def test_the_sums_are_those_of_the_rows(rows):
     assert page.rates[BYTES] == np.maximum(sent[:, Column.BYTES], 0).sum()
     assert sum(page.latencies.values()) == len(delivered)
     assert sum(page.state["lost"].values()) == events[TraceEvent.DROP_RPC]
-    assert sum(page.delivered.values()) == len(delivered)
     assert sum(len(steps) // 4 for steps in page.steps.values()) == len(delivered)
     up = set()
     for event, peer in rows[np.argsort(rows[:, 0], kind="stable")][:, [Column.EVENT, Column.PEER]].tolist():
@@ -102,6 +101,32 @@ def test_the_sums_are_those_of_the_rows(rows):
             up.discard(peer)
     assert page.up == up
     assert page.state["alive"] == len(up)
+
+
+@pytest.mark.parametrize("batch", [1, 700, 1 << 30])
+def test_a_message_reaches_nodes_that_were_in_the_topic_each_once(rows, batch):
+    picture, page = Picture(DrawnNodes(25)), Page()
+    for start in range(0, len(rows), batch):
+        picture.take(rows[start : start + batch])
+        page.apply(picture.changes(start))
+    members, expected, twice, late = set(), {}, 0, 0
+    for row in rows[np.argsort(rows[:, 0], kind="stable")].tolist():
+        event, peer, remote, message = (row[at] for at in (Column.EVENT, Column.PEER, Column.REMOTE, Column.MESSAGE))
+        if event == TraceEvent.JOIN:
+            members.add(peer)
+        elif event in (TraceEvent.LEAVE, TraceEvent.NODE_DOWN):
+            members.discard(peer)
+        elif event == TraceEvent.PUBLISH:
+            expected[message] = members - {peer}, set()
+        elif event == TraceEvent.DELIVER and remote >= 0:
+            due, reached = expected[message]
+            twice += peer in reached
+            late += peer not in due
+            reached |= {peer} & due
+    assert twice
+    assert late
+    told = {int(message[1]): (message[5], page.reached[serial]) for serial, message in page.messages.items()}
+    assert told == {message: (len(due), len(reached)) for message, (due, reached) in expected.items()}
 
 
 def test_links_are_those_of_grafts_and_prunes(rows):

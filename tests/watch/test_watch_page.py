@@ -84,7 +84,7 @@ def test_a_thousand_nodes(opened):
     with watched(scenario(1000), 1.0) as source:
         page = opened(source.url)
         until_says(page, "about", "1,000 of 1,000 nodes up")
-        until_says(page, "reached", "1,000 of 1,000 deliveries")
+        until_says(page, "reached", "1,000 of 1,000 nodes in the topic")
         page.until(f"{PAINTED} > 20_000")
         until_says(page, "frames", "median of 120, Canvas 2D")
         assert "members with" in text(page, "links-words")
@@ -157,7 +157,7 @@ def test_a_click_chooses_the_node(opened):
 def test_all_colourings_and_places_can_be_drawn(opened):
     with watched(scenario(60), 1.0) as source:
         page = opened(source.url)
-        until_says(page, "reached", "deliveries")
+        until_says(page, "reached", "nodes in the topic")
         for picker in ("colour", "places"):
             for value in page.value(f"[...document.getElementById('{picker}').options].map(option => option.value)"):
                 choose(page, f"document.getElementById('{picker}')", value)

@@ -105,19 +105,19 @@ export class State {
     this.remember(changes, whole);
   }
 
-  meet([serial, name, topic, publisher, published, due, size]) {
+  meet([serial, name, topic, publisher, published, members, size]) {
     if (this.messages.has(serial)) return;
-    this.messages.set(serial, { serial, name, topic, publisher, published, due, size, delivered: 0, steps: [], counted: [] });
+    this.messages.set(serial, { serial, name, topic, publisher, published, members, size, reached: 0, steps: [], counted: [] });
     if (this.messages.size > MOST_MESSAGES) this.messages.delete(this.messages.keys().next().value);
   }
 
-  step([serial, delivered, ...steps], whole, now) {
+  step([serial, reached, ...steps], whole, now) {
     const message = this.messages.get(serial);
     if (!message) return;
     if (whole) message.steps = steps;
     else for (const value of steps) message.steps.push(value);
-    message.delivered = delivered;
-    message.counted.push(now, delivered);
+    message.reached = reached;
+    message.counted.push(now, reached);
   }
 
   remember({ now, rates, latencies, number, up, down, linked, unlinked, members, alive, lost, refused, scores }, whole) {
@@ -149,8 +149,8 @@ export class State {
   }
 }
 
-// How many deliveries of a message there were at a time, at all nodes.
-export function deliveredAt(message, now) {
+// How many of the nodes that were in the topic had the message at a time.
+export function reachedAt(message, now) {
   let found = 0;
   for (let at = 0; at < message.counted.length && message.counted[at] <= now; at += 2) found = message.counted[at + 1];
   return found;

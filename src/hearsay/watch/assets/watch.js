@@ -2,7 +2,7 @@
 
 import { bars, curves } from "./curves.js";
 import { Network } from "./network.js";
-import { CONNECTIONS, State, deliveredAt } from "./state.js";
+import { CONNECTIONS, State, reachedAt } from "./state.js";
 import { amount, bytes, count, facts, milliseconds, percent, seconds, shown } from "./words.js";
 
 const PANELS_MS = 250;
@@ -47,7 +47,7 @@ function message() {
   const chosen = get("message").value;
   const all = messages();
   if (chosen !== NEWEST) return state.messages.get(Number(chosen)) ?? null;
-  return all.findLast((each) => each.delivered > 0) ?? all.at(-1) ?? null;
+  return all.findLast((each) => each.reached > 0) ?? all.at(-1) ?? null;
 }
 
 function moment() {
@@ -142,9 +142,10 @@ function tellMessage(now) {
     curves(get("coverage"), [], "", "");
     return;
   }
-  const delivered = place === null ? chosen.delivered : deliveredAt(chosen, now.now);
+  const reached = place === null ? chosen.reached : reachedAt(chosen, now.now);
   const size = chosen.size ? `, ${bytes(chosen.size)}` : "";
-  get("reached").textContent = `${shown(state.name(chosen.topic))}, ${chosen.name.slice(-8)}${size}: ${count(delivered)} of ${count(chosen.due)} deliveries (${percent(delivered, chosen.due)}), ${seconds(Math.max(now.now - chosen.published, 0))} after it was published`;
+  const told = chosen.members ? `${count(reached)} of ${count(chosen.members)} nodes in the topic (${percent(reached, chosen.members)})` : "no other node is known to be in the topic";
+  get("reached").textContent = `${shown(state.name(chosen.topic))}, ${chosen.name.slice(-8)}${size}: ${told}, ${seconds(Math.max(now.now - chosen.published, 0))} after it was published`;
   const late = [];
   for (let at = 2; at < chosen.steps.length; at += 4) if (chosen.steps[at] <= now.now - chosen.published) late.push(chosen.steps[at]);
   late.sort((one, other) => one - other);

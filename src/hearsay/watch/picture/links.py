@@ -6,13 +6,15 @@ that are not drawn are only counted.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
 import numpy as np
 
+from hearsay.core.language.identifiers import Micros
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
-from hearsay.watch.picture.drawn_nodes import NOT_DRAWN, DrawnNodes
+from hearsay.watch.picture.drawn_nodes import NOT_DRAWN, DrawnNodes, Ints
 
 CONNECTIONS = NONE
 """The layer of connections, beside those of topics."""
@@ -20,6 +22,8 @@ MOST_LINKS = 60_000
 """Links that are drawn, of all layers."""
 MOST_MEMBERSHIPS = 20_000_000
 """Who is in which topic, and with how many links; beyond that it is not known any more."""
+MOST_MOVES = 20_000
+"""Joins and leaves that are remembered with their times."""
 
 _ADDS = {TraceEvent.GRAFT, TraceEvent.EAGER, TraceEvent.ADD_PEER}
 _REMOVES = {TraceEvent.PRUNE, TraceEvent.LAZY, TraceEvent.NEIGHBOR_DOWN, TraceEvent.REMOVE_PEER}
@@ -43,6 +47,8 @@ class Links:
         self.members: dict[int, dict[int, int]] = {}
         """By topic and node: how many links the node has there."""
         self._memberships = 0
+        self._moves: deque[tuple[Micros, int, int, bool]] = deque(maxlen=MOST_MOVES)
+        """When, in which topic, which node, and whether it joined."""
         self._moved_up: dict[int, bool] = {}
         self._changed: dict[Link, bool] = {}
 
@@ -52,9 +58,9 @@ class Links:
         if not len(of_links):
             return
         of_links = of_links[np.argsort(of_links[:, Column.TIME_US], kind="stable")]
-        columns = (Column.EVENT, Column.PEER, Column.REMOTE, Column.TOPIC)
+        columns = (Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE, Column.TOPIC)
         places = self._drawn.places(of_links[:, Column.PEER]), self._drawn.places(of_links[:, Column.REMOTE])
-        for event, node, peer, topic, place, other in zip(
+        for now_us, event, node, peer, topic, place, other in zip(
             *(of_links[:, column].tolist() for column in columns), *(each.tolist() for each in places), strict=True
         ):
             if event in _OF_CONNECTIONS and peer not in self._told:
@@ -64,15 +70,13 @@ class Links:
             elif event in _REMOVES:
                 self._unlink(topic, node, place, other)
             elif event == TraceEvent.JOIN:
-                if self._memberships < MOST_MEMBERSHIPS and node not in self.members.setdefault(topic, {}):
-                    self.members[topic][node] = 0
-                    self._memberships += 1
+                self._join(now_us, topic, node)
             elif event == TraceEvent.LEAVE:
-                self._leave(topic, node)
+                self._leave(now_us, topic, node)
             elif event == TraceEvent.NODE_UP:
                 self._up(node, place)
             else:
-                self._down(node, place)
+                self._down(now_us, node, place)
 
     def changes(self) -> tuple[list[tuple[int, bool]], list[Link], list[Link]]:
         """Places that came up or went down, links that came, and links that went, since the last call."""
@@ -80,6 +84,16 @@ class Links:
         self._moved_up, self._changed = {}, {}
         added = [link for link, there in changed.items() if there]
         return moved, added, [link for link, there in changed.items() if not there]
+
+    def members_at(self, topic: int, time_us: Micros) -> Ints:
+        """Who was in a topic, by number: a message's rows may come after those of who left since."""
+        members = set(self.members.get(topic, ()))
+        for when, where, node, joined in reversed(self._moves):
+            if when <= time_us:
+                break
+            if where == topic:
+                (members.discard if joined else members.add)(node)
+        return np.fromiter(members, dtype=np.int64)
 
     def degrees(self, topic: int) -> list[int]:
         """How many members of a topic have 0, 1, … links."""
@@ -110,9 +124,16 @@ class Links:
             del self.links[link]
             self._note(link, False)
 
-    def _leave(self, topic: int, node: int) -> None:
+    def _join(self, now_us: Micros, topic: int, node: int) -> None:
+        if self._memberships < MOST_MEMBERSHIPS and node not in self.members.setdefault(topic, {}):
+            self.members[topic][node] = 0
+            self._memberships += 1
+            self._moves.append((now_us, topic, node, True))
+
+    def _leave(self, now_us: Micros, topic: int, node: int) -> None:
         if self.members.get(topic, {}).pop(node, None) is not None:
             self._memberships -= 1
+            self._moves.append((now_us, topic, node, False))
 
     def _heard_of(self, there: bool, node: int, place: int) -> None:
         """Who is connected is up, and who is not any more may be anything: it counts as down."""
@@ -130,11 +151,11 @@ class Links:
         if place != NOT_DRAWN:
             self._moved_up[place] = True
 
-    def _down(self, node: int, place: int) -> None:
+    def _down(self, now_us: Micros, node: int, place: int) -> None:
         """Its own links are gone with it; its peers' links to it are until they notice."""
         self.up.discard(node)
         for topic in self.members:
-            self._leave(topic, node)
+            self._leave(now_us, topic, node)
         if place != NOT_DRAWN:
             self._moved_up[place] = False
             for link in [link for link in self.links if link[1] == place]:

@@ -31,7 +31,7 @@ class Picture:
     def __init__(self, drawn: DrawnNodes) -> None:
         self.drawn = drawn
         self.links = Links(drawn)
-        self.spreads = Spreads(drawn, lambda topic: len(self.links.members.get(topic, ())))
+        self.spreads = Spreads(drawn, self.links.members_at)
         self.traffic = Traffic(drawn)
         self.standing = Standing(drawn)
         self.topics: list[int] = []
@@ -116,8 +116,9 @@ def _flat(links: Iterable[Link]) -> list[int]:
 
 
 def _message(spread: Spread) -> list[int | str]:
-    return [spread.serial, spread.name, spread.topic, spread.publisher, spread.published_us, spread.due, spread.size]
+    members = spread.awaited.count
+    return [spread.serial, spread.name, spread.topic, spread.publisher, spread.published_us, members, spread.size]
 
 
 def _progress(spread: Spread, steps: list[Step]) -> list[int]:
-    return [spread.serial, spread.delivered, *(value for step in steps for value in step)]
+    return [spread.serial, spread.reached, *(value for step in steps for value in step)]

@@ -10,6 +10,7 @@ import numpy as np
 from hearsay.core.language.identifiers import Micros
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
+from hearsay.watch.picture.awaited import Awaited
 from hearsay.watch.picture.drawn_nodes import NOT_DRAWN, DrawnNodes, Ints
 
 MOST_MESSAGES = 200
@@ -36,9 +37,10 @@ class Spread:
     publisher: int
     published_us: Micros
     size: int
-    due: int
-    """So many nodes were in the topic, the publisher not counted."""
-    delivered: int = 0
+    awaited: Awaited
+    """The nodes in the topic when it was published, without the publisher, that do not have it yet."""
+    reached: int = 0
+    """So many nodes of those that were in the topic then have it."""
     steps: list[Step] = field(default_factory=list[Step])
     told: int = 0
     """So many steps went into frames."""
@@ -46,9 +48,9 @@ class Spread:
 
 
 class Spreads:
-    def __init__(self, drawn: DrawnNodes, members_of: Callable[[int], int]) -> None:
+    def __init__(self, drawn: DrawnNodes, members_at: Callable[[int, Micros], Ints]) -> None:
         self._drawn = drawn
-        self._members_of = members_of
+        self._members_at = members_at
         self._serial = 0
         self.by_number: dict[int, Spread] = {}
         self._new: list[Spread] = []
@@ -62,7 +64,6 @@ class Spreads:
         if not len(deliveries):
             return
         numbers, first, group = np.unique(deliveries[:, Column.MESSAGE], return_index=True, return_inverse=True)
-        counts = np.bincount(group, minlength=len(numbers))
         spreads = [
             self.by_number.get(number) or self._met(deliveries[first[place]].tolist())
             for place, number in enumerate(numbers.tolist())
@@ -71,8 +72,9 @@ class Spreads:
         after = np.maximum(deliveries[:, Column.TIME_US] - published[group], 0)
         classes = np.searchsorted(_EDGES_US, after, side="right")
         self.latencies += np.bincount(classes, minlength=len(self.latencies))
-        for spread, count in zip(spreads, counts.tolist(), strict=True):
-            spread.delivered += count
+        nodes = deliveries[np.argsort(group, kind="stable"), Column.PEER]
+        for spread, reached in zip(spreads, np.split(nodes, np.cumsum(np.bincount(group))[:-1]), strict=True):
+            spread.reached += spread.awaited.arrived(reached)
             spread.changed = True
         self._step(spreads, deliveries, group, after)
 
@@ -113,15 +115,16 @@ class Spreads:
         if number in self.by_number:
             return
         publisher, topic = row[Column.PEER], row[Column.TOPIC]
-        self._add(number, topic, self._drawn.place(publisher), row[Column.TIME_US], max(row[Column.BYTES], 0))
+        self._add(number, topic, publisher, row[Column.TIME_US], max(row[Column.BYTES], 0))
 
     def _met(self, row: list[int]) -> Spread:
         """A message whose publication nobody told: it begins with the first delivery that is told."""
-        return self._add(row[Column.MESSAGE], row[Column.TOPIC], NOT_DRAWN, row[Column.TIME_US], 0)
+        return self._add(row[Column.MESSAGE], row[Column.TOPIC], NONE, row[Column.TIME_US], 0)
 
     def _add(self, number: int, topic: int, publisher: int, published_us: Micros, size: int) -> Spread:
-        due = max(self._members_of(topic) - (publisher != NOT_DRAWN), 0)
-        spread = Spread(self._serial, str(number), topic, publisher, published_us, size, due)
+        members = self._members_at(topic, published_us)
+        awaited = Awaited(members[members != publisher])
+        spread = Spread(self._serial, str(number), topic, self._drawn.place(publisher), published_us, size, awaited)
         self._serial += 1
         self.by_number[number] = spread
         self._new.append(spread)
