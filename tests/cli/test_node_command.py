@@ -9,7 +9,9 @@ import random
 import signal
 import socket
 import subprocess
+import time
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -294,6 +296,22 @@ def test_sigterm_ends_a_node_in_good_order(tmp_path):
     one.process.terminate()
     _, errors = one.process.communicate(timeout=30)
     assert one.process.returncode == 143
+    assert len(errors.splitlines()) == 1
+    assert verify(tmp_path / "trace") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_that_is_said_again_at_once_ends_a_node_in_good_order(tmp_path, number):
+    """`timeout` says it to its child, and to the child's group."""
+    one = Running("--subscribe", "chat", "--trace", tmp_path / "trace")
+    for _ in range(20):
+        with suppress(ProcessLookupError):
+            one.process.send_signal(number)
+        until = time.monotonic() + 0.002
+        while time.monotonic() < until:  # the node hears each by itself
+            pass
+    _, errors = one.process.communicate(timeout=30)
+    assert one.process.returncode == 128 + number
     assert len(errors.splitlines()) == 1
     assert verify(tmp_path / "trace") == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from hearsay.cli.signals import WORDS, raise_on_signals
+from hearsay.cli.signals import WORDS, raise_further_signals
 
 
 def heed_first_signal(signalled: asyncio.Future[int]) -> None:
@@ -16,7 +16,7 @@ def heed_first_signal(signalled: asyncio.Future[int]) -> None:
     def first(number: int) -> None:
         for each in heeded:
             loop.remove_signal_handler(each)
-        raise_on_signals()
+        raise_further_signals(number)
         if not signalled.done():
             signalled.set_result(number)
 

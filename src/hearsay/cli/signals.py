@@ -4,6 +4,8 @@ Rules:
 
 * Until the commands are imported, one ends the process at once, with its line: nothing is open yet.
 * Then each is raised where the command is, as `Signalled`, so that everything is closed on the way out.
+* The same signal within a second of the first is the same wish: `timeout` signals its child, and then all of the child's
+  group. What closes in good order would else be cut off by the second.
 * What was ignored when we were started stays ignored: `nohup`, and jobs that a script runs in the background.
 * Exit codes are the shell's: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
 """
@@ -14,6 +16,7 @@ import os
 import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from time import monotonic
 from types import FrameType
 from typing import NoReturn, TypeAlias
 
@@ -24,6 +27,8 @@ WORDS = {
     for name, word in (("SIGINT", "interrupted"), ("SIGTERM", "terminated"), ("SIGHUP", "hung up"))
     if (number := getattr(signal, name, None)) is not None
 }
+
+SAME_WISH_S = 1.0
 
 
 class Signalled(KeyboardInterrupt):
@@ -61,6 +66,18 @@ def raise_on_signals() -> None:
         signal.signal(number, _raise)
 
 
+def raise_further_signals(first: int) -> None:
+    """From now on the signals are raised, but not `first` said twice."""
+    until = monotonic() + SAME_WISH_S
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if number != first or monotonic() >= until:
+            _raise(number, None)
+
+    for each in _heeded():
+        signal.signal(each, handle)
+
+
 def ignore_signals() -> None:
     """The command is ending already; what closes after it shall not be disturbed."""
     for number in _heeded():
@@ -72,7 +89,7 @@ def first_signal(tell: Callable[[int], None]) -> Generator[None]:
     """The first signal is told, for whoever ends in good order by himself; a second one is raised."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        raise_on_signals()
+        raise_further_signals(number)
         tell(number)
 
     heeded = _heeded()
@@ -82,7 +99,8 @@ def first_signal(tell: Callable[[int], None]) -> Generator[None]:
         yield
     finally:
         for number in heeded:
-            signal.signal(number, _raise)
+            if signal.getsignal(number) is handle:
+                signal.signal(number, _raise)
 
 
 def _heeded() -> list[signal.Signals]:
@@ -90,6 +108,7 @@ def _heeded() -> list[signal.Signals]:
 
 
 def _raise(number: int, _frame: FrameType | None) -> NoReturn:
+    raise_further_signals(number)
     raise Signalled(number)
 
 
