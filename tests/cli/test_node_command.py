@@ -9,8 +9,8 @@ import random
 import signal
 import socket
 import subprocess
-import time
 import sys
+import time
 from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec

@@ -53,7 +53,10 @@ async def run_node(
             raise CommandFailed(str(error)) from None
         except SequenceFileError as error:
             raise WrongInput(f"--refuse-replays {error}") from None
-        except (OSError, RunFolderError) as error:
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            raise CommandFailed(f"cannot start the node: {place}{error.strerror or error}") from None
+        except RunFolderError as error:
             raise CommandFailed(f"cannot start the node: {error}") from None
         topic = options["publish"] or next(iter(terminal.subscribe), None)
         lines = PublishedLines(node, topic, terminal.stays, options["wait"], terminal.say)

@@ -4,7 +4,7 @@ Rules:
 
 * Until the commands are imported, one ends the process at once, with its line: nothing is open yet.
 * Then each is raised where the command is, as `Signalled`, so that everything is closed on the way out.
-* The same signal within a second of the first is the same wish: `timeout` signals its child, and then all of the child's
+* The same signal within a second of the first is the same wish: `timeout` signals its child, and then the child's
   group. What closes in good order would else be cut off by the second.
 * What was ignored when we were started stays ignored: `nohup`, and jobs that a script runs in the background.
 * Exit codes are the shell's: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.

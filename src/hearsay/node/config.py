@@ -149,10 +149,14 @@ class NodeConfig:
             peers.append(peer)
         return tuple(peers)
 
+    def preset_of(self, kind: RouterKind) -> str:
+        """The preset that was chosen, or what a router of this kind has without."""
+        return self.preset or ("v1.1" if "v1.1" in kind.presets else next(iter(kind.presets)))
+
     def router_parameters(self) -> tuple[RouterKind, RouterParameters]:
         """The router and its parameters; `ParameterError` or `UnknownRouter` says what cannot be."""
         kind = self.router if isinstance(self.router, RouterKind) else find_router(self.router)
-        preset = self.preset or ("v1.1" if "v1.1" in kind.presets else next(iter(kind.presets)))
+        preset = self.preset_of(kind)
         if preset not in kind.presets:
             raise ValueError(f"router {kind.name} has no preset {preset!r}; there are {', '.join(kind.presets)}")
         here: dict[str, object] = {"hello": True, "coalesce": True, "validate": True}

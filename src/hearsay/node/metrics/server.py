@@ -40,7 +40,7 @@ class MetricsServer:
             traffic=Traffic(),
             connections=ConnectionCounts(host),
             loop_delay=LoopDelay(),
-            about=(("router", kind.name), ("preset", config.preset or ""), ("host", config.host)),
+            about=(("router", kind.name), ("preset", config.preset_of(kind)), ("host", config.host)),
         )
         driver.count_in(self._observed.traffic)
         readiness = Readiness(
@@ -60,7 +60,7 @@ class MetricsServer:
         try:
             name, port = await self._answerer.listen(host, port)
         except OSError as error:
-            raise OSError(error.errno, f"metrics: {error.strerror}") from None
+            raise OSError(error.errno, f"metrics: {error.strerror or error}") from None
         self.url = f"http://{f'[{name}]' if ':' in name else name}:{port}/metrics"
 
     async def close(self) -> None:
