@@ -8,6 +8,7 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
+from commands import hearsay
 from kills import environment
 from known_best import BOUND, HEAVIEST, RANGE, TUNING, height, write_problem
 
@@ -22,7 +23,7 @@ from hearsay.studies.tuning.space import MOST_LISTED, spaces
 from hearsay.studies.tuning.tried_table import tried_table
 from hearsay.studies.tuning.tune import Tune, Tuned, most_runs
 from hearsay.studies.tuning.tune_file import load_tuning
-from hearsay.studies.tuning.tune_text import none_words
+from hearsay.studies.tuning.tune_text import none_words, start_words
 from hearsay.text.numbers import plain
 
 
@@ -199,6 +200,34 @@ def test_the_command_says_what_to_set_and_how_to_confirm_it(problem, once):
     for name in ("fronts", "search"):
         picture = ElementTree.parse(out / "pictures" / f"{name}.svg")
         assert len(picture.findall(".//{*}path[@class]")) > len(once[1].searches[0].tried)
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        (
+            "router.x = 12",
+            "as it is it breaks bounds, which the best keeps: sent per node 42.2 kB, allowed at most 20 kB",
+        ),
+        ("router.x = 5\nrouter.y = 3", "as it is it keeps the bounds and does better than the best of what was tried"),
+        ("router.x = 4\nrouter.y = 2", "as it is it keeps the bounds and does as well as the best"),
+        ("router.x = 3\nrouter.y = 3", ""),
+    ],
+)
+def test_what_the_base_is_worth_beside_the_best_is_said(problem, tmp_path, base, said):
+    path = problem.with_name(f"base-{tmp_path.name}.toml")
+    start = problem.read_text().replace("router.degree = 5", base, 1)
+    path.write_text(start.replace(RANGE, "values = [3, 4]", 1).replace(RANGE, "values = [1, 2]", 1))
+    (found,) = tuned(path, tmp_path / "out").searches
+    words = plain(start_words(answer_of(found)))
+    assert words.startswith(said)
+    assert bool(words) == bool(said)
+
+
+def test_a_preset_without_what_is_searched_is_told_of(tmp_path):
+    ended = hearsay("tune", "r1", cwd=tmp_path)
+    assert (ended.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert "r1: is a preset; say what is searched, --vary SECTION.KEY=VALUES and --aim FIGURE" in ended.stderr
 
 
 def test_many_combinations_are_looked_at_as_they_come_up(problem, tmp_path):

@@ -76,7 +76,7 @@ def command(**options: Any) -> None:
         tuning, text = _asked(options)
         found = spaces(tuning)
         if options["dry_run"]:
-            _tell_plan(tuning, found)
+            _tell_plan(tuning, found, where)
             return
         folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"tune-{tuning.name}")
         folder.write_text("tune.toml", text)
@@ -101,12 +101,21 @@ def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
             if options[given]:
                 raise WrongInput(f"{option} needs --vary: a file says by itself what is searched")
         path = Path(options["what"])
+        _require_tuning(path)
         tuning = load_tuning(path)
         text = path.read_text(encoding="utf-8")
         tuning = _with_numbers(tuning, options)
     settings = settings_of(options["settings"])
     tuning = replace(tuning, base=tuning.base.with_settings(settings))
     return (replace(tuning, engine=options["engine"]) if options["engine"] is not None else tuning), text
+
+
+def _require_tuning(path: Path) -> None:
+    """A scenario that is given without what is searched is told of."""
+    from hearsay.sim.scenario.scenario_file import preset_names
+
+    if str(path) in preset_names() and not path.exists():
+        raise WrongInput(f"{path}: is a preset; say what is searched, --vary SECTION.KEY=VALUES and --aim FIGURE")
 
 
 def _declared(options: dict[str, Any]) -> tuple[Tuning, str]:
@@ -172,7 +181,8 @@ def _kept(folder: StudyFolder) -> str:
     return f"{len(folder.results())} runs are kept in {folder.path}; the same command goes on from there"
 
 
-def _tell_plan(tuning: Tuning, found: Sequence[Space]) -> None:
+def _tell_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
+    from hearsay.studies.run_places import is_on_spark
     from hearsay.studies.tuning.tune import most_runs
 
     axes = " × ".join(f"{len(axis.steps)} {axis.name}" for axis in tuning.axes)
@@ -183,7 +193,8 @@ def _tell_plan(tuning: Tuning, found: Sequence[Space]) -> None:
     conditions = f" in {len(found)} conditions" if len(found) > 1 else ""
     seconds = [point.estimated_s for space in found for point in (space.start, *space.examples)]
     each = sum(seconds) / len(seconds)
-    click.echo(f"at most {runs:,} runs{conditions}, about {each * runs:.0f} s of one core")
+    start = ", and what Spark takes to start" if is_on_spark(where) else ""
+    click.echo(f"at most {runs:,} runs{conditions}, about {each * runs:.0f} s of one core{start}")
 
 
 def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
@@ -238,6 +249,7 @@ _OPTION = {"bounds": "--bound", "settings": "--set"}
 
 
 def _tell(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -> None:
+    from hearsay.studies.comparison_text import by_itself_words
     from hearsay.studies.study_text import compared_text
     from hearsay.studies.tuning.answer_files import BUDGETS
     from hearsay.studies.tuning.tune_text import (
@@ -265,8 +277,9 @@ def _tell(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -
                 prose(f"\non {len(tuning.fresh_seeds)} seeds that the search has not seen; A: as it is, B: best")
             )
             click.echo(compared_text(answer.lines))
-            if words := start_words(answer):
-                click.echo(prose(words))
+            for words in (by_itself_words(answer.lines), start_words(answer)):
+                if words:
+                    click.echo(prose(words))
         click.echo("")
     if tuning.conditions is not None:
         head, rows = conditions_cells(tuning, answers)

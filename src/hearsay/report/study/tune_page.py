@@ -17,6 +17,7 @@ from hearsay.report.study.tune_drawing import (
     search_picture,
 )
 from hearsay.report.what_ran import Ran, command_line, what_ran
+from hearsay.studies.comparison_text import by_itself_words
 from hearsay.studies.figures import BY_NAME
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.study_text import compared_cells
@@ -103,7 +104,9 @@ def _worth(answer: Answer) -> Html:
     if answer.lines:
         heads, rows = compared_cells(answer.lines)
         seeds = plural(len(searched.tuning.fresh_seeds), "seed")
-        note = f"On {seeds} that the search has not seen. A: as it is, B: best."
+        note = (
+            f"On {seeds} that the search has not seen. A: as it is, B: best. {by_itself_words(answer.lines)}".rstrip()
+        )
         parts += [labelled_table(heads, rows, "Base and best", (0, 4)), tag("p", note, class_="faint")]
     return tag("div", *parts, told, class_="card")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from hearsay.studies.budget_text import allowed_words
 from hearsay.studies.budgets import judged
+from hearsay.studies.comparison import Verdict
 from hearsay.studies.figures import BY_NAME
 from hearsay.studies.points import Point
 from hearsay.studies.study_text import Cells
@@ -18,6 +19,12 @@ from hearsay.text.numbers import between, count, plural, relative, shown
 
 MOST_AS_GOOD = 5
 _LEAST_SHARE = 0.005
+_AGAINST_BEST = {
+    Verdict.WORSE: "does better than the best of what was tried",
+    Verdict.EQUAL: "does as well as the best",
+    Verdict.UNDETECTED: "is not seen to do worse than the best",
+}
+"""Of the base, by the verdict on the best's aim."""
 
 
 def searched_words(searched: Searched) -> str:
@@ -66,12 +73,15 @@ def none_words(searched: Searched) -> str:
 
 
 def start_words(answer: Answer) -> str:
-    """Which bounds the base as it is breaks, on fresh seeds; nothing if it keeps them."""
+    """Of the base as it is, on fresh seeds: which bounds it breaks, or how well it does if the best is not better."""
     searched = answer.searched
     if searched.confirmed is None:
         return ""
     told = _broken_words(searched, searched.confirmed[0])
-    return f"as it is it breaks bounds: {told}" if told else ""
+    if told:
+        return f"as it is it breaks bounds, which the best keeps: {told}"
+    begin = "as it is it keeps the bounds and" if searched.tuning.bounds else "as it is it"
+    return f"{begin} {_AGAINST_BEST[verdict]}" if (verdict := answer.lines[0].verdict) in _AGAINST_BEST else ""
 
 
 def _broken_words(searched: Searched, point: Point) -> str:
