@@ -131,6 +131,7 @@ INSIDE = {
     ],
     "explain": [
         {"books", "link_model", "subject", "connections", "mesh_links"},
+        {"last_parts"},
         {"story", "announcements", "refused_parts", "reasons", "score_samples"},
         {"path"},
         {"one_node", "fastest"},

@@ -11,7 +11,8 @@ Rules:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -63,6 +64,8 @@ class Copy:
     via: int
     hops: int
     bytes: int
+    in_parts: bool = False
+    """Not the whole message but the part that made it whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,8 @@ class Books:
     copies: Copies
     deliveries: Deliveries
     rejects: Rejects
+    last_parts: Mapping[int, Copy] = field(default_factory=dict[int, Copy])
+    """By the place of the delivery, where the message went in parts."""
 
     @property
     def published(self) -> bool:

@@ -26,6 +26,8 @@ class LinkModel:
     natted: frozenset[int]
     history_us: int | None
     """For how long who has a message may still announce it, at most; None where that is no matter of heartbeats."""
+    topics_in_parts: frozenset[str]
+    """Whose messages go in parts."""
 
     def line_us(self, a: int, b: int) -> int:
         """From one node to another, without jitter."""
@@ -51,6 +53,9 @@ def link_model_of(run: RunFacts) -> LinkModel | None:
             service_us=scenario.service.time_us,
             natted=natted_nodes(scenario, randomness),
             history_us=_history_us(scenario),
+            topics_in_parts=frozenset(
+                name for group in scenario.topics if group.goes_in_parts for name in group.names
+            ),
         )
     except (ScenarioError, OSError):
         return None

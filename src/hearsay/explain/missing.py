@@ -226,6 +226,8 @@ class _Surroundings:
         if not in_time:
             soonest = min(since for _, since, _ in held) - start
             return Why.TOO_LATE, f"the first connection to one who had it came after {soonest / 1e6:.1f} s"
+        if self._story.in_parts:
+            return Why.UNKNOWN, "messages of the topic go in parts, and rows of parts name no message"
         return self._unchosen(node, [(peer, since) for peer, since, _ in in_time])
 
     def _unchosen(self, node: int, held: list[tuple[int, int]]) -> tuple[Why, str]:

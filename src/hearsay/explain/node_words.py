@@ -122,11 +122,12 @@ STEP_WORDS = {
 
 def _step(story: Story, hop: Hop, spell: Spell) -> str:
     sender, receiver = story.node(hop.sender), story.node(hop.receiver)
-    via = reasons.of_via(hop.copy.via) if hop.copy is not None else None
+    via = reasons.of_copy(hop.copy) if hop.copy is not None else None
     why = f" ({via})" if via else ""
     match spell.step:
         case Step.HELD:
-            return f"{sender} had it and had not sent it yet{why}"
+            what = "its last part" if hop.copy is not None and hop.copy.in_parts else "it"
+            return f"{sender} had it and had not sent {what} yet{why}"
         case Step.ABSENT:
             return f"{sender} had it, and {receiver} was not in the topic yet"
         case Step.HEARTBEAT:
@@ -193,7 +194,7 @@ def copy_rows(story: Story, copies: list[Sent]) -> Iterator[tuple[str, ...]]:
             story.node(copy.sender).removeprefix("node "),
             "" if copy.sent_us is None else offset(copy.sent_us - start),
             "" if copy.arrived_us is None else offset(copy.arrived_us - start),
-            reasons.of_via(copy.via) or "",
+            reasons.of_copy(copy) or "",
             cause_words(each.outcome),
         )
 

@@ -4,7 +4,7 @@ Rules:
 
 * A delivery names who the copy came from. It is the earliest copy of that sender, with the delivery's hops and via,
   that arrived since the node's delivery before; in a simulation without service times, the one whose arrival and
-  validation end at the delivery, if there is one.
+  validation end at the delivery, if there is one. Of a message in parts it is the part that made it whole.
 * The sender had the message by its last delivery until it sent the copy; the publisher by the publication; and a node
   outside the topic, to whom a script handed the message, when that came.
 * The steps of a hop begin when the sender had the message and end when the receiver delivered it. They follow each
@@ -155,7 +155,7 @@ def copy_of(books: Books, place: int, model: LinkModel | None) -> Copy | None:
         fits &= (copies.hops[there] == hops) & (copies.via[there] == via)
     found = np.flatnonzero(fits)
     if not len(found):
-        return None
+        return books.last_parts.get(place)
     if model is not None and not model.service_us:
         exact = found[np.isin(arrived[found], (delivered, delivered - model.validation_us))]
         found = exact if len(exact) else found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hearsay.core.language.actions import Reason, Via
-from hearsay.explain.books import Fate
+from hearsay.explain.books import Copy, Fate
 from hearsay.trace.language.schema import wire_name
 
 
@@ -63,6 +63,11 @@ def of_reason(reason: int) -> Cause:
 def of_fate(fate: Fate) -> Cause:
     """Of a copy that did not arrive."""
     return _FATES[fate]
+
+
+def of_copy(copy: Copy) -> str | None:
+    """Why a copy went; None where nobody says."""
+    return "the last part" if copy.in_parts else of_via(copy.via)
 
 
 def of_via(via: int) -> str | None:

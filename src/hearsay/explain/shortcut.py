@@ -38,6 +38,8 @@ def shortcut_of(story: Story, path: Path) -> Shortcut | str:
         return "the node published it itself"
     if not story.books.published:
         return "nobody knows when it was published"
+    if story.in_parts:
+        return "messages of this topic go in parts, which their receivers ask for"
     try:
         network = Network(story, path.delivered_us)
     except TooManyConnections:

@@ -46,7 +46,7 @@ def slow_rows(story: Story, answer: SlowAnswer) -> Iterator[tuple[str, ...]]:
             offset(path.delivered_us - start),
             str(len(path.hops)),
             story.node(last.sender).removeprefix("node ") if last is not None else "",
-            (reasons.of_via(last.via) if last is not None else None) or "",
+            (reasons.of_copy(last) if last is not None else None) or "",
             _longest(path),
         )
 

@@ -120,7 +120,7 @@ class _Facts:
             network = None
         if network is not None and story.model is not None:
             links = network.connections
-            if len(links.one) <= _SEARCHED_CONNECTIONS:
+            if len(links.one) <= _SEARCHED_CONNECTIONS and not story.in_parts:
                 self._could_us = fastest_arrivals(network, max(path.delivered_us for path in slow))
             there = links.since_us <= story.books.start_us()
             mine: list[int] = links.one[there & np.isin(links.one, nodes)].tolist()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hearsay.explain.books import Books, books_of
+from hearsay.explain.last_parts import last_parts
 from hearsay.explain.link_model import LinkModel, link_model_of
 from hearsay.explain.subject import SHORTENED, MessageName, NotInThisRun, find_message, rows_of_message
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
@@ -23,6 +24,8 @@ class Story:
     name: MessageName
     books: Books
     model: LinkModel | None
+    in_parts: bool = False
+    """Messages of the topic go in parts."""
 
     def node(self, node: int) -> str:
         """A node for people: "node 3", "script", or the end of a long name, by which `--node` knows it too."""
@@ -55,6 +58,11 @@ class Story:
                 )  # fmt: skip
         elif self.model is None:
             told.append("The scenario cannot be read here, so queues and lines cannot be told apart.")
+        if self.in_parts:
+            told.append(
+                "Messages of this topic go in parts, and rows of parts name no message: what is told of a delivery "
+                "is who sent the part that made the message whole, and when."
+            )  # fmt: skip
         if not self.books.published:
             told.append(
                 "The trace has no publication of this message; times count from the first that is known of it."
@@ -71,5 +79,8 @@ def open_story(path: Path, wanted: str, window_us: int | None = None) -> Story:
         raise NotInThisRun(
             f"{escape(wanted)}: {path} names this message and has no row of it: it was never published"
         )
-    books = books_of(run, name.number, rows)
-    return Story(run, load_names(run.path), name, books, link_model_of(run))
+    books, names, model = books_of(run, name.number, rows), load_names(run.path), link_model_of(run)
+    in_parts = model is not None and books.topic != NONE and names.topic(books.topic) in model.topics_in_parts
+    if in_parts:
+        books = replace(books, last_parts=last_parts(run, books))
+    return Story(run, names, name, books, model, in_parts)

@@ -1,0 +1,85 @@
+"""Messages in parts: a delivery is explained by the part that made the message whole, and no more is claimed."""
+
+from __future__ import annotations
+
+import pytest
+from commands import hearsay
+from explained_runs import SMALL, simulated
+
+from hearsay.core.language.rpc import PartKind
+from hearsay.explain.missing import Why, explain_missing
+from hearsay.explain.one_node import explain_node
+from hearsay.explain.path import Step
+from hearsay.explain.shortcut import shortcut_of
+from hearsay.explain.story import open_story
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.read.reader import iter_rows
+
+SCENARIO = """
+[router]
+partial_messages = true
+[[topics]]
+name = "blocks"
+[topics.partial]
+parts = 16
+known_parts = 12
+asks = "one"
+"""
+
+
+def simulated_in_parts(path, *overrides):
+    file = path / "parts.toml"
+    file.write_text(SCENARIO, encoding="utf-8")
+    return simulated(load_scenario(file, "r1", [*SMALL, ("network.nodes", "25"), *overrides]), path / "run")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return simulated_in_parts(tmp_path_factory.mktemp("parts"))
+
+
+def test_each_delivery_has_the_part_that_arrived_then(run):
+    parts = {
+        (row.peer, row.remote, row.time_us + row.delay_us)
+        for row in iter_rows(run, events=[TraceEvent.SEND_RPC])
+        if row.kind is PartKind.PARTIAL and row.remote is not None and row.delay_us is not None
+    }
+    told = 0
+    for message in range(8):
+        story = open_story(run, str(message))
+        for place in story.books.deliveries.first().tolist():
+            answer = explain_node(story, int(story.books.deliveries.node[place]))
+            assert answer is not None
+            for hop in answer.path.hops:
+                assert hop.copy is not None
+                if hop.copy.in_parts:
+                    assert (hop.sender, hop.receiver, hop.delivered_us) in parts
+                    assert hop.took(Step.UNTOLD) == 0
+                    told += 1
+    assert told > 100
+
+
+def test_what_the_rows_do_not_tell_is_not_claimed(run):
+    story = open_story(run, "2")
+    place = max(story.books.deliveries.first().tolist(), key=lambda one: story.books.deliveries.time_us[one])
+    node = int(story.books.deliveries.node[place])
+    answer = explain_node(story, node)
+    assert answer is not None
+    assert shortcut_of(story, answer.path) == "messages of this topic go in parts, which their receivers ask for"
+    done = hearsay("explain", run, "--message", "2", "--node", node)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "had not sent its last part yet" in done.stdout
+    assert "did not send it there" not in done.stdout
+    assert "rows of parts name no message" in done.stdout
+    slow = hearsay("explain", run, "--message", "2").stdout
+    assert "not told" not in slow
+    assert "the last part" in slow
+
+
+def test_who_never_got_it_is_not_said_to_have_been_passed_over(tmp_path):
+    run = simulated_in_parts(tmp_path, ("loss.rate", "0.9"), ("linger_s", "1"))
+    found = [each for message in range(8) for each in explain_missing(open_story(run, str(message))).missing]
+    without = {each.why for each in found if not each.copies}
+    assert Why.UNKNOWN in without
+    assert without <= {Why.UNKNOWN, Why.NO_HOLDER, Why.ALONE}
