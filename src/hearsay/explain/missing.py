@@ -47,6 +47,8 @@ class Why(StrEnum):
     GOSSIP_LOST = "in nobody's mesh in time, and gossip was lost"
     LOW_SCORE = "its score was too low for gossip"
     NO_MESH = "in the mesh of nobody who had it, and not announced or not asked for"
+    ANNOUNCEMENTS_LOST = "no eager link to it in time, and announcements or requests were lost"
+    NO_EAGER_LINK = "no eager link to it from anybody who had it, and not announced or not asked for"
     NOT_SENT = "nobody sent it"
     UNKNOWN = "the trace does not tell"
 
@@ -67,6 +69,7 @@ RULES = {
     Why.TOO_LATE: "GOSSIP-7",
     Why.LOW_SCORE: "THRESHOLD-2",
     Why.NO_MESH: "GOSSIP-1",
+    Why.NO_EAGER_LINK: "TREE-1",
 }
 """The rules behind reasons that have one, whatever the copy."""
 
@@ -239,19 +242,22 @@ class _Surroundings:
             known = [score for score in scores if score is not None]
             if known and max(known) < thresholds.gossip:
                 return Why.LOW_SCORE, f"{peers}, whose best score of it was {max(known):.1f}"
-        lost = self._lost_control(node, held)
-        if any(lost):
-            return Why.GOSSIP_LOST, f"{peers}; {lost[0]} IHAVE and {lost[1]} IWANT between them were lost"
         mesh = self._mesh
+        is_tree = mesh is not None and any(mesh.has_tree(peer) for peer, _ in held)
+        request = PartKind.GRAFT if is_tree else PartKind.IWANT
+        lost = self._lost_control(node, held, request)
+        if any(lost):
+            why = Why.ANNOUNCEMENTS_LOST if is_tree else Why.GOSSIP_LOST
+            return why, f"{peers}; {lost[0]} IHAVE and {lost[1]} {request.name} between them were lost"
         if (
             mesh is None
             or not mesh.any_mesh
             or any(mesh.holds(peer, node, max(since, self._holders[peer]), since) for peer, since in held)
         ):
             return Why.NOT_SENT, peers
-        return Why.NO_MESH, peers
+        return (Why.NO_EAGER_LINK if is_tree else Why.NO_MESH), peers
 
-    def _lost_control(self, node: int, held: list[tuple[int, int]]) -> tuple[int, int]:
+    def _lost_control(self, node: int, held: list[tuple[int, int]], request: PartKind) -> tuple[int, int]:
         """How many announcements of those who had the message, and requests to them, were lost, while it was to be
         announced. Rows of them name no message."""
         if self._announcements is None:
@@ -262,7 +268,7 @@ class _Surroundings:
             had = self._holders[peer]
             until = self._story.run.end_us if history_us is None else had + history_us
             lost[0] += self._announcements.lost(peer, node, PartKind.IHAVE, had, until)
-            lost[1] += self._announcements.lost(node, peer, PartKind.IWANT, had, until)
+            lost[1] += self._announcements.lost(node, peer, request, had, until)
         return lost[0], lost[1]
 
 

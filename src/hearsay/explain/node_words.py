@@ -106,6 +106,7 @@ STEP_WORDS = {
     Step.HELD: "waited before sending",
     Step.ABSENT: "before the node came to the topic",
     Step.HEARTBEAT: "waited for a heartbeat",
+    Step.NEXT_IHAVE: "waited for the next IHAVE",
     Step.ANNOUNCED: "announcements under way",
     Step.ASKING: "waited before asking",
     Step.ASKED: "requests under way",
@@ -132,6 +133,8 @@ def _step(story: Story, hop: Hop, spell: Spell) -> str:
             return f"{sender} had it, and {receiver} was not in the topic yet"
         case Step.HEARTBEAT:
             return f"{sender} waited for a heartbeat to announce it"
+        case Step.NEXT_IHAVE:
+            return f"{sender} waited for its next IHAVE to announce it"
         case Step.ANNOUNCED:
             return f"IHAVE from {sender} to {receiver}"
         case Step.ASKING:

@@ -34,6 +34,8 @@ class Step(StrEnum):
     """At the sender, before the receiver came to the topic."""
     HEARTBEAT = "heartbeat"
     """At the sender, before it announced the message."""
+    NEXT_IHAVE = "next_ihave"
+    """At the sender, before its timer for announcements ran out (episub)."""
     ANNOUNCED = "announced"
     """The announcement was under way."""
     ASKING = "asking"
@@ -211,7 +213,7 @@ def _waiting(copy: Copy, held_us: int, asked: Asked | None) -> list[Spell]:
         return [Spell(Step.HELD, held_us, copy.sent_us)]
     edges = (
         (Step.ABSENT, asked.came_us),
-        (Step.HEARTBEAT, asked.announced_us),
+        (Step.HEARTBEAT if copy.via == Via.IWANT else Step.NEXT_IHAVE, asked.announced_us),
         (Step.ANNOUNCED, asked.heard_us),
         (Step.ASKING, asked.asked_us),
         (Step.ASKED, asked.reached_us),

@@ -82,6 +82,8 @@ def _why(story: Story, hop: FastHop, copy: Copy | None) -> Cause:
     links = mesh_links(story.run, story.books.topic, [hop.sender], hop.sent_us)
     receiver, sender = story.node(hop.receiver), story.node(hop.sender)
     if links.any_mesh and not links.holds(hop.sender, hop.receiver, hop.sent_us):
+        if links.has_tree(hop.sender):
+            return Cause(f"{sender} had no eager link to {receiver}", "TREE-1")
         return Cause(f"{receiver} was not in the mesh of {sender}", "GOSSIP-1")
     deliveries = story.books.deliveries
     there = deliveries.of(hop.receiver)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hearsay.core.language.actions import Via
 from hearsay.explain.announcements import ON_REQUEST, announcements_between
 from hearsay.explain.books import Copy, Fate
 from hearsay.explain.connections import TooManyConnections
@@ -134,7 +135,8 @@ class _Facts:
         story, start = self._story, self._story.books.start_us()
         took = path.delivered_us - start
         if any(_on_request(hop.copy) for hop in path.hops):
-            yield "somebody on the way had to ask for it (IHAVE and IWANT)"
+            asked = {hop.copy.via for hop in path.hops if hop.copy is not None}
+            yield f"somebody on the way had to ask for it (IHAVE and {'IWANT' if Via.IWANT in asked else 'GRAFT'})"
         if took > 0 and sum(hop.took(Step.QUEUE) for hop in path.hops) >= _IN_QUEUES * took:
             yield "a third of the time or more went by in queues"
         if len(path.hops) > self._hops + 1:

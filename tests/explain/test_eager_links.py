@@ -1,0 +1,70 @@
+"""Episub is explained by its own words: eager links, IHAVE by a timer and GRAFT; no mesh, no heartbeat, no IWANT."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from commands import hearsay
+from explained_runs import SMALL, scenario_of, simulated
+
+from hearsay.core.language.actions import Via
+from hearsay.explain.mesh_links import mesh_links
+from hearsay.explain.missing import Why, explain_missing
+from hearsay.explain.node_words import node_text
+from hearsay.explain.one_node import explain_node
+from hearsay.explain.path import Step
+from hearsay.explain.shortcut import Shortcut, shortcut_of
+from hearsay.explain.slowest import explain_slowest
+from hearsay.explain.story import open_story
+from hearsay.sim.scenario.scenario_file import load_scenario
+
+MESHES = ("mesh", "GOSSIP-1", "heartbeat", "IWANT")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return simulated(scenario_of("episub"), tmp_path_factory.mktemp("episub") / "run")
+
+
+def test_who_was_sent_a_copy_had_an_eager_link(run):
+    story = open_story(run, "5")
+    copies = [story.books.copies.at(place) for place in range(len(story.books.copies.sender))]
+    eager = [copy for copy in copies if copy.via == Via.EAGER]
+    assert len(eager) > 20
+    links = mesh_links(story.run, story.books.topic, [copy.sender for copy in eager], story.run.end_us)
+    assert all(links.has_tree(copy.sender) for copy in eager)
+    assert all(links.holds(copy.sender, copy.receiver, copy.sent_us or 0) for copy in eager)
+
+
+def test_no_word_of_another_router(run):
+    """Of every delivery of every message, and of what the slowest have in common."""
+    said: list[str] = []
+    causes: set[tuple[str, str | None]] = set()
+    steps: set[Step] = set()
+    for message in range(8):
+        story = open_story(run, str(message))
+        said += [trait.words for trait in explain_slowest(story).traits]
+        for place in story.books.deliveries.first().tolist():
+            answer = explain_node(story, int(story.books.deliveries.node[place]))
+            assert answer is not None
+            shortcut = shortcut_of(story, answer.path)
+            said.append(node_text(story, answer, shortcut))
+            steps |= {spell.step for hop in answer.path.hops for spell in hop.spells}
+            if isinstance(shortcut, Shortcut) and shortcut.why is not None:
+                causes.add((re.sub(r" ?node \d+ ?", "", shortcut.why.words), shortcut.why.rule))
+    assert Step.NEXT_IHAVE in steps
+    assert Step.HEARTBEAT not in steps
+    assert ("had no eager link to", "TREE-1") in causes
+    assert not [words for words in said for other in MESHES if other in words]
+
+
+def test_who_never_got_it_had_no_eager_link(tmp_path):
+    overrides = [*SMALL, ("router.kind", "episub"), ("loss.rate", "0.75"), ("warmup_s", "20"), ("linger_s", "0.6")]
+    path = simulated(load_scenario(None, "r1", overrides), tmp_path / "run")
+    assert path is not None
+    found = [each for message in range(8) for each in explain_missing(open_story(path, str(message))).missing]
+    assert {Why.ANNOUNCEMENTS_LOST, Why.NO_EAGER_LINK} <= {each.why for each in found}
+    assert not {Why.NO_MESH, Why.GOSSIP_LOST} & {each.why for each in found}
+    told = "".join(hearsay("explain", path, "--message", str(one), "--missing").stdout for one in range(3))
+    assert not [other for other in MESHES if other in told]
