@@ -12,7 +12,8 @@ from result_tables import HOSTILE, write_empty_run, write_run
 from small_study import write_study
 
 from hearsay.report.errors import ReportError
-from hearsay.report.paper.sheet import COLUMN, DOTS_PER_INCH, TWO_COLUMNS
+from hearsay.report.paper.run_sheets import drawn_sheet
+from hearsay.report.paper.sheet import COLUMN, DOTS_PER_INCH, TWO_COLUMNS, styled
 from hearsay.report.paper.write_figures import write_run_figures, write_study_figures
 from hearsay.report.run import open_runs
 from hearsay.report.write import figures_of
@@ -46,6 +47,29 @@ def test_every_figure_of_two_runs_is_there_and_again_the_same(tmp_path):
     before = {path: path.read_bytes() for path in files}
     assert write_run_figures(runs, tmp_path / "figures") == files
     assert {path: path.read_bytes() for path in files} == before
+
+
+def test_lines_of_runs_differ_without_colours(tmp_path):
+    selection = open_runs([write_run(tmp_path / name) for name in ("one", "two", "three")])
+    labels = [run.label for run in selection.runs]
+    drawn = 0
+    for figure in figures_of(selection.runs):
+        series = [each for each in figure.series if each["topic"] == 0]
+        if figure.kind != "lines" or not series:
+            continue
+        with styled():
+            sheet = drawn_sheet(figure, series, labels)
+            sheet.draw_without_rendering()
+        drawn += 1
+        for axes in sheet.axes:
+            lines = [line for line in axes.lines if len(line.get_xdata())]
+            shapes = [(line.get_marker(), line.get_linestyle()) for line in lines]
+            assert len(set(shapes)) == len(shapes), figure.id
+            marks = {line.get_marker(): line.get_markevery() for line in lines}
+            assert len(marks) == len(set(marks.values())) == len(labels)
+        named = [handle.get_marker() for handle in sheet.legends[0].legend_handles[: len(labels)]]
+        assert len(set(named)) == len(labels)
+    assert drawn >= 4
 
 
 @pytest.mark.thorough

@@ -12,6 +12,7 @@ from hearsay.report.paper.sheet import (
     COLOURS,
     COLUMN,
     DASHES,
+    MARKS,
     TWO_COLUMNS,
     in_two_lines,
     labelled,
@@ -27,6 +28,10 @@ _LEGEND, _FOOT = 0.28, 0.45
 """Inches for a line of the legend, and for labels of an axis."""
 _PANEL_PIXELS = 130.0
 """Of the page's panels, for an inch."""
+_MARKS_APART = 0.16
+"""Of the diagonal of the axes."""
+_LARGEST_MARK, _SMALLEST_MARK = 5.0, 3.0
+"""Points."""
 
 
 def drawn_sheet(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
@@ -50,7 +55,7 @@ def _lines(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
         factor = spread_axis(axes, "y", y, _highest(here, "y", "high"))
         across = unit_of(figure.x.format, _highest(series, "x"))[0]
         for each in here:
-            _line(axes, each, across, factor)
+            _line(axes, each, across, factor, len(runs))
         if y.top is not None and not y.zoom:
             axes.set_ylim(0, y.top * factor * 1.02)
         elif y.scale == "linear" and not y.zoom and _lowest(here) >= 0:
@@ -58,18 +63,33 @@ def _lines(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
     spread_axis(grid[-1], "x", figure.x, _highest(series, "x"))
     for axes, height in zip(grid, heights, strict=True):
         axes.set_ylabel(in_two_lines(axes.get_ylabel(), height))
-    _legend(drawn, entries)
+    _legend(drawn, entries, len(runs))
     return drawn
 
 
-def _line(axes: Any, each: dict[str, Any], across: float, factor: float) -> None:
-    colour, dashes = _colour(_run(each)), DASHES[each.get("measure", 0) % len(DASHES)]
+def _line(axes: Any, each: dict[str, Any], across: float, factor: float, runs: int) -> None:
+    run, dashes = _run(each), DASHES[each.get("measure", 0) % len(DASHES)]
     x = _values(each["x"]) * across
     if "low" in each:
         low, high = (_values(each[name]) * factor for name in ("low", "high"))
-        axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-    alone = "." if len(x) == 1 else None
-    axes.plot(x, _values(each["y"]) * factor, color=colour, linestyle=dashes, marker=alone)
+        axes.fill_between(x, low, high, color=_colour(run), alpha=0.15, linewidth=0)
+    axes.plot(x, _values(each["y"]) * factor, color=_colour(run), linestyle=dashes, **_mark(run, runs, len(x) == 1))
+
+
+def _mark(run: int, runs: int, alone: bool = False) -> dict[str, Any]:
+    """What tells a run's lines from others' without colours, also where they coincide: its mark, now and then.
+
+    The first have the largest marks, and each has them in other places, so none covers another's.
+    """
+    if runs == 1:
+        return {"marker": "." if alone else None}
+    apart = _MARKS_APART * run / runs
+    size = _LARGEST_MARK - (_LARGEST_MARK - _SMALLEST_MARK) * run / (runs - 1)
+    return {
+        "marker": MARKS[(run + run // len(COLOURS)) % len(MARKS)],
+        "markersize": size,
+        "markevery": (apart, _MARKS_APART),
+    }
 
 
 def _bars(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
@@ -184,11 +204,11 @@ def _measures_in(figure: Figure, series: Series) -> list[tuple[int, str]]:
     return [(number, figure.measures[number]) for number in used] if len(figure.measures) > 1 else []
 
 
-def _legend(drawn: Any, entries: tuple[list[tuple[int, str]], list[tuple[int, str]]]) -> None:
-    """Runs by their colours, measures by their dashes."""
+def _legend(drawn: Any, entries: tuple[list[tuple[int, str]], list[tuple[int, str]]], marked: int = 1) -> None:
+    """Runs by their colours, and by their marks where there are so many with lines; measures by their dashes."""
     runs, measures = entries
     axes = drawn.axes[0]
-    handles = [axes.plot([], [], color=_colour(run), linewidth=2)[0] for run, _ in runs]
+    handles = [axes.plot([], [], color=_colour(run), linewidth=2, **_mark(run, marked))[0] for run, _ in runs]
     colour = "#444444" if runs else COLOURS[0]
     handles += [axes.plot([], [], color=colour, linestyle=DASHES[number % len(DASHES)])[0] for number, _ in measures]
     words = [name for _, name in (*runs, *measures)]
