@@ -144,6 +144,23 @@ def test_the_command_draws_runs_and_says_what_cannot_be(tmp_path):
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("file", "figures", "said"),
+    [
+        ("tune.toml", True, "is a folder of hearsay tune, which writes"),
+        ("tune.toml", False, "is a folder of hearsay tune, which writes"),
+        ("study.toml", False, "and pictures beside it; for a paper: --figures DIR"),
+    ],
+)
+def test_a_folder_that_has_its_own_report_is_told_of(tmp_path, file, figures, said):
+    (tmp_path / file).write_text("")
+    ended = hearsay("report", tmp_path, *(("--figures", tmp_path / "figures") if figures else ()))
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
+    assert said in ended.stderr
+    assert str(tmp_path / "report.html") in ended.stderr
+    assert not (tmp_path / "figures").exists()
+
+
 @pytest.mark.thorough
 def test_the_folder_of_a_study_is_drawn_from_its_results(tmp_path):
     study = write_study(tmp_path)

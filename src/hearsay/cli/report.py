@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hearsay.studies.sweep import Swept
 
 STUDY = "study.toml"
+TUNING = "tune.toml"
 
 
 @click.command("report")
@@ -35,6 +36,8 @@ def command(runs: Sequence[Path], out: Path | None, figures: Path | None) -> Non
     if figures is None and out is None and len(runs) > 1:
         raise WrongInput("several runs need --out FILE: where shall the report go?")
     require_distinct(runs)
+    for folder in runs:
+        _require_no_report_of_its_own(folder, drawn=figures is not None)
     try:
         if figures is None:
             click.echo(f"report: {_report(runs, out)}")
@@ -46,6 +49,18 @@ def command(runs: Sequence[Path], out: Path | None, figures: Path | None) -> Non
         raise WrongInput(*error.problems) from None
     except (ReportError, RunFolderError, StudyFolderError) as error:
         raise CommandFailed(str(error)) from None
+
+
+def _require_no_report_of_its_own(folder: Path, *, drawn: bool) -> None:
+    """Studies and tunings write their reports themselves; only a study's figures are drawn here."""
+    if (folder / TUNING).is_file():
+        maker, more = "tune", ""
+    elif (folder / STUDY).is_file() and not drawn:
+        maker, more = "sweep", "; for a paper: --figures DIR"
+    else:
+        return
+    own = f"writes {folder / 'report.html'} and pictures beside it"
+    raise WrongInput(f"{folder}: is a folder of hearsay {maker}, which {own}{more}")
 
 
 def _report(runs: Sequence[Path], out: Path | None) -> Path:
