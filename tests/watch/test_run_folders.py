@@ -17,7 +17,7 @@ from hearsay.trace.write.run_folder import RunFolder
 from hearsay.watch.broadcast import Broadcast
 from hearsay.watch.picture.drawn_nodes import DrawnNodes
 from hearsay.watch.picture.picture import Picture
-from hearsay.watch.sources.run_folder import RunFolderSource
+from hearsay.watch.sources.run_folder import PORTIONS, RunFolderSource
 
 
 def simulated(folder, **how):
@@ -49,6 +49,20 @@ def test_a_finished_run_shows_what_the_simulation_showed(tmp_path):
     assert seen(played(RunFolderSource(tmp_path / "run", None))) == seen(picture)
 
 
+def test_a_finished_run_has_many_frames_as_fast_as_it_goes(tmp_path):
+    simulated(tmp_path / "run")
+    source = RunFolderSource(tmp_path / "run", None)
+    loop = asyncio.new_event_loop()
+    broadcast = Broadcast(source.picture, source.about(), loop)
+    alive = set()
+    for _ in range(PORTIONS):
+        source.step(broadcast)
+        alive.add(len(source.picture.links.up))
+    loop.close()
+    assert len(alive) > 3
+    assert seen(source.picture) == seen(played(RunFolderSource(tmp_path / "run", None)))
+
+
 def test_files_that_appear_are_read_once(tmp_path):
     """As `simulate --rotate` writes them: first some, then the others, then the manifest."""
     picture = simulated(tmp_path / "run", rotate_us=2_000_000)
@@ -78,6 +92,22 @@ def test_what_is_no_run_is_said_in_a_line(tmp_path):
         file.write_bytes(b"nothing")
     with pytest.raises(RunFolderError, match=r"part-00000\.parquet"):
         played(RunFolderSource(tmp_path / "run", None))
+
+
+def test_a_run_without_its_trace_or_a_file_is_said_in_a_line(tmp_path):
+    few = ("--preset", "r1", "--nodes", "12", "--messages", "2")
+    assert hearsay("simulate", *few, "--trace", "none", "--out", tmp_path / "bare").returncode == 0
+    ended = hearsay("watch", tmp_path / "bare", "--until-complete")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == f"hearsay: {tmp_path / 'bare'}: holds no trace; simulate with --trace full\n"
+    simulated(tmp_path / "run")
+    names = [file.name for file in load_manifest(tmp_path / "run").trace.files]
+    for name in ("dictionary/peers.parquet", names[0]):
+        (tmp_path / "run" / name).rename(tmp_path / "away")
+        with pytest.raises(RunFolderError, match=f"{name}: is missing; the run's manifest names it"):
+            RunFolderSource(tmp_path / "run", None)
+        (tmp_path / "away").rename(tmp_path / "run" / name)
+    RunFolderSource(tmp_path / "run", None)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ from hearsay.watch.sources.questions import answer
 MOST_WAITING = 5_000_000
 """Rows."""
 LOOK_EVERY_S = 0.5
+PORTIONS = 120
+"""In so many steps goes what waits, as fast as it goes: at once it would be a single frame, with nothing to see."""
 MOST_NAMES = 2_000
 _SCRIPT = "script"
 
@@ -46,6 +48,7 @@ class RunFolderSource:
         self.picture = Picture(DrawnNodes(max(nodes) + 1 if (path / "scenario.toml").exists() and nodes else 0))
         self._read: set[Path] = set()
         self._waiting = no_rows()
+        self._portion = 1
         self._origin_us: Micros | None = None
         self._now_us: Micros = 0
         self._latest_us: Micros = -1
@@ -105,6 +108,7 @@ class RunFolderSource:
         self._latest_us = max(self._latest_us, int(rows[:, Column.TIME_US].max()))
         rows = np.concatenate([self._waiting, rows])
         self._waiting = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
+        self._portion = -(-len(rows) // PORTIONS)
 
     def _play(self) -> None:
         due_us = self._pacing.due_us()
@@ -113,7 +117,7 @@ class RunFolderSource:
             return
         assert self._origin_us is not None
         times = self._waiting[:, Column.TIME_US] - self._origin_us
-        last_us = int(times[-1]) if due_us is None else min(due_us, int(times[-1]))
+        last_us = int(times[min(self._portion, len(times)) - 1]) if due_us is None else min(due_us, int(times[-1]))
         stop = int(np.searchsorted(times, last_us, side="right"))
         rows = self._waiting[:stop].copy()
         rows[:, Column.TIME_US] -= self._origin_us
@@ -138,11 +142,17 @@ class RunFolderSource:
 
 
 def _require_run(path: Path) -> None:
-    """A finished run that is not too long, or one that has begun."""
+    """A finished run that is whole and not too long, or one that has begun."""
     if (path / MANIFEST).exists():
-        rows = load_manifest(path).trace.rows
+        manifest = load_manifest(path)
+        rows = manifest.trace.rows
+        if not manifest.trace.files:
+            raise RunFolderError(f"{path}: holds no trace; simulate with --trace full")
         if rows > MOST_WAITING:
             raise RunFolderError(f"{path}: has {rows:,} rows; a page plays at most {MOST_WAITING:,}")
+        for file in (*manifest.trace.files, *manifest.others):
+            if not (path / file.name).exists():
+                raise RunFolderError(f"{path / file.name}: is missing; the run's manifest names it")
     elif not (path / TRACE_FOLDER).is_dir() and not (path / "dictionary").is_dir():
         load_manifest(path)  # says what is there instead
 
