@@ -230,6 +230,13 @@ def test_a_preset_without_what_is_searched_is_told_of(tmp_path):
     assert "r1: is a preset; say what is searched, --vary SECTION.KEY=VALUES and --aim FIGURE" in ended.stderr
 
 
+@pytest.mark.parametrize("values", ["6..4", "4..4", "4..6..0", "4..6..-1"])
+def test_a_range_that_does_not_ascend_is_told_with_its_option(tmp_path, values):
+    ended = hearsay("tune", "r1", "--vary", f"router.degree={values}", "--aim", "latency_p99_ms", cwd=tmp_path)
+    said = f"hearsay: --vary router.degree={values}: write a range from the least to the most, 4..12 or 0..1..0.1\n"
+    assert (ended.returncode, ended.stderr) == (2, said)
+
+
 def test_many_combinations_are_looked_at_as_they_come_up(problem, tmp_path):
     third = "\n[[axes]]\nkey = 'router.degree'\nfrom = 3\nto = 25\nstep = 1\n"
     path = problem.with_name("many.toml")

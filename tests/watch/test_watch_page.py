@@ -140,6 +140,23 @@ def test_keys_pause_scrub_and_touch(opened):
     assert "rejoin_after_s" in written
 
 
+def test_a_member_alone_has_its_links_told_as_one(opened):
+    alone = scenario(40, ("topics", '[{ name = "t", subscribers_count = 1 }]'))
+    with watched(alone, 1.0) as source:
+        until_says(opened(source.url), "links-words", "1 member with 0 links")
+
+
+def test_any_pace_is_shown(opened):
+    with watched(scenario(12), 6.0) as source:
+        page = opened(source.url)
+        page.until("document.getElementById('pace').selectedOptions[0]?.textContent === '6x'")
+        page.press(" ")
+        until_says(page, "link", "paused")
+        later = opened(source.url)
+        until_says(later, "about", "12 of 12 nodes up")
+        later.until("document.getElementById('pace').value === '6'")
+
+
 def test_a_click_chooses_the_node(opened):
     with watched(scenario(1), 1.0) as source:
         page = opened(source.url)

@@ -62,8 +62,10 @@ def declared_document(
 def _axis(option: str, key: str, values: str, problems: list[str]) -> Document:
     found = _RANGE.fullmatch(values)
     if found is not None:
-        first, last, step = found.groups()
-        return {"key": key, "from": _number(first), "to": _number(last), "step": _number(step or "1")}
+        first, last, step = (_number(number or "1") for number in found.groups())
+        if first >= last or step <= 0:
+            problems.append(f"{option} {key}={values}: write a range from the least to the most, 4..12 or 0..1..0.1")
+        return {"key": key, "from": first, "to": last, "step": step}
     listed = parse_value(values)
     if not isinstance(listed, list) or not listed:
         problems.append(

@@ -21,7 +21,7 @@ let node = null;
 let shownMoment = { at: null, moment: null };
 let placed = "";
 let wanted = false;
-let panels = 0;
+let panels = -PANELS_MS; // when they were told last
 const touched = new Set(); // what somebody chose stays chosen
 const drawn = [];
 const arrived = [];
@@ -101,7 +101,7 @@ function tell() {
   get("pause").textContent = state.state.paused ? "Go on" : "Pause";
   get("pause").disabled = !can("pause") || state.state.over;
   get("paces").hidden = !can("pace");
-  if (document.activeElement !== get("pace")) get("pace").value = state.state.pace === null ? "max" : String(state.state.pace);
+  tellPace();
   get("when").max = Math.max(state.frames.length - 1, 0);
   if (place === null) get("when").value = get("when").max;
   get("live").setAttribute("aria-pressed", String(place === null));
@@ -114,6 +114,14 @@ function tell() {
   const lines = [...Object.entries(lost).map(([why, many]) => [`lost: ${why}`, many]), ...Object.entries(refused).map(([why, many]) => [`refused: ${why}`, many])];
   facts(get("refused"), lines.length ? lines.map(([why, many]) => [why.replaceAll("_", " "), count(many)]) : [["nothing", ""]]);
   tellFrames();
+}
+
+function tellPace() {
+  const select = get("pace");
+  if (document.activeElement === select || state.state.pace === undefined) return;
+  const pace = String(state.state.pace ?? "max");
+  if (![...select.options].some((option) => option.value === pace)) select.prepend(new Option(`${pace}x`, pace));
+  select.value = pace;
 }
 
 function tellChoices() {
@@ -217,7 +225,9 @@ function tellLatencies(latencies) {
 function tellLinks(now) {
   const at = state.topics.indexOf(layer());
   const [members, links] = now.members[at] ?? [0, 0];
-  get("links-words").textContent = members ? `${count(members)} members with ${amount(links / members)} links each` : "Nobody is in the topic.";
+  const each = `${amount(links / members)} ${links === members ? "link" : "links"}`;
+  const told = members === 1 ? (state.about.source === "node" ? `This node has ${each}.` : `1 member with ${each}`) : `${count(members)} members with ${each} each`;
+  get("links-words").textContent = members ? told : "Nobody is in the topic.";
   if (at >= 0 && place === null) ask({ do: "degrees", topic: layer() }).then((degrees) => degrees && bars(get("degrees"), degrees, "0", String(Math.max(degrees.length - 1, 0))));
   if (node !== null) tellNode();
 }
@@ -291,7 +301,7 @@ function show(at) {
   const last = Math.max(state.frames.length - 1, 0);
   place = at === null || at >= last ? null : Math.max(at, 0);
   get("when").value = place ?? last;
-  panels = 0;
+  panels = -PANELS_MS;
   redraw();
 }
 
@@ -306,7 +316,7 @@ function turn(select, by) {
 function chose(id) {
   touched.add(id);
   if (id === "places" && get(id).value === "links") ask({ do: "places" });
-  panels = 0;
+  panels = -PANELS_MS;
   redraw();
 }
 
@@ -371,7 +381,7 @@ frames.onmessage = (event) => {
   if (arrived.length > TIMED) arrived.shift();
   get("link").textContent = state.state.over ? "over" : state.state.paused ? "paused" : "live";
   get("link").className = "";
-  if (!before && state.nodes.length) panels = 0;
+  if (!before && state.nodes.length) panels = -PANELS_MS;
   if (calm.matches && performance.now() < calmUntil) return;
   calmUntil = performance.now() + PANELS_MS;
   redraw();
