@@ -90,6 +90,16 @@ def shown_on_a_terminal(term: str, *arguments: str, cwd: Path) -> str:
 
 
 @pytest.mark.thorough
+def test_a_list_of_words_has_each_with_its_heading():
+    head, cells = ("node", "why", "what is known"), ("17", "none of those it was connected to had it", "23 peers")
+    assert table_text(head, [cells], left=3, width=45).split("\n") == [
+        "node 17",
+        "  why: none of those it was connected to had",
+        "    it",
+        "  what is known  23 peers",
+    ]
+
+
 def test_progress_of_a_sweep_counts_from_the_start_and_is_plain_on_a_dumb_terminal(tmp_path):
     study = '[base]\npreset = "r1"\nnetwork.nodes = 9\nworkload.messages = 1\n'
     (tmp_path / "small.toml").write_text(f"seeds = 2\n{study}")

@@ -64,6 +64,7 @@ _OF_FATE = {
     Fate.UNWANTED: Why.UNWANTED,
 }
 _ORDER = list(Why)
+NOBODY = "nobody was in the topic"
 RULES = {
     Why.UNWANTED: "IDONTWANT-4",
     Why.TOO_LATE: "GOSSIP-7",
@@ -85,20 +86,25 @@ class Missing:
 @dataclass(frozen=True, slots=True)
 class MissingAnswer:
     due: int | None
-    """None where nobody knows who is due: no publication, or no member of the topic is known."""
+    """None where nobody knows who is due."""
     got: int
     """Of those that were due."""
     missing: tuple[Missing, ...]
     refused_by_all: bool = False
     """Applications refused it wherever it came, so that it is due nowhere."""
+    unknown: str = ""
+    """Why nobody knows who is due."""
+    publisher_is_due: bool = False
+    got_undue: int = 0
+    """Other nodes that got it and were not due it; the publisher is not counted."""
 
 
 def due_nodes(story: Story) -> Ints | None:
     """The nodes that are due the message, ascending; None where nobody knows."""
+    if why_due_is_unknown(story) is not None:
+        return None
     books, run = story.books, story.run
     members = memberships_of(run).of_topic(books.topic)
-    if not books.published or not len(members.node):
-        return None
     published = np.array([books.published_us])
     window_end = np.minimum(published + run.window_us, run.end_us)
     nodes = np.unique(members.node).astype(np.int64)
@@ -109,16 +115,32 @@ def due_nodes(story: Story) -> Ints | None:
     return np.empty(0, dtype=np.int64) if _refused_by_all(story, refusers) else np.setdiff1d(due, refusers)
 
 
+def why_due_is_unknown(story: Story) -> str | None:
+    """As the analysis has it."""
+    if not story.books.published:
+        return "the trace has no publication of it"
+    if story.only_one_traced:
+        return "one node traced, and what others were given it cannot know"
+    if not len(memberships_of(story.run).of_topic(story.books.topic).node):
+        return NOBODY if story.run.simulated else "the trace tells of nobody in the topic"
+    return None
+
+
 def explain_missing(story: Story) -> MissingAnswer:
     due = due_nodes(story)
     if due is None:
-        return MissingAnswer(None, 0, ())
-    without = np.setdiff1d(due, story.books.deliveries.node)
-    if not len(without):
-        return MissingAnswer(len(due), len(due), (), _refused_by_all(story, _refusers(story)))
-    around = _Surroundings(story, without)
-    found = tuple(around.of(node) for node in without.tolist())
-    return MissingAnswer(len(due), len(due) - len(without), found)
+        return MissingAnswer(None, 0, (), unknown=why_due_is_unknown(story) or "")
+    deliveries, publisher = story.books.deliveries.node, story.books.publisher
+    without = np.setdiff1d(due, deliveries)
+    around = _Surroundings(story, without) if len(without) else None
+    return MissingAnswer(
+        due=len(due),
+        got=len(due) - len(without),
+        missing=tuple(around.of(node) for node in without.tolist()) if around is not None else (),
+        refused_by_all=_refused_by_all(story, _refusers(story)),
+        publisher_is_due=publisher in due,
+        got_undue=len(np.setdiff1d(deliveries, np.append(due, publisher))),
+    )
 
 
 def explain_absence(story: Story, node: int) -> tuple[Missing, str | None]:
@@ -126,7 +148,7 @@ def explain_absence(story: Story, node: int) -> tuple[Missing, str | None]:
     due = due_nodes(story)
     not_due = None
     if due is None:
-        not_due = "who was due it is not known"
+        not_due = f"who was due it is not known: {why_due_is_unknown(story)}"
     elif node not in due:
         not_due = _why_not_due(story, node)
     return _Surroundings(story, np.array([node], dtype=np.int64)).of(node), not_due
@@ -219,7 +241,7 @@ class _Surroundings:
             link for link in zip(*(values[there].tolist() for values in columns), strict=True) if link[2] > start
         ]
         if not links:
-            known = self._story.run.simulated or node in self._story.run.nodes
+            known = self._story.run.simulated or node in self._story.observers
             return (Why.ALONE, "") if known else (Why.UNKNOWN, "the node did not trace")
         held = [link for link in links if self._holders.get(link[0], link[2]) < link[2]]
         if not held:

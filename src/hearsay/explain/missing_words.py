@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hearsay.explain.missing import RULES, Missing, MissingAnswer, Why, counted
+from hearsay.explain.missing import NOBODY, RULES, Missing, MissingAnswer, Why, counted
 from hearsay.explain.node_words import copies_text, heading, told_unknowns
 from hearsay.explain.story import Story
 from hearsay.text.numbers import percent, plural
@@ -28,17 +28,31 @@ def missing_text(story: Story, answer: MissingAnswer) -> str:
 
 def missing_summary(answer: MissingAnswer) -> str:
     if answer.due is None:
-        return "Who was due it is not known: the trace has no publication of it, or tells of nobody in the topic."
+        where = "It was due nowhere" if answer.unknown == NOBODY else "Who was due it is not known"
+        return f"{where}: {answer.unknown}."
     if answer.refused_by_all:
         return "It was due nowhere: applications refused it wherever it came."
+    rest = _undue_words(answer.got_undue) if answer.got_undue else ""
     if not answer.due:
-        return "It was due nowhere: nobody was in the topic from its publication to the end of its window."
+        return f"It was due nowhere: nobody was in the topic from its publication to the end of its window.{rest}"
+    among = ", its publisher among them" if answer.publisher_is_due else ""
+    if not answer.missing and answer.due > 1:
+        return f"All {plural(answer.due, 'node')} that were due it got it{among}.{rest}"
     if not answer.missing:
-        return f"All {plural(answer.due, 'node')} that were due it got it."
+        only = "Its publisher alone was due it, and got it." if among else "The one node that was due it got it."
+        return f"{only}{rest}"
     share = percent(answer.got / answer.due)
+    were = "was" if answer.due == 1 else "were"
     return (
-        f"{plural(answer.due, 'node')} were due it; {answer.got} got it ({share}), {len(answer.missing)} never did."
+        f"{plural(answer.due, 'node')} {were} due it{among}; {answer.got} got it ({share}), "
+        f"{len(answer.missing)} never did.{rest}"
     )
+
+
+def _undue_words(number: int) -> str:
+    were, they = ("was", "it was") if number == 1 else ("were", "they were")
+    others = plural(number, "other")
+    return f" {others} got it and {were} not due it, as {they} not in the topic for the whole of its window."
 
 
 def reason_rows(answer: MissingAnswer) -> Iterator[tuple[int, str, str]]:

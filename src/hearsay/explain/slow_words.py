@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from hearsay.explain import reasons
 from hearsay.explain.node_words import STEP_WORDS, heading, offset, told_unknowns, took_by_step
 from hearsay.explain.path import Path
@@ -11,6 +13,7 @@ from hearsay.explain.slowest import SlowAnswer, Trait
 from hearsay.explain.story import Story
 from hearsay.text.numbers import milliseconds, plural
 from hearsay.text.text_table import prose, table_text
+from hearsay.trace.language.schema import NONE
 
 SLOW_HEAD = ("node", "after", "hops", "from", "why that copy went", "what took longest")
 
@@ -29,12 +32,24 @@ def slow_text(story: Story, answer: SlowAnswer) -> str:
 
 def slow_summary(story: Story, answer: SlowAnswer) -> str:
     if not answer.slow or answer.median_us is None:
-        return "Nobody but its publisher got it." if story.books.published else "Nobody got it."
+        return _nobody(story)
     last = milliseconds((answer.slow[0].delivered_us - story.books.start_us()) / 1000)
-    return (
-        f"{plural(answer.deliveries, 'node')} got it, half of them within {milliseconds(answer.median_us / 1000)}, "
-        f"the last after {last}."
-    )
+    beside = " beside its publisher" if story.books.publisher in story.run.nodes else ""
+    got = f"{plural(answer.deliveries, 'node')} got it{beside}"
+    if answer.deliveries == 1:
+        return f"{got}, after {last}."
+    return f"{got}, half of them within {milliseconds(answer.median_us / 1000)}, the last after {last}."
+
+
+def _nobody(story: Story) -> str:
+    if story.run.simulated or len(story.observers) >= len(story.names.peers):
+        return "Nobody but its publisher got it." if story.books.published else "Nobody got it."
+    copies = story.books.copies
+    untraced = len(np.setdiff1d(copies.receiver[copies.sent_us != NONE], story.observers))
+    whom = "a peer that did not trace" if untraced == 1 else f"{plural(untraced, 'peer')} that did not trace"
+    sent = f" It was sent to {whom}." if untraced else ""
+    own = " but its publisher" if story.books.published else ""
+    return f"Nobody that traced got it{own}.{sent} What others got, this trace does not tell."
 
 
 def slow_rows(story: Story, answer: SlowAnswer) -> Iterator[tuple[str, ...]]:

@@ -10,6 +10,7 @@ from hearsay.explain.last_parts import last_parts
 from hearsay.explain.link_model import LinkModel, link_model_of
 from hearsay.explain.subject import SHORTENED, MessageName, NotInThisRun, find_message, rows_of_message
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
+from hearsay.pipeline.metrics.knowledge import observers_of
 from hearsay.text.escape import escape
 from hearsay.trace.language.schema import NONE, Column
 from hearsay.trace.read.names import Names, load_names
@@ -24,7 +25,9 @@ class Story:
     name: MessageName
     books: Books
     model: LinkModel | None
-    in_parts: bool = False
+    observers: tuple[int, ...]
+    """The nodes of which the trace tells what they did."""
+    in_parts: bool
     """Messages of the topic go in parts."""
 
     def node(self, node: int) -> str:
@@ -33,6 +36,11 @@ class Story:
         if len(name) > _LONGEST_NAME:
             name = f"{SHORTENED}{name[-_SHOWN_OF_LONG:]}"
         return f"node {name}" if name.isdecimal() else name
+
+    @property
+    def only_one_traced(self) -> bool:
+        """The trace is of one real node: of others it tells what that one saw."""
+        return not self.run.simulated and len(self.observers) == 1
 
     def message(self) -> str:
         identifier = f" ({escape(self.name.identifier)})" if self.name.identifier else ""
@@ -51,17 +59,21 @@ class Story:
                 "A trace of real nodes: times are of each node's own clock, a copy is known by what its two ends "
                 "told, and queues and lines cannot be told apart."
             )  # fmt: skip
-            if len(self.run.nodes) < len(self.names.peers):
-                told.append(
-                    f"{len(self.run.nodes)} of {len(self.names.peers)} nodes traced; of the others is known what "
-                    "these saw."
-                )  # fmt: skip
+            traced, named = len(self.observers), len(self.names.peers)
+            if traced < named:
+                saw = "this one" if traced == 1 else "these"
+                told.append(f"{traced} of {named} nodes traced; of the others is known what {saw} saw.")
         elif self.model is None:
             told.append("The scenario cannot be read here, so queues and lines cannot be told apart.")
         if self.in_parts:
             told.append(
                 "Messages of this topic go in parts, and rows of parts name no message: what is told of a delivery "
                 "is who sent the part that made the message whole, and when."
+            )  # fmt: skip
+        if not self.names.peers:
+            told.append(
+                "The run's dictionary of peers is gone: nodes are called by their numbers, and so is a script that "
+                "handed messages in."
             )  # fmt: skip
         if not self.books.published:
             told.append(
@@ -83,4 +95,4 @@ def open_story(path: Path, wanted: str, window_us: int | None = None) -> Story:
     in_parts = model is not None and books.topic != NONE and names.topic(books.topic) in model.topics_in_parts
     if in_parts:
         books = replace(books, last_parts=last_parts(run, books))
-    return Story(run, names, name, books, model, in_parts)
+    return Story(run, names, name, books, model, observers_of(run), in_parts)

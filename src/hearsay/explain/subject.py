@@ -92,7 +92,8 @@ def find_node(run: RunFacts, names: Names, wanted: str) -> int:
     if plain is not None and plain in known:
         return plain
     if plain is not None and known:
-        near = min(known, key=lambda number: abs(number - plain))
+        named_so = [number for number in known if names.peer(number).isdecimal()] or known
+        near = min(named_so, key=lambda number: abs(number - plain))
         raise NotInThisRun(f"{wanted}: no such node in {run.path}; the nearest is {escape(names.peer(near))}")
     close = get_close_matches(wanted, names.peers.values(), 1, 0.5)
     begin = [name for name in names.peers.values() if name.startswith(wanted) or name.endswith(wanted)]
@@ -147,7 +148,9 @@ def _nearest_message(run: RunFacts, number: int | None, prefix: str, known: int)
         near = nsmallest(_MOST_NAMED, ids, key=lambda name: (-_common(name, prefix), name))
         return f"the nearest are {', '.join(near)}"
     if number is None:
-        return "give a whole number: messages of this run have no ids"
+        least = min(int(numbers.min()) for numbers, _ in _dictionary(run.path) if len(numbers))
+        most = max(int(numbers.max()) for numbers, _ in _dictionary(run.path) if len(numbers))
+        return f"its messages have no ids, only numbers: {least}" + (f" … {most}" if most > least else "")
     nearest = min(
         (int(numbers[np.argmin(np.abs(numbers - number))]) for numbers, _ in _dictionary(run.path) if len(numbers)),
         key=lambda one: abs(one - number),

@@ -72,10 +72,12 @@ def _head_lines(head: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
 
 
 def _block(head: Sequence[str], row: Sequence[str], left: int, width: int) -> str:
-    """A row as a list: what names it on a line, below it each figure with its name."""
-    named = (
-        row[0] if left == 1 else ", ".join(f"{title} {cell}" for title, cell in zip(head[:left], row, strict=False))
-    )
+    """A row as a list: what names it on a line, below it each figure with its name. Where there are no figures, the
+    first cell names it."""
+    names = left if left < len(head) else 1
+    pairs = zip(head[:names], row, strict=False)
+    named = row[0] if left == 1 else ", ".join(f"{title} {cell}" for title, cell in pairs)
+    left = names
     lines = [_wrapped(named, width)]
     reach = max((len(title) for title in head[left:]), default=0)
     for title, cell in zip(head[left:], row[left:], strict=True):

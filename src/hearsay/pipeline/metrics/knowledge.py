@@ -50,8 +50,17 @@ def knowledge_of(run: RunFacts, sizes_out: int, sizes_in: int) -> Knowledge:
     if run.simulated:
         return Knowledge(run.nodes, {})
     seen = _seen_in(run)
-    observers = tuple(sorted(seen.peers.intersection(run.nodes))) or run.nodes
+    observers = _observers(run, seen)
     return Knowledge(observers, dict(_missing(len(observers), seen, sizes_out, sizes_in)))
+
+
+def observers_of(run: RunFacts) -> tuple[int, ...]:
+    """The nodes of which the trace tells what they did."""
+    return run.nodes if run.simulated else _observers(run, _seen_in(run))
+
+
+def _observers(run: RunFacts, seen: _Seen) -> tuple[int, ...]:
+    return tuple(sorted(seen.peers.intersection(run.nodes))) or run.nodes
 
 
 def _seen_in(run: RunFacts) -> _Seen:

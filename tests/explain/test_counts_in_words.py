@@ -1,0 +1,132 @@
+"""Who got a message and who was due it, in words: the counts of one answer agree with those of the other."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+import shutil
+from itertools import count
+from pathlib import Path
+
+import pytest
+from commands import hearsay
+from explained_runs import SMALL, scenario_of, simulated
+
+from hearsay.core.language.actions import Deliver, MessagePublished, PeerAdded, TopicJoined
+from hearsay.core.language.rpc import Message
+from hearsay.explain.missing import explain_missing
+from hearsay.explain.missing_words import missing_summary
+from hearsay.explain.slow_words import slow_summary
+from hearsay.explain.slowest import explain_slowest
+from hearsay.explain.story import open_story
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.node.live_trace import LiveTrace
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.read.reader import iter_rows
+
+LIVE = Path(__file__).parents[1] / "ingest" / "data" / "go-0.16.json.gz"
+PUBLISHER = "ACQIARIgAP2Ail7RJMxlnKKt6g3R738PVtDuRNYHhAWh3OtxVvc="
+
+AMONG = "that were due it got it, its publisher among them."
+
+
+def answers(run, message):
+    story = open_story(run, str(message))
+    return slow_summary(story, explain_slowest(story)), missing_summary(explain_missing(story))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "got", "due"),
+    [
+        ("18", r"17 nodes got it beside its publisher, half of them", f"All 18 nodes {AMONG}"),
+        ("2", r"1 node got it beside its publisher, after [0-9.]+ ms\.", f"All 2 nodes {AMONG}"),
+        ("1", "Nobody but its publisher got it.", "Its publisher alone was due it, and got it."),
+    ],
+)
+def test_with_and_without_the_publisher(tmp_path, nodes, got, due):
+    overrides = [*SMALL, ("workload.publishers", "subscribers"), ("network.nodes", nodes)]
+    run = simulated(load_scenario(None, "r1", overrides), tmp_path / "run")
+    told = answers(run, 1)
+    assert re.match(got, told[0].replace("\N{NO-BREAK SPACE}", " "))
+    assert told[1].replace("\N{NO-BREAK SPACE}", " ") == due
+
+
+def test_a_script_is_no_node_that_got_it(tmp_path):
+    run = simulated(load_scenario(None, "r1", SMALL), tmp_path / "run")
+    told = [words.replace("\N{NO-BREAK SPACE}", " ") for words in answers(run, 1)]
+    assert told[0].startswith("50 nodes got it, half of them")
+    assert told[1] == "All 50 nodes that were due it got it."
+
+
+def test_who_got_it_without_being_due_is_counted(tmp_path):
+    run = simulated(scenario_of("churn"), tmp_path / "run")
+    assert run is not None
+    others = 0
+    for message in range(8):
+        story = open_story(run, str(message))
+        slow, missing = explain_slowest(story), explain_missing(story)
+        assert slow.deliveries == missing.got - missing.publisher_is_due + missing.got_undue
+        others += missing.got_undue
+        if missing.got_undue > 1:
+            assert f"{missing.got_undue}\N{NO-BREAK SPACE}others got it and were not due it" in missing_summary(
+                missing
+            )
+    assert others > 0
+
+
+def test_a_topic_that_nobody_is_in(tmp_path):
+    file = tmp_path / "nobody.toml"
+    file.write_text('[[topics]]\nname = "empty"\nsubscribers_count = 0\n', encoding="utf-8")
+    run = simulated(load_scenario(file, "r1", [*SMALL, ("workload.publishers", "any")]), tmp_path / "run")
+    assert answers(run, 1) == ("Nobody but its publisher got it.", "It was due nowhere: nobody was in the topic.")
+
+
+def test_the_trace_of_one_node_does_not_speak_for_others(tmp_path):
+    """Of a live network only what the publisher traced is imported."""
+    with gzip.open(LIVE, "rt", encoding="utf-8") as lines:
+        mine = [line for line in lines if json.loads(line)["peerID"] == PUBLISHER]
+    (tmp_path / "one.json").write_text("".join(mine), encoding="utf-8")
+    run = tmp_path / "run"
+    assert hearsay("trace", "import", tmp_path / "one.json", "--out", run).returncode == 0
+    numbers = [n for n in range(40) if (told := hearsay("explain", run, "--message", str(n))).returncode == 0
+               and "Nobody that traced got it but its publisher." in told.stdout]  # fmt: skip
+    assert numbers
+    got, due = answers(run, numbers[0])
+    assert re.search(
+        r" It was sent to (a peer|\d+\speers) that did not trace\. What others got, this trace does", got
+    )
+    assert due == "Who was due it is not known: one node traced, and what others were given it cannot know."
+
+
+def test_a_run_without_its_dictionary_says_so(tmp_path):
+    run = simulated(load_scenario(None, "r1", SMALL), tmp_path / "run")
+    assert run is not None
+    copy = shutil.copytree(run, tmp_path / "copy")
+    (copy / "dictionary" / "peers.parquet").unlink()
+    done = hearsay("explain", copy, "--message", "1")
+    assert done.returncode == 0
+    assert "The run's dictionary of peers is gone" in done.stdout
+    assert "dictionary of peers" not in hearsay("explain", run, "--message", "1").stdout
+
+
+def test_a_node_s_own_trace_does_not_speak_for_others_either(tmp_path):
+    """As `hearsay node --trace` writes it, where peers have no role."""
+    node, peer = (peer_id_of(PrivateKey.generate().public) for _ in range(2))
+    message = Message(b"\x07" * 20, "news", b"hello", node, b"1")
+
+    async def life() -> None:
+        trace = LiveTrace(tmp_path / "trace", node, count(1_000_000).__next__, "hearsay/test")
+        for event in (TopicJoined("news"), PeerAdded(peer, "/meshsub/1.1.0"), MessagePublished(message)):
+            trace.happened(event)
+        trace.delivered(Deliver(message, None))
+        await trace.close()
+
+    asyncio.run(life())
+    (row,) = iter_rows(tmp_path / "trace", events=[TraceEvent.PUBLISH])
+    got, due = answers(tmp_path / "trace", row.message)
+    assert got == "Nobody that traced got it but its publisher. What others got, this trace does not tell."
+    assert due == "Who was due it is not known: one node traced, and what others were given it cannot know."
