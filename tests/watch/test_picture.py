@@ -15,8 +15,9 @@ from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.links import MOST_MOVES
 from hearsay.watch.picture.picture import Picture
-from hearsay.watch.picture.spreads import MOST_MESSAGES
+from hearsay.watch.picture.spreads import LATENCY_EDGES_MS, MOST_FORGOTTEN, MOST_MESSAGES
 from hearsay.watch.picture.traffic import BYTES, COPIES, DELIVERED, PUBLISHED
 
 
@@ -177,6 +178,27 @@ def test_nothing_grows_with_the_run():
     assert len(picture.changes(0)["messages"]) == MOST_MESSAGES
     picture.take(no_rows())
     assert "messages" not in picture.changes(0)
+    picture.take(published(MOST_FORGOTTEN + 3 * MOST_MESSAGES))
+    assert len(picture.spreads.forgotten) == MOST_FORGOTTEN
+    joins = published(MOST_MOVES + 5)
+    joins[:, Column.EVENT] = TraceEvent.JOIN
+    joins[:, Column.PEER] = np.arange(len(joins))
+    picture.take(joins)
+    assert len(picture.links.moves) == MOST_MOVES
+    assert len(picture.links.members_at(0, len(joins))) == len(joins)
+
+
+def test_a_late_delivery_of_a_forgotten_message_has_its_latency_and_begins_none():
+    picture = Picture(DrawnNodes(2))
+    rows = published(2 * MOST_MESSAGES)
+    late = rows[:1].copy()
+    late[:, [Column.EVENT, Column.TIME_US, Column.PEER, Column.REMOTE]] = TraceEvent.DELIVER, 3_000_000, 1, 0
+    picture.take(np.concatenate([rows, late]))
+    told = picture.changes(3_000_000)
+    assert [message[4] for message in told["messages"]] == list(range(MOST_MESSAGES, 2 * MOST_MESSAGES))
+    place, many = told["latencies"]
+    assert (LATENCY_EDGES_MS[place - 1] <= 3000 < LATENCY_EDGES_MS[place], many) == (True, 1)
+    assert len(picture.spreads.by_number) == MOST_MESSAGES
 
 
 def test_numbers_from_outside_break_nothing():

@@ -47,7 +47,7 @@ class Links:
         self.members: dict[int, dict[int, int]] = {}
         """By topic and node: how many links the node has there."""
         self._memberships = 0
-        self._moves: deque[tuple[Micros, int, int, bool]] = deque(maxlen=MOST_MOVES)
+        self.moves: deque[tuple[Micros, int, int, bool]] = deque(maxlen=MOST_MOVES)
         """When, in which topic, which node, and whether it joined."""
         self._moved_up: dict[int, bool] = {}
         self._changed: dict[Link, bool] = {}
@@ -88,7 +88,7 @@ class Links:
     def members_at(self, topic: int, time_us: Micros) -> Ints:
         """Who was in a topic, by number: a message's rows may come after those of who left since."""
         members = set(self.members.get(topic, ()))
-        for when, where, node, joined in reversed(self._moves):
+        for when, where, node, joined in reversed(self.moves):
             if when <= time_us:
                 break
             if where == topic:
@@ -128,12 +128,12 @@ class Links:
         if self._memberships < MOST_MEMBERSHIPS and node not in self.members.setdefault(topic, {}):
             self.members[topic][node] = 0
             self._memberships += 1
-            self._moves.append((now_us, topic, node, True))
+            self.moves.append((now_us, topic, node, True))
 
     def _leave(self, now_us: Micros, topic: int, node: int) -> None:
         if self.members.get(topic, {}).pop(node, None) is not None:
             self._memberships -= 1
-            self._moves.append((now_us, topic, node, False))
+            self.moves.append((now_us, topic, node, False))
 
     def _heard_of(self, there: bool, node: int, place: int) -> None:
         """Who is connected is up, and who is not any more may be anything: it counts as down."""

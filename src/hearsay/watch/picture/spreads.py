@@ -15,6 +15,8 @@ from hearsay.watch.picture.drawn_nodes import NOT_DRAWN, DrawnNodes, Ints
 
 MOST_MESSAGES = 200
 """Messages that are remembered; the oldest goes first."""
+MOST_FORGOTTEN = 20_000
+"""Of those that were remembered: the times of their publication, since late deliveries have a latency, too."""
 MOST_STEPS = 2_000
 """Deliveries that are remembered of a message, at drawn nodes."""
 MOST_NEW_STEPS = 5_000
@@ -53,6 +55,7 @@ class Spreads:
         self._members_at = members_at
         self._serial = 0
         self.by_number: dict[int, Spread] = {}
+        self.forgotten: dict[int, Micros] = {}
         self._new: list[Spread] = []
         self.latencies = np.zeros(len(LATENCY_EDGES_MS) + 1, dtype=np.int64)
         """Deliveries since the last frame, by class of latency."""
@@ -64,18 +67,22 @@ class Spreads:
         if not len(deliveries):
             return
         numbers, first, group = np.unique(deliveries[:, Column.MESSAGE], return_index=True, return_inverse=True)
-        spreads = [
-            self.by_number.get(number) or self._met(deliveries[first[place]].tolist())
-            for place, number in enumerate(numbers.tolist())
-        ]
-        published = np.array([spread.published_us for spread in spreads], dtype=np.int64)
+        spreads: list[Spread | None] = []
+        published = np.empty(len(numbers), dtype=np.int64)
+        for place, number in enumerate(numbers.tolist()):
+            spread = self.by_number.get(number)
+            if spread is None and number not in self.forgotten:
+                spread = self._met(deliveries[first[place]].tolist())
+            spreads.append(spread)
+            published[place] = self.forgotten[number] if spread is None else spread.published_us
         after = np.maximum(deliveries[:, Column.TIME_US] - published[group], 0)
         classes = np.searchsorted(_EDGES_US, after, side="right")
         self.latencies += np.bincount(classes, minlength=len(self.latencies))
         nodes = deliveries[np.argsort(group, kind="stable"), Column.PEER]
         for spread, reached in zip(spreads, np.split(nodes, np.cumsum(np.bincount(group))[:-1]), strict=True):
-            spread.reached += spread.awaited.arrived(reached)
-            spread.changed = True
+            if spread is not None:
+                spread.reached += spread.awaited.arrived(reached)
+                spread.changed = True
         self._step(spreads, deliveries, group, after)
 
     def changes(self) -> tuple[list[Spread], list[tuple[Spread, list[Step]]]]:
@@ -89,7 +96,7 @@ class Spreads:
         self.latencies[:] = 0
         return new, progress
 
-    def _step(self, spreads: list[Spread], deliveries: Rows, group: Ints, after: Ints) -> None:
+    def _step(self, spreads: list[Spread | None], deliveries: Rows, group: Ints, after: Ints) -> None:
         places = self._drawn.places(deliveries[:, Column.PEER])
         at_drawn = np.flatnonzero(places != NOT_DRAWN)
         room = MOST_NEW_STEPS - sum(len(each.steps) - each.told for each in self.by_number.values() if each.changed)
@@ -98,7 +105,7 @@ class Spreads:
             at_drawn = at_drawn[np.linspace(0, len(at_drawn) - 1, max(room, 0)).astype(np.int64)]
         told = deliveries[at_drawn]
         sources = self._drawn.places(told[:, Column.REMOTE])
-        of_message: list[Spread] = [spreads[which] for which in group[at_drawn]]
+        of_message: list[Spread | None] = [spreads[which] for which in group[at_drawn]]
         for place, source, spread, late, hops in zip(
             places[at_drawn].tolist(),
             sources.tolist(),
@@ -107,7 +114,7 @@ class Spreads:
             told[:, Column.HOPS].tolist(),
             strict=True,
         ):
-            if len(spread.steps) < MOST_STEPS:
+            if spread is not None and len(spread.steps) < MOST_STEPS:
                 spread.steps.append((place, source, late, hops))
 
     def _published(self, row: list[int]) -> None:
@@ -130,6 +137,8 @@ class Spreads:
         self._new.append(spread)
         if len(self.by_number) > MOST_MESSAGES:
             oldest = next(iter(self.by_number))
-            del self.by_number[oldest]
+            self.forgotten[oldest] = self.by_number.pop(oldest).published_us
+            if len(self.forgotten) > MOST_FORGOTTEN:
+                del self.forgotten[next(iter(self.forgotten))]
         del self._new[:-MOST_MESSAGES]
         return spread
