@@ -100,3 +100,13 @@ def test_a_run_whose_files_are_damaged_is_one_line(tmp_path):
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1
     assert str(part) in done.stderr
+
+
+def test_a_file_that_is_gone_is_said_once(tmp_path):
+    broken = simulated(scenario_of("lossy"), tmp_path / "broken")
+    assert broken is not None
+    (part,) = (broken / "trace" / "class=message").glob("part-*.parquet")
+    part.unlink()
+    done = hearsay("explain", broken, "--message", "3")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"hearsay: {part}: is not there, and the run's manifest names it\n"

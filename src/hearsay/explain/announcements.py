@@ -28,6 +28,9 @@ ON_REQUEST = (Via.IWANT, Via.LAZY)
 _COLUMNS = (Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.DELAY_US)
 _KINDS = (PartKind.IHAVE, PartKind.IWANT, PartKind.GRAFT)
 
+_LINK_COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE)
+_LINK_EVENTS = (TraceEvent.ADD_PEER, TraceEvent.REMOVE_PEER, TraceEvent.NODE_DOWN)
+
 Way = tuple[int, int]
 """When a part was sent and when it arrived; `NONE` where nobody says."""
 
@@ -38,6 +41,8 @@ class Asked:
 
     came_us: int | None
     """When the asker came to the topic, if the other end had the message before that."""
+    connected_us: int | None
+    """When the other end was connected with the asker, if it had the message before that."""
     announced_us: int | None
     heard_us: int | None
     asked_us: int | None
@@ -52,10 +57,12 @@ class Announcements:
         ways: Mapping[tuple[int, int, int], list[Way]],
         dropped: Mapping[tuple[int, int, int], list[int]],
         members: Members,
+        links: Mapping[tuple[int, int], list[tuple[int, bool]]],
     ) -> None:
         self._ways = ways
         self._dropped = dropped
         self._members = members
+        self._links = links
 
     def before(self, copy: Copy, held_us: int) -> Asked | None:
         """What led to a copy that somebody asked for; None for others, and if the trace does not tell."""
@@ -73,14 +80,23 @@ class Announcements:
             told = self._first(copy.sender, copy.receiver, PartKind.IHAVE, until_us, held_us)
         announced_us, heard_us = told or (NONE, NONE)
         times = (announced_us, heard_us, asked_us, reached_us)
-        came_us = self._came(copy.receiver, held_us, next((time for time in times if time != NONE), held_us))
-        return Asked(came_us, *(None if time == NONE else time for time in times))
+        first_us = next((time for time in times if time != NONE), held_us)
+        came_us = self._came(copy.receiver, held_us, first_us)
+        connected_us = self._connected(copy.sender, copy.receiver, held_us if came_us is None else came_us, first_us)
+        return Asked(came_us, connected_us, *(None if time == NONE else time for time in times))
 
     def _came(self, node: int, from_us: int, until_us: int) -> int | None:
         """When a node last came to the topic between two times, if it did."""
         since = self._members.since_us[self._members.node == node]
         between = since[(since > from_us) & (since <= until_us)]
         return int(between.max()) if len(between) else None
+
+    def _connected(self, node: int, other: int, from_us: int, until_us: int) -> int | None:
+        """When a node was last connected with another between two times, if it was not before."""
+        changes = self._links.get((node, other), [])
+        before = [added for time, added in changes if time <= from_us]
+        between = [time for time, added in changes if added and from_us < time <= until_us]
+        return max(between) if between and not (before and before[-1]) else None
 
     def lost(self, sender: int, receiver: int, kind: PartKind, from_us: int, until_us: int) -> int:
         """How many parts of a kind that would have arrived between two times did not."""
@@ -108,7 +124,7 @@ def announcements_between(
 ) -> Announcements:
     """Those between these pairs, in either direction; `members` are those of the message's topic."""
     if not pairs:
-        return Announcements({}, {}, members)
+        return Announcements({}, {}, members, {})
     both = {pair for one, other in pairs for pair in ((one, other), (other, one))}
     ends = np.array(sorted({end for pair in both for end in pair}), dtype=np.int64)
     sent: dict[tuple[int, int, int], list[Way]] = {}
@@ -133,7 +149,30 @@ def announcements_between(
                 elif event == TraceEvent.DROP_RPC:
                     dropped.setdefault((peer, remote, kind), []).append(time)
     ways = {key: _ways(key, sent, received, dropped) for key in sent.keys() | received.keys()}
-    return Announcements(ways, dropped, members)
+    return Announcements(ways, dropped, members, _links(run, both, until_us))
+
+
+def _links(
+    run: RunFacts, pairs: Collection[tuple[int, int]], until_us: int
+) -> Mapping[tuple[int, int], list[tuple[int, bool]]]:
+    """When the first of a pair got the connection with the second, and when it lost it, in the order of time."""
+    firsts: dict[int, list[tuple[int, int]]] = {}
+    for pair in pairs:
+        firsts.setdefault(pair[0], []).append(pair)
+    found: dict[tuple[int, int], list[tuple[int, bool]]] = {}
+    for file in run.files("node"):
+        if file.min_time_us > until_us:
+            continue
+        for rows in rows_between(str(run.path / file.name), file.min_time_us, until_us, _LINK_COLUMNS):
+            mine = np.isin(rows[Column.EVENT], _LINK_EVENTS) & np.isin(rows[Column.PEER], list(firsts))
+            for time, event, peer, remote in zip(
+                *(rows[column][mine].tolist() for column in _LINK_COLUMNS), strict=True
+            ):
+                changed = firsts[peer] if event == TraceEvent.NODE_DOWN else [(peer, remote)]
+                for pair in changed:
+                    if pair in pairs:
+                        found.setdefault(pair, []).append((time, event == TraceEvent.ADD_PEER))
+    return {pair: sorted(changes) for pair, changes in found.items()}
 
 
 def _ways(

@@ -105,6 +105,7 @@ def cost(us: int) -> str:
 STEP_WORDS = {
     Step.HELD: "waited before sending",
     Step.ABSENT: "before the node came to the topic",
+    Step.UNCONNECTED: "before the two were connected",
     Step.HEARTBEAT: "waited for a heartbeat",
     Step.NEXT_IHAVE: "waited for the next IHAVE",
     Step.ANNOUNCED: "announcements under way",
@@ -131,6 +132,8 @@ def _step(story: Story, hop: Hop, spell: Spell) -> str:
             return f"{sender} had it and had not sent {what} yet{why}"
         case Step.ABSENT:
             return f"{sender} had it, and {receiver} was not in the topic yet"
+        case Step.UNCONNECTED:
+            return f"{sender} had it, and was not connected with {receiver} yet"
         case Step.HEARTBEAT:
             return f"{sender} waited for a heartbeat to announce it"
         case Step.NEXT_IHAVE:

@@ -32,6 +32,8 @@ class Step(StrEnum):
     """At the sender, before it sent the copy."""
     ABSENT = "absent"
     """At the sender, before the receiver came to the topic."""
+    UNCONNECTED = "unconnected"
+    """At the sender, before it was connected with the receiver."""
     HEARTBEAT = "heartbeat"
     """At the sender, before it announced the message."""
     NEXT_IHAVE = "next_ihave"
@@ -213,6 +215,7 @@ def _waiting(copy: Copy, held_us: int, asked: Asked | None) -> list[Spell]:
         return [Spell(Step.HELD, held_us, copy.sent_us)]
     edges = (
         (Step.ABSENT, asked.came_us),
+        (Step.UNCONNECTED, asked.connected_us),
         (Step.HEARTBEAT if copy.via == Via.IWANT else Step.NEXT_IHAVE, asked.announced_us),
         (Step.ANNOUNCED, asked.heard_us),
         (Step.ASKING, asked.asked_us),

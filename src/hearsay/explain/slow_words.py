@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hearsay.explain import reasons
+from hearsay.explain.books import Fate
 from hearsay.explain.node_words import STEP_WORDS, heading, offset, told_unknowns, took_by_step
 from hearsay.explain.path import Path
 from hearsay.explain.slowest import SlowAnswer, Trait
@@ -45,7 +46,9 @@ def _nobody(story: Story) -> str:
     if story.run.simulated or len(story.observers) >= len(story.names.peers):
         return "Nobody but its publisher got it." if story.books.published else "Nobody got it."
     copies = story.books.copies
-    untraced = len(np.setdiff1d(copies.receiver[copies.sent_us != NONE], story.observers))
+    untraced = len(
+        np.setdiff1d(copies.receiver[(copies.sent_us != NONE) & (copies.fate < Fate.QUEUE_FULL)], story.observers)
+    )
     whom = "a peer that did not trace" if untraced == 1 else f"{plural(untraced, 'peer')} that did not trace"
     sent = f" It was sent to {whom}." if untraced else ""
     own = " but its publisher" if story.books.published else ""

@@ -112,6 +112,8 @@ def read_columns(path: str, columns: Sequence[Column]) -> ColumnArrays:
 def _readable(path: str) -> Generator[None]:
     try:
         yield
+    except FileNotFoundError:
+        raise Unreadable(f"{path}: is not there, and the run's manifest names it") from None
     except DAMAGED as error:
         raise Unreadable(f"{path}: cannot be read ({str(error).partition(chr(10))[0]})") from None
 

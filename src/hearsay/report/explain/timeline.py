@@ -19,7 +19,7 @@ _BAR = 9.0
 _COLOURS = {
     Step.LINE: 0, Step.FLIGHT: 0, Step.QUEUE: 1, Step.VALIDATION: 2, Step.HANDLING: 2, Step.HEARTBEAT: 3,
     Step.NEXT_IHAVE: 3, Step.HELD: 3, Step.UPLINK: 4, Step.ANNOUNCED: 5, Step.ASKED: 5, Step.ASKING: 6,
-    Step.ANSWERING: 6, Step.ABSENT: 7, Step.UNTOLD: 7,
+    Step.ANSWERING: 6, Step.ABSENT: 7, Step.UNCONNECTED: 7, Step.UNTOLD: 7,
 }  # fmt: skip
 _THERE = (Step.LINE, Step.FLIGHT, Step.ANNOUNCED, Step.UNTOLD)
 """From the sender's lane to the receiver's."""

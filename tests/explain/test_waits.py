@@ -1,0 +1,40 @@
+"""What a copy waited for at its sender: a heartbeat only once the receiver was in the topic and connected."""
+
+from __future__ import annotations
+
+from explained_runs import scenario_of, simulated
+
+from hearsay.explain.connections import connections_until
+from hearsay.explain.one_node import explain_node
+from hearsay.explain.path import Step
+from hearsay.explain.story import open_story
+from hearsay.pipeline.kernels.memberships import memberships_of
+
+
+def test_nobody_waits_for_a_heartbeat_for_who_is_not_there(tmp_path):
+    run = simulated(scenario_of("churn"), tmp_path / "run")
+    assert run is not None
+    heartbeats = 0
+    steps: set[Step] = set()
+    for message in range(8):
+        story = open_story(run, str(message))
+        links = connections_until(story.run, story.run.end_us)
+        members = memberships_of(story.run).of_topic(story.books.topic)
+        for node in set(story.books.deliveries.node.tolist()):
+            answer = explain_node(story, node)
+            assert answer is not None
+            for hop in answer.path.hops:
+                steps |= {spell.step for spell in hop.spells}
+                for spell in hop.spells:
+                    if spell.step is not Step.HEARTBEAT:
+                        continue
+                    heartbeats += 1
+                    there = members.node == hop.receiver
+                    there &= (members.since_us <= spell.from_us) & (members.until_us >= spell.until_us)
+                    assert there.any()
+                    mine = links.of(hop.sender)
+                    common = (links.other[mine] == hop.receiver) & (links.until_us[mine] >= spell.until_us)
+                    common &= links.since_us[mine] <= spell.from_us
+                    assert common.any()
+    assert heartbeats > 10
+    assert {Step.ABSENT, Step.UNCONNECTED} <= steps
