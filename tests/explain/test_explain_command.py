@@ -68,7 +68,7 @@ def test_without_a_node_the_slowest_deliveries(run):
         (("RUN", "--message", "9" * 40), 2, f"{'9' * 40}: no such message in RUN; its messages have no ids"),
         (("RUN", "--message", "\x1b[2J"), 2, "\\x1b[2J: no such message in RUN"),
         (("RUN", "--message", ""), 2, "--message is empty"),
-        (("RUN", "--message", "3", "--node", ""), 2, "--node is empty"),
+        (("RUN", "--message", "3", "--node", ""), 2, "--node is empty; 50 nodes are in RUN"),
         (("RUN", "--message", "03"), 2, "03: no such message in RUN"),
         (("RUN", "--message", "3", "--node", "4", "--missing"), 2, "--missing and --node: give one"),
         (("RUN", "--message", "3", "--node", "77"), 2, "77: no such node in RUN; the nearest is 49"),

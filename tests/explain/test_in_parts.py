@@ -60,6 +60,23 @@ def test_each_delivery_has_the_part_that_arrived_then(run):
     assert told > 100
 
 
+def test_a_part_that_was_lost_made_nothing_whole(tmp_path):
+    """With service times the part is the last that had arrived by then."""
+    run = simulated_in_parts(tmp_path, ("loss.rate", "0.4"), ("service.time_ms", "3"))
+    lost = {
+        (row.peer, row.remote, row.time_us)
+        for row in iter_rows(run, events=[TraceEvent.DROP_RPC])
+        if row.kind is PartKind.PARTIAL
+    }
+    assert lost
+    told = 0
+    for message in range(8):
+        for part in open_story(run, str(message)).books.last_parts.values():
+            assert (part.sender, part.receiver, part.arrived_us) not in lost
+            told += 1
+    assert told > 50
+
+
 def test_what_the_rows_do_not_tell_is_not_claimed(run):
     story = open_story(run, "2")
     place = max(story.books.deliveries.first().tolist(), key=lambda one: story.books.deliveries.time_us[one])

@@ -20,6 +20,7 @@ _COLUMNS = (
     Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.BYTES,
     Column.DELAY_US,
 )  # fmt: skip
+_EVENTS = (TraceEvent.SEND_RPC, TraceEvent.DROP_RPC)
 
 
 def last_parts(run: RunFacts, books: Books) -> Mapping[int, Copy]:
@@ -31,29 +32,36 @@ def last_parts(run: RunFacts, books: Books) -> Mapping[int, Copy]:
     for place, pair in enumerate(ends):
         if pair[0] != NONE and pair not in whole:
             wanted.setdefault(pair, place)
-    found: dict[int, Copy] = {}
     if not wanted:
-        return found
+        return {}
+    arrived: dict[int, list[Copy]] = {}
+    lost: set[tuple[int, int, int]] = set()
     start_us, end_us = books.start_us(), int(deliveries.time_us.max())
     receivers = np.array([receiver for _, receiver in wanted])
     for file in run.files("rpc"):
         if file.min_time_us > end_us or file.max_time_us < start_us:
             continue
         for rows in rows_between(str(run.path / file.name), start_us, end_us, _COLUMNS):
-            mine = (rows[Column.EVENT] == TraceEvent.SEND_RPC) & (rows[Column.KIND] == PartKind.PARTIAL)
-            mine &= (rows[Column.TOPIC] == books.topic) & (rows[Column.DELAY_US] != NONE)
-            mine &= np.isin(rows[Column.REMOTE], receivers)
-            columns = (Column.PEER, Column.REMOTE, Column.TIME_US, Column.DELAY_US, Column.BYTES)
-            for sender, receiver, sent_us, delay_us, size in zip(
+            mine = (rows[Column.KIND] == PartKind.PARTIAL) & (rows[Column.TOPIC] == books.topic)
+            mine &= np.isin(rows[Column.EVENT], _EVENTS) & np.isin(rows[Column.REMOTE], receivers)
+            columns = (Column.EVENT, Column.PEER, Column.REMOTE, Column.TIME_US, Column.DELAY_US, Column.BYTES)
+            for event, sender, receiver, time_us, delay_us, size in zip(
                 *(rows[column][mine].tolist() for column in columns), strict=True
             ):
                 place = wanted.get((sender, receiver))
-                if place is None or sent_us + delay_us > deliveries.time_us[place]:
+                if place is None:
                     continue
-                before = found.get(place)
-                if before is None or (before.arrived_us or 0) <= sent_us + delay_us:
+                if event == TraceEvent.DROP_RPC:
+                    lost.add((sender, receiver, time_us))
+                elif delay_us != NONE and time_us + delay_us <= deliveries.time_us[place]:
                     hops = int(deliveries.hops[place])
-                    found[place] = Copy(
-                        sender, receiver, sent_us, sent_us + delay_us, Fate.ARRIVED, NONE, hops, size, in_parts=True
+                    part = Copy(
+                        sender, receiver, time_us, time_us + delay_us, Fate.ARRIVED, NONE, hops, size, in_parts=True
                     )
-    return found
+                    arrived.setdefault(place, []).append(part)
+    return {place: last for place, parts in arrived.items() if (last := _last(parts, lost)) is not None}
+
+
+def _last(parts: list[Copy], lost: set[tuple[int, int, int]]) -> Copy | None:
+    came = [part for part in parts if (part.sender, part.receiver, part.arrived_us) not in lost]
+    return max(came, key=lambda part: (part.arrived_us or 0, part.sent_us or 0), default=None)

@@ -83,7 +83,7 @@ def find_node(run: RunFacts, names: Names, wanted: str) -> int:
     """The node of this name or number, or whose name alone begins or ends so."""
     wanted = wanted.removeprefix(SHORTENED)
     if not wanted:
-        raise NotInThisRun(f"--node is empty; {len(names.peers) or len(run.nodes)} nodes are in {run.path}")
+        raise NotInThisRun(f"--node is empty; {len(run.nodes)} nodes are in {run.path}")
     for number, name in names.peers.items():
         if name == wanted:
             return number
@@ -100,7 +100,7 @@ def find_node(run: RunFacts, names: Names, wanted: str) -> int:
     if len(begin) == 1:
         return names.find_peer(begin[0])
     near = (begin or close)[:_MOST_NAMED]
-    hint = f"did you mean {', '.join(map(escape, near))}?" if near else f"there are {len(known)} nodes"
+    hint = f"did you mean {', '.join(map(escape, near))}?" if near else f"there are {len(run.nodes)} nodes"
     raise NotInThisRun(f"{escape(wanted)}: no such node in {run.path}; {hint}")
 
 
