@@ -76,8 +76,8 @@ def build(work: Path, bare: Path) -> Stage:
                 stage = Stage(work / f"stage-{len(stages)}")
                 stages[words[-1]] = stage
                 subprocess.run(["cp", "-a", "--reflink=auto", bare, stage.tree], check=True)
-                _lend_network(stage.tree)
             case "RUN":
+                _lend_network(stage.tree)  # a step may have installed certificates over ours
                 stage.run(["/bin/sh", "-c", rest], _network())
             case "COPY":
                 _copy(stage, stages, rest.split())

@@ -124,14 +124,14 @@ async def test_an_rpc_full_of_forged_messages_holds_up_nobody_else():
         template = forger.write(b"forged")
         forged = [
             Message(b"", "news", b"%d" % number, template.source, bytes(4) + number.to_bytes(4, "big"), bytes(64))
-            for number in range(3000)
+            for number in range(6000)
         ]
         forger.send(*forged)
         await until(lambda: node.statistics.bad_signatures)
         honest.send(honest.write(b"in between"))
         assert (await topic.next()).data == b"in between"
-        assert node.statistics.bad_signatures < 2500
-        await until(lambda: node.statistics.bad_signatures == 3000)
+        assert node.statistics.bad_signatures < 6000
+        await until(lambda: node.statistics.bad_signatures == 6000)
 
 
 @run
