@@ -76,6 +76,9 @@ def test_who_got_it_without_being_due_is_counted(tmp_path):
                 missing
             )
     assert others > 0
+    told = json.loads(hearsay("explain", run, "--message", "7", "--missing", "--json").stdout)
+    assert (told["got_undue"], told["publisher_is_due"]) == (missing.got_undue, missing.publisher_is_due)
+    assert told["why_due_is_unknown"] is None
 
 
 def test_a_topic_that_nobody_is_in(tmp_path):

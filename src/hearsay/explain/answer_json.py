@@ -52,7 +52,10 @@ def missing_json(story: Story, answer: MissingAnswer) -> dict[str, Any]:
         **_head(story),
         "due": answer.due,
         "got": answer.got,
+        "publisher_is_due": answer.publisher_is_due,
+        "got_undue": answer.got_undue,
         "refused_by_all": answer.refused_by_all,
+        "why_due_is_unknown": answer.unknown or None,
         "reasons": [{"why": str(why), "nodes": len(nodes)} for why, nodes in counted(answer.missing)],
         "missing": [_missing(story, each) for each in answer.missing],
     }
