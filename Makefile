@@ -27,7 +27,7 @@ test: setup
 	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python -m pytest -n auto -m "not thorough"
 
-# All tests, and what hypothesis tries eight times as often: what to run before a change is handed in. 33 minutes; twelve
+# All tests, and what hypothesis tries eight times as often: what to run before a change is handed in. 14 minutes; twelve
 # minutes are the goal.
 test-all: setup
 	@$(BIN)/hearsay spark prepare || true

@@ -22,6 +22,8 @@ from threading import Thread
 from time import monotonic
 from typing import IO
 
+from kills import heed_signals
+
 SERVER = Path(__file__).with_name("command_server.py")
 READ_AT_IMPORT = ("HEARSAY_CHECKED_KERNELS", "HOME", "LANG", "LC_", "NUMBA_", "PYTHON", "XDG_")
 """Variables that are heeded as Python starts or a module is imported. What PYTHONPATH adds, the server adds."""
@@ -54,7 +56,7 @@ def server() -> Server:
     with theirs:
         process = subprocess.Popen(
             [sys.executable, str(SERVER), str(theirs.fileno())], pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment, preexec_fn=heed_signals,
         )  # fmt: skip
     return Server(process, ours, environment)
 

@@ -61,7 +61,7 @@ def environment() -> dict[str, str]:
 
 
 def heed_signals() -> None:
-    """In the child: whoever started the tests in the background had it ignore SIGINT, and that is inherited."""
+    """In the child: whoever started the tests in the background, or under nohup, had it ignore signals."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
