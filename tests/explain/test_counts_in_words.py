@@ -77,6 +77,7 @@ def test_who_got_it_without_being_due_is_counted(tmp_path):
             )
     assert others > 0
     told = json.loads(hearsay("explain", run, "--message", "7", "--missing", "--json").stdout)
+    missing = explain_missing(open_story(run, "7"))
     assert (told["got_undue"], told["publisher_is_due"]) == (missing.got_undue, missing.publisher_is_due)
     assert told["why_due_is_unknown"] is None
 
