@@ -21,7 +21,7 @@ $(STAMP): requirements.lock requirements-source.lock pyproject.toml
 demo: setup
 	$(BIN)/hearsay demo
 
-# Every rule, every contract and each real thing once: what to run after a change. Some eight minutes on two cores; four are the
+# Every rule, every contract and each real thing once: what to run after a change. Five and a half minutes on two cores; four are the
 # goal.
 test: setup
 	@$(BIN)/hearsay spark prepare || true
