@@ -21,7 +21,7 @@ from typing import TextIO
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.failures import CommandFailed, WrongInput, system_words
 from hearsay.cli.signals import Signalled, Unwound
 from hearsay.extras import MissingExtra, how_to_install
 
@@ -114,8 +114,7 @@ def _failed(error: BaseException) -> int:
         case MemoryError():
             return _said(1, "out of memory; try fewer nodes or messages")
         case OSError():
-            place = f"{error.filename}: " if error.filename is not None else ""
-            return _said(1, f"{place}{error.strerror or error}")
+            return _said(1, system_words(error))
         case _:
             from hearsay.core.shell.failures import describe_error
 

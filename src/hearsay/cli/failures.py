@@ -1,6 +1,12 @@
-"""What a command raises when it cannot go on."""
+"""What a command raises when it cannot go on, and how a mistake of the system is told."""
 
 from __future__ import annotations
+
+
+def system_words(error: OSError) -> str:
+    """What the system says, with the file that it is about, and without the number of the error."""
+    place = f"{error.filename}: " if error.filename is not None else ""
+    return f"{place}{error.strerror or error}"
 
 
 class CommandFailed(Exception):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.failures import CommandFailed, WrongInput, system_words
 from hearsay.cli.loop_signals import heed_first_signal
 from hearsay.cli.node_logs import tell
 from hearsay.cli.published_lines import PublishedLines, shown_topic
@@ -54,8 +54,7 @@ async def run_node(
         except SequenceFileError as error:
             raise WrongInput(f"--refuse-replays {error}") from None
         except OSError as error:
-            place = f"{error.filename}: " if error.filename else ""
-            raise CommandFailed(f"cannot start the node: {place}{error.strerror or error}") from None
+            raise CommandFailed(f"cannot start the node: {system_words(error)}") from None
         except RunFolderError as error:
             raise CommandFailed(f"cannot start the node: {error}") from None
         topic = options["publish"] or next(iter(terminal.subscribe), None)
