@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 from brute_force import Rows
 
+from engines_agree import even_plan
 from hearsay.sim.plan.engines import unsupported
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import load_scenario
@@ -46,6 +48,17 @@ def simulated(scenario: Scenario, path: Path, engine: str = "reference") -> Path
         simulation.engine.stop_requested = simulation.recorder.events > MOST_EVENTS
 
     return path if simulation.run(stop_storms).summary.complete else None
+
+
+def random_run(number: int, folder: Path, most_nodes: int = 1_000_000) -> tuple[Path, Scenario]:
+    """A run of the first scenario from this number on, in steps of a thousand, that is no storm and not too large."""
+    for each in count(number, 1000):
+        scenario = even_plan(each)[1].scenario
+        if scenario.network.nodes <= most_nodes:
+            run = simulated(scenario, folder / f"run-{each}")
+            if run is not None:
+                return run, scenario
+    raise AssertionError
 
 
 def rows_of(path: Path, scenario: Scenario, end_us: int) -> Rows:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from brute_force import Rows
-from explained_runs import KINDS, rows_of, scenario_of, simulated
+from explained_runs import KINDS, random_run, rows_of, scenario_of, simulated
 from profiles import examples
 
-from engines_agree import even_plan
 from hearsay.explain.books import Fate
 from hearsay.explain.fastest import Network, fastest_path
 from hearsay.explain.one_node import asked_path
@@ -117,10 +116,5 @@ def test_the_other_engine(tmp_path, kind):
 
 @pytest.mark.parametrize("number", range(examples(0.4).max_examples))
 def test_random_scenarios(tmp_path, number):
-    _, plan = even_plan(number)
-    if plan.scenario.network.nodes > 60:
-        plan = even_plan(number + 1000)[1]
-    run = simulated(plan.scenario, tmp_path / "run")
-    if run is None:
-        pytest.skip("a storm, which is not run to its end")
-    compare(run, plan.scenario)
+    run, scenario = random_run(number, tmp_path, most_nodes=60)
+    compare(run, scenario)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from explained_runs import KINDS, SMALL, scenario_of, simulated
+from explained_runs import KINDS, SMALL, random_run, scenario_of, simulated
 from profiles import examples
 
-from engines_agree import even_plan
 from hearsay.explain.missing import Why, explain_missing
 from hearsay.explain.story import Story, open_story
 from hearsay.explain.subject import rows_of_message
@@ -64,11 +63,8 @@ def test_figures_are_those_of_the_analysis(tmp_path, kind):
 
 @pytest.mark.parametrize("number", range(100, 100 + examples(0.5).max_examples))
 def test_figures_of_random_scenarios_too(tmp_path, number):
-    _, plan = even_plan(number)
-    run = simulated(plan.scenario, tmp_path / "run")
-    if run is None:
-        pytest.skip("a storm, which is not run to its end")
-    compare(run, plan.scenario.workload.messages)
+    run, scenario = random_run(number, tmp_path)
+    compare(run, scenario.workload.messages)
 
 
 FLOOD = [*SMALL, ("router.kind", "floodsub"), ("workload.inject", "1"), ("linger_s", "3")]
