@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from sysconfig import get_path
 
-import hearsay
-
-_NOBODYS = (str(Path(hearsay.__file__).parent), *(get_path(name) for name in ("stdlib", "purelib", "platlib")))
+_PACKAGE = Path(__file__).parents[2]
+_NOBODYS = (str(_PACKAGE), *(get_path(name) for name in ("stdlib", "purelib", "platlib")))
 
 
 class RouterFailed(Exception):
