@@ -19,6 +19,7 @@ import leftovers
 from hearsay.pipeline.spark.session import Where, spark_session
 from schedule import WholeFiles, rank
 
+pytest_plugins = ["chromium"]
 profiles.register()
 
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-import shutil
-import warnings
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from chromium import Page, browsing, find_chromium
 from commands import hearsay
 from explained_runs import scenario_of, simulated
 
+from chromium import Page
 from hearsay.explain.one_node import explain_node
 from hearsay.explain.story import open_story
 
-CHROMIUM = find_chromium()
 HOSTILE = "</title><script>alert(1)</script>\u202e\x1b[2J"
-if CHROMIUM is None:
-    warnings.warn("NOT TESTED: the page of an explained message in a browser; no Chromium is installed", stacklevel=1)
 
 
 @pytest.fixture(scope="module")
@@ -91,16 +86,13 @@ def test_no_other_file_is_written_over(run, tmp_path):
     assert out.read_text(encoding="utf-8") == "mine"
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED IN A BROWSER: no Chromium is installed")
-def test_a_browser_shows_it_in_light_and_dark_and_on_a_telephone(page, tmp_path):
-    with browsing(str(CHROMIUM), tmp_path / "profile") as browser:
-        for dark, width in ((False, 1280), (True, 1280), (False, 390)):
-            shown = Page(browser, dark=dark, width=width, calm=False)
-            shown.open(page)
-            assert shown.complaints() == []
-            assert shown.requests() == [page.resolve().as_uri()]
-            assert shown.value("document.documentElement.scrollWidth") <= width
-            assert shown.value("document.querySelectorAll('svg[role=img]').length") >= 2
-            ink = shown.value("getComputedStyle(document.querySelector('.had')).stroke")
-            assert ink == ("rgb(232, 234, 237)" if dark else "rgb(27, 31, 36)")
-    shutil.rmtree(tmp_path / "profile", ignore_errors=True)
+def test_a_browser_shows_it_in_light_and_dark_and_on_a_telephone(browser, page):
+    for dark, width in ((False, 1280), (True, 1280), (False, 390)):
+        shown = Page(browser, dark=dark, width=width, calm=False)
+        shown.open(page)
+        assert shown.complaints() == []
+        assert shown.requests() == [page.resolve().as_uri()]
+        assert shown.value("document.documentElement.scrollWidth") <= width
+        assert shown.value("document.querySelectorAll('svg[role=img]').length") >= 2
+        ink = shown.value("getComputedStyle(document.querySelector('.had')).stroke")
+        assert ink == ("rgb(232, 234, 237)" if dark else "rgb(27, 31, 36)")

@@ -5,35 +5,16 @@ from __future__ import annotations
 import json
 import math
 import random
-import shutil
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chromium import Browser, Page, browsing, find_chromium
 from result_tables import HOSTILE, write_empty_run, write_run
 
+from chromium import Page, opened
 from hearsay.report.write import write_report
 from hearsay.text import numbers
 
-CHROMIUM = find_chromium()
 SHOWN_HOSTILE = HOSTILE.replace("\u202e", "\\u202e")
-
-if CHROMIUM is None:
-    warnings.warn(
-        "NOT TESTED: the report in a browser; no Chromium is installed (apt-get install chromium)", stacklevel=1
-    )
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED IN A BROWSER: no Chromium is installed")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory) -> Iterator[Browser]:
-    profile = tmp_path_factory.mktemp("profile")
-    with browsing(str(CHROMIUM), profile) as browser:
-        yield browser
-    shutil.rmtree(profile, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -48,19 +29,6 @@ def report(tmp_path_factory) -> Path:
     return folder / "report.html"
 
 
-def opened(browser: Browser, file: Path, *, dark: bool = False, width: int = 1280, calm: bool = False) -> Page:
-    page = Page(browser, dark=dark, width=width, calm=calm)
-    page.open(file)
-    return page
-
-
-def texts(page: Page, selector: str) -> list[str]:
-    """What is seen of these elements."""
-    wanted = f"[...document.querySelectorAll({json.dumps(selector)})].filter(e => e.checkVisibility())"
-    found: list[str] = page.value(f"{wanted}.map(e => e.textContent)")
-    return [text.replace("\N{NO-BREAK SPACE}", " ") for text in found]
-
-
 def choose_topic(page: Page, name: str) -> None:
     script = """(name => {
       const picker = document.getElementById('topic');
@@ -71,7 +39,7 @@ def choose_topic(page: Page, name: str) -> None:
 
 
 def scrub(page: Page, place: int) -> None:
-    slider = "document.querySelector('#spread input')"
+    slider = "document.querySelector('#spread input[type=range]')"
     page.value(f"{slider}.value = {place}; {slider}.dispatchEvent(new Event('input'))")
 
 
@@ -90,15 +58,15 @@ def test_a_quiet_page_without_network(browser, report, dark, tmp_path):
 
 def test_answers_and_charts_follow_the_topic(browser, report):
     page = opened(browser, report)
-    reliability = texts(page, "#answer-reliability .answer")
+    reliability = page.seen("#answer-reliability .answer")
     assert "2 of the 400 deliveries due are missing" in reliability[0]
     choose_topic(page, "blocks")
-    reliability = texts(page, "#answer-reliability .answer")
+    reliability = page.seen("#answer-reliability .answer")
     assert reliability[0].startswith(" ring:")
     assert "1 of the 200 deliveries due are missing" in reliability[0]
     assert "<b>large&:" in reliability[1]
     choose_topic(page, SHOWN_HOSTILE)
-    assert len(texts(page, "#answer-reliability .answer")) == 1
+    assert len(page.seen("#answer-reliability .answer")) == 1
     assert page.value("document.querySelectorAll('#latency .series').length") == 1
     assert page.complaints() == []
 
@@ -106,12 +74,12 @@ def test_answers_and_charts_follow_the_topic(browser, report):
 def test_hostile_names_show_as_text(browser, report):
     page = opened(browser, report)
     assert SHOWN_HOSTILE[:40] in page.value("document.getElementById('topic').textContent")
-    assert SHOWN_HOSTILE in texts(page, "#compared bdi")
-    assert "<b>large&" in texts(page, ".toolbar bdi")
+    assert SHOWN_HOSTILE in page.seen("#compared bdi")
+    assert "<b>large&" in page.seen(".toolbar bdi")
     assert page.value("document.querySelectorAll('b, script').length") == 2
     page.value("document.querySelector('#latency svg.lines').focus()")
     page.press("End")
-    assert any("<b>large&" in text for text in texts(page, "#latency .tip"))
+    assert any("<b>large&" in text for text in page.seen("#latency .tip"))
 
 
 def test_arrow_keys_read_the_chart(browser, report):
@@ -120,13 +88,13 @@ def test_arrow_keys_read_the_chart(browser, report):
     page.value("document.querySelector('#latency svg.lines').focus()")
     page.press("Home")
     page.press("ArrowRight")
-    (said,) = texts(page, "#latency .tip")
+    (said,) = page.seen("#latency .tip")
     assert said == "latency 20 msring21.1 %<b>large&5.1 %"
     page.press("Escape")
-    assert texts(page, "#latency .tip") == []
+    assert page.seen("#latency .tip") == []
     page.value("document.querySelector('#picture svg.picture').focus()")
     page.press("Home")
-    assert texts(page, "#picture .tip") == ["node 0links to 1, 192"]
+    assert page.seen("#picture .tip") == ["node 0links to 1, 192"]
 
 
 def test_a_run_can_be_hidden_and_what_lacks_is_said(browser, report):
@@ -134,8 +102,8 @@ def test_a_run_can_be_hidden_and_what_lacks_is_said(browser, report):
     assert page.value("document.querySelectorAll('#latency .series').length") == 2
     page.value("document.querySelector('.toolbar input[data-run=\"0\"]').click()")
     assert page.value("document.querySelectorAll('#latency .series').length") == 1
-    assert not any("ring:" in text for text in texts(page, "#answer-reliability .answer"))
-    assert "the table “latency” has no rows for it" in texts(page, "#latency .missing")[0]
+    assert not any("ring:" in text for text in page.seen("#answer-reliability .answer"))
+    assert "the table “latency” has no rows for it" in page.seen("#latency .missing")[0]
     for run in (1, 2):
         page.value(f"document.querySelector('.toolbar input[data-run=\"{run}\"]').click()")
     assert page.complaints() == []
@@ -143,22 +111,20 @@ def test_a_run_can_be_hidden_and_what_lacks_is_said(browser, report):
 
 def test_the_spread_plays_to_its_end_and_scrubs(browser, report):
     page = opened(browser, report)
-    assert texts(page, "#spread .missing") == ["This is of one topic at a time: choose one above."]
+    assert page.seen("#spread .missing") == ["This is of one topic at a time: choose one above."]
     choose_topic(page, "blocks")
-    assert texts(page, "#spread .reached")[0] == "20 of 20 drawn deliveries made (100 %)"
-    page.value(
-        "(s => { s.value = 0; s.dispatchEvent(new Event('input')); })(document.querySelector('#spread input'))"
-    )
-    assert texts(page, "#spread .reached")[0] == "1 of 20 drawn deliveries made (5 %)"
+    assert page.seen("#spread .reached")[0] == "20 of 20 drawn deliveries made (100 %)"
+    scrub(page, 0)
+    assert page.seen("#spread .reached")[0] == "1 of 20 drawn deliveries made (5 %)"
     assert page.value("document.querySelectorAll('#spread .dot.on').length") == 2
     scrub(page, 900)
     page.value("document.querySelector('#spread .play').click()")
-    assert texts(page, "#spread .play") == ["Pause"]
+    assert page.seen("#spread .play") == ["Pause"]
     ended = "document.querySelector('#spread .play').textContent === 'Play'"
     page.value(
         f"new Promise(done => {{ const look = () => {ended} ? done() : requestAnimationFrame(look); look(); }})"
     )
-    assert texts(page, "#spread .reached")[0] == "20 of 20 drawn deliveries made (100 %)"
+    assert page.seen("#spread .reached")[0] == "20 of 20 drawn deliveries made (100 %)"
     assert page.complaints() == []
 
 
@@ -168,7 +134,7 @@ def test_reduced_motion_shows_still_pictures(browser, report):
     scrub(page, 700)
     page.value("""
         window.seen = new Set();
-        new MutationObserver(() => seen.add(document.querySelector('#spread input').value))
+        new MutationObserver(() => seen.add(document.querySelector('#spread input[type=range]').value))
           .observe(document.querySelector('#spread .reached'), { childList: true });
         document.querySelector('#spread .play').click();
     """)

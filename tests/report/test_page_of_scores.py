@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import re
-import shutil
-import warnings
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from chromium import Page, browsing, find_chromium
 from clean_set import checked
 
+from chromium import Page
 from hearsay.report.score.score_page import write_score_page
 from hearsay.report.score.signed_scale import signed_scale
 from hearsay.score_check.check import check
 from hearsay.score_check.named_subjects import subject_of_set
 
-CHROMIUM = find_chromium()
 HOSTILE = "<script>alert(1)</script>\u202e"
-if CHROMIUM is None:
-    warnings.warn("NOT TESTED: the page of scores in a browser; no Chromium is installed", stacklevel=1)
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +75,13 @@ def test_scores_far_apart_have_a_scale_with_room_for_both(values, linear):
     assert (scale.at(max(values) / 2) == pytest.approx(middle)) is linear
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED IN A BROWSER: no Chromium is installed")
-def test_a_browser_shows_it_in_light_and_dark_and_on_a_telephone(hostile, tmp_path):
-    with browsing(str(CHROMIUM), tmp_path / "profile") as browser:
-        for dark, width in ((False, 1280), (True, 1280), (False, 390)):
-            page = Page(browser, dark=dark, width=width, calm=False)
-            page.open(hostile)
-            assert page.complaints() == []
-            assert page.requests() == [hostile.resolve().as_uri()]
-            assert page.value("document.documentElement.scrollWidth") <= width
-            assert page.value("document.querySelectorAll('svg[role=img]').length") == 8
-            colour = page.value("getComputedStyle(document.querySelector('.threshold')).stroke")
-            assert colour == ("rgb(201, 151, 0)" if dark else "rgb(224, 161, 0)")
-    shutil.rmtree(tmp_path / "profile", ignore_errors=True)
+def test_a_browser_shows_it_in_light_and_dark_and_on_a_telephone(browser, hostile):
+    for dark, width in ((False, 1280), (True, 1280), (False, 390)):
+        page = Page(browser, dark=dark, width=width, calm=False)
+        page.open(hostile)
+        assert page.complaints() == []
+        assert page.requests() == [hostile.resolve().as_uri()]
+        assert page.value("document.documentElement.scrollWidth") <= width
+        assert page.value("document.querySelectorAll('svg[role=img]').length") == 8
+        colour = page.value("getComputedStyle(document.querySelector('.threshold')).stroke")
+        assert colour == ("rgb(201, 151, 0)" if dark else "rgb(224, 161, 0)")

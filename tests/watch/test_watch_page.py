@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
-from chromium import Browser, Page, browsing, find_chromium
 from watched import watched
 
+from chromium import Browser, Page, browsing, find_chromium
 from hearsay.sim.scenario.scenario_file import load_scenario
 
 CHROMIUM = find_chromium()

@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 class RadialTree:
     x: Floats
     y: Floats
+    angle: Floats
     ring: NDArray[np.int64]
     radii: Floats
     """Of the rings 0, 1, …: the more nodes stand on a ring, the more room it has."""
@@ -48,7 +49,7 @@ def radial_tree(parents: Sequence[int], hops: Sequence[int | None]) -> RadialTre
     angle = start + width / 2
     radii = _radii(np.bincount(ring, minlength=2))
     radius = radii[ring]
-    return RadialTree(0.5 + radius * np.cos(angle), 0.5 + radius * np.sin(angle), ring, radii)
+    return RadialTree(0.5 + radius * np.cos(angle), 0.5 + radius * np.sin(angle), angle, ring, radii)
 
 
 def _radii(crowds: NDArray[np.int64]) -> Floats:

@@ -24,7 +24,7 @@ from hearsay.report.what_ran import Ran, what_ran
 from hearsay.studies.what_ran import command_of, differing, shared, simulate_command, size_words
 from hearsay.text.numbers import count, figure, plural, seconds
 
-SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "page.js")
+SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "spread.js", "page.js")
 COLOURS = 8
 PREVIEW_ROWS = 12
 PREVIEW_DIGITS = 6

@@ -117,6 +117,10 @@ class Run:
         """Rows of nodes: a script that hands messages in sends, too, but is none."""
         return table.filter(compute.invert(compute.is_in(table.column("node"), self._scripts)))
 
+    def is_script(self, node: int | None) -> bool:
+        """It handed messages in from outside."""
+        return node in self._scripts.to_pylist()
+
     @cached_property
     def settings(self) -> dict[str, object] | None:
         """The resolved scenario's keys; None for a trace of something else than a simulation."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from hearsay.report.carried_messages import carry_messages
 from hearsay.report.errors import ReportError
 from hearsay.report.figure import Figure
 from hearsay.report.figures.churn import churn_timeline
@@ -12,7 +13,8 @@ from hearsay.report.figures.efficiency import control_overhead, copies_per_deliv
 from hearsay.report.figures.latency import delivery_cdf, latency_over_time
 from hearsay.report.figures.load import load_per_node, state_per_node
 from hearsay.report.figures.mesh import degree_histogram, degree_over_time
-from hearsay.report.figures.pictures import mesh_picture, spread_of_a_message
+from hearsay.report.figures.pictures import mesh_picture
+from hearsay.report.figures.spread import spread_of_a_message
 from hearsay.report.figures.standing import (
     connected_by_exchange,
     promises_over_time,
@@ -69,7 +71,9 @@ def write_report(runs: Sequence[Path], out: Path | None) -> Path:
     selection = open_runs(runs)
     if out is None and held_by(runs[0].resolve()) is None:
         raise ReportError(f"{runs[0]}: is no folder of hearsay's; say with --out where the report shall go")
-    write_report_file(target, page(selection, figures_of(selection.runs)))
+    figures = figures_of(selection.runs)
+    carry_messages(figures, selection.runs)
+    write_report_file(target, page(selection, figures))
     return target
 
 

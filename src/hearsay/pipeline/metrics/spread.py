@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pyarrow.compute
+from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Via
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.columns import ColumnArrays, rows_of_messages
+from hearsay.trace.language.columns import DTYPES
 from hearsay.trace.language.schema import NONE, Column, TraceEvent, wire_name
 
 pa: Any = pyarrow
@@ -48,24 +50,29 @@ def typical_messages(messages: Any) -> list[TypicalMessage]:
     return [TypicalMessage(**line) for line in measured.select(names).take(places).to_pylist()]
 
 
-def spread_lines(run: RunFacts, files: Sequence[str], typical: Sequence[TypicalMessage]) -> Iterator[dict[str, Any]]:
-    """The table `spread` of a run; all rows of the typical messages are in these files."""
-    wanted = np.array([one.message for one in typical], dtype=np.int64)
-    pieces = [rows for name in files for rows in rows_of_messages(str(run.path / name), wanted, _COLUMNS)]
-    for one in typical:
-        mine = [_deliveries_of(one, rows) for rows in pieces]
-        yield from _lines(one, {column: np.concatenate([rows[column] for rows in mine]) for column in _COLUMNS})
+def spread_lines(run: RunFacts, files: Sequence[str], wanted: Sequence[TypicalMessage]) -> Iterator[dict[str, Any]]:
+    """The table `spread` of a run, message after message; all their rows are in these files."""
+    rows = _deliveries_of(run, files, np.array([one.message for one in wanted], dtype=np.int64))
+    for one in wanted:
+        first, end = np.searchsorted(rows[Column.MESSAGE], [one.message, one.message + 1])
+        yield from _lines(one, {column: values[first:end] for column, values in rows.items()})
 
 
-def _deliveries_of(one: TypicalMessage, rows: ColumnArrays) -> ColumnArrays:
-    kept = (rows[Column.MESSAGE] == one.message) & (rows[Column.EVENT] == TraceEvent.DELIVER)
-    return {column: values[kept] for column, values in rows.items()}
+def _deliveries_of(run: RunFacts, files: Sequence[str], messages: NDArray[np.int64]) -> ColumnArrays:
+    """Sorted by message, time and node."""
+    pieces = [{column: np.empty(0, dtype=DTYPES[column]) for column in _COLUMNS}]
+    for name in files:
+        for rows in rows_of_messages(str(run.path / name), messages, _COLUMNS):
+            delivered = rows[Column.EVENT] == TraceEvent.DELIVER
+            pieces.append({column: values[delivered] for column, values in rows.items()})
+    joined = {column: np.concatenate([rows[column] for rows in pieces]) for column in _COLUMNS}
+    order = np.lexsort((joined[Column.PEER], joined[Column.TIME_US], joined[Column.MESSAGE]))
+    return {column: values[order] for column, values in joined.items()}
 
 
 def _lines(one: TypicalMessage, rows: ColumnArrays) -> Iterator[dict[str, Any]]:
-    order = np.lexsort((rows[Column.PEER], rows[Column.TIME_US]))
     step = max(1, -(-one.delivered // SHOWN_DELIVERIES))
-    for place in order[::step].tolist():
+    for place in range(0, len(rows[Column.MESSAGE]), step):
         node, remote, hops = (_known(rows[column][place]) for column in (Column.PEER, Column.REMOTE, Column.HOPS))
         # Real nodes say that they gave themselves what they published, and nothing of hops.
         own = one.publisher is not None and node == one.publisher and remote in (None, node)

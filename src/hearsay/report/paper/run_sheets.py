@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.report.figure import Figure
+from hearsay.report.figures.spread import TURN
 from hearsay.report.paper.sheet import (
     COLOURS,
     COLUMN,
@@ -164,14 +165,19 @@ def _spread(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
     """The page plays it; here colours say when."""
 
     def fill(axes: Any, each: dict[str, Any]) -> Any:
-        x, y, parents = _values(each["x"]), _values(each["y"]), np.asarray(each["parents"], dtype=int)
-        angles = np.linspace(0, 2 * np.pi, 181)
-        for radius in each["rings"]:
-            axes.plot(500 + radius * np.cos(angles), 500 + radius * np.sin(angles), color="#DDDDDD", linewidth=0.4)
+        typical = each["messages"][0]
+        parents = np.asarray(typical["parents"], dtype=int)
+        radius = np.asarray(typical["rings"])[typical["ring"]]
+        angle = np.asarray(typical["angle"]) / TURN * 2 * np.pi
+        x, y = radius * np.cos(angle), radius * np.sin(angle)
+        whole_turn = np.linspace(0, 2 * np.pi, 181)
+        for ring in typical["rings"]:
+            axes.plot(ring * np.cos(whole_turn), ring * np.sin(whole_turn), color="#DDDDDD", linewidth=0.4)
         children = np.flatnonzero(parents >= 0)
         pairs = np.stack([children, parents[children]])
         axes.plot(x[pairs], y[pairs], color="#999999", linewidth=0.3, zorder=1)
-        return axes.scatter(x, y, c=_values(each["after"]), s=9, cmap="viridis", linewidths=0, zorder=2)
+        after = np.asarray(typical["after_us"]) / 1000
+        return axes.scatter(x, y, c=after, s=9, cmap="viridis", linewidths=0, zorder=2)
 
     return _pictures(series, runs, fill, labelled("after publication", "ms"))
 

@@ -1,4 +1,7 @@
-"""A real headless Chromium, spoken to through its debugging pipe: no package, no port, no network."""
+"""A real headless Chromium, spoken to through its debugging pipe: no package, no port, no network.
+
+A test that asks for `browser` is left out where no Chromium is installed, and says so.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,13 @@ import shutil
 import signal
 import subprocess
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -118,6 +124,12 @@ class Page:
         self._call("Page.navigate", url=address)
         self._browser.wait_for("Page.loadEventFired")
 
+    def seen(self, selector: str) -> list[str]:
+        """What is seen of these elements."""
+        wanted = f"[...document.querySelectorAll({json.dumps(selector)})].filter(e => e.checkVisibility())"
+        found: list[str] = self.value(f"{wanted}.map(e => e.textContent)")
+        return [text.replace("\N{NO-BREAK SPACE}", " ") for text in found]
+
     def until(self, condition: str) -> None:
         """Wait until an expression holds, looked at with every frame that the page draws."""
         look = f"const look = () => ({condition}) ? done() : requestAnimationFrame(look);"
@@ -172,6 +184,20 @@ class Page:
         return self._browser.call(method, self._session, **parameters)
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory) -> Iterator[Browser]:
+    program = find_chromium()
+    if program is None:
+        warnings.warn(
+            "NOT TESTED: pages in a browser; no Chromium is installed (apt-get install chromium)", stacklevel=1
+        )
+        pytest.skip("NOT TESTED IN A BROWSER: no Chromium is installed")
+    profile = tmp_path_factory.mktemp("profile")
+    with browsing(program, profile) as browser:
+        yield browser
+    shutil.rmtree(profile, ignore_errors=True)
+
+
 @contextmanager
 def browsing(program: str, profile: Path) -> Iterator[Browser]:
     browser = Browser(program, profile)
@@ -179,3 +205,9 @@ def browsing(program: str, profile: Path) -> Iterator[Browser]:
         yield browser
     finally:
         browser.close()
+
+
+def opened(browser: Browser, file: Path, *, dark: bool = False, width: int = 1280, calm: bool = False) -> Page:
+    page = Page(browser, dark=dark, width=width, calm=calm)
+    page.open(file)
+    return page
