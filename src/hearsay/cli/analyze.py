@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="The answers as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
-    from hearsay.cli.spark_steps import chosen_place, require_heap, spark_steps
+    from hearsay.cli.spark_steps import chosen_place, require_heap, spark_steps, start_spark_ahead
 
     if options["shape"] == "tracestat" and options["follow"]:
         raise WrongInput("--follow keeps tables fresh; --format tracestat makes none")
@@ -56,6 +56,7 @@ def command(**options: Any) -> None:
         return
     if options["until_complete"]:
         raise WrongInput("--until-complete goes with --follow")
+    start_spark_ahead(where, options["runs"])
     runs, bad = load_readable(options["runs"], window_us)
     outputs = _outputs(runs, options["out"])
     lines: list[dict[str, Any]] = []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,22 @@ def require_spark_at(where: Where) -> None:
         raise CommandFailed(str(error)) from None
 
 
+OF_ANALYSES = ("hearsay.pipeline.run_tasks", "hearsay.pipeline.scan")
+"""What the tasks of an analysis import."""
 _MASTER = re.compile(r"(spark|k8s)://.+|yarn|local(\[(\d+|\*)(, *\d+)?\]|-cluster\[[\d, ]+\])?")
+
+
+def start_spark_ahead(where: Where, runs: Sequence[Path]) -> None:
+    """Have Spark start while these runs are looked at, as far as one can tell so early that they can be analysed."""
+    from hearsay.pipeline.spark.session import start_ahead
+    from hearsay.trace.folder.manifest import load_manifest
+    from hearsay.trace.language.errors import RunFolderError
+
+    try:
+        rows = sum(file.rows for run in runs for file in load_manifest(run).trace.files)
+    except RunFolderError:
+        return
+    start_ahead(where, rows, OF_ANALYSES)
 
 
 @dataclass(slots=True)
@@ -79,8 +95,10 @@ class SparkWork:
 
 
 @contextmanager
-def spark_steps(where: Where, rows: int, steps: int | None = None) -> Generator[SparkWork]:
-    """Open a session for `rows` trace rows; closes it in the end."""
+def spark_steps(
+    where: Where, rows: int, steps: int | None = None, imports: Sequence[str] = OF_ANALYSES
+) -> Generator[SparkWork]:
+    """Open a session for `rows` trace rows, whose tasks import these modules; closes it in the end."""
     from hearsay.pipeline.analyze import STEPS
     from hearsay.pipeline.spark.session import SparkUnavailable, spark_session
 
@@ -90,7 +108,7 @@ def spark_steps(where: Where, rows: int, steps: int | None = None) -> Generator[
     try:
         if progress is not None:
             progress.start()
-        with spark_session(where, rows, work.step) as session:
+        with spark_session(where, rows, work.step, imports=imports) as session:
             work.session = session
             yield work
     except SparkUnavailable as error:

@@ -199,7 +199,8 @@ def _imported(
     from hearsay.pipeline.spark.session import Where
 
     try:
-        with spark_steps(Where(master, remote), _size(files) // LEAST_BYTES_PER_EVENT, steps=1) as work:
+        rows = _size(files) // LEAST_BYTES_PER_EVENT
+        with spark_steps(Where(master, remote), rows, 1, ("hearsay.ingest.run.spark_job",)) as work:
             work.step("importing")
             return import_with_spark(work.session, files, run, wanted=wanted)
     except (NothingImported, OSError):

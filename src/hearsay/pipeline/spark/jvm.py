@@ -7,6 +7,7 @@ Rules:
   classes are replaced by patched ones, and the order decides.
 * The JVM lives as long as its standard input is open: when this process dies, however it dies, the JVM goes too.
 * Ctrl-C reaches this process alone, which then closes the JVM in good order.
+* Starting it does not wait: it takes a second until Spark is up, and whoever has other work does that meanwhile.
 * Temporary files, those of the JVM and of its workers, lie in one folder, which goes when the JVM goes.
 """
 
@@ -20,10 +21,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
 from typing import IO
 
+from hearsay.pipeline.spark import ready_workers
 from hearsay.pipeline.spark.java import Java
 
 _OPENED = (
@@ -70,9 +74,14 @@ class JvmFailed(Exception):
 class Jvm:
     """A running driver JVM. There is one per process: PySpark keeps its gateway for life."""
 
-    def __init__(self, process: subprocess.Popen[bytes], work: Path) -> None:
+    def __init__(
+        self, java: Java, process: subprocess.Popen[bytes], work: Path, workers: subprocess.Popen[bytes] | None
+    ) -> None:
+        self.java = java
         self.process = process
+        self.is_up = False
         self._work = work
+        self._workers = workers
 
     @property
     def work(self) -> Path:
@@ -83,11 +92,41 @@ class Jvm:
     def pid(self) -> int:
         return self.process.pid
 
+    @property
+    def has_ready_workers(self) -> bool:
+        return self._workers is not None
+
+    def wait_until_up(self) -> None:
+        """Wait until Spark is there, and tell PySpark where it listens."""
+        if self.is_up:
+            return
+        waiting = Event()
+        told = _gateway_file(self._work)
+        try:
+            while self.process.poll() is None and not told.exists():
+                waiting.wait(_POLL_S)
+        except BaseException:
+            self.kill()
+            raise
+        if not told.exists():
+            self.stop()
+            raise JvmFailed(f"{self.java} ended with code {self.process.returncode} before Spark was up")
+        content = told.read_bytes()
+        port, length = struct.unpack(">ii", content[:8])
+        os.environ.update(
+            PYSPARK_GATEWAY_PORT=str(port),
+            PYSPARK_GATEWAY_SECRET=content[8 : 8 + length].decode(),
+            SPARK_HOME=str(spark_home()),
+            PYSPARK_PYTHON=python_of_workers(),
+        )
+        self.is_up = True
+
     def stop(self, within_s: float = _STOP_S) -> None:
         """Let it end by itself, which it does as soon as its input ends."""
-        stream: IO[bytes] | None = self.process.stdin
-        if stream is not None and not stream.closed:
-            stream.close()
+        if not self.is_up:
+            self.kill()
+            return
+        _end_input(self.process)
         try:
             self.process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -102,6 +141,13 @@ class Jvm:
 
     def _clear(self) -> None:
         """Workers end when the JVM has: what the last of them writes meanwhile goes in the next turn."""
+        if self._workers is not None:
+            _end_input(self._workers)
+            try:
+                self._workers.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                self._workers.kill()
+                self._workers.wait()
         for _ in range(_CLEARINGS):
             shutil.rmtree(self._work, ignore_errors=True)
             if not self._work.exists():
@@ -110,10 +156,13 @@ class Jvm:
 
 
 def spark_home() -> Path:
-    """Where the package pyspark lies, jars and all."""
-    import pyspark
+    """Where the package pyspark lies, jars and all; importing it would take longer."""
+    found = find_spec("pyspark")
+    return Path((found and found.origin) or "").parent
 
-    return Path(pyspark.__file__).parent
+
+def python_of_workers() -> str:
+    return os.environ.get("PYSPARK_PYTHON", sys.executable)
 
 
 def java_options(java: Java, heap: str, logging: Path) -> list[str]:
@@ -144,10 +193,9 @@ def write_logging(folder: Path) -> Path:
     return file
 
 
-def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), spark_options: Sequence[str] = ()) -> Jvm:
-    """Start the driver JVM and tell PySpark where it listens."""
+def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), modules: Sequence[str] = ()) -> Jvm:
+    """Start the driver JVM; with `modules`, a process beside it imports these for its Python workers."""
     work = Path(tempfile.mkdtemp(prefix="hearsay-spark-"))
-    information = work / "gateway"
     command = java_options(java, heap, write_logging(work))
     command += [*extra, f"-Djava.io.tmpdir={work}", "-XX:-UsePerfData"]
     environment = {
@@ -156,38 +204,35 @@ def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), spark_options: S
         "JAVA_HOME": str(java.home),
         "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
         "SPARK_CONNECT_MODE": "0",
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(information),
+        "PYSPARK_PYTHON": python_of_workers(),
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(_gateway_file(work)),
         "TMPDIR": str(work),
+        ready_workers.PLACE: str(ready_workers.place_in(work)),
     }
     process = subprocess.Popen(
-        [*command, "org.apache.spark.deploy.SparkSubmit", *spark_options, "pyspark-shell"],
+        [*command, "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         env=environment,
         start_new_session=True,
     )
-    jvm = Jvm(process, work)
-    waiting = Event()
-    try:
-        while process.poll() is None and not information.exists():
-            waiting.wait(_POLL_S)
-    except BaseException:
-        jvm.kill()
-        raise
-    if not information.exists():
-        jvm.stop()
-        raise JvmFailed(f"{java} ended with code {process.returncode} before Spark was up")
-    content = information.read_bytes()
-    port, length = struct.unpack(">ii", content[:8])
-    os.environ.update(
-        PYSPARK_GATEWAY_PORT=str(port),
-        PYSPARK_GATEWAY_SECRET=content[8 : 8 + length].decode(),
-        SPARK_HOME=str(spark_home()),
-        PYSPARK_PYTHON=environment["PYSPARK_PYTHON"],
-    )
+    ready = bool(modules) and python_of_workers() == sys.executable
+    workers = ready_workers.start_ready_workers(work, environment, modules) if ready else None
+    jvm = Jvm(java, process, work, workers)
     atexit.register(jvm.stop)
     return jvm
+
+
+def _gateway_file(work: Path) -> Path:
+    """Which the JVM writes when Spark is up: port and secret."""
+    return work / "gateway"
+
+
+def _end_input(process: subprocess.Popen[bytes]) -> None:
+    stream: IO[bytes] | None = process.stdin
+    if stream is not None and not stream.closed:
+        with suppress(OSError):
+            stream.close()
 
 
 def _class_path_order(jar: Path) -> tuple[int, str]:

@@ -34,6 +34,7 @@ from hearsay.extras import DISTRIBUTION, pip_install
 from hearsay.pipeline.spark.failures import without_secrets
 from hearsay.pipeline.spark.java import NoJava, find_java
 from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, start_jvm
+from hearsay.pipeline.spark.ready_workers import DAEMON
 from hearsay.pipeline.spark.started_jvm import (
     FIRST_JAVA,
     UNFINISHED,
@@ -105,17 +106,19 @@ def spark_session(
     *,
     cores_per_task: int = 1,
     modules: Sequence[Path] = (),
+    imports: Sequence[str] = (),
 ) -> Generator[SparkSession]:
     """A session for work on about `rows` trace rows; `say` gets what there is to wait for.
 
-    `modules` are files of Python and zips of packages that the tasks need beside this package.
+    `modules` are files of Python and zips of packages that the tasks need beside this package; `imports` are modules
+    of this package that they import anyway, which embedded workers do while the JVM starts.
     """
     for address in filter(None, (where.remote, where.master)):
         _require_listener(address)
     if where.remote is not None:
         session = _remote_session(where.remote, rows < SMALL_ROWS, say)
     else:
-        session = _session_here(where.master, rows, say, cores_per_task)
+        session = _session_here(where.master, rows, say, cores_per_task, imports)
     work = Path(tempfile.mkdtemp(prefix="hearsay-package-"))
     try:
         own = [] if where.master is None and where.remote is None else [zip_package(work)]
@@ -197,19 +200,44 @@ def _ship(session: SparkSession, where: Where, package: Path) -> None:
         session.sparkContext.addPyFile(str(package))
 
 
-def _session_here(master: str | None, rows: int, say: Callable[[str], None], cores_per_task: int) -> SparkSession:
-    global _jvm
-    _require_pyspark()
-    from pyspark.sql import SparkSession
+def start_ahead(where: Where, rows: int, imports: Sequence[str] = ()) -> None:
+    """Have the JVM start while the caller prepares work on about `rows` trace rows.
 
-    small = rows < SMALL_ROWS
+    If it does not, that is said where a session is asked for.
+    """
+    if where == Where():
+        with suppress(SparkUnavailable):
+            _require_pyspark()
+            _jvm_here(rows, imports)
+
+
+def _jvm_here(rows: int, imports: Sequence[str]) -> Jvm:
+    """The JVM of this process, which may not be up yet."""
+    global _jvm
     if _jvm is None or _jvm.process.poll() is not None:
         try:
             java = find_java()
-            say(f"starting Spark ({master or 'embedded'}, {java})")
-            _jvm = start_jvm(java, heap(), [*(FAST_START if small else _THROUGHPUT), *options_with(java)])
-        except (NoJava, JvmFailed) as error:
+            options = [*(FAST_START if rows < SMALL_ROWS else _THROUGHPUT), *options_with(java)]
+            _jvm = start_jvm(java, heap(), options, imports)
+        except (NoJava, OSError) as error:
             raise SparkUnavailable(str(error)) from None
+    return _jvm
+
+
+def _session_here(
+    master: str | None, rows: int, say: Callable[[str], None], cores_per_task: int, imports: Sequence[str]
+) -> SparkSession:
+    _require_pyspark()
+    small = rows < SMALL_ROWS
+    jvm = _jvm_here(rows, imports if master is None and cores_per_task == 1 else ())
+    if not jvm.is_up:
+        say(f"starting Spark ({master or 'embedded'}, {jvm.java})")
+    from pyspark.sql import SparkSession
+
+    try:
+        jvm.wait_until_up()
+    except JvmFailed as error:
+        raise SparkUnavailable(str(error)) from None
     slots, embedded = cores(), master is None
     is_here = master is None or master.startswith("local")
     settings = {
@@ -218,12 +246,13 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None], cor
         "spark.ui.showConsoleProgress": "false",
         "spark.default.parallelism": str(slots) if embedded else "",
         "spark.executor.extraJavaOptions": " ".join(FAST_START if small else _THROUGHPUT),
-        "spark.sql.warehouse.dir": str(_jvm.work / "warehouse"),
-        "spark.local.dir": str(_jvm.work) if is_here and "SPARK_LOCAL_DIRS" not in os.environ else "",
+        "spark.sql.warehouse.dir": str(jvm.work / "warehouse"),
+        "spark.local.dir": str(jvm.work) if is_here and "SPARK_LOCAL_DIRS" not in os.environ else "",
         "spark.authenticate": "true" if is_here else "",
         "spark.driver.host": "127.0.0.1" if _is_local(master) else "",
         "spark.driver.bindAddress": "127.0.0.1" if _is_local(master) else "",
         "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": DAEMON if embedded and jvm.has_ready_workers else "",
         "spark.task.cpus": str(cores_per_task) if cores_per_task > 1 else "",
     }
     builder: Any = SparkSession.builder
@@ -233,7 +262,7 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None], cor
             builder = builder.config(name, value)
     _quiet_the_gateway()
     try:
-        session = _created(builder, _jvm)
+        session = _created(builder, jvm)
         session.sparkContext._accumulatorServer.handle_error = _say_nothing
         return session
     except Exception as error:

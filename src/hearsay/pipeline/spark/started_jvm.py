@@ -24,7 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import time
 
-from hearsay.pipeline.spark.java import Java
+from hearsay.pipeline.spark.java import Java, full_version
 from hearsay.pipeline.spark.jvm import java_options, spark_home, write_logging
 from hearsay.trace.language.cache_places import cache_places
 
@@ -115,18 +115,8 @@ def _name(java: Java) -> str:
     seen = blake2b(digest_size=8)
     for part in _inputs(java):
         seen.update(f"{len(part)} {part}".encode())
-    return f"java-{_full_version(java)}-spark-{version('pyspark')}-{seen.hexdigest()}{_SUFFIX}"
+    return f"java-{full_version(java.home) or java.version}-spark-{version('pyspark')}-{seen.hexdigest()}{_SUFFIX}"
 
 
 def _inputs(java: Java) -> Sequence[str]:
     return str(java.home), str(spark_home()), *java_options(java, "", Path())
-
-
-def _full_version(java: Java) -> str:
-    """As the runtime's own file says it."""
-    with suppress(OSError, UnicodeDecodeError):
-        for line in (java.home / "release").read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition("=")
-            if name == "JAVA_VERSION":
-                return "".join(letter for letter in value if letter.isalnum() or letter in "._+-")
-    return str(java.version)
