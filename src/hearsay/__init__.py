@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hearsay.api.simulations import load_scenario, simulate
     from hearsay.api.sweeps import SweepResult, sweep
     from hearsay.api.table import Table
+    from hearsay.api.tuning import TuneAnswer, TuneResult, tune
     from hearsay.core.language.events import Verdict
     from hearsay.core.language.rpc import Message
     from hearsay.core.shell.failures import RouterFailed
@@ -63,6 +64,8 @@ __all__ = [
     "SweepResult",
     "Table",
     "Topic",
+    "TuneAnswer",
+    "TuneResult",
     "Verdict",
     "__version__",
     "check_scores",
@@ -71,6 +74,7 @@ __all__ = [
     "open_run",
     "simulate",
     "sweep",
+    "tune",
 ]
 
 _HOMES = {
@@ -95,6 +99,8 @@ _HOMES = {
     "SweepResult": "hearsay.api.sweeps",
     "Table": "hearsay.api.table",
     "Topic": "hearsay.node.topic",
+    "TuneAnswer": "hearsay.api.tuning",
+    "TuneResult": "hearsay.api.tuning",
     "Verdict": "hearsay.core.language.events",
     "check_scores": "hearsay.api.score_checks",
     "compare": "hearsay.api.comparisons",
@@ -102,6 +108,7 @@ _HOMES = {
     "open_run": "hearsay.api.runs",
     "simulate": "hearsay.api.simulations",
     "sweep": "hearsay.api.sweeps",
+    "tune": "hearsay.api.tuning",
 }
 
 

@@ -6,8 +6,21 @@ of its parts carries x times `LOAD` bytes. y must not be above x.
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+from kills import environment
+
+from hearsay.studies.folder import StudyFolder
+from hearsay.studies.processes import processes
+from hearsay.studies.runner import Progress
+from hearsay.studies.tuning.answer import answer_of
+from hearsay.studies.tuning.answer_files import write_answers
+from hearsay.studies.tuning.space import spaces
+from hearsay.studies.tuning.tune import Tune, Tuned
+from hearsay.studies.tuning.tune_file import Tuning, load_tuning
 
 NODES, MESSAGES, LOAD = 6, 2, 10_000
 HEAVIEST = 5
@@ -88,3 +101,30 @@ def write_problem(folder: Path, text: str = TUNING, module: str = "hill_router")
     path = folder / "hill.toml"
     path.write_text(text.replace("MODULE", module))
     return path
+
+
+def tuned(
+    path: Path, out: Path, listen: Callable[[Progress], None] = lambda _: None, *, again: bool = False
+) -> Tuned:
+    """Tuned in processes of this machine, with what it leaves in its folder."""
+    return tuned_here(load_tuning(path), out, listen, again=again)
+
+
+def tuned_here(
+    tuning: Tuning, out: Path, listen: Callable[[Progress], None] = lambda _: None, *, again: bool = False
+) -> Tuned:
+    folder = StudyFolder.open(out)
+    try:
+        done = Tune(spaces(tuning), folder, lambda _: processes(2), listen, again=again).run()
+        write_answers(folder, tuning, [answer_of(found) for found in done.searches])
+    finally:
+        folder.release()
+    return done
+
+
+def command(path: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """The command where the router lies."""
+    words = [sys.executable, "-m", "hearsay", "tune", str(path), "--out", str(out), *options]
+    return subprocess.run(
+        words, cwd=path.parent, env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )

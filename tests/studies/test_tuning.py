@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import pytest
 from commands import hearsay
-from kills import environment
-from known_best import BOUND, HEAVIEST, RANGE, TUNING, height, write_problem
+from known_best import BOUND, HEAVIEST, RANGE, TUNING, command, height, tuned, write_problem
 
 from hearsay.studies.budgets import judge, load_budgets
 from hearsay.studies.errors import StudyError
-from hearsay.studies.folder import StudyFolder
-from hearsay.studies.processes import processes
 from hearsay.studies.tuning.answer import answer_of
-from hearsay.studies.tuning.answer_files import write_answers
 from hearsay.studies.tuning.race import Ended, rungs
 from hearsay.studies.tuning.space import MOST_LISTED, spaces
 from hearsay.studies.tuning.tried_table import tried_table
-from hearsay.studies.tuning.tune import Tune, Tuned, most_runs
+from hearsay.studies.tuning.tune import most_runs
 from hearsay.studies.tuning.tune_file import load_tuning
 from hearsay.studies.tuning.tune_text import none_words, start_words
 from hearsay.text.numbers import plain
-
-
-def tuned(path, out, listen=lambda _: None, **options) -> Tuned:
-    """Tuned in processes of this machine, with what it leaves in its folder."""
-    tuning = load_tuning(path)
-    folder = StudyFolder.open(out)
-    try:
-        done = Tune(spaces(tuning), folder, lambda _: processes(2), listen, **options).run()
-        write_answers(folder, tuning, [answer_of(found) for found in done.searches])
-    finally:
-        folder.release()
-    return done
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +32,6 @@ def problem(tmp_path_factory):
 @pytest.fixture(scope="module")
 def once(problem):
     return problem.parent / "out", tuned(problem, problem.parent / "out")
-
-
-def command(path, out) -> subprocess.CompletedProcess[str]:
-    """The command where the router lies."""
-    words = [sys.executable, "-m", "hearsay", "tune", str(path), "--out", str(out)]
-    return subprocess.run(
-        words, cwd=path.parent, env=environment(), capture_output=True, text=True, timeout=300, check=False
-    )
 
 
 def left_by(out) -> dict[str, bytes]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from hearsay.extras import require_extra
 from hearsay.pipeline.spark.session import Where, cores, require_spark
-from hearsay.sim.scenario.toml_text import shown_value
+from hearsay.sim.scenario.toml_text import value_text
 from hearsay.studies.errors import StudyError
 from hearsay.studies.folder import StudyFolder
+from hearsay.studies.packs import PackMaker
 from hearsay.studies.points import Point
-from hearsay.studies.run_places import is_on_spark, place_of_runs
+from hearsay.studies.run_places import OpenPlace, is_on_spark, place_of_runs
 from hearsay.studies.runner import Progress
 from hearsay.studies.study_file import Study
 from hearsay.studies.sweep import Sweep, Swept
@@ -24,7 +26,7 @@ Progresses = Callable[[Progress], None]
 
 def texts_of(changes: Mapping[str, object] | None) -> list[tuple[str, str]]:
     """Changed keys as the command line gives them."""
-    return [(key, value if isinstance(value, str) else shown_value(value)) for key, value in (changes or {}).items()]
+    return [(key, value if isinstance(value, str) else value_text(value)) for key, value in (changes or {}).items()]
 
 
 def make_runs(
@@ -37,14 +39,24 @@ def make_runs(
     again: bool = False,
 ) -> Swept:
     """Make the runs that are missing. `StudyError`, `StudyFolderError` and `SparkUnavailable` say what cannot be."""
-    wanted = study.cores_per_task
-    if where.master is None and where.remote is None and wanted > cores():
-        raise StudyError([f"{study.name}: cores_per_task = {wanted}: there are {cores()} cores here"])
     sweep = Sweep(study, points, folder, again=again)
-    if sweep.missing and is_on_spark(where):
-        require_extra("spark")
-        require_spark(where)
-    return sweep.run(place_of_runs(where, wanted, _say_nothing), progress or _say_nothing)
+    return sweep.run(place_of(study, where), progress or say_nothing)
 
 
-def _say_nothing(_: object) -> None: ...
+def place_of(study: Study, where: Where) -> OpenPlace:
+    """Where runs are made; Spark is asked for when there are some to make."""
+    wanted = study.cores_per_task
+    if where == Where() and wanted > cores():
+        raise StudyError([f"{study.name}: cores_per_task = {wanted}: there are {cores()} cores here"])
+    open_place = place_of_runs(where, wanted, say_nothing)
+
+    def place(modules: Sequence[Path]) -> AbstractContextManager[PackMaker]:
+        if is_on_spark(where):
+            require_extra("spark")
+            require_spark(where)
+        return open_place(modules)
+
+    return place
+
+
+def say_nothing(_: object) -> None: ...

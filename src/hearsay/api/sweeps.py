@@ -11,7 +11,7 @@ from hearsay.api.simulations import Engine
 from hearsay.api.study_runs import FOLDER, Progresses, make_runs, texts_of
 from hearsay.api.table import Table
 from hearsay.pipeline.spark.session import Where
-from hearsay.sim.scenario.toml_text import shown_value
+from hearsay.sim.scenario.toml_text import value_text
 from hearsay.studies.folder import StudyFolder, read_table
 from hearsay.studies.points import points_of
 from hearsay.studies.study_file import load_study
@@ -87,7 +87,7 @@ def sweep(
     """
     wanted = load_study(Path(study))
     for key, values in (axes or {}).items():
-        wanted = wanted.with_values(key, shown_value(list(values)))
+        wanted = wanted.with_values(key, value_text(list(values)))
     wanted = wanted.with_settings(texts_of(overrides))
     if seeds is not None:
         wanted = replace(wanted, seeds=tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds))

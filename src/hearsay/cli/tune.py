@@ -6,8 +6,6 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, replace
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.packs import PackMaker
     from hearsay.studies.tuning.answer import Answer
-    from hearsay.studies.tuning.search import Searched, Tried
     from hearsay.studies.tuning.space import Space
     from hearsay.studies.tuning.tune import Tuned
     from hearsay.studies.tuning.tune_file import Tuning
@@ -92,22 +89,27 @@ def command(**options: Any) -> None:
 
 def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
     """What is tuned, and the file that says it."""
+    from hearsay.studies.tuning.declared import declared_tuning
     from hearsay.studies.tuning.tune_file import load_tuning
 
-    if options["vary"]:
-        tuning, text = _declared(options)
-    else:
-        for option, given in (("--aim", "aim"), ("--bound", "bounds"), ("--condition", "condition")):
-            if options[given]:
-                raise WrongInput(f"{option} needs --vary: a file says by itself what is searched")
-        path = Path(options["what"])
-        _require_tuning(path)
-        tuning = load_tuning(path)
-        text = path.read_text(encoding="utf-8")
-        tuning = _with_numbers(tuning, options)
+    changes = {key: options[key] for key in _CHANGES if options[key] is not None}
     settings = settings_of(options["settings"])
-    tuning = replace(tuning, base=tuning.base.with_settings(settings))
-    return (replace(tuning, engine=options["engine"]) if options["engine"] is not None else tuning), text
+    if options["vary"]:
+        condition = (
+            settings_of([options["condition"]], "--condition")[0] if options["condition"] is not None else None
+        )
+        vary = settings_of(options["vary"], "--vary")
+        return declared_tuning(options["what"], vary, options["aim"], options["bounds"], condition, changes, settings)
+    for option, given in (("--aim", "aim"), ("--bound", "bounds"), ("--condition", "condition")):
+        if options[given]:
+            raise WrongInput(f"{option} needs --vary: a file says by itself what is searched")
+    path = Path(options["what"])
+    _require_tuning(path)
+    return load_tuning(path, changes).with_settings(settings), path.read_text(encoding="utf-8")
+
+
+_CHANGES = ("seeds", "fresh_seeds", "runs", "search_seed", "engine")
+"""Options that say what a key of the file says."""
 
 
 def _require_tuning(path: Path) -> None:
@@ -116,35 +118,6 @@ def _require_tuning(path: Path) -> None:
 
     if str(path) in preset_names() and not path.exists():
         raise WrongInput(f"{path}: is a preset; say what is searched, --vary SECTION.KEY=VALUES and --aim FIGURE")
-
-
-def _declared(options: dict[str, Any]) -> tuple[Tuning, str]:
-    from hashlib import sha256
-
-    import tomli_w
-
-    from hearsay.studies.tuning.declared import declared_document
-    from hearsay.studies.tuning.tune_file import declared_tuning
-
-    numbers = {key: options[key] for key in _NUMBERS if options[key] is not None}
-    condition = settings_of([options["condition"]], "--condition")[0] if options["condition"] is not None else None
-    vary = settings_of(options["vary"], "--vary")
-    document = declared_document(options["what"], vary, options["aim"], options["bounds"], condition, numbers)
-    text = tomli_w.dumps(document)
-    digest = sha256((text + "\n".join(options["settings"])).encode()).hexdigest()[:8]
-    return declared_tuning(document, f"{Path(options['what']).stem}-{digest}"), text
-
-
-_NUMBERS = ("seeds", "fresh_seeds", "runs", "search_seed")
-
-
-def _with_numbers(tuning: Tuning, options: dict[str, Any]) -> Tuning:
-    """With other numbers than the file's."""
-    seeds, fresh = options["seeds"], options["fresh_seeds"]
-    searched = tuning.seeds if seeds is None else tuple(range(1, seeds + 1))
-    tuning = tuning.with_seeds(searched, len(tuning.fresh_seeds) if fresh is None else fresh)
-    given = {key: options[key] for key in ("runs", "search_seed") if options[key] is not None}
-    return replace(tuning, **given)
 
 
 def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bool) -> Tuned:
@@ -232,7 +205,7 @@ def _commands(options: dict[str, Any], answers: Sequence[Answer], folder: Path) 
     for option in ("vary", "bounds", "settings"):
         for given in options[option]:
             words += [_OPTION.get(option, f"--{option}"), given]
-    for option in ("aim", "condition", *_NUMBERS, "engine"):
+    for option in ("aim", "condition", *_CHANGES):
         if options[option] is not None:
             words += [f"--{option.replace('_', '-')}", options[option]]
     told = {"The whole search again": command_of(words)}
@@ -249,41 +222,12 @@ _OPTION = {"bounds": "--bound", "settings": "--set"}
 
 
 def _tell(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -> None:
-    from hearsay.studies.comparison_text import by_itself_words
-    from hearsay.studies.study_text import compared_text
     from hearsay.studies.tuning.answer_files import BUDGETS
-    from hearsay.studies.tuning.tune_text import (
-        as_good_words,
-        best_words,
-        conditions_cells,
-        matters_words,
-        searched_words,
-        start_words,
-    )
+    from hearsay.studies.tuning.tune_text import answers_text
     from hearsay.studies.what_ran import command_of
-    from hearsay.text.text_table import prose, table_text
+    from hearsay.text.text_table import prose
 
-    tuning = tuned.tuning
-    for answer in answers:
-        label = f"{tuning.conditions.name} {answer.searched.label}: " if tuning.conditions else ""
-        click.echo(prose(f"{label}{searched_words(answer.searched)}"))
-        if answer.best is not None:
-            click.echo(prose(f"best: {best_words(answer)}"))
-        for words in (as_good_words(answer), matters_words(answer)):
-            if words:
-                click.echo(prose(words))
-        if answer.best is not None:
-            click.echo(
-                prose(f"\non {len(tuning.fresh_seeds)} seeds that the search has not seen; A: as it is, B: best")
-            )
-            click.echo(compared_text(answer.lines))
-            for words in (by_itself_words(answer.lines), start_words(answer)):
-                if words:
-                    click.echo(prose(words))
-        click.echo("")
-    if tuning.conditions is not None:
-        head, rows = conditions_cells(tuning, answers)
-        click.echo(f"{table_text(head, rows, left=1 + len(tuning.axes))}\n")
+    click.echo(f"{answers_text(tuned.tuning, answers, prose)}\n")
     found = [answer for answer in answers if answer.best is not None]
     for answer in found:
         click.echo(f"confirm: {answer.compare_command(folder)}")
@@ -293,57 +237,7 @@ def _tell(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -
 
 
 def _tell_json(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -> None:
-    from hearsay.studies.tuning.answer_files import BUDGETS
+    from hearsay.studies.tuning.tuned_json import tuned_json
 
-    found = any(answer.best is not None for answer in answers)
-    document = {
-        "tuning": tuned.tuning.name,
-        "folder": str(folder),
-        "report": str(report),
-        "runs": sum(found.runs for found in tuned.searches),
-        "made": tuned.made,
-        "failed": len(tuned.failures),
-        "budgets": str(folder / BUDGETS) if found else None,
-        "answers": [_answer_json(answer, folder) for answer in answers],
-    }
-    json.dump(document, sys.stdout, indent=2)
+    json.dump({**tuned_json(tuned, answers, folder), "report": str(report)}, sys.stdout, indent=2)
     sys.stdout.write("\n")
-
-
-def _answer_json(answer: Answer, folder: Path) -> dict[str, Any]:
-    from hearsay.studies.tuning.answer import FOLDER as ANSWER
-    from hearsay.studies.tuning.tune_text import best_words
-    from hearsay.text.numbers import plain
-
-    searched, best = answer.searched, answer.best
-    said: dict[str, Any] = {
-        "condition": searched.label or None,
-        "points": len(searched.tried),
-        "runs": searched.runs,
-        "words": plain(best_words(answer)),
-        "matters": answer.matters,
-        "best": None,
-    }
-    if best is None:
-        return said
-    said["best"] = _settings_json(searched, best)
-    said["scenario"] = str(folder / ANSWER / answer.file("best"))
-    said["compare"] = answer.compare_command(folder)
-    said["as_good"] = [_settings_json(searched, each) for each in answer.as_good]
-    said["figures"] = [
-        {
-            "figure": line.figure.name,
-            "verdict": str(line.verdict),
-            **asdict(mean),
-            "difference": None if line.difference is None else asdict(line.difference),
-        }
-        for line, mean in zip(answer.lines, answer.means(), strict=True)
-    ]
-    return said
-
-
-def _settings_json(searched: Searched, tried: Tried) -> dict[str, object]:
-    """The keys that a combination sets, with their values."""
-    steps = zip(searched.tuning.axes, tried.steps, strict=True)
-    settings = [setting for axis, step in steps for setting in axis.settings(step)]
-    return {key: float(value) if isinstance(value, Decimal) else value for key, value in settings}

@@ -71,7 +71,10 @@ class Base:
         return cls(file, table.preset, router or None, settings, origins)
 
     def with_settings(self, settings: Sequence[Setting], origins: Mapping[str, str] | None = None) -> Base:
-        return replace(self, settings=(*self.settings, *settings), origins={**self.origins, **(origins or {})})
+        """What has no origin is told as what the command sets, wherever the key stood before."""
+        set_now = dict(settings)
+        before = {key: place for key, place in self.origins.items() if key not in set_now}
+        return replace(self, settings=(*self.settings, *settings), origins={**before, **(origins or {})})
 
     def scenario(self) -> Scenario:
         """The scenario; raises `StudyError` that names the places where bad values were written."""

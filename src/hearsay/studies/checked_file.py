@@ -45,14 +45,18 @@ class Places:
 FileModel = TypeVar("FileModel", bound=FileTable)
 
 
-def read_checked(path: Path, model: type[FileModel]) -> tuple[FileModel, Places]:
-    """The file as its model, whose validators get its folder; raises `StudyError`, in the order of its lines."""
+def read_checked(path: Path, model: type[FileModel], changes: Document | None = None) -> tuple[FileModel, Places]:
+    """The file as its model, whose validators get its folder; raises `StudyError`, in the order of its lines.
+
+    `changes` are keys at the top that have other values than the file's.
+    """
     try:
         document, lines = parse_file(path)
     except ScenarioError as error:
         raise StudyError(error.problems) from None
-    places = Places(str(path), lines)
-    return checked(document, places, model, path.parent), places
+    changes = changes or {}
+    places = Places(str(path), {key: line for key, line in lines.items() if key[:1] not in {(at,) for at in changes}})
+    return checked({**document, **changes}, places, model, path.parent), places
 
 
 def checked(document: Document, places: Places, model: type[FileModel], folder: Path) -> FileModel:

@@ -28,7 +28,7 @@ from pydantic import Field, PlainValidator, field_validator
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.scenario import MAX_SEED
 from hearsay.sim.scenario.sections.values import Flag, PerhapsEmptyText, broken, integer_in, one_of, violated
-from hearsay.sim.scenario.toml_text import parse_value
+from hearsay.sim.scenario.toml_text import parse_value, shown_value
 from hearsay.studies.axes import Axis, AxisTable, axis_of_values, each_key_on_one_axis
 from hearsay.studies.base import Base, BaseTable, Setting
 from hearsay.studies.checked_file import FileTable, read_checked
@@ -61,8 +61,8 @@ class Study:
 
     def with_values(self, key: str, text: str) -> Study:
         """The same study with other values on the axis of a key; `text` is a TOML array."""
-        label = f"--axis {key}={text}"
         values = parse_value(text)
+        label = f"--axis {key}={text if isinstance(values, str) else shown_value(values)}"
         owners = [axis.name for axis in self.axes if axis.keys == (key,)]
         if not owners:
             single = ", ".join(axis.keys[0] for axis in self.axes if len(axis.keys) == 1) or "none"

@@ -62,19 +62,24 @@ def dotted(path: Iterable[str | int]) -> str:
 
 def shown_value(value: object) -> str:
     """A value much as TOML writes it, on one line and not too long."""
+    text = value_text(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+
+
+def value_text(value: object) -> str:
+    """A value as TOML writes it, on one line however long."""
     match value:
         case bool():
-            text = "true" if value else "false"
+            return "true" if value else "false"
         case str():
-            text = json.dumps(value, ensure_ascii=False)
+            return json.dumps(value, ensure_ascii=False)
         case list() | tuple():
-            text = f"[{', '.join(shown_value(inner) for inner in cast('Sequence[object]', value))}]"
+            return f"[{', '.join(map(value_text, cast('Sequence[object]', value)))}]"
         case dict():
             pairs = cast(Document, value).items()
-            text = "{" + ", ".join(f"{key} = {shown_value(inner)}" for key, inner in pairs) + "}"
+            return "{" + ", ".join(f"{dotted([key])} = {value_text(inner)}" for key, inner in pairs) + "}"
         case _:
-            text = str(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+            return str(value)
 
 
 def _decimal(text: str) -> Decimal:

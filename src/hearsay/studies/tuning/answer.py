@@ -35,6 +35,11 @@ class Answer:
     def best(self) -> Tried | None:
         return self.searched.best
 
+    @property
+    def condition(self) -> str | None:
+        """What its condition is called, if there are several."""
+        return self.searched.label or None
+
     def file(self, what: str) -> str:
         """The name of a scenario in the answer's folder: `start` or `best`."""
         return f"{what}.toml" if self.number is None else f"{what}-{self.number + 1}.toml"

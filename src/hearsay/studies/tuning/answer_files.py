@@ -1,8 +1,9 @@
-"""What an answer leaves for other commands: scenarios of base and best, and budgets that `hearsay check` holds.
+"""What an answer leaves: tables, and for other commands scenarios of base and best, and budgets.
 
 answer/best.toml      what does best; best-1.toml … with conditions
 answer/start.toml     the base as it is
-answer/budgets.toml   the bounds, and that the aim stays within what it came to
+answer/budgets.toml   for `hearsay check`: the bounds, and that the aim stays within what it came to
+tables/               `answer`, `front` and `importance`
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hearsay.studies.points import Point
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.tables import values_at
 from hearsay.studies.tuning.answer import FOLDER, Answer
+from hearsay.studies.tuning.answer_tables import answer_tables
 from hearsay.studies.tuning.tune_file import Tuning
 
 BUDGETS = f"{FOLDER}/budgets.toml"
@@ -26,7 +28,8 @@ _DIGITS = 4
 
 
 def write_answers(folder: StudyFolder, tuning: Tuning, answers: Sequence[Answer]) -> None:
-    """Those that there are; budgets only if there is one."""
+    """Tables of all; scenarios and budgets of those that there are."""
+    folder.write_tables(answer_tables(tuning, answers))
     found = [answer for answer in answers if answer.best is not None]
     if not found:
         return

@@ -3,30 +3,56 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
+from hashlib import sha256
+from pathlib import Path
+
+import tomli_w
 
 from hearsay.sim.scenario.scenario import ScenarioError
 from hearsay.sim.scenario.scenario_file import find_scenario
 from hearsay.sim.scenario.toml_text import Document, parse_value
+from hearsay.studies.checked_file import Places
 from hearsay.studies.errors import StudyError
+from hearsay.studies.tuning.tune_file import Tuning, tuning_of
 
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?")
 _BOUND = re.compile(rf"(\w+)\s*(<=|>=)\s*({_NUMBER})(?:\s+(\w+))?")
 
 
-def declared_document(
+def declared_tuning(
     scenario: str,
     vary: Sequence[tuple[str, str]],
     aim: str | None,
     bounds: Sequence[str],
     condition: tuple[str, str] | None,
-    numbers: Mapping[str, int],
+    others: Document,
+    settings: Sequence[tuple[str, str]],
+) -> tuple[Tuning, str]:
+    """What is tuned, named after the scenario and all that is asked, and the file that says it; raises `StudyError`.
+
+    `others` are keys at the top of the file, `settings` those of the base scenario.
+    """
+    document = _document(scenario, vary, aim, bounds, condition, others)
+    text = tomli_w.dumps(document)
+    asked = text + "\n".join(f"{key}={value}" for key, value in settings)
+    name = f"{Path(scenario).stem}-{sha256(asked.encode()).hexdigest()[:8]}"
+    return tuning_of(document, Places("what is asked", {}), Path(), name).with_settings(settings), text
+
+
+def _document(
+    scenario: str,
+    vary: Sequence[tuple[str, str]],
+    aim: str | None,
+    bounds: Sequence[str],
+    condition: tuple[str, str] | None,
+    others: Document,
 ) -> Document:
-    """The document that a file would have; raises `StudyError`. `numbers` are keys of whole numbers."""
+    """The document that a file would have."""
     problems: list[str] = []
-    document: Document = {**numbers}
+    document: Document = {**others}
     if aim is None:
         problems.append("--vary needs --aim FIGURE: what is to be best?")
     else:

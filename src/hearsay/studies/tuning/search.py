@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import TypeAlias
 
 from hearsay.studies.budgets import Budget, judged
@@ -73,6 +74,12 @@ class Searched:
         return "" if conditions is None or self.condition is None else conditions.labels[self.condition]
 
     @property
+    def label_words(self) -> str:
+        """What begins a line about this condition: "share of nodes away 0.1: "; nothing if there is only one."""
+        conditions = self.tuning.conditions
+        return "" if conditions is None else f"{conditions.name} {self.label}: "
+
+    @property
     def points(self) -> list[Point]:
         """All points tried, with all seeds they had, fresh ones too."""
         fresh = {} if self.confirmed is None else {self.confirmed[1].name: self.confirmed[1].seeds}
@@ -93,6 +100,12 @@ class Searched:
         known = [each for each in self.tried if each.ended not in (Ended.FAILED, Ended.UNMEASURED)]
         finished = [each for each in known if each.ended is Ended.FINISHED]
         return min(finished or known, key=lambda each: self.excess_of(each.point), default=None)
+
+    def settings(self, tried: Tried) -> dict[str, object]:
+        """The keys that a combination sets, with their values."""
+        steps = zip(self.tuning.axes, tried.steps, strict=True)
+        settings = [setting for axis, step in steps for setting in axis.settings(step)]
+        return {key: float(value) if isinstance(value, Decimal) else value for key, value in settings}
 
     def excess_of(self, point: Point) -> float:
         return sum(excess(judged(bound, point, self.results)) for bound in self.tuning.bounds)

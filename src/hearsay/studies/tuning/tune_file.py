@@ -24,7 +24,7 @@ values = [0, 0.1, 0.3]
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -36,7 +36,7 @@ from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.sections.values import broken, integer_in
 from hearsay.sim.scenario.toml_text import Document
 from hearsay.studies.axes import Axis, AxisTable, each_key_on_one_axis
-from hearsay.studies.base import Base, BaseTable
+from hearsay.studies.base import Base, BaseTable, Setting
 from hearsay.studies.budgets import BoundsOfFigures, Budget
 from hearsay.studies.checked_file import Places, checked, read_checked
 from hearsay.studies.comparison import LAST_FIRST_SEED
@@ -90,9 +90,8 @@ class Tuning:
             self.name, self.title, "", self.base, axes, self.seeds, self.engine, self.cores_per_task
         )  # fmt: skip
 
-    def with_seeds(self, seeds: tuple[int, ...], fresh: int) -> Tuning:
-        """With other seeds, and so many fresh ones after them."""
-        return replace(self, seeds=seeds, fresh_seeds=_fresh(seeds, fresh))
+    def with_settings(self, settings: Sequence[Setting]) -> Tuning:
+        return replace(self, base=self.base.with_settings(settings))
 
     def better(self, value: float) -> float:
         """The aim's value with the sign that makes less better."""
@@ -155,16 +154,18 @@ class TuneFile(RunsFile):
                 yield Violation("conditions", None, f"{key} is on an axis that is searched, too")
 
 
-def load_tuning(path: Path) -> Tuning:
-    """Read what is tuned; raises `StudyError` with a line for each thing that is wrong."""
-    file, places = read_checked(path, TuneFile)
+def load_tuning(path: Path, changes: Document | None = None) -> Tuning:
+    """Read what is tuned; raises `StudyError` with a line for each thing that is wrong.
+
+    `changes` are keys at the top that have other values than the file's.
+    """
+    file, places = read_checked(path, TuneFile, changes)
     return _tuning(file, places, path.parent, path.stem)
 
 
-def declared_tuning(document: Document, name: str) -> Tuning:
+def tuning_of(document: Document, places: Places, folder: Path, name: str) -> Tuning:
     """The same from a document that stands in no file."""
-    places = Places("the command", {})
-    return _tuning(checked(document, places, TuneFile, Path()), places, Path(), name)
+    return _tuning(checked(document, places, TuneFile, folder), places, folder, name)
 
 
 def _tuning(file: TuneFile, places: Places, folder: Path, name: str) -> Tuning:

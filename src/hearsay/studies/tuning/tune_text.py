@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hearsay.studies.budget_text import allowed_words
 from hearsay.studies.budgets import judged
 from hearsay.studies.comparison import Verdict
+from hearsay.studies.comparison_text import by_itself_words
 from hearsay.studies.figures import BY_NAME
 from hearsay.studies.points import Point
-from hearsay.studies.study_text import Cells
+from hearsay.studies.study_text import Cells, compared_text
 from hearsay.studies.tuning.answer import Answer, steps_words
 from hearsay.studies.tuning.race import Ended
 from hearsay.studies.tuning.search import Searched
 from hearsay.studies.tuning.tune_file import Tuning
-from hearsay.text.numbers import between, count, plural, relative, shown
+from hearsay.text.numbers import between, count, plain, plural, relative, shown
+from hearsay.text.text_table import table_text
 
 MOST_AS_GOOD = 5
 _LEAST_SHARE = 0.005
@@ -56,7 +58,7 @@ def best_words(answer: Answer) -> str:
 
 def none_words(searched: Searched) -> str:
     """One line: that nothing meets the bounds, and how near one comes."""
-    label = f"{searched.tuning.conditions.name} {searched.label}: " if searched.tuning.conditions else ""
+    label = searched.label_words
     if searched.keeping:
         return (
             f"{label}{steps_words(searched, searched.keeping[0])} keeps the bounds on the seeds of the search "
@@ -123,6 +125,27 @@ def matters_words(answer: Answer) -> str:
 def interplay(matters: Mapping[str, float]) -> float:
     """The share of the variance that no axis explains by itself."""
     return max(0.0, 1 - sum(matters.values()))
+
+
+def answers_text(tuning: Tuning, answers: Sequence[Answer], sentence: Callable[[str], str] = plain) -> str:
+    """All answers, each with how it was found and what it is worth. `sentence` sets what is no table."""
+    parts = [part for answer in answers for part in (*_answer_parts(tuning, answer, sentence), "")]
+    if tuning.conditions is not None:
+        head, rows = conditions_cells(tuning, answers)
+        parts += [table_text(head, rows, left=1 + len(tuning.axes)), ""]
+    return "\n".join(parts[:-1])
+
+
+def _answer_parts(tuning: Tuning, answer: Answer, sentence: Callable[[str], str]) -> Iterator[str]:
+    yield sentence(f"{answer.searched.label_words}{searched_words(answer.searched)}")
+    if answer.best is not None:
+        yield sentence(f"best: {best_words(answer)}")
+    yield from (sentence(words) for words in (as_good_words(answer), matters_words(answer)) if words)
+    if answer.best is not None:
+        yield ""
+        yield sentence(f"on {len(tuning.fresh_seeds)} seeds that the search has not seen; A: as it is, B: best")
+        yield compared_text(answer.lines)
+        yield from (sentence(words) for words in (by_itself_words(answer.lines), start_words(answer)) if words)
 
 
 def asked_words(tuning: Tuning) -> str:

@@ -1,0 +1,237 @@
+"""Tuning as a call: the parameters that do best under bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hearsay.api.simulations import Engine
+from hearsay.api.study_runs import FOLDER, Progresses, place_of, say_nothing, texts_of
+from hearsay.api.table import Table
+from hearsay.extras import require_extra
+from hearsay.pipeline.spark.session import Where
+from hearsay.sim.scenario.toml_text import Document
+from hearsay.studies.comparison import FigureComparison
+from hearsay.studies.errors import StudyError
+from hearsay.studies.folder import StudyFolder, read_table
+from hearsay.studies.study_text import compared_cells
+from hearsay.studies.tables import TABLES
+from hearsay.studies.tuning.answer import FOLDER as ANSWER
+from hearsay.studies.tuning.answer import Answer, answer_of
+from hearsay.studies.tuning.answer_files import write_answers
+from hearsay.studies.tuning.answer_tables import ANSWER_TABLES
+from hearsay.studies.tuning.declared import declared_tuning
+from hearsay.studies.tuning.space import spaces
+from hearsay.studies.tuning.tune import Tune, Tuned
+from hearsay.studies.tuning.tune_file import Tuning, load_tuning
+from hearsay.studies.tuning.tune_text import answers_text, best_words, conditions_cells
+from hearsay.studies.tuning.tuned_json import tuned_json
+from hearsay.text.html_table import html_table
+from hearsay.text.numbers import plain
+
+_TABLES = (*TABLES, "tried", *ANSWER_TABLES)
+
+
+@dataclass(frozen=True, slots=True)
+class TuneAnswer:
+    """What does best in one condition, if anything keeps the bounds."""
+
+    answer: Answer
+    folder: Path
+
+    @property
+    def condition(self) -> str | None:
+        """What its condition is called, if there are several."""
+        return self.answer.condition
+
+    @property
+    def best(self) -> dict[str, object] | None:
+        """The keys to set, with their values; None if nothing keeps the bounds."""
+        best = self.answer.best
+        return None if best is None else self.answer.searched.settings(best)
+
+    @property
+    def as_good(self) -> list[dict[str, object]]:
+        """What keeps the bounds as well, and cannot be told apart from the best on the seeds of the search."""
+        return [self.answer.searched.settings(each) for each in self.answer.as_good]
+
+    @property
+    def words(self) -> str:
+        """What to set and what it comes to, or why there is nothing, in one line."""
+        return plain(best_words(self.answer))
+
+    @property
+    def figures(self) -> Sequence[FigureComparison]:
+        """The base against the best on seeds that the search has not seen: the aim first, then what is bounded."""
+        return self.answer.lines
+
+    @property
+    def importance(self) -> Mapping[str, Mapping[str, float]]:
+        """By figure the share of its variance that each axis explains by itself, if enough was tried to say."""
+        return self.answer.matters
+
+    @property
+    def start(self) -> Path | None:
+        """The scenario of the base as it is, beside that of the best."""
+        return self._file("start")
+
+    @property
+    def scenario(self) -> Path | None:
+        """The scenario that does best."""
+        return self._file("best")
+
+    @property
+    def unseen_seed(self) -> int:
+        """The first seed that neither the search nor its confirmation has used."""
+        return self.answer.searched.tuning.never_seen_seed
+
+    def __getitem__(self, figure: str) -> FigureComparison:
+        """How far the best is from the base in a figure, by its name."""
+        return next(line for line in self.figures if line.figure.name == figure)
+
+    def _file(self, what: str) -> Path | None:
+        return None if self.answer.best is None else self.folder / ANSWER / self.answer.file(what)
+
+    def _repr_html_(self) -> str:
+        return _shown(self)
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResult:
+    """What a tuning came to; its runs and tables lie in `folder`."""
+
+    folder: Path
+    tuned: Tuned
+    answers: Sequence[TuneAnswer]
+    """One, or with conditions one for each of them."""
+
+    @property
+    def runs(self) -> int:
+        """How many runs the search took, without those of base and best on fresh seeds."""
+        return sum(found.runs for found in self.tuned.searches)
+
+    @property
+    def made(self) -> int:
+        """How many runs were made by this call, all counted."""
+        return self.tuned.made
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Runs that failed, and why."""
+        return {row["run"]: row["error"] for row in self.tuned.failures}
+
+    def table(self, name: str) -> Table:
+        """`answer`, `front`, `importance`, `tried`; `runs`, `points`, `sent`, `latency` or `resources`."""
+        if name not in _TABLES:
+            raise KeyError(f"no table {name!r}; there are {', '.join(_TABLES)}")
+        return Table(read_table(self.folder, name))
+
+    def to_json(self) -> dict[str, Any]:
+        """What `hearsay tune --json` says, but for its report."""
+        return tuned_json(self.tuned, self._answers, self.folder)
+
+    @property
+    def _answers(self) -> list[Answer]:
+        return [each.answer for each in self.answers]
+
+    def __str__(self) -> str:
+        return answers_text(self.tuned.tuning, self._answers)
+
+    def _repr_html_(self) -> str:
+        tuning = self.tuned.tuning
+        shown = list(map(_shown, self.answers))
+        if tuning.conditions is not None:
+            head, rows = conditions_cells(tuning, self._answers)
+            shown.append(html_table(head, rows, "The best for each condition", left=1 + len(tuning.axes)))
+        return "".join(shown)
+
+
+def _shown(found: TuneAnswer) -> str:
+    caption = found.words if found.best is None else f"{plain(found.answer.searched.label_words)}{found.words}"
+    return html_table(*compared_cells(found.figures), caption)
+
+
+def tune(
+    what: str | Path,
+    overrides: Mapping[str, object] | None = None,
+    *,
+    vary: Mapping[str, str | Sequence[object]] | None = None,
+    aim: str | None = None,
+    bounds: str | Sequence[str] = (),
+    condition: Mapping[str, str | Sequence[object]] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    fresh_seeds: int | None = None,
+    runs: int | None = None,
+    search_seed: int | None = None,
+    engine: Engine | None = None,
+    out: str | Path | None = None,
+    retry: bool = False,
+    master: str | None = None,
+    remote: str | None = None,
+    progress: Progresses | None = None,
+) -> TuneResult:
+    """Find the parameters that do best under bounds: of a tune file, or of a scenario with what to `vary`.
+
+    `vary` has the values of each key that is searched, or a range such as `"4..12"`; `aim` names the figure that is
+    to be best, `bounds` what others keep to (`"copies_per_delivery<=6"`, `"delivery_ratio>=0.999 worst"`), and
+    `condition` a key one has to live with: each of its values gets an answer. `overrides` changes keys of the base
+    scenario, and what comes after says what a file's keys say. Runs are made as `sweep` makes them, and what there is
+    of them is not made again. Everything is in `out`, without in `sweeps/tune-NAME`.
+
+    `StudyError` has a line in `problems` for each thing that is wrong. That nothing keeps the bounds is no error:
+    an answer's `best` is None then, and its `words` say how near anything came.
+    """
+    require_extra("tune")
+    given = {
+        "seeds": seeds if seeds is None or isinstance(seeds, int) else list(seeds),
+        "fresh_seeds": fresh_seeds,
+        "runs": runs,
+        "search_seed": search_seed,
+        "engine": engine,
+    }
+    changes: Document = {key: value for key, value in given.items() if value is not None}
+    bounds = (bounds,) if isinstance(bounds, str) else bounds
+    tuning, text = _asked(what, vary, aim, bounds, condition, changes, texts_of(overrides))
+    found = spaces(tuning)
+    place = place_of(tuning.study, Where(master, remote))
+    folder = StudyFolder.open(FOLDER / f"tune-{tuning.name}" if out is None else Path(out))
+    try:
+        folder.write_text("tune.toml", text)
+        tuned = Tune(found, folder, place, progress or say_nothing, again=retry).run()
+        answers = [answer_of(searched) for searched in tuned.searches]
+        write_answers(folder, tuning, answers)
+    finally:
+        folder.release()
+    return TuneResult(folder.path, tuned, [TuneAnswer(answer, folder.path) for answer in answers])
+
+
+def _asked(
+    what: str | Path,
+    vary: Mapping[str, str | Sequence[object]] | None,
+    aim: str | None,
+    bounds: Sequence[str],
+    condition: Mapping[str, str | Sequence[object]] | None,
+    changes: Document,
+    overrides: Sequence[tuple[str, str]],
+) -> tuple[Tuning, str]:
+    """What is tuned, and the file that says it."""
+    if vary:
+        conditions = _axes_of(condition)
+        if len(conditions) > 1:
+            raise StudyError([f"condition: must be one key, not {len(conditions)}"])
+        one = conditions[0] if conditions else None
+        return declared_tuning(str(what), _axes_of(vary), aim, bounds, one, changes, overrides)
+    declared = {"aim": aim, "bounds": bounds, "condition": condition}
+    alone = [
+        f"{name} needs vary: a file says by itself what is searched" for name, value in declared.items() if value
+    ]
+    if alone:
+        raise StudyError(alone)
+    path = Path(what)
+    return load_tuning(path, changes).with_settings(overrides), path.read_text(encoding="utf-8")
+
+
+def _axes_of(values: Mapping[str, str | Sequence[object]] | None) -> list[tuple[str, str]]:
+    return texts_of({key: each if isinstance(each, str) else list(each) for key, each in (values or {}).items()})
