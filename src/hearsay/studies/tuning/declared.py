@@ -12,7 +12,7 @@ import tomli_w
 
 from hearsay.sim.scenario.scenario import ScenarioError
 from hearsay.sim.scenario.scenario_file import find_scenario
-from hearsay.sim.scenario.toml_text import Document, parse_value
+from hearsay.sim.scenario.toml_text import Document, parse_value, shown_value
 from hearsay.studies.checked_file import Places
 from hearsay.studies.errors import StudyError
 from hearsay.studies.tuning.tune_file import Tuning, tuning_of
@@ -70,7 +70,8 @@ def _document(
         found = _BOUND.fullmatch(text)
         if found is None:
             problems.append(
-                f"--bound {text}: write it as FIGURE<=NUMBER or FIGURE>=NUMBER, perhaps with a judge: worst"
+                f"--bound {_on_one_line(text)}: "
+                "write it as FIGURE<=NUMBER or FIGURE>=NUMBER, perhaps with a judge: worst"
             )
             continue
         figure, relation, number, judge = found.groups()
@@ -86,18 +87,21 @@ def _document(
 
 
 def _axis(option: str, key: str, values: str, problems: list[str]) -> Document:
+    said = f"{option} {_on_one_line(f'{key}={values}')}"
     found = _RANGE.fullmatch(values)
     if found is not None:
         first, last, step = (_number(number or "1") for number in found.groups())
         if first >= last or step <= 0:
-            problems.append(f"{option} {key}={values}: write a range from the least to the most, 4..12 or 0..1..0.1")
+            problems.append(f"{said}: write a range from the least to the most, 4..12 or 0..1..0.1")
         return {"key": key, "from": first, "to": last, "step": step}
     listed = parse_value(values)
     if not isinstance(listed, list) or not listed:
-        problems.append(
-            f"{option} {key}={values}: write the values as an array, [1, 2], or as a range, 4..12 or 0..1..0.1"
-        )
+        problems.append(f"{said}: write the values as an array, [1, 2], or as a range, 4..12 or 0..1..0.1")
     return {"key": key, "values": listed}
+
+
+def _on_one_line(text: str) -> str:
+    return text if text.isprintable() else shown_value(text)
 
 
 def _number(text: str) -> int | Decimal:

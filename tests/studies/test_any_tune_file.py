@@ -1,0 +1,257 @@
+"""Whatever a tune file says is read to what it says, or there is a line with file, key and what is allowed."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from decimal import Decimal
+from math import prod
+
+import tomli_w
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from hearsay.studies.errors import StudyError
+from hearsay.studies.figures import BY_NAME
+from hearsay.studies.tuning.declared import declared_tuning
+from hearsay.studies.tuning.space import spaces
+from hearsay.studies.tuning.tune_file import load_tuning
+
+AIMS = tuple(figure.name for figure in BY_NAME.values() if figure.better)
+KEYS = ("loss.rate", "network.nodes", "router.degree", "workload.messages", "workload.size_bytes")
+NUMBERS = st.integers(-(10**6), 10**6) | st.decimals(-1000, 1000, places=3, allow_nan=False)
+
+
+@st.composite
+def ranges(draw):
+    """A range, and the steps that it means."""
+    first, step = draw(st.integers(-50, 50)), draw(st.sampled_from([1, 3, Decimal("0.1"), Decimal("2.5")]))
+    count = draw(st.integers(2, 12))
+    short = draw(st.booleans())
+    last = first + (count - 1) * step
+    end = last + step / Decimal(2) if short else last
+    return {"from": first, "to": end, "step": step}, [first + number * step for number in range(count)]
+
+
+@st.composite
+def axes_of(draw, keys):
+    """Axes of these keys, each with the steps that it means."""
+    found = []
+    for key in keys:
+        values = st.lists(st.integers(-9, 99), min_size=1, max_size=4, unique=True)
+        table, steps = draw(ranges() | values.map(lambda listed: ({"values": listed}, listed)))
+        found.append(({"key": key, **table}, steps))
+    return found
+
+
+@st.composite
+def bounds(draw):
+    """Bounds of one figure: an end with any judge, or both with the mean."""
+    low, high = sorted((draw(NUMBERS), draw(NUMBERS)))
+    if draw(st.booleans()):
+        return {"at_least": low, "at_most": high}
+    ends = draw(st.sampled_from(["at_least", "at_most"]))
+    return {ends: low, "judge": draw(st.sampled_from(["mean", "interval", "p90", "worst"]))}
+
+
+@st.composite
+def files(draw):
+    """A file, and the steps of its axes and of its condition."""
+    keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True))
+    conditioned = len(keys) > 1 and draw(st.booleans())
+    axes = draw(axes_of(keys))
+    condition = axes.pop() if conditioned else None
+    seeds = st.integers(2, 100) | st.lists(st.integers(0, 10**9), min_size=2, max_size=5, unique=True)
+    optional = {
+        "seeds": seeds,
+        "fresh_seeds": st.integers(2, 10_000),
+        "runs": st.integers(10, 1_000_000),
+        "search_seed": st.integers(0, (1 << 32) - 1),
+        "engine": st.sampled_from(["auto", "reference", "array"]),
+        "title": st.text('abc √"\\', min_size=1, max_size=9),
+        "bounds": st.dictionaries(st.sampled_from(list(BY_NAME)), bounds(), max_size=3),
+    }
+    document = draw(st.fixed_dictionaries({"aim": st.sampled_from(AIMS)}, optional=optional))
+    document |= {"base": {"preset": "r1"}, "axes": [table for table, _ in axes]}
+    if condition is not None:
+        document["conditions"] = condition[0]
+    return document, [steps for _, steps in axes], None if condition is None else condition[1]
+
+
+def write(folder, document):
+    path = folder / "any.toml"
+    path.write_text(tomli_w.dumps(document), encoding="utf-8")
+    return path
+
+
+def problems(load) -> list[str]:
+    """What is said; nothing if it is good."""
+    try:
+        load()
+    except StudyError as error:
+        return error.problems or ["no reason given\n"]
+    return []
+
+
+def steps_of(axis):
+    assert len(axis.keys) == 1
+    return [step[0] for step in axis.steps]
+
+
+@given(files())
+def test_what_is_good_is_read_to_what_it_says(tmp_path, asked):
+    document, axes, condition = asked
+    tuning = load_tuning(write(tmp_path, document))
+    assert (tuning.name, tuning.title) == ("any", document.get("title", "any"))
+    assert tuning.aim.name == document["aim"]
+    assert [steps_of(axis) for axis in tuning.axes] == axes
+    assert [axis.keys[0] for axis in tuning.axes] == [table["key"] for table in document["axes"]]
+    assert (tuning.conditions and steps_of(tuning.conditions)) == condition
+    assert tuning.combinations == prod(map(len, axes))
+    seeds = document.get("seeds", 12)
+    assert tuning.seeds == (tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds))
+    assert len(tuning.fresh_seeds) == document.get("fresh_seeds", 20)
+    assert max(tuning.seeds) < min(tuning.fresh_seeds) <= max(tuning.fresh_seeds) < tuning.never_seen_seed
+    assert (tuning.runs, tuning.search_seed) == (document.get("runs", 400), document.get("search_seed", 1))
+    assert tuning.engine == document.get("engine", "auto")
+    for bound in tuning.bounds:
+        said = document["bounds"][bound.figure.name]
+        ends = [None if end is None else float(end) for end in (said.get("at_least"), said.get("at_most"))]
+        assert ([bound.at_least, bound.at_most], bound.judge) == (ends, said.get("judge", "mean"))
+    assert [bound.figure.name for bound in tuning.bounds] == list(document.get("bounds", {}))
+    assert len(tuning.study.axes) == len(axes) + (condition is not None)
+
+
+def outside(low, high):
+    """Whole numbers that are not between, and what is no whole number at all."""
+    return st.integers(max_value=low - 1) | st.integers(min_value=high + 1) | st.sampled_from(["", "7", 2.5, [], {}])
+
+
+def words_but(*good):
+    return st.text(max_size=9).filter(lambda text: text not in good) | st.sampled_from([0, 1.5, [], {}, True])
+
+
+SMALL = st.integers(-(1 << 62), 1 << 62)
+WRONG = {
+    ("seeds",): (st.integers(-(1 << 62), 1) | st.sampled_from(["", 2.5, {}, [], [1, 1], [1, -1], [7]]), "must be "),
+    ("fresh_seeds",): (outside(2, 10_000), "in 2…10000"),
+    ("runs",): (outside(10, 1_000_000), "in 10…1000000"),
+    ("search_seed",): (outside(0, (1 << 32) - 1), "in 0…4294967295"),
+    ("cores_per_task",): (outside(1, 1024), "in 1…1024"),
+    ("engine",): (words_but("auto", "reference", "array"), "must be one of auto, reference, array"),
+    ("aim",): (words_but(*AIMS), f"must be one of {', '.join(AIMS)}"),
+    ("bounds", "delivery_ratio", "at_least"): (st.sampled_from(["", "x", True, [], {}]), "must be a number"),
+    ("bounds", "delivery_ratio", "judge"): (words_but("mean", "interval", "p90", "worst"), "must be one of mean, "),
+    ("base", "preset"): (words_but("r1", "simsub"), "must be one of"),
+    ("axes", 0, "key"): (st.sampled_from(["", "seed", 7, True, [], {}]), "must name a key of a scenario"),
+    ("axes", 0, "values"): (st.sampled_from(["", 7, True, {}]), "must be an array"),
+}
+"""Where a wrong value may stand, which are wrong there, and what is said."""
+PLAIN = {
+    "aim": "latency_p99_ms",
+    "seeds": 4,
+    "base": {"preset": "r1"},
+    "bounds": {"delivery_ratio": {"at_least": 0.9, "judge": "mean"}},
+    "axes": [{"key": "router.degree", "values": [4, 6]}],
+}
+
+
+@st.composite
+def mistakes(draw):
+    path = draw(st.sampled_from(sorted(WRONG, key=str)))
+    values, said = WRONG[path]
+    return path, draw(values), said
+
+
+@given(mistakes())
+@example((("fresh_seeds",), 1, "in 2…10000"))
+def test_one_mistake_is_one_line_with_file_line_key_and_what_is_allowed(tmp_path, mistake):
+    path, value, said = mistake
+    document = deepcopy(PLAIN)
+    assume(
+        not (isinstance(value, int) and abs(value) >= 1 << 63)
+    )  # more than TOML's integers are elsewhere a mistake
+    table = document
+    for key in path[:-1]:
+        table = table[key]
+    table[path[-1]] = value
+    file = write(tmp_path, document)
+    (line,) = problems(lambda: load_tuning(file))
+    place, _, rest = line.partition(": ")
+    assert place.startswith(f"{file}:"), line
+    written = file.read_text(encoding="utf-8").splitlines()[int(place.removeprefix(f"{file}:")) - 1]
+    assert str(path[-1]) in written, (line, written)
+    assert ".".join(map(str, path)) in rest, line
+    assert said in rest, line
+    assert "\n" not in line
+
+
+SCALARS = (
+    st.booleans()
+    | st.integers(-3, 10**6)
+    | st.floats(allow_nan=True)
+    | st.sampled_from(["", "r1", "array", "loss.rate", "network.nodes", "router", "worst", "\n", "seed", *AIMS[:2]])
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["preset", "key", "x"]), inner),
+    max_leaves=5,
+)
+
+
+def tables(*keys: str):
+    return st.dictionaries(st.sampled_from(keys), VALUES, max_size=5)
+
+
+AXES = tables("key", "keys", "values", "from", "to", "step", "count", "spacing", "labels", "name")
+GOOD_AXES = st.fixed_dictionaries({"key": st.sampled_from(KEYS), "values": VALUES})
+ANY = st.fixed_dictionaries(
+    {},
+    optional={
+        "aim": VALUES | st.sampled_from(AIMS),
+        "seeds": VALUES,
+        "fresh_seeds": VALUES,
+        "runs": VALUES,
+        "search_seed": VALUES,
+        "engine": VALUES,
+        "base": VALUES | tables("preset", "file", "network", "router", "loss", "seed"),
+        "axes": VALUES | st.lists(AXES | GOOD_AXES, max_size=3),
+        "conditions": VALUES | AXES | GOOD_AXES,
+        "bounds": VALUES | st.dictionaries(st.sampled_from([*AIMS[:3], "x"]), tables("at_least", "at_most", "judge")),
+        "aims": VALUES,
+    },
+)
+
+
+def few_spaces(tuning) -> None:
+    if tuning.combinations <= 12:
+        spaces(tuning)
+
+
+@given(ANY)
+def test_anything_at_all_is_read_or_told_in_lines(tmp_path, document):
+    path = write(tmp_path, document)
+    said = problems(lambda: few_spaces(load_tuning(path)))
+    assert all(line and "\n" not in line for line in said)
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_what_is_no_toml_is_one_line(tmp_path, data):
+    path = tmp_path / "any.toml"
+    path.write_bytes(data)
+    said = problems(lambda: load_tuning(path))
+    assert said
+    assert all(line.startswith(str(path)) and "\n" not in line for line in said)
+
+
+TEXTS = st.text("0123456789.-[],<>= aeworst_\"'\n", max_size=16)
+
+
+@given(
+    vary=st.lists(st.tuples(st.sampled_from([*KEYS, "", "x"]), TEXTS | st.just("4..6")), max_size=2),
+    aim=st.sampled_from([*AIMS[:2], "", None]),
+    bound=TEXTS | st.builds("{}{}{}".format, st.sampled_from([*AIMS[:2], "x"]), st.sampled_from(["<=", ">="]), TEXTS),
+    condition=st.none() | st.tuples(st.sampled_from(KEYS), TEXTS),
+)
+def test_what_options_declare_is_read_or_told_in_lines(vary, aim, bound, condition):
+    said = problems(lambda: few_spaces(declared_tuning("r1", vary, aim, [bound], condition, {}, [])[0]))
+    assert all(line and "\n" not in line for line in said)
