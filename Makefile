@@ -17,6 +17,9 @@ $(STAMP): requirements.lock requirements-source.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
+# Tests start hundreds of Pythons. Where the environment forbids them to keep bytecode, each would compile all it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Five routers on one network, simulated, analysed, and shown in one page.
 demo: setup
 	$(BIN)/hearsay demo

@@ -26,8 +26,10 @@ STANDS = re.compile(rf"^\* ({ID})[:,] (.*(?:\n  .*)*)", re.MULTILINE)
 
 
 def docstrings(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Those of files that have an id somewhere."""
     for file in sorted(folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        text = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if re.search(ID, text) else ():
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 yield file, ast.get_docstring(node) or ""
 

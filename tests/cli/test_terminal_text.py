@@ -68,10 +68,13 @@ def test_a_table_never_cuts_a_cell(width):
     assert words >= {word for row in (head, *rows) for cell in row for word in cell.split()}
 
 
-def shown_on_a_terminal(term: str, *arguments: str, cwd: Path) -> str:
-    """What a command writes to standard error when that is a terminal of this kind."""
+WITHOUT_SPARK = "import sys; sys.modules['pyspark'] = None; from hearsay.cli.main import main; main()"
+
+
+def shown_on_a_terminal(term: str, *command: str, cwd: Path) -> str:
+    """What a command of Python writes to standard error when that is a terminal of this kind."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "hearsay", *arguments]
+    command = (sys.executable, *command)
     environment = {**os.environ, "TERM": term, "COLUMNS": "90"}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=environment, cwd=cwd)
     os.close(theirs)
@@ -103,10 +106,10 @@ def test_a_list_of_words_has_each_with_its_heading():
 def test_progress_of_a_sweep_counts_from_the_start_and_is_plain_on_a_dumb_terminal(tmp_path):
     study = '[base]\npreset = "r1"\nnetwork.nodes = 9\nworkload.messages = 1\n'
     (tmp_path / "small.toml").write_text(f"seeds = 2\n{study}")
-    dumb = shown_on_a_terminal("dumb", "sweep", "small.toml", "--out", "dumb", cwd=tmp_path)
+    dumb = shown_on_a_terminal("dumb", "-c", WITHOUT_SPARK, "sweep", "small.toml", "--out", "dumb", cwd=tmp_path)
     assert "sweep: 2 of 2 runs done" in dumb
     assert "\x1b" not in dumb
-    able = shown_on_a_terminal("xterm", "sweep", "small.toml", "--out", "able", cwd=tmp_path)
+    able = shown_on_a_terminal("xterm", "-m", "hearsay", "sweep", "small.toml", "--out", "able", cwd=tmp_path)
     assert "sweep: starting Spark" in able
     assert "0 of 2 done, starting" in able
     assert "None" not in able

@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 
 from hearsay.libp2p.host.host import Host, HostLimits
+from hearsay.libp2p.mux import connection as connection_module
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.mux.yamux import YamuxLimits
@@ -353,4 +354,6 @@ async def test_a_peer_that_has_just_gone_does_not_disturb_the_end(one, other):
     leaving.abort()
     while leaving._transport.get_extra_info("socket").fileno() != -1:
         await asyncio.sleep(0.005)
-    assert await one.close() == frozenset()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(connection_module, "LEAVE_SECONDS", 0.1)
+        assert await one.close() == frozenset()

@@ -166,7 +166,7 @@ async def test_who_is_slowed_is_not_read_from_for_a_while():
 
 @run
 async def test_a_bootstrap_peer_that_is_kept_out_is_not_dialled_until_the_time_is_over():
-    short = ConductLimits(out_s=1.0)
+    short = ConductLimits(out_s=1.0, pause_s=0.01)
     async with peers(Peer()) as (attacker,):
         (address,) = await attacker.host.listen("/ip4/127.0.0.2/tcp/0")
         async with Node(config(conduct=short, bootstrap=(str(address),))) as node:
@@ -239,7 +239,7 @@ async def test_a_peer_of_version_1_0_may_graft_in_backoff_as_it_knows_none():
 
 @run
 async def test_who_grafts_in_backoff_again_and_again_is_put_out():
-    quick = ConductLimits(backoff_grace_s=0.5)
+    quick = ConductLimits(backoff_grace_s=0.5, pause_s=0.01)
     async with Node(config(conduct=quick)) as node, peers(Peer()) as (attacker,):
         await node.join("news")
         await attacker.meet(node)

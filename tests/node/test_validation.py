@@ -215,7 +215,7 @@ async def test_what_of_an_rpc_finds_no_room_to_wait_is_no_message_seen():
     async with visited(2, validation_s=3600, **limits) as (node, topic, gate, (one, other)):
         messages = flood(40, size=20_000)
         one.send(*messages)
-        await until(lambda: node.statistics.crowded_out == 30)
+        await until(lambda: node.statistics.crowded_out == 30 and len(gate.asked) == 10)
         gate.open.set()
         assert await taken(topic, 10) == messages[:10]
         for data in messages[10:]:

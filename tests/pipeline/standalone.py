@@ -14,6 +14,7 @@ from time import monotonic
 from hearsay.pipeline.spark.java import find_java, home_for_workers
 from hearsay.pipeline.spark.jvm import java_options, spark_home, write_logging
 from hearsay.pipeline.spark.session import FAST_START
+from hearsay.pipeline.spark.started_jvm import options_with
 
 UP_S = 90
 
@@ -69,7 +70,7 @@ class Cluster:
         work.mkdir()
         logging = write_logging(work)
         logging.write_text(logging.read_text().replace("rootLogger.level = error", "rootLogger.level = info"))
-        command = [*java_options(self.java, heap, logging), *FAST_START, main, *arguments]
+        command = [*java_options(self.java, heap, logging), *FAST_START, *options_with(self.java), main, *arguments]
         environment = {
             **os.environ,
             "SPARK_HOME": str(spark_home()),
