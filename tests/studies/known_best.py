@@ -122,9 +122,22 @@ def tuned_here(
     return done
 
 
-def command(path: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def command(path: Path, out: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """The command where the router lies."""
     words = [sys.executable, "-m", "hearsay", "tune", str(path), "--out", str(out), *options]
     return subprocess.run(
-        words, cwd=path.parent, env=environment(), capture_output=True, text=True, timeout=300, check=False
+        words,
+        cwd=path.parent,
+        env=environment() | variables,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
+
+
+def left_by(out: Path) -> dict[str, bytes]:
+    """All that follows from file and runs, to the last byte."""
+    kept = [*(out / "answer").iterdir(), *(out / "scenarios").iterdir()]
+    kept += [file for file in (out / "tables").iterdir() if file.stem != "resources"]
+    return {str(file.relative_to(out)): file.read_bytes() for file in kept}

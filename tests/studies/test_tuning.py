@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from commands import hearsay
-from known_best import BOUND, HEAVIEST, RANGE, TUNING, command, height, tuned, write_problem
+from known_best import BOUND, HEAVIEST, RANGE, TUNING, command, height, left_by, tuned, write_problem
 
 from hearsay.studies.budgets import judge, load_budgets
 from hearsay.studies.errors import StudyError
@@ -32,13 +32,6 @@ def problem(tmp_path_factory):
 @pytest.fixture(scope="module")
 def once(problem):
     return problem.parent / "out", tuned(problem, problem.parent / "out")
-
-
-def left_by(out) -> dict[str, bytes]:
-    """All that follows from file and runs, to the last byte."""
-    kept = [*(out / "answer").iterdir(), *(out / "scenarios").iterdir()]
-    kept += [file for file in (out / "tables").iterdir() if file.stem != "resources"]
-    return {str(file.relative_to(out)): file.read_bytes() for file in kept}
 
 
 def test_the_known_best_is_found(once):
