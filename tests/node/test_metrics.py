@@ -22,12 +22,14 @@ from hearsay.core.language.sizes import part_sizes
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.limits.frames import frame
 from hearsay.node.config import NodeConfig
+from hearsay.node.metrics.durations import BOUNDS_S, MOST_ASKED, Durations, Histogram
 from hearsay.node.metrics.endpoint import endpoint_of
 from hearsay.node.metrics.openmetrics import CONTENT_TYPE, Family, Kind, exposition
 from hearsay.node.metrics.server import FRESH_S
 from hearsay.node.metrics.traffic import TOPICS, Traffic
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
+from hearsay.wire.message_ids import MessageIds
 from hearsay.wire.signing import Author, SignaturePolicy
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +114,7 @@ async def speak(host, node, *rpcs):
     stream = await host.open_stream(await host.dial(node.addresses[0]), ["/meshsub/1.2.0"])
     for rpc in rpcs:
         stream.write(frame(encode_rpc(rpc)))
+    return stream
 
 
 @run
@@ -149,6 +152,82 @@ async def test_messages_are_counted_by_their_verdict_and_gossip_by_its_kind():
             assert found("hearsay_rpc_ids_received_total", message_type=kind) == ids
         assert "elsewhere" not in {value for _, labels in found.values for _, value in labels}
         assert found("gossipsub_peers_per_protocol", protocol="/meshsub/1.2.0") == 1
+
+
+@run
+async def test_what_takes_time_is_in_histograms():
+    async with Node(SHOWN) as one, Node(SHOWN) as other:
+        heard, said = await one.join("news"), await other.join("news")
+        answers = asyncio.Queue()
+
+        async def slow(message):
+            return await answers.get()
+
+        one.add_validator("news", lambda message: Verdict.ACCEPT)
+        one.add_validator("news", slow)
+        await other.connect(one.addresses[0])
+        await until(lambda: one.mesh("news") and other.mesh("news"))
+        for data in (b"1", b"2"):
+            await said.publish(data)
+        await figures_where(one, lambda of: of("gossipsub_topic_msg_recv_counts_unfiltered_total", topic="news") == 2)
+        validated = "gossipsub_async_validation_delay_from_first_seen"
+        assert (await figures(one))(f"{validated}_count") == 0
+        for _ in range(2):
+            answers.put_nowait(True)
+            await anext(heard)
+        one.remove_validator("news", slow)
+        await said.publish(b"3")
+        await anext(heard)
+        at_one = await figures_where(one, lambda of: of(f"{validated}_count") == 3)
+        assert at_one(f"{validated}_sum") > 0
+        assert at_one("hearsay_rpc_handling_seconds_count") == at_one("gossipsub_rpc_recv_count_total")
+        assert at_one("hearsay_outgoing_queue_wait_seconds_count") == at_one("gossipsub_rpc_sent_count_total") > 0
+        beats = at_one("gossipsub_heartbeat_duration_seconds_count")
+        assert beats > 0
+        await figures_where(one, lambda of: of("gossipsub_heartbeat_duration_seconds_count") > beats)
+        assert at_one("gossipsub_iwant_promise_delivery_seconds_count") == 0
+
+
+@run
+async def test_what_was_asked_for_is_timed_until_it_comes():
+    async with Node(replace(SHOWN, parameters={**QUICK, "idontwant_threshold_bytes": 1_000})) as node:
+        await node.join("news")
+        host = Host()
+        message = Author(host.identity, 1).write("news", b"good", SignaturePolicy.STRICT_SIGN)
+        number = MessageIds(SHOWN.message_id)("news", message.source, message.seqno, message.data)
+        told = Control(ihave=(IHave("news", (number, b"never comes")),))
+        try:
+            stream = await speak(host, node, Rpc((Subscription("news", True),)), Rpc(control=told))
+            await figures_where(node, lambda of: of("hearsay_rpc_ids_sent_total", message_type="iwant") == 2)
+            for _ in range(2):
+                stream.write(frame(encode_rpc(Rpc((), (message,)))))
+            found = await figures_where(node, lambda of: of("gossipsub_message_duplicate_total", topic="news") == 1)
+        finally:
+            await host.close()
+        assert found("gossipsub_iwant_promise_delivery_seconds_count") == 1
+        assert found("gossipsub_iwant_promise_delivery_seconds_sum") > 0
+
+
+def test_what_was_asked_for_is_remembered_within_bounds():
+    durations = Durations()
+    for number in range(10):
+        durations.asked_for([IWant(tuple(b"%d %d" % (number, each) for each in range(1000)))])
+    durations.came(Message(b"%d %d" % (number, each), "news", b"") for number in range(10) for each in range(1000))
+    assert sum(durations.asking.counts) == MOST_ASKED
+    durations.came([Message(b"9 999", "news", b"")])
+    assert sum(durations.asking.counts) == MOST_ASKED
+
+
+@given(st.lists(st.floats(0, 100), max_size=30))
+def test_each_duration_is_in_the_buckets_that_reach_it(noted):
+    histogram = Histogram()
+    for duration in noted:
+        histogram.note(duration)
+    found = Figures(exposition([histogram.family("a_seconds", "x")]).decode())
+    for bound in BOUNDS_S:
+        assert found("a_seconds_bucket", le=repr(bound)) == sum(duration <= bound for duration in noted)
+    assert found("a_seconds_count") == found("a_seconds_bucket", le="+Inf") == len(noted)
+    assert found("a_seconds_sum") == pytest.approx(sum(noted))
 
 
 @run

@@ -70,6 +70,7 @@ from hearsay.wire.message_ids import MessageIds
 from hearsay.wire.signing import SignaturePolicy
 
 if TYPE_CHECKING:
+    from hearsay.node.metrics.durations import Durations
     from hearsay.node.metrics.traffic import Traffic
     from hearsay.node.trace_rows import TraceRows
 
@@ -115,6 +116,7 @@ class Driver:
         self.statistics = Statistics()
         self._trace: TraceRows | None = None
         self._traffic: Traffic | None = None
+        self._durations: Durations | None = None
         self.validation = Validation(
             _validation_limits(limits, parameters.max_pending_validations),
             resources.share("validations", limits.pending_validation_bytes),
@@ -157,9 +159,10 @@ class Driver:
         """From now on what happens is written there."""
         self._trace = self._sender.trace = self._reception.trace = trace
 
-    def count_in(self, traffic: Traffic) -> None:
-        """From now on what goes through is counted there, too."""
+    def count_in(self, traffic: Traffic, durations: Durations) -> None:
+        """From now on what goes through is counted there, too, and how long it takes."""
         self._traffic = self._sender.traffic = self._reception.traffic = traffic
+        self._durations = self._sender.durations = self._reception.durations = durations
 
     @property
     def protocols(self) -> tuple[str, ...]:
@@ -298,7 +301,10 @@ class Driver:
         peer = intake.peer
         if peer in self.router.connected:
             accepted = not self.validation.looks
+            began_s = monotonic() if self._durations is not None else 0.0
             self.feed(_rpc_received(peer, rpc, accepted), None if now_us is None else max(now_us, self.router.now))
+            if self._durations is not None:
+                self._durations.rpc.note(monotonic() - began_s)
             if rpc.subscriptions:
                 self._around.reachable()
 
@@ -385,12 +391,20 @@ class Driver:
     def _validate(self, action: Validate) -> None:
         message, sender = action.message, action.received_from
         assert isinstance(sender, bytes)
+        durations = self._durations
+        if durations is not None:
+            durations.validation_began(message.id, monotonic())
         verdict = self.validation.ask(message, sender)
-        if verdict is not None:
-            self.feed(_message_validated(message.id, verdict))
+        if verdict is None:
+            return
+        if durations is not None:
+            durations.validation_ended(message.id)
+        self.feed(_message_validated(message.id, verdict))
 
     def _decided(self, message: Message, senders: list[PeerId], verdict: Verdict) -> None:
         """A validator that took its time has answered."""
+        if self._durations is not None:
+            self._durations.validation_ended(message.id)
         if message.id in self.router.pending:
             self.feed(MessageValidated(message.id, verdict))
         self._reception.verdict_came(senders)
@@ -412,6 +426,9 @@ class Driver:
         due = self.router.due
         self._timer = None
         if due is not None and self._clock() >= due:
+            began_s = monotonic()
             self.feed(TimerFired())
+            if self._durations is not None:
+                self._durations.heartbeat.note(monotonic() - began_s)
         else:
             self._arm()

@@ -58,6 +58,8 @@ class OutgoingRpc:
     """Of the message that it is a copy of and nothing else, if that may be withdrawn."""
     counted: tuple[PartSize, ...] = ()
     """Its parts, for metrics."""
+    made_s: float = 0.0
+    """When it was made, for metrics."""
     holders: int = 0
     """The queues in which it waits."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from hearsay.core.language.actions import Reason, Send
@@ -21,6 +22,7 @@ from hearsay.wire.encode import encode_rpc
 from hearsay.wire.splitting import split_rpc
 
 if TYPE_CHECKING:
+    from hearsay.node.metrics.durations import Durations
     from hearsay.node.metrics.traffic import Traffic
     from hearsay.node.trace_rows import TraceRows
 
@@ -46,6 +48,7 @@ class Sender:
         self._withdraws = withdraws
         self.trace: TraceRows | None = None
         self.traffic: Traffic | None = None
+        self.durations: Durations | None = None
         self.messages_sent = self.messages_dropped = 0
         """RPCs with messages since `count_anew`; those of them that found no room."""
         self._to_flush: dict[PeerId, PeerLink] = {}
@@ -81,6 +84,11 @@ class Sender:
             rpc = replace(rpc, control=self._with_records(rpc.control))
         if rpc.control is not None and rpc.control.episub:
             rpc = replace(rpc, control=with_records(rpc.control, self._record_of))
+        made_s = 0.0
+        if self.durations is not None:
+            made_s = monotonic()
+            if rpc.control is not None and rpc.control.iwant:
+                self.durations.asked_for(rpc.control.iwant)
         entries: list[OutgoingRpc] = []
         whole = True
         for priority, part in by_priority(rpc):
@@ -93,7 +101,7 @@ class Sender:
                 copies = len(piece.messages) if priority is Priority.MESSAGE else 0
                 withdrawn_as = piece.messages[0].id if self._withdraws and copies == 1 else None
                 counted = tuple(part_sizes(piece)) if self.traffic is not None else ()
-                entry = OutgoingRpc(priority, b"", len(piece.messages), again, traced, withdrawn_as, counted)
+                entry = OutgoingRpc(priority, b"", len(piece.messages), again, traced, withdrawn_as, counted, made_s)
                 if several and not link.queue.make_room(rpc_size(piece), priority):
                     self.lost(link, entry)
                     self.messages_dropped += bool(entry.messages)
@@ -139,6 +147,8 @@ class Sender:
     def left(self, link: PeerLink, entries: list[OutgoingRpc]) -> None:
         """Entries of a queue went into the stream."""
         statistics = self._statistics
+        durations = self.durations
+        now_s = monotonic() if durations is not None else 0.0
         for entry in entries:
             statistics.rpcs_sent += 1
             statistics.bytes_sent += len(entry.frame)
@@ -146,6 +156,8 @@ class Sender:
                 self.trace.sent(link.peer, entry.traced)
             if self.traffic is not None:
                 self.traffic.sent(entry.counted)
+            if durations is not None:
+                durations.queued.note(now_s - entry.made_s)
 
     def lost(self, link: PeerLink, entry: OutgoingRpc) -> None:
         """An entry did not find room in a peer's queue."""

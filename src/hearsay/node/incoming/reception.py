@@ -33,6 +33,7 @@ from hearsay.wire.message_ids import MessageIds
 from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_fault
 
 if TYPE_CHECKING:
+    from hearsay.node.metrics.durations import Durations
     from hearsay.node.metrics.traffic import Traffic
     from hearsay.node.trace_rows import TraceRows
 
@@ -99,6 +100,7 @@ class Reception:
         self._hand_over = hand_over
         self.trace: TraceRows | None = None
         self.traffic: Traffic | None = None
+        self.durations: Durations | None = None
         self._exchanged_peers = int(getattr(router.parameters, "dials_per_prune", 0))
         held = resources.share("RPCs held back", limits.held_back_bytes)
         self._admission = Admission(validation, held, statistics, self._is_new, hand_over)
@@ -156,6 +158,8 @@ class Reception:
             self.trace.received(intake.peer, rpc)
         if self.traffic is not None:
             self.traffic.received(rpc)
+        if self.durations is not None:
+            self.durations.came(rpc.messages)
         over = len(rpc.messages) - self._router.parameters.max_messages_per_rpc
         if over > 0:
             self._tell(PartDropped(intake.peer, PartKind.PUBLISH, over, Reason.OVER_LIMIT))

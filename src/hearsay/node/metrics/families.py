@@ -15,7 +15,8 @@ from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.rpc import PartKind
 from hearsay.node.driver import Driver
 from hearsay.node.metrics.connection_counts import ConnectionCounts
-from hearsay.node.metrics.loop_delay import BOUNDS_S, LoopDelay
+from hearsay.node.metrics.durations import Durations
+from hearsay.node.metrics.loop_delay import LoopDelay
 from hearsay.node.metrics.openmetrics import Family, Kind, Labels
 from hearsay.node.metrics.process_figures import process_families
 from hearsay.node.metrics.traffic import WITH_IDS, TopicTraffic, Traffic
@@ -32,6 +33,7 @@ class Observed:
     driver: Driver
     traffic: Traffic
     connections: ConnectionCounts
+    durations: Durations
     loop_delay: LoopDelay
     about: Labels
     """Which router, preset and host it is."""
@@ -44,10 +46,8 @@ def families(observed: Observed) -> Iterator[Family]:
     yield from _counters(observed.driver)
     yield from _peers(observed.driver)
     yield from observed.connections.families()
-    delay = observed.loop_delay
-    yield Family("hearsay_event_loop_delay_seconds", Kind.HISTOGRAM, "How late timers are").add_histogram(
-        BOUNDS_S, delay.counts, delay.total_s
-    )
+    yield from observed.durations.families()
+    yield observed.loop_delay.late.family("hearsay_event_loop_delay_seconds", "How late timers are")
     yield from process_families()
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
+from hearsay.node.metrics.durations import Histogram
+
 LOOK_S = 0.25
 BOUNDS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
@@ -16,8 +18,7 @@ class LoopDelay:
     """Measures from its making until it is closed."""
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS_S) + 1)
-        self.total_s = 0.0
+        self.late = Histogram(BOUNDS_S)
         self._loop = asyncio.get_running_loop()
         self._due_s = 0.0
         self._arm()
@@ -25,15 +26,10 @@ class LoopDelay:
     def close(self) -> None:
         self._timer.cancel()
 
-    def note(self, late_s: float) -> None:
-        place = sum(late_s > bound for bound in BOUNDS_S)
-        self.counts[place] += 1
-        self.total_s += late_s
-
     def _arm(self) -> None:
         self._due_s = self._loop.time() + LOOK_S
         self._timer = self._loop.call_at(self._due_s, self._look)
 
     def _look(self) -> None:
-        self.note(max(0.0, self._loop.time() - self._due_s))
+        self.late.note(max(0.0, self._loop.time() - self._due_s))
         self._arm()

@@ -12,6 +12,7 @@ from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver
 from hearsay.node.meeting.address_news import AddressBoard
 from hearsay.node.metrics.connection_counts import ConnectionCounts
+from hearsay.node.metrics.durations import Durations
 from hearsay.node.metrics.families import Observed, families
 from hearsay.node.metrics.http_answers import Answer, Answerer
 from hearsay.node.metrics.loop_delay import LoopDelay
@@ -39,10 +40,11 @@ class MetricsServer:
             driver=driver,
             traffic=Traffic(),
             connections=ConnectionCounts(host),
+            durations=Durations(),
             loop_delay=LoopDelay(),
             about=(("router", kind.name), ("preset", config.preset_of(kind)), ("host", config.host)),
         )
-        driver.count_in(self._observed.traffic)
+        driver.count_in(self._observed.traffic, self._observed.durations)
         readiness = Readiness(
             failure=failure,
             listens=lambda: bool(host.addresses) or not config.listen,
