@@ -21,6 +21,7 @@ from hearsay.version import __version__
 
 if TYPE_CHECKING:
     from hearsay.api.comparisons import Comparison, compare
+    from hearsay.api.explanations import Explanation, explain_message
     from hearsay.api.runs import Run, open_run
     from hearsay.api.score_checks import ScoreCheck, check_scores
     from hearsay.api.simulations import load_scenario, simulate
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Comparison",
+    "Explanation",
     "InvariantViolation",
     "Message",
     "MissingExtra",
@@ -70,6 +72,7 @@ __all__ = [
     "__version__",
     "check_scores",
     "compare",
+    "explain_message",
     "load_scenario",
     "open_run",
     "simulate",
@@ -79,6 +82,7 @@ __all__ = [
 
 _HOMES = {
     "Comparison": "hearsay.api.comparisons",
+    "Explanation": "hearsay.api.explanations",
     "InvariantViolation": "hearsay.sim.simulate",
     "Message": "hearsay.core.language.rpc",
     "Node": "hearsay.node.node",
@@ -104,6 +108,7 @@ _HOMES = {
     "Verdict": "hearsay.core.language.events",
     "check_scores": "hearsay.api.score_checks",
     "compare": "hearsay.api.comparisons",
+    "explain_message": "hearsay.api.explanations",
     "load_scenario": "hearsay.api.simulations",
     "open_run": "hearsay.api.runs",
     "simulate": "hearsay.api.simulations",

@@ -13,6 +13,7 @@ from hearsay.text.numbers import figure, milliseconds, percent, plain, plural
 from hearsay.text.text_table import prose, table_text
 
 MOST_COPIES = 40
+TIMELINE_HEAD = ("after", "took", "")
 
 
 def node_text(story: Story, answer: NodeAnswer, shortcut: Shortcut | str) -> str:
@@ -73,7 +74,7 @@ def summary(story: Story, answer: NodeAnswer) -> str:
     return f"{node} got it after {after}, over {plural(len(path.hops), 'hop')}: {way}.{late}{begin}{again}"
 
 
-def timeline_text(story: Story, answer: NodeAnswer) -> str:
+def timeline_rows(story: Story, answer: NodeAnswer) -> list[tuple[str, str, str]]:
     start = story.books.start_us()
     rows: list[tuple[str, str, str]] = []
     for number, hop in enumerate(answer.path.hops):
@@ -82,15 +83,16 @@ def timeline_text(story: Story, answer: NodeAnswer) -> str:
             rows.append((offset(hop.held_us - start), "", f"{story.node(hop.sender)} {begin}"))
         rows += [(offset(each.from_us - start), cost(each.took_us), _step(story, hop, each)) for each in hop.spells]
         rows.append((offset(hop.delivered_us - start), "", f"{story.node(hop.receiver)} had it"))
+    return rows
+
+
+def timeline_text(story: Story, answer: NodeAnswer) -> str:
+    rows = timeline_rows(story, answer)
     if not rows:
-        return offset(answer.path.delivered_us - start) + f"  {story.node(answer.node)} had it"
-    return _timeline(rows)
-
-
-def _timeline(rows: list[tuple[str, str, str]]) -> str:
-    head = ("after", "took", "")
-    widths = [max(len(row[place]) for row in (head, *rows)) for place in range(2)]
-    return "\n".join(f"{row[0]:>{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]}".rstrip() for row in (head, *rows))
+        return offset(answer.path.delivered_us - story.books.start_us()) + f"  {story.node(answer.node)} had it"
+    widths = [max(len(row[place]) for row in (TIMELINE_HEAD, *rows)) for place in range(2)]
+    lines = (f"{row[0]:>{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]}" for row in (TIMELINE_HEAD, *rows))
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def offset(us: int) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path as FilePath
+from typing import assert_never
 
+from hearsay.explain.explained import Absence, Answer, Delivery
 from hearsay.explain.missing import Missing, MissingAnswer
 from hearsay.explain.missing_words import (
     MISSING_HEAD,
@@ -31,7 +33,21 @@ from hearsay.text.numbers import count
 _MOST_ROWS = 400
 
 
-def write_node_page(out: FilePath, story: Story, answer: NodeAnswer, shortcut: Shortcut | str) -> None:
+def write_explained_page(out: FilePath, story: Story, answer: Answer) -> None:
+    match answer:
+        case Delivery(node, shortcut):
+            _write_node_page(out, story, node, shortcut)
+        case Absence(missing, not_due):
+            _write_absence_page(out, story, missing, not_due)
+        case SlowAnswer():
+            _write_slow_page(out, story, answer)
+        case MissingAnswer():
+            _write_missing_page(out, story, answer)
+        case _:
+            assert_never(answer)
+
+
+def _write_node_page(out: FilePath, story: Story, answer: NodeAnswer, shortcut: Shortcut | str) -> None:
     """Why one node got it when it did."""
     path = answer.path
     sections = [*_path_section("The path of the first copy", story, path, costs(path))]
@@ -42,7 +58,7 @@ def write_node_page(out: FilePath, story: Story, answer: NodeAnswer, shortcut: S
     _write(out, story, summary(story, answer), [*sections, *_tree(story, path.nodes)])
 
 
-def write_slow_page(out: FilePath, story: Story, answer: SlowAnswer) -> None:
+def _write_slow_page(out: FilePath, story: Story, answer: SlowAnswer) -> None:
     """The slowest deliveries, and what they have in common."""
     sections: list[Html] = []
     if answer.slow:
@@ -58,7 +74,7 @@ def write_slow_page(out: FilePath, story: Story, answer: SlowAnswer) -> None:
     _write(out, story, slow_summary(story, answer), [*sections, *_tree(story, shown)])
 
 
-def write_missing_page(out: FilePath, story: Story, answer: MissingAnswer) -> None:
+def _write_missing_page(out: FilePath, story: Story, answer: MissingAnswer) -> None:
     """Who never got it, and why."""
     sections: list[Html] = []
     if answer.missing:
@@ -71,7 +87,7 @@ def write_missing_page(out: FilePath, story: Story, answer: MissingAnswer) -> No
     _write(out, story, missing_summary(answer), [*sections, *_tree(story, ())])
 
 
-def write_absence_page(out: FilePath, story: Story, missing: Missing, not_due: str | None) -> None:
+def _write_absence_page(out: FilePath, story: Story, missing: Missing, not_due: str | None) -> None:
     """Why one node never got it."""
     sections = (
         [_section("What was sent to it", "copies", _copies(story, list(missing.copies)))] if missing.copies else []
