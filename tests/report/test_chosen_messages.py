@@ -10,63 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from result_tables import write_run, write_table
+from runs_with_tables import analysed, stories
 from test_write_report import Read
 
 from chromium import opened
-from hearsay.core.language.actions import Via
-from hearsay.pipeline.output.tables import HEADLINE, MESSAGES, SPREAD
 from hearsay.report.carried_messages import carry_messages
 from hearsay.report.packed_integers import packed_integers
 from hearsay.report.run import open_runs
 from hearsay.report.write import figures_of, write_report
-from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.simulate import run_on_fitting_engine
-from hearsay.trace.language.schema import TraceEvent, TraceRow, wire_name
-from hearsay.trace.read.reader import iter_rows
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-SMALL = [("network.nodes", "30"), ("workload.messages", "12"), ("workload.publishers", "any"), ("loss.rate", "0.3")]
-
-
-def analysed(folder: Path, seed: int) -> Path:
-    """A simulated run with the tables of its messages, made of its rows without an analysis."""
-    scenario = load_scenario(None, "r1", [*SMALL, ("seed", str(seed))])
-    run_on_fitting_engine(scenario, "reference", out=folder)
-    write_run(folder, nodes=30, messages=12)
-    head = {"topic_name": "topic", "router": "gossipsub", "nodes": 30, "messages": 12, "start_us": 0}
-    name = {"run": folder.name, "topic": 0}
-    write_table(folder, HEADLINE, [{**name, **head, "complete": True}])
-    published, delivered = stories(folder)
-    messages, spread = [], []
-    for number, first in published.items():
-        after = [row.time_us - first.time_us for row in delivered[number]]
-        away = [us for us, row in zip(after, delivered[number], strict=True) if row.peer != first.peer]
-        due = {"eligible": 30, "delivered_eligible": len(after), "ratio": len(after) / 30, "delivered": len(after)}
-        took = {"published_us": first.time_us, "p50_us": float(np.median(away)), "max_us": max(away)}
-        messages.append({**name, "message": number, "publisher": first.peer, **due, **took})
-    typical = sorted(messages, key=lambda line: line["p50_us"])[len(messages) // 2]["message"]
-    for row in delivered[typical]:
-        own = row.peer == published[typical].peer
-        whence = (
-            {"hops": 0} if own else {"remote": row.remote, "hops": row.hops, "via": wire_name(row.via or Via.MESH)}
-        )
-        after_us = row.time_us - published[typical].time_us
-        spread.append({**name, "message": typical, "node": row.peer, "after_us": after_us, **whence})
-    write_table(folder, MESSAGES, messages)
-    write_table(folder, SPREAD, spread)
-    return folder
-
-
-def stories(run: Path) -> tuple[dict[int, TraceRow], dict[int, list[TraceRow]]]:
-    """By message: its publication, and its deliveries in the order of time."""
-    rows = list(iter_rows(run, events=[TraceEvent.PUBLISH, TraceEvent.DELIVER]))
-    published = {row.message or 0: row for row in rows if row.event is TraceEvent.PUBLISH}
-    delivered: dict[int, list[TraceRow]] = {number: [] for number in published}
-    for row in sorted(rows, key=lambda row: (row.time_us, row.peer)):
-        if row.event is TraceEvent.DELIVER:
-            delivered[row.message or 0].append(row)
-    return published, delivered
 
 
 def unpacked(text: str) -> list[int]:

@@ -24,7 +24,10 @@ TUNING = "tune.toml"
               help="The file to write; RUN/report.html for one run, required for several.")  # fmt: skip
 @click.option("--figures", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR",
               help="Write all figures as PNG and PDF for papers instead; RUNS may be a study's folder.")  # fmt: skip
-def command(runs: Sequence[Path], out: Path | None, figures: Path | None) -> None:
+@click.option(
+    "--explain", is_flag=True, help="Explain the slowest messages on the page of large or several runs, too."
+)
+def command(runs: Sequence[Path], out: Path | None, figures: Path | None, explain: bool) -> None:
     """Write a report of analysed runs: one HTML file that needs no network; several runs stand side by side.
 
     With --figures its figures, or those of a study, become files for a paper (needs the extra `figures`).
@@ -40,7 +43,9 @@ def command(runs: Sequence[Path], out: Path | None, figures: Path | None) -> Non
         _require_no_report_of_its_own(folder, drawn=figures is not None)
     try:
         if figures is None:
-            click.echo(f"report: {_report(runs, out)}")
+            click.echo(f"report: {_report(runs, out, explain)}")
+        elif explain:
+            raise WrongInput("--figures and --explain: explanations stand in a report")
         elif out is not None:
             raise WrongInput("--figures and --out: two commands write the figures and the report")
         else:
@@ -63,10 +68,14 @@ def _require_no_report_of_its_own(folder: Path, *, drawn: bool) -> None:
     raise WrongInput(f"{folder}: is a folder of hearsay {maker}, which {own}{more}")
 
 
-def _report(runs: Sequence[Path], out: Path | None) -> Path:
+def _report(runs: Sequence[Path], out: Path | None, explain: bool) -> Path:
     from hearsay.report.write import write_report
 
-    return write_report(runs, out)
+    def say(words: str) -> None:
+        if explain:
+            click.echo(f"hearsay: {words}", err=True)
+
+    return write_report(runs, out, explain=explain, say=say)
 
 
 def _figures(folders: Sequence[Path], where: Path) -> int:

@@ -32,7 +32,7 @@ PREVIEW_DIGITS = 6
 _NOT_MEASURED = Html('<span class="faint" title="not measured">n/m</span>')
 
 
-def page(selection: Selection, figures: Sequence[Figure]) -> str:
+def page(selection: Selection, figures: Sequence[Figure], explained: Html) -> str:
     script = "\n".join(asset(name) for name in SCRIPTS)
     body = [
         _marks(),
@@ -44,6 +44,7 @@ def page(selection: Selection, figures: Sequence[Figure]) -> str:
             tag("p", verdict(selection), class_="card verdict", id="verdict"),
             _answers(selection, {each.id for each in figures} | {"compared"}),
             _comparison(selection),
+            explained,
             _what_ran(selection),
             _figures(selection, figures),
             _quality(selection),
@@ -53,7 +54,7 @@ def page(selection: Selection, figures: Sequence[Figure]) -> str:
         tag("script", _data(selection, figures), type="application/json", id="data"),
     ]
     script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
-    return document(_title(selection), body, style=asset("page.css"), script=script)
+    return document(_title(selection), body, style=asset("page.css") + asset("explain.css"), script=script)
 
 
 def _title(selection: Selection) -> str:
@@ -78,7 +79,7 @@ def _header(selection: Selection) -> Html:
     return tag(
         "header",
         title,
-        tag("p", _named(selection, 0), tag("span", f" {', '.join(facts)}", class_="faint"), class_="subject"),
+        tag("p", named(selection, 0), tag("span", f" {', '.join(facts)}", class_="faint"), class_="subject"),
     )
 
 
@@ -106,7 +107,7 @@ def _ran(selection: Selection, index: int) -> Ran:
     facts = {title: str(run.summary[key]) for title, key in _RAN if key in run.summary}
     if not facts:
         facts = {"engine": "none: a trace of something else than a simulation"}
-    return Ran(_named(selection, index), run.settings, facts, _command(run))
+    return Ran(named(selection, index), run.settings, facts, _command(run))
 
 
 def _command(run: Run) -> str | None:
@@ -181,7 +182,7 @@ def _sentences(selection: Selection, question: Question) -> list[Html]:
     return [
         tag(
             "p",
-            tag("span", *_between([_named(selection, run) for run in runs], ", "), ":", class_="who")
+            tag("span", *_between([named(selection, run) for run in runs], ", "), ":", class_="who")
             if len(selection.runs) > 1
             else "",
             tag("span", _topic_words(selection, place), class_="topic"),
@@ -204,7 +205,7 @@ def _answer(selection: Selection, question: Question, view: View) -> str:
     return f"{topic_name(worst.headline)}, {chosen}: {question.answer(selection.runs, worst)}"
 
 
-def _named(selection: Selection, run: int) -> Html:
+def named(selection: Selection, run: int) -> Html:
     return join([_key(run), " ", _name(selection.runs[run].label)])
 
 
@@ -288,7 +289,7 @@ def _notes(selection: Selection, shown: Figure) -> Html:
     notes = [
         tag(
             "li",
-            join([_named(selection, view.run), ": "]) if len(selection.runs) > 1 else "",
+            join([named(selection, view.run), ": "]) if len(selection.runs) > 1 else "",
             tag("span", _topic_words(selection, view.place), class_="topic"),
             note,
             data_topic=view.place,

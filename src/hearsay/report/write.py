@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hearsay.report.carried_messages import carry_messages
 from hearsay.report.errors import ReportError
+from hearsay.report.explain.worth_explaining import worth_explaining
 from hearsay.report.figure import Figure
 from hearsay.report.figures.churn import churn_timeline
 from hearsay.report.figures.efficiency import control_overhead, copies_per_delivery
@@ -21,7 +22,7 @@ from hearsay.report.figures.standing import (
     saved_by_idontwant,
     scores_over_time,
 )
-from hearsay.report.page import page
+from hearsay.report.page import named, page
 from hearsay.report.report_file import require_report_or_nothing, write_report_file
 from hearsay.report.run import Run, open_runs
 from hearsay.trace.folder.own_folders import held_by
@@ -61,10 +62,13 @@ MEASURED_AS = {
 REPORT = "report.html"
 
 
-def write_report(runs: Sequence[Path], out: Path | None) -> Path:
+def write_report(
+    runs: Sequence[Path], out: Path | None, *, explain: bool = False, say: Callable[[str], None] = lambda _: None
+) -> Path:
     """Write the report of the runs in these folders, or into the folder of the first; returns where it is.
 
-    The file appears whole or not at all.
+    The file appears whole or not at all. `explain` has the messages that are worth it explained also where that takes
+    long; `say` hears what takes its time.
     """
     target = runs[0] / REPORT if out is None else out
     require_report_or_nothing(target)
@@ -73,7 +77,8 @@ def write_report(runs: Sequence[Path], out: Path | None) -> Path:
         raise ReportError(f"{runs[0]}: is no folder of hearsay's; say with --out where the report shall go")
     figures = figures_of(selection.runs)
     carry_messages(figures, selection.runs)
-    write_report_file(target, page(selection, figures))
+    explained = worth_explaining(selection, lambda run: named(selection, run), explain, say)
+    write_report_file(target, page(selection, figures, explained))
     return target
 
 

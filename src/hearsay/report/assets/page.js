@@ -39,6 +39,29 @@ function redrawAll() {
   for (const figure of data.figures) redraw(document.querySelector(`#${figure.id} .chart`), figure);
 }
 
+// A button that copies a command; where the browser refuses, it is at least chosen.
+function offerCopy(command) {
+  const button = document.createElement("button");
+  const rest = () => {
+    button.textContent = "Copy";
+  };
+  button.type = "button";
+  button.className = "copy";
+  button.setAttribute("aria-label", `copy ${command.textContent}`);
+  button.addEventListener("click", async () => {
+    getSelection().selectAllChildren(command);
+    try {
+      await navigator.clipboard.writeText(command.textContent);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Press Ctrl+C";
+    }
+    setTimeout(rest, 2000);
+  });
+  rest();
+  command.after(button);
+}
+
 function start() {
   document.documentElement.classList.add("scripted");
   for (const input of document.querySelectorAll(".toolbar input[data-run]")) {
@@ -58,11 +81,12 @@ function start() {
       redrawAll();
     });
   }
-  for (const link of document.querySelectorAll('a[href^="#table-"]')) {
+  for (const link of document.querySelectorAll('a[href^="#table-"], a[href^="#explained-"]')) {
     link.addEventListener("click", () => {
       document.querySelector(link.hash).open = true;
     });
   }
+  for (const command of document.querySelectorAll(".command")) offerCopy(command);
   redrawAll();
   let width = innerWidth;
   let waiting = 0;

@@ -1,0 +1,121 @@
+"""A report names the messages that are worth explaining, with commands that work and links that lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from commands import hearsay
+from runs_with_tables import analysed, stories
+from test_write_report import Read
+
+from chromium import opened
+from hearsay.report.write import write_report
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    return [analysed(folder / name, seed, loss=0.6) for seed, name in enumerate(("<b>a'b", "right"), 1)]
+
+
+@pytest.fixture(scope="module")
+def report(runs) -> Path:
+    return write_report(runs[:1], None)
+
+
+def read(file: Path) -> Read:
+    return Read(file.read_text(encoding="utf-8"))
+
+
+def commands_on(page: Read) -> list[str]:
+    return [text for text in page.texts if text.startswith("hearsay explain ") and "--message" in text]
+
+
+def links_on(page: Read) -> set[str]:
+    links = {str(attributes["href"]) for name, attributes in page.tags if name == "a"}
+    assert all(link.startswith("#") for link in links)
+    return {link[1:] for link in links}
+
+
+def test_the_slowest_and_the_least_delivered_are_named(runs, report):
+    published, delivered = stories(runs[0])
+    last = {
+        number: max(row.time_us for row in rows) - published[number].time_us for number, rows in delivered.items()
+    }
+    slowest = sorted(last, key=lambda number: (-last[number], number))[:3]
+    got = {number: len(rows) for number, rows in delivered.items()}
+    least = [number for number in sorted(got, key=lambda number: (got[number], number))[:3] if got[number] < 30]
+    assert least
+    asked = [shlex.split(command)[4:] for command in commands_on(read(report))]
+    assert sum("--node" in words for words in asked) == 3
+    wanted = [[str(number)] for number in slowest] + [[str(number), "--missing"] for number in least]
+    assert [words for words in asked if "--node" not in words] == wanted
+
+
+def test_every_command_works_as_it_stands(report):
+    for command in commands_on(read(report)):
+        done = hearsay(*shlex.split(command)[1:], "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert str(json.loads(done.stdout)["message"]) == shlex.split(command)[4]
+
+
+def test_every_link_leads_somewhere_on_the_page(runs, report, tmp_path):
+    both = write_report(runs, tmp_path / "both.html")
+    all_of_both = write_report(runs, tmp_path / "all.html", explain=True)
+    for file, explained in ((report, 4), (both, 0), (all_of_both, 4)):
+        page = read(file)
+        ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
+        assert len(ids) == len(set(ids))
+        assert links_on(page) <= set(ids)
+        assert sum(link.startswith("explained-") for link in links_on(page)) >= explained
+        assert len(commands_on(page)) >= 4
+
+
+def test_without_a_trace_nothing_is_promised(runs, tmp_path):
+    shutil.copytree(runs[0] / "metrics", tmp_path / "tables" / "metrics")
+    page = read(write_report([tmp_path / "tables"], tmp_path / "out.html", explain=True))
+    assert commands_on(page) == []
+    assert "Worth explaining" not in page.text
+
+
+def test_what_cannot_be_explained_has_a_reason_and_no_link(runs, tmp_path):
+    run = tmp_path / "damaged"
+    shutil.copytree(runs[0], run)
+    for file in (run / "trace").rglob("*.parquet"):
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    page = read(write_report([run], tmp_path / "out.html"))
+    assert "Worth explaining" in page.text
+    assert "cannot be read" in page.text
+    assert not any(link.startswith("explained-") for link in links_on(page))
+
+
+def test_a_link_opens_the_explanation_and_a_button_copies_the_command(browser, report):
+    page = opened(browser, report)
+    assert page.value("document.querySelectorAll('details.explained[open]').length") == 0
+    page.value("document.querySelector('#explained a').click()")
+    assert page.value("document.querySelectorAll('details.explained[open]').length") == 1
+    assert any(text.startswith("What they have in common") or "nothing in common" in text
+               for text in page.seen("details.explained p"))  # fmt: skip
+    assert page.value("document.querySelectorAll('details[open] .lanes svg .had').length") > 1
+    page.value("document.querySelector('#explained .copy').click()")
+    page.until("document.querySelector('#explained .copy').textContent !== 'Copy'")
+    (first, *_) = commands_on(read(report))
+    assert page.value("getSelection().toString().trim()") == first
+    assert page.complaints() == []
+
+
+@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)])
+def test_it_fits_wide_and_narrow(browser, report, dark, width):
+    page = opened(browser, report, dark=dark, width=width)
+    page.value("document.querySelectorAll('details.explained').forEach(each => { each.open = true; })")
+    assert page.value("document.documentElement.scrollWidth") <= width
+
+
+def test_figures_and_explanations_are_two_commands(runs, tmp_path):
+    done = hearsay("report", runs[0], "--figures", tmp_path / "figures", "--explain")
+    assert done.returncode == 2
+    assert "--figures and --explain" in done.stderr
