@@ -170,9 +170,10 @@ def test_a_folder_that_may_not_be_written_is_refused_in_a_line(inputs, tmp_path,
 
 
 def test_a_dry_run_writes_nothing_at_all(inputs, tmp_path):
-    done = hearsay("sweep", inputs / "study.toml", "--dry-run", "--out", tmp_path / "new", cwd=tmp_path)
-    assert (done.returncode, list(tmp_path.iterdir())) == (0, [])
-    assert "to make: 2" in done.stdout
+    for writer in ("sweep", "compare"):
+        done = hearsay(*WRITERS[writer](inputs, tmp_path / "new"), "--dry-run", cwd=tmp_path)
+        assert (done.returncode, list(tmp_path.iterdir())) == (0, [])
+        assert f"to make: {2 if writer == 'sweep' else 4}" in done.stdout
 
 
 def test_tables_are_not_written_through_a_link_to_the_folder_that_is_named_for_them(inputs, tmp_path):

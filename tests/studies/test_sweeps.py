@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from small_study import (
     STUDY,
     assert_equal_tables,
     assert_tables_of_runs_made_here,
+    hearsay,
     swept,
     table,
     write_study,
@@ -20,6 +22,7 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import simulate
 from hearsay.studies.one_run import Task, perform
 from hearsay.studies.run_queue import LEAST_S, RunQueue
+from hearsay.text.numbers import between, shown
 from hearsay.trace.read.verify import verify
 
 
@@ -69,6 +72,18 @@ def test_finished_runs_are_never_run_again(spark, once, tmp_path):
     assert swept(spark, more, whole).made == 4
     assert swept(spark, path, whole).made == 0
     assert_equal_tables(whole, once)
+
+
+def test_figures_that_are_asked_for_stand_with_their_intervals(once, tmp_path):
+    shutil.copytree(once, tmp_path / "out")
+    command = ("sweep", once.parent / "small.toml", "--out", tmp_path / "out", "--figure")
+    head, first, *_ = hearsay(*command, "copies_per_delivery", cwd=tmp_path).stdout.splitlines()
+    point = next(row for row in table(once, "points").to_pylist() if row["figure"] == "copies_per_delivery")
+    assert head.endswith("runs  copies per delivery")
+    assert first.endswith(f" {shown(point['mean'], 'number')} ({between(point['low'], point['high'], 'number')})")
+    refused = hearsay(*command, "speed", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--figure speed: no such figure; there are delivery_ratio, " in refused.stderr
 
 
 def test_a_run_that_fails_is_a_row_and_stops_no_other(spark, tmp_path):

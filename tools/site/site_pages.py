@@ -76,6 +76,8 @@ def contents(pages: dict[str, Path]) -> str:
     for section, folder in SECTIONS.items():
         places = [place for place in pages if place.startswith(f"{folder}/")]
         places.sort(key=lambda place: (not place.endswith("/index.md"), title(place).casefold()))
+        if folder == "guide":
+            places.append("questions.md")
         if folder == "routers":
             places += ["conversations/rules.md", "conversations/index.md"]
         names = "\n".join(place.removesuffix(".md") for place in places)

@@ -13,7 +13,7 @@ from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Whole
 from hearsay.cli.spark_steps import chosen_place
-from hearsay.cli.study_session import make_runs, settings_of, spark_options, tell_failures
+from hearsay.cli.study_session import make_runs, settings_of, spark_options, tell_failures, tell_missing
 
 if TYPE_CHECKING:
     from hearsay.api.comparisons import Comparison
@@ -37,6 +37,7 @@ LAST_FIRST_SEED = 10**15
 @click.option("--engine", type=click.Choice(["auto", "reference", "array"]), default="auto", show_default=True)
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help=f"Where runs, tables and the report go, {FOLDER}/compare-A-B without.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would be run, and run nothing.")
 @spark_options
 @click.option("--json", "as_json", is_flag=True, help="The comparison as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
@@ -54,12 +55,17 @@ def command(**options: Any) -> None:
     names = asked.names
     try:
         study, points = _sides(options, names)
-        folder = StudyFolder.open(options["out"] or Path(FOLDER) / asked.folder_name)
+        place: Path = options["out"] or Path(FOLDER) / asked.folder_name
+        folder = StudyFolder.look(place) if options["dry_run"] else StudyFolder.open(place)
         sweep = Sweep(study, points, folder)
     except StudyError as error:
         raise WrongInput(*error.problems) from None
     except StudyFolderError as error:
         raise CommandFailed(str(error)) from None
+    if options["dry_run"]:
+        click.echo(f"{names[1]} against {names[0]}: {sweep.runs} runs")
+        tell_missing(sweep)
+        return
     swept = make_runs(sweep, where)
     lines = compare(points, swept.results)
     report = folder.path / "report.html"

@@ -76,6 +76,14 @@ def require_cores(study: Study, where: Where) -> None:
         raise WrongInput(f"{study.name}: cores_per_task = {wanted}: there are {cores()} cores here")
 
 
+def tell_missing(sweep: Sweep) -> None:
+    """How many runs there are to make, and what they will take."""
+    from hearsay.studies.run_queue import RunQueue
+
+    queue = RunQueue(sweep.missing, {point.name: point.estimated_s for point in sweep.points})
+    click.echo(f"to make: {len(sweep.missing)}, about {queue.seconds_left():.0f} s of one core")
+
+
 def say(text: str) -> None:
     print(f"sweep: {text}", file=sys.stderr, flush=True)
 

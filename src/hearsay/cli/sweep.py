@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Whole
 from hearsay.cli.spark_steps import chosen_place
-from hearsay.cli.study_session import make_runs, settings_of, spark_options, tell_failures
+from hearsay.cli.study_session import make_runs, settings_of, spark_options, tell_failures, tell_missing
 
 if TYPE_CHECKING:
     from hearsay.studies.study_file import Study
@@ -33,6 +34,8 @@ FOLDER = "sweeps"
 @click.option("--axis", "axes", multiple=True, metavar="SECTION.KEY=[VALUES]",
               help="Other values for an axis of the study.")  # fmt: skip
 @click.option("--engine", type=click.Choice(["auto", "reference", "array"]), help="Instead of the study's.")
+@click.option("--figure", "figures", multiple=True, metavar="NAME",
+              help="Print this figure with its 95 % interval instead of the usual means.")  # fmt: skip
 @click.option("--retry", is_flag=True, help="Make the runs again that failed.")
 @click.option("--dry-run", is_flag=True, help="Say what would be run, and run nothing.")
 @spark_options
@@ -45,6 +48,7 @@ def command(**options: Any) -> None:
     from hearsay.studies.sweep import Sweep
 
     where = chosen_place(options["master"], options["remote"])
+    _require_figures(options["figures"])
     path: Path = options["study"]
     try:
         study = _study(path, options)
@@ -65,10 +69,18 @@ def command(**options: Any) -> None:
         return
     swept = make_runs(sweep, where)
     report = _write_report(swept, folder.path, _command(options))
-    _tell(swept, folder.path, report, options["as_json"])
+    _tell(swept, folder.path, report, options)
     tell_failures(swept.failures)
     if swept.failures:
         raise CommandFailed(f"{len(swept.failures)} of {sweep.runs} runs failed; --retry makes them again")
+
+
+def _require_figures(names: Sequence[str]) -> None:
+    from hearsay.studies.figures import BY_NAME
+
+    for name in names:
+        if name not in BY_NAME:
+            raise WrongInput(f"--figure {name}: no such figure; there are {', '.join(BY_NAME)}")
 
 
 def _command(options: dict[str, Any]) -> str:
@@ -98,13 +110,10 @@ def _study(path: Path, options: dict[str, Any]) -> Study:
 
 
 def _tell_plan(sweep: Sweep) -> None:
-    from hearsay.studies.run_queue import RunQueue
-
     study = sweep.study
-    queue = RunQueue(sweep.missing, {point.name: point.estimated_s for point in sweep.points})
     axes = " × ".join(f"{len(axis.steps)} {axis.name}" for axis in study.axes) or "one point"
     click.echo(f"{study.title}: {axes} × {len(study.seeds)} seeds: {sweep.runs} runs")
-    click.echo(f"to make: {len(sweep.missing)}, about {queue.seconds_left():.0f} s of one core")
+    tell_missing(sweep)
 
 
 def _write_report(swept: Swept, folder: Path, command: str) -> Path:
@@ -119,8 +128,8 @@ def _write_report(swept: Swept, folder: Path, command: str) -> Path:
     return report
 
 
-def _tell(swept: Swept, folder: Path, report: Path, as_json: bool) -> None:
-    if as_json:
+def _tell(swept: Swept, folder: Path, report: Path, options: dict[str, Any]) -> None:
+    if options["as_json"]:
         answer = {
             "study": swept.study.name,
             "folder": str(folder),
@@ -134,6 +143,6 @@ def _tell(swept: Swept, folder: Path, report: Path, as_json: bool) -> None:
         return
     from hearsay.studies.study_text import points_text
 
-    click.echo(points_text(swept))
+    click.echo(points_text(swept, options["figures"]))
     click.echo(f"tables: {folder / 'tables'}")
     click.echo(f"report: {report}")

@@ -8,10 +8,10 @@ from typing import TypeAlias
 from hearsay.studies.comparison import FigureComparison
 from hearsay.studies.comparison_text import interval_words, short_verdict, side_words
 from hearsay.studies.figures import BY_NAME, COMPARED
-from hearsay.studies.statistics import mean_of
+from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
-from hearsay.text.numbers import shown
+from hearsay.text.numbers import between, shown
 from hearsay.text.text_table import table_text
 
 MOST_LINES = 60
@@ -21,24 +21,34 @@ Cells: TypeAlias = tuple[list[str], list[list[str]]]
 """A head, and the rows below it."""
 
 
-def points_cells(swept: Swept) -> Cells:
-    """The mean over seeds of the figures that one asks for first; the first points of many."""
+def points_cells(swept: Swept, figures: Sequence[str] = ()) -> Cells:
+    """The first points of many: these figures with their intervals, or the means of those that one asks for first."""
     study = swept.study
-    figures = [name for name in COMPARED if any(values_at(point, swept.results, name) for point in swept.points)]
-    head = [*(axis.name for axis in study.axes), "runs", *(BY_NAME[name].title for name in figures)]
+    names = figures or [
+        name for name in COMPARED if any(values_at(point, swept.results, name) for point in swept.points)
+    ]
+    head = [*(axis.name for axis in study.axes), "runs", *(BY_NAME[name].title for name in names)]
     lines: list[list[str]] = []
     for point in swept.points[:MOST_LINES]:
         runs = sum(run in swept.results for run in point.runs)
-        cells = [axis.labels[step] for axis, step in zip(study.axes, point.steps, strict=True)]
-        for name in figures:
-            mean = mean_of(values_at(point, swept.results, name))
-            cells.append("n/m" if mean is None else shown(mean.mean, BY_NAME[name].form))
-        lines.append([*cells[: len(study.axes)], str(runs), *cells[len(study.axes) :]])
+        steps = [axis.labels[step] for axis, step in zip(study.axes, point.steps, strict=True)]
+        cells = [_cell(mean_of(values_at(point, swept.results, name)), name, bool(figures)) for name in names]
+        lines.append([*steps, str(runs), *cells])
     return head, lines
 
 
-def points_text(swept: Swept) -> str:
-    head, lines = points_cells(swept)
+def _cell(mean: Mean | None, name: str, with_interval: bool) -> str:
+    if mean is None:
+        return "n/m"
+    form = BY_NAME[name].form
+    text = shown(mean.mean, form)
+    if not with_interval or mean.low is None or mean.high is None:
+        return text
+    return f"{text} ({between(mean.low, mean.high, form)})"
+
+
+def points_text(swept: Swept, figures: Sequence[str] = ()) -> str:
+    head, lines = points_cells(swept, figures)
     text = table_text(head, lines, left=len(swept.study.axes))
     left_out = len(swept.points) - len(lines)
     return f"{text}\n… and {left_out} points more" if left_out else text
