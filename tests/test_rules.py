@@ -11,7 +11,8 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,16 @@ ID = r"[A-Z]+-\d+"
 STANDS = re.compile(rf"^\* ({ID})[:,] (.*(?:\n  .*)*)", re.MULTILINE)
 
 
-def docstrings(folder: Path) -> Iterator[tuple[Path, str]]:
+@cache
+def docstrings(folder: Path) -> list[tuple[Path, str]]:
     """Those of files that have an id somewhere."""
+    found = []
     for file in sorted(folder.rglob("*.py")):
         text = file.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(text)) if re.search(ID, text) else ():
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                yield file, ast.get_docstring(node) or ""
+                found.append((file, ast.get_docstring(node) or ""))
+    return found
 
 
 STANDING = [(rule, text, file) for file, text in docstrings(CORE) for rule, text in STANDS.findall(text)]
@@ -45,7 +49,7 @@ FAMILIES = "|".join(sorted({rule.split("-")[0] for rule in RULES}))
 CITED = re.compile(rf"\b(?:{FAMILIES})-\d+")
 
 
-def cited(texts: Iterator[tuple[Path, str]]) -> dict[str, Path]:
+def cited(texts: Iterable[tuple[Path, str]]) -> dict[str, Path]:
     return {rule: file for file, text in texts for rule in CITED.findall(text)}
 
 

@@ -110,6 +110,8 @@ async def test_the_greediest_goes_when_what_all_share_is_nearly_full(host, held,
     assert held[0].peer in host.connections
     assert await held[0].read_exactly(PIECE) == bytes(PIECE)
     assert host.resources.all.refused == 0
+    for peer in (honest, *attackers):
+        peer.writer.close()
 
 
 @limited()

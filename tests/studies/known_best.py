@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from kills import environment
 
 from hearsay.studies.folder import StudyFolder
-from hearsay.studies.processes import processes
+from hearsay.studies.processes import Processes, processes
+from hearsay.studies.run_places import OpenPlace
 from hearsay.studies.runner import Progress
 from hearsay.studies.tuning.answer import answer_of
 from hearsay.studies.tuning.answer_files import write_answers
@@ -103,19 +105,50 @@ def write_problem(folder: Path, text: str = TUNING, module: str = "hill_router")
     return path
 
 
+class KeptProcesses:
+    """A place for one search after the other; one that is stopped ends the processes, and the next begins others."""
+
+    def __init__(self) -> None:
+        self._opened: Processes | None = None
+
+    @contextmanager
+    def open(self, _modules: Sequence[Path]) -> Generator[Processes]:
+        self._opened = self._opened or Processes(2)
+        try:
+            yield self._opened
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.cancel()
+            self._opened = None
+
+
 def tuned(
-    path: Path, out: Path, listen: Callable[[Progress], None] = lambda _: None, *, again: bool = False
+    path: Path,
+    out: Path,
+    listen: Callable[[Progress], None] = lambda _: None,
+    *,
+    again: bool = False,
+    place: OpenPlace = lambda _: processes(2),
 ) -> Tuned:
     """Tuned in processes of this machine, with what it leaves in its folder."""
-    return tuned_here(load_tuning(path), out, listen, again=again)
+    return tuned_here(load_tuning(path), out, listen, again=again, place=place)
 
 
 def tuned_here(
-    tuning: Tuning, out: Path, listen: Callable[[Progress], None] = lambda _: None, *, again: bool = False
+    tuning: Tuning,
+    out: Path,
+    listen: Callable[[Progress], None] = lambda _: None,
+    *,
+    again: bool = False,
+    place: OpenPlace = lambda _: processes(2),
 ) -> Tuned:
     folder = StudyFolder.open(out)
     try:
-        done = Tune(spaces(tuning), folder, lambda _: processes(2), listen, again=again).run()
+        done = Tune(spaces(tuning), folder, place, listen, again=again).run()
         write_answers(folder, tuning, [answer_of(found) for found in done.searches])
     finally:
         folder.release()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from hearsay.studies import students_t
 from hearsay.studies.statistics import holm, mean_of, paired, unpaired
@@ -15,19 +15,19 @@ TIMES = 1500
 @pytest.mark.parametrize("freedom", [1, 2, 4, 7.3, 19, 200, 5000])
 def test_students_t_is_scipys(freedom):
     for share in (0.6, 0.8, 0.95, 0.975, 0.999, 0.99999):
-        assert students_t.quantile(share, freedom) == pytest.approx(stats.t.ppf(share, freedom), rel=1e-9)
+        assert students_t.quantile(share, freedom) == pytest.approx(scipy.stats.t.ppf(share, freedom), rel=1e-9)
     for t in (0.01, 0.7, 2.1, 9.0, 60.0):
-        assert students_t.two_sided_p(-t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), rel=1e-8)
+        assert students_t.two_sided_p(-t, freedom) == pytest.approx(2 * scipy.stats.t.sf(t, freedom), rel=1e-8)
 
 
 def test_differences_are_scipys():
     chance = np.random.default_rng(1)
     a, b = chance.normal(5, 2, 12), chance.normal(6, 4, 12)
-    theirs = stats.ttest_rel(b, a)
+    theirs = scipy.stats.ttest_rel(b, a)
     ours = paired(a.tolist(), b.tolist())
     assert ours.p == pytest.approx(theirs.pvalue)
     assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval()))
-    theirs = stats.ttest_ind(b, a, equal_var=False)
+    theirs = scipy.stats.ttest_ind(b, a, equal_var=False)
     ours = unpaired(a.tolist(), b.tolist())
     assert ours.p == pytest.approx(theirs.pvalue)
     assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval()))

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from commands import hearsay
-from known_best import BOUND, HEAVIEST, RANGE, TUNING, command, height, left_by, tuned, write_problem
+from known_best import BOUND, HEAVIEST, RANGE, TUNING, KeptProcesses, command, height, left_by, write_problem
+from known_best import tuned as tuned_in
 
 from hearsay.studies.budgets import judge, load_budgets
 from hearsay.studies.errors import StudyError
+from hearsay.studies.runner import Progress
 from hearsay.studies.tuning.answer import answer_of
 from hearsay.studies.tuning.race import Ended, rungs
 from hearsay.studies.tuning.space import MOST_LISTED, spaces
 from hearsay.studies.tuning.tried_table import tried_table
-from hearsay.studies.tuning.tune import most_runs
+from hearsay.studies.tuning.tune import Tuned, most_runs
 from hearsay.studies.tuning.tune_file import load_tuning
 from hearsay.studies.tuning.tune_text import none_words, start_words
 from hearsay.text.numbers import plain
+
+PROCESSES = KeptProcesses()
+
+
+def tuned(
+    path: Path, out: Path, listen: Callable[[Progress], None] = lambda _: None, *, again: bool = False
+) -> Tuned:
+    return tuned_in(path, out, listen, again=again, place=PROCESSES.open)
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +39,7 @@ def problem(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         yield write_problem(folder)
+    PROCESSES.close()
 
 
 @pytest.fixture(scope="module")
