@@ -219,6 +219,19 @@ class Control:
             self.episub,
         )
 
+    def count(self) -> int:
+        """How many parts there are."""
+        return (
+            len(self.ihave)
+            + len(self.iwant)
+            + len(self.graft)
+            + len(self.prune)
+            + len(self.extensions)
+            + len(self.idontwant)
+            + len(self.features)
+            + len(self.episub)
+        )
+
     def parts(self) -> Iterator[ControlPart]:
         return chain.from_iterable(self.groups())
 

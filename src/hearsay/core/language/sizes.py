@@ -246,5 +246,5 @@ def framed_size(rpc: Rpc, parts: list[PartSize]) -> int:
 
 def _enclosed(rpc: Rpc, parts: list[PartSize]) -> int:
     outside = len(rpc.subscriptions) + len(rpc.messages) + (rpc.partial is not None) + (rpc.test is not None)
-    control = sum([size for _, _, size, _ in parts[outside:]])
-    return rpc_size_of_parts(sum([size for _, _, size, _ in parts[:outside]]), rpc.control is not None, control)
+    sizes = [size for _, _, size, _ in parts]
+    return rpc_size_of_parts(sum(sizes[:outside]), rpc.control is not None, sum(sizes[outside:]))

@@ -51,8 +51,11 @@ from hearsay.core.rules.idontwant import is_worth_telling
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.randomness import Purpose, key_of, sample
-from hearsay.core.shell.seen import SeenCache, WindowedSeen, missing
+from hearsay.core.shell.seen import SeenCache, WindowedSeen
 from hearsay.core.shell.shell import Shell
+
+_GOSSIP = Purpose.GOSSIP
+"""Enumerations are slow to look into, and this is wanted at every heartbeat."""
 
 
 class Gossipsub(ExtendedMesh):
@@ -80,6 +83,8 @@ class Gossipsub(ExtendedMesh):
         self._senders: dict[MessageId, set[PeerId]] = {}
         """Who sent a message that the application is looking at, beside the first; with `skip_senders`."""
         self._news: dict[TopicId, dict[PeerId, int]] = {}
+        self._filters_last = parameters.gossip_targets is GossipTargets.SELECT_THEN_FILTER
+        self._most_heard = parameters.max_ids_per_ihave
         self._most_asked = parameters.most_ids_asked
         self._asked_of: dict[PeerId, int] = {}
         """How many ids a peer was asked for since the last heartbeat; outlasts a disconnection, as the next does."""
@@ -155,11 +160,12 @@ class Gossipsub(ExtendedMesh):
         self.mesh.upkeep(tick)
         self.fanout.upkeep(tick)
         self._gossip(tick)
-        self.partials.beat()
+        if self.has_partials:
+            self.partials.beat()
         self._forget_old_news(tick)
         self._forget_old_requests(tick)
-        for message_id in [each for each in self._senders if each not in self.shell.pending]:
-            del self._senders[message_id]
+        if self._senders:
+            self._forget_senders()
         self.cache.shift()
         self.shell.seen.shift()
 
@@ -192,10 +198,13 @@ class Gossipsub(ExtendedMesh):
         if ihave.topic not in shell.joined:
             shell.drop(sender.id, PartKind.IHAVE, len(ihave.ids), Reason.NOT_SUBSCRIBED)
             return
-        ids = self._within_limit(sender, PartKind.IHAVE, ihave.ids, self.parameters.max_ids_per_ihave)
+        ids = ihave.ids
+        over = ids_over_limit(len(ids), self._most_heard)
+        if over:
+            ids = self._without_last(sender, PartKind.IHAVE, ids, over)
         if not may_be_asked(self._asked_of.get(sender.id, 0), self._most_asked):
             return
-        news = missing(shell.seen, ids, shell.now)
+        news = shell.unknown(ids)
         if news:
             self._ask(sender, news)
             if self.parameters.graft_on_missing:
@@ -226,7 +235,10 @@ class Gossipsub(ExtendedMesh):
     def on_iwant(self, sender: ConnectedPeer, iwant: IWant) -> None:
         refused = 0
         asked = self._asked_by.get(sender.id, 0)
-        ids = self._within_limit(sender, PartKind.IWANT, iwant.ids, self.parameters.max_ids_per_iwant - asked)
+        ids = iwant.ids
+        over = ids_over_limit(len(ids), self.parameters.max_ids_per_iwant - asked)
+        if over:
+            ids = self._without_last(sender, PartKind.IWANT, ids, over)
         self._asked_by[sender.id] = asked + len(ids)
         for message_id in ids:
             message = self.cache.get(message_id)
@@ -293,14 +305,16 @@ class Gossipsub(ExtendedMesh):
     def _gossip(self, tick: int) -> None:
         """IHAVE for the recent messages of every topic one routes (r1, "Gossip is emitted by selecting peers")."""
         by_topic = self.cache.gossip()
-        for topic in sorted({*by_topic, *self.partials.groups.topics()}):
+        for topic in self.partials.groups.topics():
+            by_topic.setdefault(topic, [])
+        for topic in sorted(by_topic):
             if topic in self.mesh.topics:
                 routed = self.mesh.topics[topic]
             elif topic in self.fanout:
                 routed = self.fanout.peers(topic)
             else:
                 continue
-            ids = tuple(sorted(by_topic.get(topic, ())))
+            ids = tuple(sorted(by_topic[topic]))
             targets = self.partials.gossip(topic, self.gossip_targets(topic, routed, tick))
             if not ids:
                 continue
@@ -318,10 +332,10 @@ class Gossipsub(ExtendedMesh):
     def gossip_targets(self, topic: TopicId, routed: PeerGroup, tick: int) -> list[PeerId]:
         """Who hears of a topic's messages, ascending."""
         shell = self.shell
-        state = shell.draw(Purpose.GOSSIP, topic, tick)
+        state = shell.draw(_GOSSIP, topic, tick)
         candidates = shell.peers.in_topic(topic).native.ordered
         inside = routed.members
-        if self.parameters.gossip_targets is GossipTargets.SELECT_THEN_FILTER:
+        if self._filters_last:
             return [peer for peer in sample(state, candidates, self.parameters.degree_lazy) if peer not in inside]
         return sample(state, [peer for peer in candidates if peer not in inside], self.parameters.degree_lazy)
 
@@ -352,6 +366,11 @@ class Gossipsub(ExtendedMesh):
         if self._news and tick % self.parameters.missing_window_heartbeats == 0:
             self._news.clear()
 
+    def _forget_senders(self) -> None:
+        """Of messages that the application was done with before a heartbeat."""
+        pending = self.shell.pending
+        self._senders = {each: senders for each, senders in self._senders.items() if each in pending}
+
     def _forget_old_requests(self, tick: int) -> None:
         self._asked_of.clear()
         self._asked_by.clear()
@@ -361,11 +380,8 @@ class Gossipsub(ExtendedMesh):
                 return
             del self._asked_at[oldest]
 
-    def _within_limit(
-        self, sender: ConnectedPeer, kind: PartKind, ids: tuple[MessageId, ...], limit: int
+    def _without_last(
+        self, sender: ConnectedPeer, kind: PartKind, ids: tuple[MessageId, ...], over: int
     ) -> tuple[MessageId, ...]:
-        over = ids_over_limit(len(ids), limit)
-        if not over:
-            return ids
         self.shell.drop(sender.id, kind, over, Reason.OVER_LIMIT)
-        return ids[:limit]
+        return ids[:-over]

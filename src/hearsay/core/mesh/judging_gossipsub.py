@@ -193,6 +193,10 @@ class JudgingGossipsub(Gossipsub):
 
     def control_heard(self) -> None:
         self.mesh.names_nobody = False
+        if self._asked_now:
+            for peer, ids in self._asked_now.items():
+                self.standing.ask(peer, ids)
+            self._asked_now = {}
 
     def forward(self, message: Message, received_from: PeerId | None) -> None:
         super().forward(message, received_from)
@@ -245,13 +249,6 @@ class JudgingGossipsub(Gossipsub):
 
     def asked(self, peer: PeerId, ids: list[MessageId]) -> None:
         self._asked_now.setdefault(peer, []).extend(ids)
-
-    def before_flush(self) -> None:
-        super().before_flush()
-        if self._asked_now:
-            for peer, ids in self._asked_now.items():
-                self.standing.ask(peer, ids)
-            self._asked_now = {}
 
     def joined(self, topic: TopicId) -> None:
         self.standing.join(topic)

@@ -240,7 +240,7 @@ class Mesh:
         """The stabilisation of meshsub, once per heartbeat and topic."""
         self._dials = 0
         if self._unsent:
-            self._send_again(sorted(self._unsent))
+            self.say_again(sorted(self._unsent))
         if len(self._backoffs) and tick % EXPIRE_EVERY == 0:
             self._backoffs.expire(self._shell.now)
         for topic in sorted(self.topics):
@@ -266,10 +266,14 @@ class Mesh:
             unsent = self._unsent.setdefault(peer, set())
             unsent.update(part.topic for part in parts if part.topic in self.topics or len(unsent) < MAX_UNSENT)
 
-    def piggyback(self) -> None:
-        """Add what could not be sent before to the RPCs that go out anyway."""
-        if self._unsent:
-            self._send_again([peer for peer in self._shell.outbox.peers() if peer in self._unsent])
+    def say_again(self, peers: Iterable[PeerId]) -> None:
+        """GRAFT or PRUNE where that did not leave for these peers, as the mesh is now."""
+        for peer in peers:
+            for topic in sorted(self._unsent.pop(peer, ())):
+                if peer in self.topics.get(topic, ()):
+                    self._shell.outbox.graft(peer, topic)
+                else:
+                    self._say_prune(peer, topic, self._backoffs.remaining_us(topic, peer, self._shell.now))
 
     def peerings(self) -> Iterator[tuple[TopicId, PeerId, Peering]]:
         for topic in sorted(self.topics):
@@ -279,14 +283,6 @@ class Mesh:
     def backoff_ends(self) -> Iterator[tuple[TopicId, PeerId, Micros]]:
         """With whom this router keeps apart, and until when."""
         return self._backoffs.ends()
-
-    def _send_again(self, peers: list[PeerId]) -> None:
-        for peer in peers:
-            for topic in sorted(self._unsent.pop(peer)):
-                if peer in self.topics.get(topic, ()):
-                    self._shell.outbox.graft(peer, topic)
-                else:
-                    self._say_prune(peer, topic, self._backoffs.remaining_us(topic, peer, self._shell.now))
 
     def _part(self, peer: PeerId, topic: TopicId, backoff_ms: int, others: tuple[PeerInfo, ...] = ()) -> None:
         """Keep apart from a peer, with backoffs on, and tell it."""

@@ -22,6 +22,9 @@ from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.shell import Shell
 from hearsay.core.shell.strategy import Strategy
 
+_MESH = Via.MESH
+"""Enumerations are slow to look into, and this is wanted for every message."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshsubParameters(MeshParameters):
@@ -73,8 +76,8 @@ class MeshStrategy(Strategy):
         """To the mesh, and to those that only flood."""
         mesh = self.mesh.topics.get(message.topic)
         if mesh is not None:
-            peers = self.who_want(mesh.ordered, message, Via.MESH, received_from)
-            self.shell.outbox.forward(peers, message, Via.MESH, received_from)
+            peers = self.who_want(mesh.ordered, message, _MESH, received_from)
+            self.shell.outbox.forward(peers, message, _MESH, received_from)
         self.flood(message, received_from)
 
     def who_want(
@@ -104,8 +107,8 @@ class MeshStrategy(Strategy):
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         self.mesh.send_failed(peer, rpc)
 
-    def before_flush(self) -> None:
-        self.mesh.piggyback()
+    def say_again(self, peers: list[PeerId]) -> None:
+        self.mesh.say_again(peers)
 
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
         return self.mesh.peerings()

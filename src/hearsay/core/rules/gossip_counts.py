@@ -27,7 +27,7 @@ def windows_left(age: int, windows: int) -> int:
 
 def ids_over_limit(count: int, most: int) -> int:
     """How many ids of a part are not acted on."""
-    return max(0, count - most)
+    return count - most if count > most else 0
 
 
 def ids_to_ask(missing: int, asked: int, most: int) -> int:

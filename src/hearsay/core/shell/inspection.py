@@ -37,12 +37,16 @@ def size_of_state(shell: Shell, strategy: Strategy, now: Micros) -> StateSize:
     """Entries and bytes of the guide's table at a time."""
     count = len(shell.joined)
     size = sum(map(identifier_size, shell.joined))
-    for peer in shell.connected.values():
-        count += 1 + len(peer.topics)
-        size += identifier_size(peer.id) + sum(map(identifier_size, peer.topics))
-    for entry in entries(shell.seen, now):
+    count += len(shell.connected)
+    size += sum(map(identifier_size, shell.connected))
+    for topic, view in shell.peers.topics.items():
+        members = len(view.native) + len(view.flood)
+        count += members
+        size += members * identifier_size(topic)
+    shell.seen.expire(now)
+    for message_id, _, _ in shell.seen.first_copies():
         count += 1
-        size += identifier_size(entry.message_id) + 8
+        size += identifier_size(message_id) + 8
     for message in strategy.held_messages():
         count += 1
         size += message_size(message)

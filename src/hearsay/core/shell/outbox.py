@@ -42,6 +42,7 @@ _send = fast_init(Send)
 _rpc = fast_init(Rpc)
 _control = fast_init(Control)
 _ihave = fast_init(IHave)
+_subscription = fast_init(Subscription)
 
 
 class _Parcel:
@@ -79,22 +80,22 @@ class _Parcel:
                 self.ihaves[ihave.topic] = ihave.ids
 
     def pack(self, peer: PeerId) -> Send:
-        messages = self._messages()
-        control = Control(
-            ihave=tuple(self._ihaves()),
-            iwant=tuple(self._iwants()),
+        messages = sorted(self.messages.values(), key=_topic_and_id)
+        control = _control(
+            ihave=tuple([_ihave(topic, ids) for topic, ids in sorted(self.ihaves.items())]),
+            iwant=(IWant(tuple(sorted(self.wanted))),) if self.wanted else (),
             graft=tuple(map(Graft, sorted(self.grafts))),
-            prune=tuple(self._prunes()),
+            prune=tuple([prune for _, prune in sorted(self.prunes.items())]),
             extensions=tuple(self.extensions),
             features=self.features,
             episub=tuple(self.episub),
         )
-        rpc = Rpc(
-            tuple(self._subscriptions()),
-            tuple(message for message, _ in messages),
-            control if control != _NO_CONTROL else None,
+        rpc = _rpc(
+            tuple([subscription for _, subscription in sorted(self.subscriptions.items())]),
+            tuple([message for message, _ in messages]),
+            control if control.count() else None,
         )
-        return Send(peer, rpc, tuple(via for _, via in messages))
+        return _send(peer, rpc, tuple([via for _, via in messages]))
 
     def pack_singly(self, peer: PeerId) -> Iterator[Send]:
         for features in self.features:
@@ -109,24 +110,11 @@ class _Parcel:
             for control in whole.rpc.control.singly():
                 yield Send(peer, Rpc(control=control))
 
-    def _subscriptions(self) -> Iterator[Subscription]:
-        return (self.subscriptions[topic] for topic in sorted(self.subscriptions))
 
-    def _messages(self) -> list[tuple[Message, Via]]:
-        return sorted(self.messages.values(), key=lambda entry: (entry[0].topic, entry[0].id))
-
-    def _ihaves(self) -> Iterator[IHave]:
-        return (IHave(topic, self.ihaves[topic]) for topic in sorted(self.ihaves))
-
-    def _prunes(self) -> Iterator[Prune]:
-        return (self.prunes[topic] for topic in sorted(self.prunes))
-
-    def _iwants(self) -> Iterator[IWant]:
-        if self.wanted:
-            yield IWant(tuple(sorted(self.wanted)))
+def _topic_and_id(entry: tuple[Message, Via]) -> tuple[TopicId, MessageId]:
+    return entry[0].topic, entry[0].id
 
 
-_NO_CONTROL = Control()
 _NOTHING: list[Send] = []
 """What every empty outbox holds. Never changed."""
 
@@ -181,7 +169,7 @@ class Outbox:
     def subscription(
         self, peer: PeerId, topic: TopicId, subscribe: bool, partial: PartialUse = PartialUse.NONE
     ) -> None:
-        self._parcel(peer).subscriptions[topic] = Subscription(topic, subscribe, partial)
+        self._parcel(peer).subscriptions[topic] = _subscription(topic, subscribe, partial)
 
     def graft(self, peer: PeerId, topic: TopicId) -> None:
         parcel = self._parcel(peer)

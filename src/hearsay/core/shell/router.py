@@ -26,6 +26,7 @@ dropped and traced.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, assert_never
 
 from hearsay.core.language.actions import (
@@ -109,7 +110,9 @@ class Router:
         "_filter",
         "_has_features",
         "_judges",
+        "_max_control",
         "_max_messages",
+        "_missed",
         "_states",
         "_unannounced",
         "_validate",
@@ -147,12 +150,15 @@ class Router:
         self.actions = _BETWEEN_CALLS
         self._unannounced: dict[PeerId, set[TopicId]] = {}
         """Topics whose SUBSCRIBE or UNSUBSCRIBE did not leave for a peer."""
+        self._missed: set[PeerId] = set()
+        """Connected peers to whom an RPC did not leave; no other has left for them since."""
         self.seen = strategy.new_seen_cache()
         self.known = self.seen.known
         """What the seen cache remembers, for looking up."""
         self._expire_us = now
         """When the seen cache has something to forget, at the earliest."""
         self._filter = subscription_filter(self.parameters)
+        self._max_control = self.parameters.max_control_per_rpc
         self._max_messages = self.parameters.max_messages_per_rpc
         self._validate = self.parameters.validate
         self._wants_duplicates = strategy.wants_duplicates
@@ -229,16 +235,22 @@ class Router:
 
     def _send_off(self, actions: list[Action]) -> None:
         """The end of a call: what it wants to send comes last among its actions."""
-        if self.outbox.urgent:
-            self.outbox.flush_urgent(actions)
-        if self.outbox.entries:
-            if self._unannounced:
-                self._announce_again([peer for peer in self.outbox.peers() if peer in self._unannounced])
-            self.strategy.before_flush()
-            self.outbox.flush(actions)
-        if self.outbox.alone:
-            self.outbox.flush_alone(actions)
+        outbox = self.outbox
+        if outbox.urgent:
+            outbox.flush_urgent(actions)
+        if outbox.entries:
+            if self._missed:
+                self._say_again([peer for peer in outbox.peers() if peer in self._missed])
+            outbox.flush(actions)
+        if outbox.alone:
+            outbox.flush_alone(actions)
         self.actions = _BETWEEN_CALLS
+
+    def _say_again(self, peers: list[PeerId]) -> None:
+        """Add what did not leave to RPCs that go to these peers anyway."""
+        self._missed.difference_update(peers)
+        self._announce_again([peer for peer in peers if peer in self._unannounced])
+        self.strategy.say_again(peers)
 
     def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:
         check(self, self.strategy, event, now)
@@ -334,6 +346,7 @@ class Router:
         self.strategy.peer_removed(peer)
         self.peers.remove(peer)
         self._unannounced.pop(peer.id, None)
+        self._missed.discard(peer.id)
         self.actions.append(PeerRemoved(peer.id))
 
     def _join(self, topic: TopicId) -> None:
@@ -359,6 +372,7 @@ class Router:
 
     def _send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         """Subscriptions and mesh links are said again; messages and gossip are lost."""
+        self._missed.add(peer)
         if rpc.subscriptions:
             topics = self._unannounced.setdefault(peer, set())
             topics.update(change.topic for change in rpc.subscriptions)
@@ -419,6 +433,13 @@ class Router:
         else:
             self._reject(message, sender, Reason(verdict))
 
+    def unknown(self, ids: Iterable[MessageId]) -> list[MessageId]:
+        """Those of `ids` that the seen cache does not know."""
+        if self.now >= self._expire_us:
+            self._expire()
+        known = self.known
+        return [message_id for message_id in ids if message_id not in known]
+
     def _expire(self) -> None:
         self._expire_us = self.seen.expire(self.now)
 
@@ -444,7 +465,7 @@ class Router:
         self.strategy.accepted(message, sender)
 
     def _receive_control(self, sender: ConnectedPeer, control: Control) -> None:
-        if sum(map(len, control.groups())) > self.parameters.max_control_per_rpc:
+        if control.count() > self._max_control:
             control = self._within_limit(sender, control)
         strategy = self.strategy
         for ihave in control.ihave:

@@ -62,13 +62,6 @@ class SeenCache(Protocol):
     def __len__(self) -> int: ...
 
 
-def missing(seen: SeenCache, ids: Iterable[MessageId], now: Micros) -> list[MessageId]:
-    """Those of `ids` that are not remembered."""
-    seen.expire(now)
-    known = seen.known
-    return [message_id for message_id in ids if message_id not in known]
-
-
 def entries(seen: SeenCache, now: Micros) -> list[SeenEntry]:
     """All that is remembered, the oldest first."""
     seen.expire(now)

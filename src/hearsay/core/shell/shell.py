@@ -7,6 +7,7 @@ needs the other.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from hearsay.core.language.actions import Action, Reason
@@ -48,6 +49,10 @@ class Shell(Protocol):
 
     def draw(self, purpose: Purpose, topic: TopicId, *words: int) -> int:
         """This node's draw for a topic."""
+        ...
+
+    def unknown(self, ids: Iterable[MessageId]) -> list[MessageId]:
+        """Those of `ids` that the seen cache does not know."""
         ...
 
     def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason, topic: TopicId | None = None) -> None:

@@ -199,8 +199,8 @@ class Strategy(ABC):
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         """An RPC did not leave."""
 
-    def before_flush(self) -> None:
-        """Something goes out: add what waits for these peers."""
+    def say_again(self, peers: list[PeerId]) -> None:
+        """RPCs go to these peers, ascending, to whom one did not leave before: add what they missed."""
 
     def on_ihave(self, sender: ConnectedPeer, ihave: IHave) -> None:
         self.shell.drop(sender.id, PartKind.IHAVE, 1, Reason.UNSUPPORTED)

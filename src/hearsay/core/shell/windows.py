@@ -41,8 +41,9 @@ class Windows(Generic[T]):
     def last(self, count: int) -> list[T]:
         """What the last `count` windows hold, the open one included, newest window first."""
         found: list[T] = []
+        over = self._beat - windows_left(0, count)
         for beat, things in reversed(self._windows):
-            if windows_left(self._beat - beat, count) <= 0:
+            if beat <= over:
                 break
             found += things
         return found

@@ -49,7 +49,7 @@ from hearsay.sim.reference.event_queue import EventQueue
 from hearsay.sim.reference.nodes import SimNode
 from hearsay.sim.reference.partial_messages import PartialMessages
 from hearsay.sim.reference.transport import Transport
-from hearsay.sim.results.recorder import Parts, Recorder
+from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
 from hearsay.trace.language.event_rows import (
     Codes,
     add_peer_row,
@@ -66,6 +66,7 @@ from hearsay.trace.language.event_rows import (
 from hearsay.trace.language.overlay_rows import OVERLAY_ROWS
 from hearsay.trace.language.schema import NONE
 
+_PUBLISH = int(PartKind.PUBLISH)
 _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
 
 
@@ -95,17 +96,13 @@ class ActionHandler:
         """`parts` is what the trace says of the RPC that is being handled."""
         for position, action in enumerate(actions):
             match action:
-                case DuplicateReceived():
-                    self._recorder.duplicates += 1
                 case Send():
                     self._transport.send(node, actions[position:], now)  # sends come last
                     return
-                case Withdraw():
-                    self._transport.withdraw(node, action, now)
                 case Deliver():
                     self._delivered(node, action, now, parts)
-                case DeliverPartial() | RemindOfPartial():
-                    self._partial_messages.came(node, action)
+                case DuplicateReceived():
+                    self._recorder.duplicates += 1
                 case PeerGrafted():
                     self._row_link(graft_row, node, action, now)
                 case PeerPruned():
@@ -119,6 +116,12 @@ class ActionHandler:
                     self._row_rejected(node, action, now)
                 case PartDropped():
                     self._row_part_dropped(node, action, now)
+                case DeliverPartial():
+                    self._partial_messages.came(node, action.partial.topic, action)
+                case RemindOfPartial():
+                    self._partial_messages.came(node, action.topic, action)
+                case Withdraw():
+                    self._transport.withdraw(node, action, now)
                 case CopyWithheld():
                     self._transport.withheld(node, action, now)
                 case PeerAdded():
@@ -145,17 +148,11 @@ class ActionHandler:
     def _delivered(self, node: SimNode, action: Deliver, now: Micros, parts: Parts | None) -> None:
         message = action.message
         info = self._recorder.messages[message.id]
+        if message.topic in self._partial_messages.topics:
+            self._partial_messages.came(node, message.topic, action)
         remote: Any = action.received_from
-        self._partial_messages.came(node, action)
-        completed = self._partial_messages.completed.get((node.id, message.id))
-        if completed is not None:
-            (remote, hops), via = completed, NONE
-        elif remote is None:
-            remote = NONE
-            injected = info.publisher == self._script
-            hops, via = (1, int(Via.INJECT)) if injected else (0, NONE)
-            if injected:
-                remote = self._script
+        if remote is None:
+            remote, hops, via = self._origin(node, message, info)
         elif message.id in node.validating:
             hops, via = node.validating.pop(message.id)
         else:
@@ -164,6 +161,15 @@ class ActionHandler:
         number: Any = message.id
         self._recorder.delivered += 1
         self._recorder.row(deliver_row(now, node.id, remote, info.topic, number, hops, via))
+
+    def _origin(self, node: SimNode, message: Message, info: MessageInfo) -> tuple[int, int, int]:
+        """Of what a node published itself: from whom it had it, how far it came, and how."""
+        completed = self._partial_messages.completed.get((node.id, message.id))
+        if completed is not None:
+            return *completed, NONE
+        if info.publisher == self._script:
+            return self._script, 1, int(Via.INJECT)
+        return NONE, 0, NONE
 
     def _validate(self, node: SimNode, action: Validate, now: Micros, parts: Parts | None) -> None:
         message = action.message
@@ -211,7 +217,7 @@ class ActionHandler:
 def _arrival_of(message: Message, parts: Parts | None) -> tuple[int, int]:
     """Hops and via of the copy that is being handled."""
     for kind, _, number, hops, _, _, via in parts or ():
-        if number == message.id and kind == PartKind.PUBLISH:
+        if number == message.id and kind == _PUBLISH:
             return hops, via
     return 1, Via.INJECT
 

@@ -17,9 +17,7 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
-from hearsay.core.language.actions import (
-    DuplicateReceived,
-)
+from hearsay.core.language.actions import Action, DuplicateReceived
 from hearsay.core.language.events import (
     DialFailed,
     Event,
@@ -445,8 +443,7 @@ class ReferenceEngine:
             if type(actions[0]) is DuplicateReceived and len(actions) == 1:
                 recorder.duplicates += 1  # what happens most of the time
             else:
-                self.actions.perform(node, actions, self.now, parts)
-                self.partial_messages.settle()
+                self._perform(node, actions, parts)
         if router.due_moved:
             self._arm_timer(node)
 
@@ -466,10 +463,14 @@ class ReferenceEngine:
         self.recorder.events += 1
         if self.observer is not None:
             self.observer.handled(node, event, actions, self.now)
-        self.actions.perform(node, actions, self.now, None)
-        self.partial_messages.settle()
+        self._perform(node, actions, None)
         if router.due_moved:
             self._arm_timer(node)
+
+    def _perform(self, node: SimNode, actions: list[Action], parts: Parts | None) -> None:
+        self.actions.perform(node, actions, self.now, parts)
+        if self.partial_messages.waiting:
+            self.partial_messages.settle()
 
     def _arm_timer(self, node: SimNode) -> None:
         if node.router is None:

@@ -46,7 +46,9 @@ class PartialMessages:
         }
         self._applications: dict[tuple[int, TopicId], PartsExchange] = {}
         self._messages: dict[bytes, Message] = {}
-        self._waiting: deque[tuple[SimNode, Deliver | DeliverPartial | RemindOfPartial]] = deque()
+        self.topics = self._settings.keys()
+        """In which messages go in parts."""
+        self.waiting: deque[tuple[SimNode, Deliver | DeliverPartial | RemindOfPartial]] = deque()
         self._settling = False
         self.completed: dict[tuple[int, Any], tuple[Any, int]] = {}
         """Of a node and a message: who sent the last part, and how far the message came with it."""
@@ -66,24 +68,18 @@ class PartialMessages:
             self._applications[node.id, topic] = settings.application()
             self._feed(node, PartialsChosen(topic, settings.use, self._applications[node.id, topic]))
 
-    def came(self, node: SimNode, action: Deliver | DeliverPartial | RemindOfPartial) -> None:
+    def came(self, node: SimNode, topic: TopicId, action: Deliver | DeliverPartial | RemindOfPartial) -> None:
         """Something for a node's application; `settle` hands it over."""
-        match action:
-            case Deliver():
-                topic = action.message.topic
-            case DeliverPartial():
-                topic = action.partial.topic
-            case RemindOfPartial():
-                topic = action.topic
         if (node.id, topic) in self._applications:
-            self._waiting.append((node, action))
+            self.waiting.append((node, action))
 
     def settle(self) -> None:
+        """Hand over what is `waiting`."""
         if self._settling:
             return
         self._settling = True
-        while self._waiting:
-            node, action = self._waiting.popleft()
+        while self.waiting:
+            node, action = self.waiting.popleft()
             match action:
                 case Deliver():
                     self._delivered(node, action)

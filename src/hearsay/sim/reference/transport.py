@@ -335,19 +335,18 @@ class Transport:
     def _parts(self, source: int, action: Send) -> Parts:
         rpc = action.rpc
         if rpc.control is None and rpc.partial is None and not rpc.subscriptions and len(rpc.messages) == 1:
-            number = self._number(rpc.messages[0])
+            [message] = rpc.messages
+            number: Any = message.id
             carried = self._messages[number]
             hops = carried.hops.get(source, 0) + 1
-            size = carried.size
-            if rpc.messages[0].hops is not None:
-                size = framed_size(rpc, part_sizes(rpc))
+            size = carried.size if message.hops is None else framed_size(rpc, part_sizes(rpc))
             return ((_PUBLISH, carried.topic, number, hops, size, 1, int(action.vias[0])),)
         sizes = part_sizes(rpc)
         framing = framed_size(rpc, sizes) - sum([own_bytes for _, _, own_bytes, _ in sizes])
         parts: list[Part] = []
         for kind, name, own_bytes, count in sizes:
             number, hops, via = NONE, NONE, NONE
-            if kind is PartKind.PUBLISH:
+            if kind == _PUBLISH:
                 position = len(parts) - len(rpc.subscriptions)
                 number = self._number(rpc.messages[position])
                 hops = self._messages[number].hops.get(source, 0) + 1

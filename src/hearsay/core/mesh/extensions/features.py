@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import PeerId
 from hearsay.core.language.rpc import Features, PartKind, Rpc
@@ -52,10 +54,10 @@ class FeatureBook:
         if rpc.control is not None and rpc.control.features:
             self._unsaid.add(peer)
 
-    def say_again(self) -> None:
+    def say_again(self, peers: Iterable[PeerId]) -> None:
         """Add what was not said to the RPCs that go out."""
-        if self._unsaid:
-            for peer in [peer for peer in self._shell.outbox.peers() if peer in self._unsaid]:
+        for peer in peers:
+            if peer in self._unsaid:
                 self._unsaid.discard(peer)
                 self._shell.outbox.features(peer, self._own)
 

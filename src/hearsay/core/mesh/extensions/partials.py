@@ -22,7 +22,7 @@ The application says what each peer is sent (`PartialApplication`), the router t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hearsay.core.language.actions import DeliverPartial, Reason, RemindOfPartial
@@ -164,10 +164,12 @@ class Partials:
         """Whoever spoke of the group is: also one that publishes without being in the topic."""
         return notes.spoke or self.is_told(peer, topic)
 
-    def gossip(self, topic: TopicId, peers: Iterable[PeerId]) -> list[PeerId]:
+    def gossip(self, topic: TopicId, peers: list[PeerId]) -> list[PeerId]:
         """Ask what those who request parts are sent; returns the others, who get IHAVE."""
+        if topic not in self._choices:
+            return peers
         others: list[PeerId] = []
-        own = self.groups.own(topic) if topic in self._choices else []
+        own = self.groups.own(topic)
         for peer in peers:
             if not self.gets_parts(peer, topic):
                 others.append(peer)

@@ -92,9 +92,9 @@ class ExtendedMesh(MeshStrategy):
         if rpc.partial is not None:
             self.partials.groups.did_not_leave(rpc.partial.topic, rpc.partial.group, peer)
 
-    def before_flush(self) -> None:
-        super().before_flush()
-        self.features.say_again()
+    def say_again(self, peers: list[PeerId]) -> None:
+        super().say_again(peers)
+        self.features.say_again(peers)
 
     def promises(self) -> Promises:
         if not self.has_partials:
