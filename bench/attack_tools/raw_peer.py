@@ -15,7 +15,7 @@ from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
 from hearsay.libp2p.mux.multistream import Listener, line
 from hearsay.libp2p.mux.upgrade import Upgrade
-from hearsay.libp2p.mux.yamux import HEADER, INITIAL_WINDOW, Flag, FrameType
+from hearsay.libp2p.mux.yamux_frames import HEADER, INITIAL_WINDOW, Flag, FrameType
 from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of

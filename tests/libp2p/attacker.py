@@ -8,7 +8,7 @@ import socket
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
 from hearsay.libp2p.mux.multistream import line
 from hearsay.libp2p.mux.upgrade import Upgrade
-from hearsay.libp2p.mux.yamux import HEADER, Flag, FrameType, GoAway
+from hearsay.libp2p.mux.yamux_frames import HEADER, Flag, FrameType, GoAway
 from hearsay.libp2p.names.keys import PrivateKey
 
 

@@ -14,7 +14,8 @@ from hearsay.libp2p.limits.resources import Budget, ResourceLimits
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.connection_streams import STREAM_BYTES
 from hearsay.libp2p.mux.multistream import line
-from hearsay.libp2p.mux.yamux import Flag, FrameType, GoAway, YamuxLimits
+from hearsay.libp2p.mux.yamux import YamuxLimits
+from hearsay.libp2p.mux.yamux_frames import Flag, FrameType, GoAway
 from hearsay.libp2p.names.errors import FrameError
 
 KIB = 1024

@@ -13,7 +13,8 @@ from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
 from hearsay.libp2p.mux.multistream import line
 from hearsay.libp2p.mux.upgrade import Upgrade
-from hearsay.libp2p.mux.yamux import INITIAL_WINDOW, Flag, FrameType, YamuxLimits
+from hearsay.libp2p.mux.yamux import YamuxLimits
+from hearsay.libp2p.mux.yamux_frames import INITIAL_WINDOW, Flag, FrameType
 from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import tcp_multiaddr

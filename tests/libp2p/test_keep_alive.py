@@ -12,7 +12,7 @@ from one_host import with_host
 
 from hearsay.libp2p.host.host import HostLimits
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
-from hearsay.libp2p.mux.yamux import FrameType
+from hearsay.libp2p.mux.yamux_frames import FrameType
 
 QUICK = HostLimits(connection=ConnectionLimits(idle_s=0.2, answer_s=0.4, write_s=0.4))
 DIALS = """

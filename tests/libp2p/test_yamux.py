@@ -11,7 +11,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from profiles import examples
 
 from hearsay.libp2p.limits.resources import Budget
-from hearsay.libp2p.mux.yamux import (
+from hearsay.libp2p.mux.yamux import Yamux, YamuxLimits
+from hearsay.libp2p.mux.yamux_frames import (
     HEADER,
     INITIAL_WINDOW,
     Finished,
@@ -23,8 +24,6 @@ from hearsay.libp2p.mux.yamux import (
     Received,
     Reset,
     WentAway,
-    Yamux,
-    YamuxLimits,
 )
 from hearsay.libp2p.names.errors import YamuxError
 

@@ -18,7 +18,7 @@ from hearsay.libp2p.services.rendezvous_streams import PointLimits
 from hearsay.node.fairness.conduct import ConductLimits
 from hearsay.node.meeting.discovery import DiscoveryLimits
 from hearsay.node.metrics.endpoint import endpoint_of
-from hearsay.wire.decode import MessageIdFunction
+from hearsay.wire.decode_message import MessageIdFunction
 from hearsay.wire.limits import RpcLimits
 from hearsay.wire.message_ids import by_author
 from hearsay.wire.signing import SignaturePolicy

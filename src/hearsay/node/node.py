@@ -61,7 +61,7 @@ from hearsay.node.trace_rows import TraceRows
 from hearsay.partial.application import DrivenApplication, Outcome
 from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.trace.language.event_rows import Codes
-from hearsay.wire.decode import MessageIdFunction
+from hearsay.wire.decode_message import MessageIdFunction
 from hearsay.wire.signing import Author, SignaturePolicy
 from hearsay.wire.splitting import check_fits, check_topic
 

@@ -19,17 +19,25 @@ from typing import Any
 
 from hearsay.libp2p.host.admission import fitted
 from hearsay.libp2p.host.host import HostLimits, open_files
-from hearsay.libp2p.host.interfaces import concrete_addresses
 from hearsay.libp2p.host.node_host import MAX_STREAMS
 from hearsay.libp2p.limits.resources import Resources, address_group
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
-from hearsay.libp2p.names.errors import DialError, EncodingError, MultistreamError, OwnAddress
+from hearsay.libp2p.names.errors import DialError, MultistreamError, OwnAddress
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
 from hearsay.libp2p.services import ping
+from hearsay.py_libp2p.addresses import (
+    each_interface,
+    group_of,
+    remote_address_of,
+    their_address,
+    their_id,
+    without_peer,
+)
 from hearsay.py_libp2p.carrier import StreamCarrier
 from hearsay.py_libp2p.guest import Guest
+from hearsay.py_libp2p.host_hooks import Gate, Notifee, connection_config
 from hearsay.py_libp2p.library import library
 
 DIAL_SECONDS = 15.0
@@ -83,7 +91,7 @@ class PyLibp2pHost:
         if self._under is None:
             return ()
         listening = [Multiaddr.decode(address.to_bytes()) for address in self._under.get_transport_addrs()]
-        return tuple(concrete.with_peer(self.peer) for address in listening for concrete in _concrete(address))
+        return tuple(concrete.with_peer(self.peer) for address in listening for concrete in each_interface(address))
 
     def handle(self, protocol: str, handler: Callable[[Stream], None], max_streams: int = MAX_STREAMS) -> None:
         self._handlers[protocol] = handler, max_streams
@@ -95,7 +103,7 @@ class PyLibp2pHost:
             raise ValueError(f"{address}: this host listens on TCP, WebSocket and QUIC, such as {_EXAMPLES[2]}")
         guest = await self._started()
         network = self._under.get_network()
-        if not await guest.call(network.listen, _theirs(address)):
+        if not await guest.call(network.listen, their_address(address)):
             raise OSError(f"cannot listen at {address}")
         return self.addresses
 
@@ -138,7 +146,7 @@ class PyLibp2pHost:
         if guest is None or peer not in self._connections:
             raise StreamClosed(f"{to_text(peer)} is not connected")
         try:
-            under = await guest.call(self._under.new_stream, _their_id(peer), list(protocols))
+            under = await guest.call(self._under.new_stream, their_id(peer), list(protocols))
         except Exception as error:
             reason = _reason(error)
             if "not supported" in reason:
@@ -152,18 +160,18 @@ class PyLibp2pHost:
         return carrier.stream
 
     def remote_address(self, peer: PeerId) -> Multiaddr | None:
-        found = (_remote_address(connection) for connection in self._connections.get(peer, ()))
+        found = (remote_address_of(connection) for connection in self._connections.get(peer, ()))
         return next((address for address in found if address is not None), None)
 
     def has_dialled(self, peer: PeerId) -> bool:
         return peer in self._dialled
 
     def address_of(self, peer: PeerId) -> str:
-        return _group(self.remote_address(peer))
+        return group_of(self.remote_address(peer))
 
     def disconnect(self, peer: PeerId) -> None:
         if self._guest is not None and peer in self._connections:
-            self._guest.call(self._under.disconnect, _their_id(peer))
+            self._guest.call(self._under.disconnect, their_id(peer))
 
     async def close(self) -> None:
         """Whether peers took everything is not known here."""
@@ -205,11 +213,11 @@ class PyLibp2pHost:
             key_pair=keys,
             sec_opt={noise.PROTOCOL_ID: noise.Transport(libp2p_keypair=keys, noise_privkey=noise_key)},
             muxer_preference="YAMUX",
-            listen_addrs=[_theirs(Multiaddr.parse(address)) for address in _EXAMPLES],
-            connection_config=_connection_config(self._places.connections),
+            listen_addrs=[their_address(Multiaddr.parse(address)) for address in _EXAMPLES],
+            connection_config=connection_config(self._places.connections),
         )
-        self._under.get_network().connection_gate = _Gate(lambda address: self.admits(None, address))
-        self._under.get_network().register_notifee(_Notifee(self._up, self._down))
+        self._under.get_network().connection_gate = Gate(lambda address: self.admits(None, address))
+        self._under.get_network().register_notifee(Notifee(self._up, self._down))
         for protocol in self._handlers:
             self._offer(protocol)
         running: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -229,12 +237,12 @@ class PyLibp2pHost:
 
     async def _connect(self, peer: PeerId, address: Multiaddr) -> None:
         """Dial this address and no other that py-libp2p may remember."""
-        theirs = _their_id(peer)
+        theirs = their_id(peer)
         if peer not in self._connections:
             network = self._under.get_network()
             network.unblock_peer(theirs)  # it refuses for a minute whoever could not be reached; we have our own wait
             self._under.get_peerstore().clear_addrs(theirs)
-        info = library("libp2p.peer.peerinfo").PeerInfo(theirs, [_theirs(_without_peer(address))])
+        info = library("libp2p.peer.peerinfo").PeerInfo(theirs, [their_address(without_peer(address))])
         await self._under.connect(info)
 
     def _offer(self, protocol: str) -> None:
@@ -271,7 +279,7 @@ class PyLibp2pHost:
 
     def _up(self, connection: Any) -> None:
         peer = connection.muxed_conn.peer_id.to_bytes()
-        address = _group(_remote_address(connection))
+        address = group_of(remote_address_of(connection))
         if self._guest is not None and (self._crowded(address) or not self.admits(peer, address)):
             self._guest.call(connection.close)
             return
@@ -345,95 +353,14 @@ class PyLibp2pHost:
         self._carriers.get(carrier.peer, set()).discard(carrier)
 
 
-class _Notifee:
-    """py-libp2p's way to tell of connections."""
-
-    def __init__(self, up: Callable[[Any], None], down: Callable[[Any], None]) -> None:
-        self._up = up
-        self._down = down
-
-    async def connected(self, network: Any, connection: Any) -> None:
-        self._up(connection)
-
-    async def disconnected(self, network: Any, connection: Any) -> None:
-        self._down(connection)
-
-    async def opened_stream(self, network: Any, stream: Any) -> None: ...
-
-    async def closed_stream(self, network: Any, stream: Any) -> None: ...
-
-    async def listen(self, network: Any, address: Any) -> None: ...
-
-    async def listen_close(self, network: Any, address: Any) -> None: ...
-
-
-class _Gate:
-    """What py-libp2p asks before it shakes hands over TCP or WebSocket, or dials."""
-
-    def __init__(self, admits: Callable[[str], bool]) -> None:
-        self._admits = admits
-
-    async def is_allowed(self, address: Any) -> bool:
-        try:
-            known = Multiaddr.decode(address.to_bytes())
-        except EncodingError:
-            return True
-        return not known.parts or self._admits(address_group(known.parts[0][1]))
-
-
-def _connection_config(most: int) -> Any:
-    config = library("libp2p.network.config")
-    connections = min(config.MAX_CONNECTIONS, most)
-    return config.ConnectionConfig(
-        max_connections=connections,
-        high_watermark=connections,
-        low_watermark=min(config.LOW_WATERMARK, connections),
-        min_connections=min(config.MIN_CONNECTIONS, connections // 4),
-    )
-
-
 async def _end(network: Any, peer: PeerId, connections: Sequence[Any]) -> None:
     """Close connections whose sockets take nothing (trio)."""
     trio = library("trio")
     with trio.move_on_after(1):
-        await network.close_peer(_their_id(peer))
+        await network.close_peer(their_id(peer))
     for connection in connections:
         with trio.move_on_after(1), suppress(Exception):
             await connection.close()
-
-
-def _remote_address(connection: Any) -> Multiaddr | None:
-    for address in connection.get_transport_addresses():
-        try:
-            return _without_peer(Multiaddr.decode(address.to_bytes()))
-        except EncodingError:
-            continue
-    return None
-
-
-def _group(address: Multiaddr | None) -> str:
-    return address_group(address.parts[0][1]) if address is not None else ""
-
-
-def _their_id(peer: PeerId) -> Any:
-    return library("libp2p.peer.id").ID(peer)
-
-
-def _theirs(address: Multiaddr) -> Any:
-    return library("multiaddr").Multiaddr(str(address))
-
-
-def _without_peer(address: Multiaddr) -> Multiaddr:
-    return Multiaddr(address.parts[:-1]) if address.peer is not None else address
-
-
-def _concrete(address: Multiaddr) -> list[Multiaddr]:
-    """An address that listens everywhere, as one for each interface."""
-    (_, host), (_, port) = address.parts[:2]
-    return [
-        Multiaddr((("ip6" if ":" in found else "ip4", found), *address.parts[1:]))
-        for found, _ in concrete_addresses(host, int(port))
-    ]
 
 
 def _reason(error: BaseException) -> str:

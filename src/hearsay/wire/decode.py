@@ -8,19 +8,16 @@ Rules:
   with several topics is taken for its last one.
 * Parts that say nothing (no topic, a topic that is not UTF-8, a peer id that is none) are left out and counted, and
   so are parts with too long a topic, and ids that are too long: names are what others are made to remember.
-* A message keeps its bytes: what is forwarded is what was signed. If they are not in the one canonical order and
-  form, it keeps the canonical ones, which is what other implementations verify and forward.
+* Messages themselves: `decode_message.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.fast_frozen import fast_init
-from hearsay.core.language.lengths import varint_size
 from hearsay.core.language.rpc import (
     Control,
     Extension,
@@ -41,15 +38,18 @@ from hearsay.core.language.rpc import (
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import check_peer_id
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, walk
-from hearsay.wire.encode import field
+from hearsay.wire.decode_message import (
+    MessageIdFunction,
+    decode_message,
+    short_length,
+    topic_name,
+    usual_message,
+    with_hops,
+)
 from hearsay.wire.episub_parts import IDS, PEERS, decode_part
-from hearsay.wire.field_numbers import TEST_EXTENSION, extension_number, is_episub, is_hops
+from hearsay.wire.field_numbers import TEST_EXTENSION, extension_number, is_episub
 from hearsay.wire.limits import RpcLimits, WireError
 
-MessageIdFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, bytes], bytes]
-"""Computes a message's id from topic, source, sequence number and data."""
-
-_message = fast_init(Message)
 _rpc = fast_init(Rpc)
 
 Span: TypeAlias = tuple[int, int]
@@ -95,7 +95,7 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
         subscriptions = [_subscription(data, *span, limits) for span in spans.subscriptions]
         messages = [decode_message(data, *span, message_id, limits) for span in spans.messages]
         if episub:
-            messages = [_with_hops(data, *span, known) for span, known in zip(spans.messages, messages, strict=True)]
+            messages = [with_hops(data, *span, known) for span, known in zip(spans.messages, messages, strict=True)]
         control, left_out = _control(data, spans.control, limits, episub) if spans.control else (None, 0)
         partial = None if spans.partial is None else _partial(data, *spans.partial, limits)
     except EncodingError as error:
@@ -109,119 +109,10 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
 
 def _only_message(data: bytes, message_id: MessageIdFunction, limits: RpcLimits) -> Message | None:
     """The message of an RPC that is one message in the usual form, as nearly all are; None for others."""
-    length, start = _short_length(data, 1)
+    length, start = short_length(data, 1)
     if not start or start + length != len(data):
         return None
-    return _usual_message(data, start, len(data), message_id, limits)
-
-
-def _short_length(data: bytes, offset: int) -> tuple[int, int]:
-    """A length below 16 KiB in its shortest form and where it ends, which is 0 for any other."""
-    first = data[offset : offset + 2]
-    if not first:
-        return 0, 0
-    if first[0] < 0x80:
-        return first[0], offset + 1
-    if len(first) < 2 or not 0 < first[1] < 0x80:
-        return 0, 0
-    return first[0] & 0x7F | first[1] << 7, offset + 2
-
-
-def _usual_message(
-    data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
-) -> Message | None:
-    """A message whose fields are in order, known and in their shortest form, none of them long; None for others.
-
-    The general way (`decode_message`) gives the same, and takes three times as long.
-    """
-    values: list[bytes | None] = [None] * 7
-    last = 0
-    offset = start
-    while offset < stop:
-        key = data[offset]
-        number = key >> 3
-        if key & 7 != DELIMITED or not last < number < 7:
-            return None
-        begin = offset + 2
-        if begin > stop:
-            return None
-        length = data[offset + 1]
-        if length >= 0x80:
-            length, begin = _short_length(data, offset + 1)
-            if not begin:
-                return None
-        offset = begin + length
-        if offset > stop:
-            return None
-        values[number] = data[begin:offset]
-        last = number
-    _, source, payload, seqno, topic, signature, key_bytes = values
-    name = _name(topic, limits)
-    if name is None:
-        return None
-    content = payload or b""
-    number = _short_enough(message_id(name, source, seqno, content), limits)
-    if number is None:
-        return None
-    return _message(number, name, content, source, seqno, signature, key_bytes, data[start:stop])
-
-
-def _short_enough(message_id: bytes, limits: RpcLimits) -> bytes | None:
-    return None if len(message_id) > limits.max_id_bytes else message_id
-
-
-def decode_message(
-    data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
-) -> Message | None:
-    """The message at `start` … `stop`; None when it has no topic, or too long a topic or id."""
-    usual = _usual_message(data, start, stop, message_id, limits)
-    if usual is not None:
-        return usual
-    source = payload = seqno = topic = signature = key = None
-    last = size = 0
-    ordered, has_more = True, False
-    for number, wire_type, begin, end in walk(data, start, stop):
-        value = data[begin:end] if wire_type == DELIMITED and number < 7 else None
-        if value is None or number <= last:
-            ordered = False
-        if value is None:
-            has_more = True
-            continue
-        last = number
-        size += 1 + varint_size(end - begin) + end - begin
-        if number == 1:
-            source = value
-        elif number == 2:
-            payload = value
-        elif number == 3:
-            seqno = value
-        elif number == 4:
-            topic = value
-        elif number == 5:
-            signature = value
-        else:
-            key = value
-    name = _name(topic, limits)
-    if name is None:
-        return None
-    content = payload or b""
-    number = _short_enough(message_id(name, source, seqno, content), limits)
-    if number is None:
-        return None
-    if ordered and size == stop - start:
-        encoded = data[start:stop]
-    else:
-        parts = enumerate((source, payload, seqno, topic, signature, key), 1)
-        encoded = b"".join([field(number, value) for number, value in parts if value is not None])
-    return Message(number, name, content, source, seqno, signature, key, encoded, has_more=has_more)
-
-
-def _with_hops(data: bytes, start: int, stop: int, message: Message | None) -> Message | None:
-    """Episub's hop count, which is no part of what is signed and forwarded."""
-    for number, wire_type, value, _ in walk(data, start, stop):
-        if is_hops(number) and wire_type == VARINT and message is not None:
-            message = replace(message, hops=value, has_more=False)
-    return message
+    return usual_message(data, start, len(data), message_id, limits)
 
 
 def _survey(data: bytes, limits: RpcLimits, episub: bool) -> _Spans:
@@ -280,7 +171,7 @@ def _subscription(data: bytes, start: int, stop: int, limits: RpcLimits) -> Subs
             flags[number] = begin
         elif number == 2 and wire_type == DELIMITED:
             topic = data[begin:end]
-    name = _name(topic, limits)
+    name = topic_name(topic, limits)
     if name is None:
         return None
     subscribe, requests, supports = (value != 0 for value in flags.values())
@@ -297,7 +188,7 @@ def _partial(data: bytes, start: int, stop: int, limits: RpcLimits) -> Partial |
         if wire_type == DELIMITED and number < 5:
             values[number] = data[begin:end]
     _, topic, group, parts, metadata = values
-    name = _name(topic, limits)
+    name = topic_name(topic, limits)
     if name is None or group is None or len(group) > limits.max_id_bytes:
         return None
     return Partial(name, group, parts, metadata)
@@ -347,7 +238,7 @@ def _control(
                 of_episub.append(said)
         elif number in (1, 3, 4):
             topic, values = _last_and_all(data, start, stop, 1, 2)
-            name = _name(topic, limits)
+            name = topic_name(topic, limits)
             if name is None:
                 left_out += 1
             elif number == 1:
@@ -424,10 +315,3 @@ def _short(ids: tuple[bytes, ...], limits: RpcLimits) -> _Short:
     most = limits.max_id_bytes
     kept = tuple([known for known in ids if len(known) <= most])
     return _Short(kept, len(ids) - len(kept))
-
-
-def _name(topic: bytes | None, limits: RpcLimits) -> str | None:
-    try:
-        return None if topic is None or len(topic) > limits.max_topic_bytes else topic.decode()
-    except UnicodeDecodeError:
-        return None

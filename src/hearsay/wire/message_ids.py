@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import sha256
 
-from hearsay.wire.decode import MessageIdFunction
+from hearsay.wire.decode_message import MessageIdFunction
 
 
 def by_author(topic: str, source: bytes | None, seqno: bytes | None, data: bytes) -> bytes:

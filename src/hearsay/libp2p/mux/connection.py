@@ -22,7 +22,8 @@ from hearsay.libp2p.mux.connection_streams import ConnectionStreams
 from hearsay.libp2p.mux.liveness import Liveness, Sign
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.mux.upgrade import Upgrade
-from hearsay.libp2p.mux.yamux import GoAway, Yamux
+from hearsay.libp2p.mux.yamux import Yamux
+from hearsay.libp2p.mux.yamux_frames import GoAway
 from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import PeerId

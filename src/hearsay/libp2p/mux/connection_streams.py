@@ -15,7 +15,8 @@ from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.multistream import Dialer, Listener, Negotiation
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
-from hearsay.libp2p.mux.yamux import Finished, Opened, Received, Reset, Yamux, YamuxEvent
+from hearsay.libp2p.mux.yamux import Yamux
+from hearsay.libp2p.mux.yamux_frames import Finished, Opened, Received, Reset, YamuxEvent
 from hearsay.libp2p.names.errors import MultistreamError
 from hearsay.libp2p.names.peer_id import PeerId
 

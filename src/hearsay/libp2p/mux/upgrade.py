@@ -7,7 +7,7 @@ offered.
 
 from __future__ import annotations
 
-from hearsay.libp2p.mux import multistream, yamux
+from hearsay.libp2p.mux import multistream, yamux_frames
 from hearsay.libp2p.mux.multistream import Negotiation
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import PeerId
@@ -22,7 +22,7 @@ class Upgrade:
         self._dialer = dialer
         self._security = _negotiation(dialer, noise.PROTOCOL)
         self._handshake = Handshake(identity, dialer, expected)
-        self._muxer = _negotiation(dialer, yamux.PROTOCOL)
+        self._muxer = _negotiation(dialer, yamux_frames.PROTOCOL)
 
     @property
     def done(self) -> bool:

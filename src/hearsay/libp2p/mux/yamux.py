@@ -20,85 +20,31 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from enum import IntEnum
-from struct import Struct
-from typing import TypeAlias
 
 from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.mux.yamux_frames import (
+    HEADER,
+    INITIAL_WINDOW,
+    Finished,
+    Flag,
+    FrameType,
+    GoAway,
+    Opened,
+    Ponged,
+    Received,
+    Reset,
+    WentAway,
+    YamuxEvent,
+)
 from hearsay.libp2p.names.errors import YamuxError
 
-PROTOCOL = "/yamux/1.0.0"
-INITIAL_WINDOW = 256 * 1024
-HEADER = Struct("!BBHII")
 _HEADER_BYTES = HEADER.size
 _MAX_WINDOW = (1 << 32) - 1
 _FRAME_BYTES = 32 * 1024
 """Data is cut into frames of this size, so that streams share a connection fairly."""
 _OUTPUT_BYTES = 256 * 1024
 """No more data frames are made while so much waits to be taken."""
-
-
-class FrameType(IntEnum):
-    DATA = 0
-    WINDOW_UPDATE = 1
-    PING = 2
-    GO_AWAY = 3
-
-
-class Flag(IntEnum):
-    SYN = 1
-    ACK = 2
-    FIN = 4
-    RST = 8
-
-
 _CLOSING = Flag.FIN | Flag.RST
-
-
-class GoAway(IntEnum):
-    NORMAL = 0
-    PROTOCOL_ERROR = 1
-    INTERNAL_ERROR = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The peer opened a stream."""
-
-    stream: int
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    stream: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The peer sends no more on a stream."""
-
-    stream: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reset:
-    stream: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ponged:
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class WentAway:
-    """The peer takes no new streams and will close."""
-
-    code: int
-
-
-YamuxEvent: TypeAlias = Opened | Received | Finished | Reset | Ponged | WentAway
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,20 +13,20 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
 from typing import Any
 
 from hearsay.core.language.actions import CopyWithheld, Reason, Send, Via, Withdraw
 from hearsay.core.language.events import EventKind, RpcReceived, SendFailed
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.language.rpc import Control, Message, PartKind, Rpc
+from hearsay.core.language.rpc import Message, PartKind, Rpc
 from hearsay.core.language.sizes import framed_size, part_sizes
 from hearsay.core.mesh.versions import knows_idontwant
 from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.sim.plan.latency import LatencyModel
 from hearsay.sim.reference.event_queue import EventQueue
 from hearsay.sim.reference.nodes import Link, SimNode
+from hearsay.sim.reference.remaining_parts import PART_BYTES, framed, is_copy, without
 from hearsay.sim.reference.uplink import Uplink, Waiting, says_only_idontwant
 from hearsay.sim.results.recorder import Part, Parts, Recorder
 from hearsay.sim.scenario.scenario import Scenario
@@ -37,7 +37,6 @@ _PUBLISH = int(PartKind.PUBLISH)
 _RPC = int(EventKind.RPC_RECEIVED)
 UPLINK_FREE = len(EventKind) + 1
 """The engine's own kind: an RPC has left a node, and the next one that waits goes."""
-_BYTES = 4
 _received = fast_init(RpcReceived)
 _CONNECT: Part = (int(PartKind.CONNECT), NONE, NONE, NONE, NONE, 1, NONE)
 
@@ -198,7 +197,7 @@ class Transport:
     ) -> None:
         """An RPC waits for the uplink, or is refused."""
         uplink = self._uplinks[node.id]
-        size = sum([part[_BYTES] for part in parts])
+        size = sum([part[PART_BYTES] for part in parts])
         waiting_bytes = max(0, uplink.free_us - now) * self._uplink_bits_per_s // 8_000_000
         if self._queue_bytes and waiting_bytes + size > self._queue_bytes:
             self._refuse(node, link, action, parts, now)
@@ -258,13 +257,13 @@ class Transport:
             return
         uplink = self._uplinks[node.id]
         for rpc in [each for each in uplink.waiting if each.link.destination == action.peer]:
-            found = [place for place, part in enumerate(rpc.parts) if _is_copy(part, action.message_id)]
+            found = [place for place, part in enumerate(rpc.parts) if is_copy(part, action.message_id)]
             for place in found:
                 self._drop(node.id, rpc.link.destination, rpc.parts[place], now, Reason.WITHDRAWN)
             if found:
                 kept = [place for place in range(len(rpc.parts)) if place not in found]
-                left = _without(rpc.event.rpc, kept)
-                parts = _framed(left, [rpc.parts[place] for place in kept])
+                left = without(rpc.event.rpc, kept)
+                parts = framed(left, [rpc.parts[place] for place in kept])
                 uplink.shorten(rpc, RpcReceived(node.id, left), parts, self._takes_us(parts))
 
     def withheld(self, node: SimNode, action: CopyWithheld, now: Micros) -> None:
@@ -273,7 +272,7 @@ class Transport:
         self._drop(node.id, node.links[action.peer].destination, self._parts(node.id, copy)[0], now, Reason.UNWANTED)
 
     def _takes_us(self, parts: Parts) -> Micros:
-        size = sum([part[_BYTES] for part in parts])
+        size = sum([part[PART_BYTES] for part in parts])
         return -(-size * 8_000_000 // self._uplink_bits_per_s)
 
     def last_arrival_us(self, link: Link) -> Micros:
@@ -375,39 +374,4 @@ class Transport:
         kept = [index for index in range(len(parts)) if index not in lost]
         if not kept:
             return None
-        return RpcReceived(event.peer, _without(event.rpc, kept)), tuple(parts[index] for index in kept)
-
-
-def _is_copy(part: Part, message: Any) -> bool:
-    return part[0] == _PUBLISH and part[2] == message
-
-
-def _framed(rpc: Rpc, parts: list[Part]) -> Parts:
-    """The parts that are left of an RPC, its framing again with the first."""
-    if not parts:
-        return ()
-    kind, topic, number, hops, size, count, via = parts[0]
-    size += framed_size(rpc, part_sizes(rpc)) - sum([part[_BYTES] for part in parts])
-    return ((kind, topic, number, hops, size, count, via), *parts[1:])
-
-
-def _without(rpc: Rpc, kept: list[int]) -> Rpc:
-    """An RPC with only the parts at these positions."""
-    first_message = len(rpc.subscriptions)
-    first_partial = first_message + len(rpc.messages)
-    after_partial = first_partial + (rpc.partial is not None)
-    first_control = after_partial + (rpc.test is not None)
-    messages = tuple(rpc.messages[index - first_message] for index in kept if first_message <= index < first_partial)
-    partial = rpc.partial if first_partial in kept and first_partial < after_partial else None
-    rest = [index - first_control for index in kept if index >= first_control]
-    control = _control_without(rpc.control, rest) if rpc.control is not None and rest else None
-    return replace(rpc, messages=messages, control=control, partial=partial)
-
-
-def _control_without(control: Control, kept: list[int]) -> Control:
-    left: dict[str, tuple[Any, ...]] = {}
-    start = 0
-    for field, parts in zip(fields(Control), control.groups(), strict=True):
-        left[field.name] = tuple(part for position, part in enumerate(parts, start) if position in kept)
-        start += len(parts)
-    return Control(**left)
+        return RpcReceived(event.peer, without(event.rpc, kept)), tuple(parts[index] for index in kept)
