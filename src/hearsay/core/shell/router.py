@@ -27,7 +27,7 @@ dropped and traced.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, assert_never
+from typing import assert_never
 
 from hearsay.core.language.actions import (
     Action,
@@ -70,18 +70,16 @@ from hearsay.core.language.events import (
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import (
-    CONTROL_KINDS,
-    Control,
     Message,
-    PartialUse,
     PartKind,
     Rpc,
 )
-from hearsay.core.language.sizes import part_kind
 from hearsay.core.language.state_table import RouterState, StateSize
 from hearsay.core.rules.first_copies import ACCEPTED, ASKED, DUPLICATE, first_copy
 from hearsay.core.rules.mixing import extend
+from hearsay.core.shell.announcements import Announcements
 from hearsay.core.shell.contract import UsageError, check
+from hearsay.core.shell.control import hear_control
 from hearsay.core.shell.inspection import router_state, size_of_state
 from hearsay.core.shell.outbox import Outbox
 from hearsay.core.shell.parameters import RouterParameters
@@ -104,17 +102,15 @@ class Router:
     """One node's router: the shared shell around a strategy."""
 
     __slots__ = (
-        "_announce_due",
+        "_announcements",
         "_due",
         "_expire_us",
         "_filter",
         "_has_features",
         "_judges",
-        "_max_control",
         "_max_messages",
         "_missed",
         "_states",
-        "_unannounced",
         "_validate",
         "_wants_duplicates",
         "_wants_first_copies",
@@ -148,8 +144,6 @@ class Router:
         self.pending: dict[MessageId, tuple[Message, PeerId]] = {}
         self.outbox = Outbox(self.parameters.coalesce)
         self.actions = _BETWEEN_CALLS
-        self._unannounced: dict[PeerId, set[TopicId]] = {}
-        """Topics whose SUBSCRIBE or UNSUBSCRIBE did not leave for a peer."""
         self._missed: set[PeerId] = set()
         """Connected peers to whom an RPC did not leave; no other has left for them since."""
         self.seen = strategy.new_seen_cache()
@@ -158,7 +152,6 @@ class Router:
         self._expire_us = now
         """When the seen cache has something to forget, at the earliest."""
         self._filter = subscription_filter(self.parameters)
-        self._max_control = self.parameters.max_control_per_rpc
         self._max_messages = self.parameters.max_messages_per_rpc
         self._validate = self.parameters.validate
         self._wants_duplicates = strategy.wants_duplicates
@@ -167,10 +160,9 @@ class Router:
         self._has_features = strategy.has_features
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self._due: Micros | None = None
-        self._announce_due: Micros | None = None
-        """When `_unannounced` is looked at without a heartbeat."""
         self.due_moved = False
         """Whether `due` was set since the driver last looked; the driver puts it back."""
+        self._announcements = Announcements(self, strategy)
         strategy.attach(self)
 
     def handle(self, event: Event, now: Micros) -> list[Action]:
@@ -222,7 +214,7 @@ class Router:
             self.strategy.on_partial(self.connected[sender], rpc.partial)
             news = True
         if rpc.control is not None:
-            self._receive_control(self.connected[sender], rpc.control)
+            hear_control(self, self.strategy, self.connected[sender], rpc.control)
             news = True
         if rpc.test is not None:
             self.strategy.on_test_message(self.connected[sender])
@@ -249,7 +241,7 @@ class Router:
     def _say_again(self, peers: list[PeerId]) -> None:
         """Add what did not leave to RPCs that go to these peers anyway."""
         self._missed.difference_update(peers)
-        self._announce_again([peer for peer in peers if peer in self._unannounced])
+        self._announcements.say_again(peers)
         self.strategy.say_again(peers)
 
     def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:
@@ -300,9 +292,10 @@ class Router:
     @property
     def due(self) -> Micros | None:
         """What `deadline()` says: the time that the strategy set, or an earlier one of the shell's own."""
-        if self._announce_due is None:
+        announced = self._announcements.due
+        if announced is None:
             return self._due
-        return self._announce_due if self._due is None else min(self._due, self._announce_due)
+        return announced if self._due is None else min(self._due, announced)
 
     @due.setter
     def due(self, time: Micros | None) -> None:
@@ -337,64 +330,41 @@ class Router:
         self.actions.append(PeerAdded(event.peer, event.protocol))
         for topic in event.subscribed:
             self.peers.subscribe(peer, topic)
-        if self.parameters.hello:
-            for topic in sorted(self.joined):
-                self._subscribe(event.peer, topic, True)
+        self._announcements.greet(peer)
         self.strategy.peer_added(peer)
 
     def _disconnected(self, peer: ConnectedPeer) -> None:
         self.strategy.peer_removed(peer)
         self.peers.remove(peer)
-        self._unannounced.pop(peer.id, None)
+        self._announcements.forget(peer.id)
         self._missed.discard(peer.id)
         self.actions.append(PeerRemoved(peer.id))
 
     def _join(self, topic: TopicId) -> None:
         self.joined.add(topic)
         self.actions.append(TopicJoined(topic))
-        self._announce(topic, True)
+        self._announcements.tell(topic, True)
         self.strategy.joined(topic)
 
     def _leave(self, topic: TopicId) -> None:
         self.joined.remove(topic)
-        self._announce(topic, False)
+        self._announcements.tell(topic, False)
         self.strategy.left(topic)
         self.actions.append(TopicLeft(topic))
-
-    def _announce(self, topic: TopicId, subscribe: bool) -> None:
-        if self.parameters.hello:
-            for peer in sorted(self.connected):
-                self._subscribe(peer, topic, subscribe)
-
-    def _subscribe(self, peer: PeerId, topic: TopicId, subscribe: bool) -> None:
-        use = self.strategy.partial_use(self.connected[peer], topic) if subscribe else PartialUse.NONE
-        self.outbox.subscription(peer, topic, subscribe, use)
 
     def _send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         """Subscriptions and mesh links are said again; messages and gossip are lost."""
         self._missed.add(peer)
         if rpc.subscriptions:
-            topics = self._unannounced.setdefault(peer, set())
-            topics.update(change.topic for change in rpc.subscriptions)
-            if self._announce_due is None and not self.strategy.has_heartbeat:
-                self._announce_due = self.now + self.parameters.announce_again_ms * 1000
-                self.due_moved = True
+            self._announcements.did_not_leave(peer, rpc.subscriptions)
+            self.due_moved = True
         self.strategy.send_failed(peer, rpc)
 
     def _timer_fired(self) -> None:
-        if self._unannounced:
-            self._announce_again(sorted(self._unannounced))
-        if self._announce_due is not None and self.now >= self._announce_due:
-            self._announce_due = None
-            self.due_moved = True
+        self._announcements.timer_fired()
+        self.due_moved = True
         if self._due is not None and self.now >= self._due:
             self.strategy.timer_fired()
-
-    def _announce_again(self, peers: list[PeerId]) -> None:
-        """Tell peers where one stands now in the topics they were not told about."""
-        for peer in peers:
-            for topic in sorted(self._unannounced.pop(peer)):
-                self._subscribe(peer, topic, topic in self.joined)
 
     def _publish(self, message: Message) -> None:
         self._expire()
@@ -463,42 +433,6 @@ class Router:
     def _accept(self, message: Message, sender: PeerId) -> None:
         self.actions.append(_deliver(message, sender))
         self.strategy.accepted(message, sender)
-
-    def _receive_control(self, sender: ConnectedPeer, control: Control) -> None:
-        if control.count() > self._max_control:
-            control = self._within_limit(sender, control)
-        strategy = self.strategy
-        for ihave in control.ihave:
-            strategy.on_ihave(sender, ihave)
-        for iwant in control.iwant:
-            strategy.on_iwant(sender, iwant)
-        for graft in control.graft:
-            strategy.on_graft(sender, graft.topic)
-        for prune in control.prune:
-            strategy.on_prune(sender, prune)
-        for extension in control.extensions:
-            strategy.on_extension(sender, extension)
-        if control.idontwant:
-            strategy.on_idontwant(sender, control.idontwant)
-        if control.features and not self._has_features:
-            self.drop(sender.id, PartKind.FEATURES, len(control.features), Reason.UNSUPPORTED)
-        for part in control.episub:
-            strategy.on_episub(sender, part)
-        if self._judges:
-            strategy.control_heard()
-
-    def _within_limit(self, sender: ConnectedPeer, control: Control) -> Control:
-        """The first parts of a control message, in the order of handling, as many as the limit allows."""
-        room = self.parameters.max_control_per_rpc
-        kept: list[Any] = []
-        for kind, parts in zip(CONTROL_KINDS, control.groups()[:-1], strict=True):
-            kept.append(parts[:room])
-            if len(parts) > room:
-                self.drop(sender.id, kind, len(parts) - room, Reason.OVER_LIMIT)
-            room = max(0, room - len(parts))
-        for part in control.episub[room:]:
-            self.drop(sender.id, part_kind(part), 1, Reason.OVER_LIMIT)
-        return Control(*kept, episub=control.episub[:room])
 
     def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason, topic: TopicId | None = None) -> None:
         """Report parts of a received RPC that are not acted on."""

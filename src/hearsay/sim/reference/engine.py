@@ -46,10 +46,11 @@ from hearsay.sim.reference.introductions import Introductions
 from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
 from hearsay.sim.reference.observer import Observer
 from hearsay.sim.reference.partial_messages import PartialMessages
+from hearsay.sim.reference.planned_entries import END, is_planned, queue_plan
 from hearsay.sim.reference.samples import sample_scores, sample_state
 from hearsay.sim.reference.transport import UPLINK_FREE, Transport
 from hearsay.sim.reference.under_way import control_under_way, episub_under_way
-from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
+from hearsay.sim.results.recorder import Parts, Recorder
 from hearsay.sim.results.summarise import Figures, recorded_figures
 from hearsay.trace.language.event_rows import (
     node_down_row,
@@ -68,10 +69,6 @@ _RPC = int(EventKind.RPC_RECEIVED)
 _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
 _FAILED = int(EventKind.SEND_FAILED)
 _NEVER = -1
-_NOBODY = -1
-"""The source of what the plan says."""
-_END = -2
-"""The engine's own kind: the run is over. Its entry comes before all others of its microsecond."""
 _SERVED = len(EventKind)
 """The engine's own kind: a node is done with an event and takes the next."""
 
@@ -115,7 +112,7 @@ class ReferenceEngine:
         self.complete = False
         self._verdicts = Verdicts(plan, self.randomness)
         self._service_us = scenario.service.time_us
-        self._schedule_plan(0)
+        queue_plan(self, 0)
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
         """Run to the end; False when a stop was requested before.
@@ -139,7 +136,7 @@ class ReferenceEngine:
                 self.now, number, kind, _, _, payload, event, parts = entry
                 if kind == receive:
                     self.receive(nodes[number], payload, event, parts)
-                elif kind == _END:
+                elif kind == END:
                     return self._finish()
                 else:
                     self._dispatch(entry)
@@ -168,7 +165,7 @@ class ReferenceEngine:
         self.now = self.plan.end_us
         self.complete = True
         if self.plan.scenario.scores.every_us:
-            self._sample_scores()
+            self.sample_scores()
         self.transport.finish()
         self.recorder.flush()
         if self.observer is not None:
@@ -190,67 +187,18 @@ class ReferenceEngine:
         """Go on by another plan, which says the same as this one about everything before `queue.next_us`; between two
         buckets only, as `progress` is called."""
         from_us = self.queue.next_us
-        self.queue.discard(_is_planned)
+        self.queue.discard(is_planned)
         known = self.recorder.messages
         for message in [message for message, info in known.items() if info.published_us >= from_us]:
             del known[message]
         self.plan = plan
         self._verdicts = Verdicts(plan, self.randomness)
-        self._schedule_plan(from_us)
+        queue_plan(self, from_us)
 
-    # What is known before the run starts.
+    # What concerns the whole network.
 
-    def _schedule_plan(self, from_us: Micros) -> None:
-        """What is to happen from this time on."""
-        sequence = 0
-
-        def add(time: Micros, node: int, kind: int, source: int, sequence: int, payload: Any) -> None:
-            if time >= from_us:
-                self.queue.add(time, node, kind, source, sequence, payload)
-
-        add(self.plan.end_us, EVERYWHERE - 1, _END, 0, 0, None)
-        add(0, EVERYWHERE, 0, 0, 0, self._start_all)
-        for fault in self.plan.faults:
-            sequence += 1
-            add(fault.time_us, EVERYWHERE, 0, 0, sequence, lambda fault=fault: self.faults.apply(fault))
-        for timed in self.plan.timed:
-            sequence += 1
-            kind = _JOIN if timed.join else _LEAVE
-            add(timed.time_us, timed.node, kind, _NOBODY, sequence, self.plan.topics[timed.topic])
-        for publication in self.plan.publications:
-            if publication.time_us >= from_us:
-                self._schedule_publication(publication)
-        scenario = self.plan.scenario
-        for every_us, sample in (
-            (scenario.trace.state_interval_us, self._sample_state),
-            (scenario.scores.every_us, self._sample_scores),
-        ):
-            for time in range(every_us, self.plan.end_us, every_us) if every_us else ():
-                sequence += 1
-                add(time, EVERYWHERE, 1, 0, sequence, sample)
-
-    def _schedule_publication(self, publication: Publication) -> None:
-        topic = self.plan.topics[publication.topic]
-        message = Message(publication.message, topic, bytes(publication.size_bytes), publication.publisher)
-        self.transport.learn(message)
-        self.partial_messages.planned(message)
-        info = MessageInfo(
-            publication.topic,
-            publication.publisher,
-            publication.time_us,
-            publication.size_bytes,
-            len(publication.inject),
-        )
-        self.recorder.messages[publication.message] = info
-        if publication.publisher == self.script:
-            inject = lambda: self._inject(publication, message)  # noqa: E731
-            self.queue.add(publication.time_us, EVERYWHERE, 2, 0, publication.message, inject)
-        else:
-            self.queue.add(
-                publication.time_us, publication.publisher, _PUBLISH, _NOBODY, publication.message, message
-            )
-
-    def _start_all(self) -> None:
+    def start_all(self) -> None:
+        """The beginning: nodes come up, and connect."""
         starting = [node for node in self.nodes if node.id not in self.plan.initially_down]
         for node in starting:
             self.start(node)
@@ -262,7 +210,7 @@ class ReferenceEngine:
         for node, target in self.introductions.direct_dials():
             self.dial(node, target)
 
-    def _inject(self, publication: Publication, message: Message) -> None:
+    def inject(self, publication: Publication, message: Message) -> None:
         """The script hands a message to a few routers, over links like any other."""
         self.actions.row_published(self.script, message, self.now)
         for target in publication.inject:
@@ -270,10 +218,10 @@ class ReferenceEngine:
             delay = self.transport.script_copy(self.script, target, message, self.now)
             self.queue.add(self.now + delay, target, _PUBLISH, self.script, publication.message, message)
 
-    def _sample_state(self) -> None:
+    def sample_state(self) -> None:
         sample_state(self.nodes, self.now, self.recorder)
 
-    def _sample_scores(self) -> None:
+    def sample_scores(self) -> None:
         sample_scores(self.nodes, self.topic_numbers, self.now, self.recorder)
 
     # Nodes and connections.
@@ -482,9 +430,3 @@ class ReferenceEngine:
         node.timer_us = due
         if due is not None:
             self.queue.add(max(due, self.now), node.id, _TIMER, -1, node.starts, due)
-
-
-def _is_planned(entry: Entry) -> bool:
-    """Whether an entry of the queue is there because the plan says so."""
-    _, number, kind, source, *_ = entry
-    return number <= EVERYWHERE or (source == _NOBODY and kind in (_JOIN, _LEAVE, _PUBLISH))

@@ -1,0 +1,49 @@
+"""What peers say in control, handed to the strategy part by part, as far as it is heard (SHELL-3, SHELL-6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.rpc import CONTROL_KINDS, Control, PartKind
+from hearsay.core.language.sizes import part_kind
+from hearsay.core.shell.peers import ConnectedPeer
+from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Strategy
+
+
+def hear_control(shell: Shell, strategy: Strategy, sender: ConnectedPeer, control: Control) -> None:
+    most = strategy.parameters.max_control_per_rpc
+    if control.count() > most:
+        control = _first_parts(shell, sender, control, most)
+    for ihave in control.ihave:
+        strategy.on_ihave(sender, ihave)
+    for iwant in control.iwant:
+        strategy.on_iwant(sender, iwant)
+    for graft in control.graft:
+        strategy.on_graft(sender, graft.topic)
+    for prune in control.prune:
+        strategy.on_prune(sender, prune)
+    for extension in control.extensions:
+        strategy.on_extension(sender, extension)
+    if control.idontwant:
+        strategy.on_idontwant(sender, control.idontwant)
+    if control.features and not strategy.has_features:
+        shell.drop(sender.id, PartKind.FEATURES, len(control.features), Reason.UNSUPPORTED)
+    for part in control.episub:
+        strategy.on_episub(sender, part)
+    if strategy.judges:
+        strategy.control_heard()
+
+
+def _first_parts(shell: Shell, sender: ConnectedPeer, control: Control, room: int) -> Control:
+    """As many parts as there is room for, in the order of handling; the others are dropped."""
+    kept: list[Any] = []
+    for kind, parts in zip(CONTROL_KINDS, control.groups()[:-1], strict=True):
+        kept.append(parts[:room])
+        if len(parts) > room:
+            shell.drop(sender.id, kind, len(parts) - room, Reason.OVER_LIMIT)
+        room = max(0, room - len(parts))
+    for part in control.episub[room:]:
+        shell.drop(sender.id, part_kind(part), 1, Reason.OVER_LIMIT)
+    return Control(*kept, episub=control.episub[:room])
