@@ -20,6 +20,14 @@ WAIT_S = 30
 """So long lines of a pipe or a file wait for somebody to hear them; at a terminal they wait until you leave."""
 
 
+def address(text: str) -> str:
+    try:
+        NodeConfig(bootstrap=(text,))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def is_a_line_of_chat(message: Message) -> bool:
     """What others send is checked before it is shown or passed on: nothing that could drive a terminal, one line."""
     try:
@@ -63,7 +71,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A chat room on gossipsub.")
     parser.add_argument("--room", default="chat")
     parser.add_argument("--name", default="somebody")
-    parser.add_argument("--connect", action="append", default=[], metavar="MULTIADDR")
+    parser.add_argument("--connect", type=address, action="append", default=[], metavar="MULTIADDR")
     arguments = parser.parse_args()
     try:
         asyncio.run(chat(arguments.room, arguments.name, arguments.connect))

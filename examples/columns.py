@@ -35,8 +35,10 @@ def number(text: str) -> int:
 
 
 def address(text: str) -> str:
-    if not text.startswith("/"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a multiaddr, such as /ip4/127.0.0.1/tcp/4001/p2p/12D3…")
+    try:
+        NodeConfig(bootstrap=(text,))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     return text
 
 

@@ -113,16 +113,44 @@ async def share(file: File, connect: list[str], output: Path | None) -> None:
         await node.flush()
 
 
+def address(text: str) -> str:
+    try:
+        NodeConfig(bootstrap=(text,))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def root(text: str) -> bytes:
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != sha256().digest_size:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the root of a file: 64 hexadecimal digits")
+    return found
+
+
+def new_file(text: str) -> Path:
+    path = Path(text)
+    if not path.parent.is_dir() or path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r}: a file cannot be written there")
+    return path
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Files over gossipsub.")
-    parser.add_argument("--connect", action="append", default=[], metavar="MULTIADDR")
+    parser.add_argument("--connect", type=address, action="append", default=[], metavar="MULTIADDR")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("share").add_argument("file", type=Path)
     fetch = verbs.add_parser("fetch")
-    fetch.add_argument("root", type=bytes.fromhex)
-    fetch.add_argument("output", type=Path)
+    fetch.add_argument("root", type=root)
+    fetch.add_argument("output", type=new_file)
     arguments = parser.parse_args()
-    shared = File.of(arguments.file.read_bytes()) if arguments.verb == "share" else File(arguments.root)
+    try:
+        shared = File.of(arguments.file.read_bytes()) if arguments.verb == "share" else File(arguments.root)
+    except OSError as error:
+        parser.error(f"{arguments.file}: {error.strerror}")
     target = None if arguments.verb == "share" else arguments.output
     try:
         asyncio.run(share(shared, arguments.connect, target))

@@ -38,6 +38,36 @@ def test_examples_import_nothing_deeper(example):
     assert deeper(example.read_text(encoding="utf-8")) == set()
 
 
+@pytest.mark.parametrize("odd", ["", "localhost:4001", "/ip4/127.0.0.1/tcp/99999/p2p/12D3", "/ip4/1.2.3/tcp/1", "/x"])
+@pytest.mark.parametrize("words", ["chat.py", "columns.py --has 0-4", f"file_sharing.py fetch {'ab' * 32} copy"])
+def test_examples_say_in_a_line_what_is_odd_about_an_address(words, odd, tmp_path):
+    name, *more = words.split()
+    wanted = ["--connect", odd, *more]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / name), *wanted], cwd=tmp_path, capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"[a-z_]+\.py: error: argument --connect: .*multiaddr.*", done.stderr.splitlines()[-1])
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["share", "not-there"], "not-there: No such file or directory"),
+        (["share", "."], ".: Is a directory"),
+        (["fetch", "abc", "copy"], "argument root: 'abc' is not the root of a file: 64 hexadecimal digits"),
+        (["fetch", "ab" * 32, "no/such/folder/copy"], "'no/such/folder/copy': a file cannot be written there"),
+    ],
+)
+def test_what_cannot_be_shared_or_fetched_is_said_at_once(words, said, tmp_path):
+    command = [sys.executable, str(ROOT / "examples" / "file_sharing.py"), *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].endswith(said)
+
+
 def test_programs_in_pages_import_nothing_deeper():
     pages = [path.read_text(encoding="utf-8") for path in PAGES]
     lines = [line for page in pages for program in programs(page) for line in program.splitlines()]

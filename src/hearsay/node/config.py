@@ -11,6 +11,7 @@ from hearsay.core.registry import RouterKind, find_router
 from hearsay.core.shell.parameters import RouterParameters, merged
 from hearsay.core.shell.presets import argument_of, arguments, values_of
 from hearsay.libp2p.host.host import HostLimits
+from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.services.identification import IdentifyLimits
@@ -129,6 +130,8 @@ class NodeConfig:
     def __post_init__(self) -> None:
         if self.host not in get_args(HostName):
             raise ValueError(f"host {self.host!r} is not one of {', '.join(get_args(HostName))}")
+        for address in (*self.listen, *self.bootstrap, *self.direct_peers, *self.rendezvous):
+            _require_multiaddr(address)
         if self.direct and not getattr(self.router_parameters()[1], "judges", False):
             raise ValueError("direct peers need a router that judges its peers, such as gossipsub's preset go")
         if self.dht and self.host != "libp2p":
@@ -179,3 +182,10 @@ class NodeConfig:
             "places_per_address": PLACES_PER_ADDRESS,
         }
         return {name: most for name, most in bounds.items() if name in kind.parameters.names()}
+
+
+def _require_multiaddr(address: str) -> None:
+    try:
+        Multiaddr.parse(address)
+    except EncodingError as error:
+        raise ValueError(str(error)) from None
