@@ -256,7 +256,7 @@ def test_a_space_that_is_spent_ends_the_search(problem, tmp_path):
         (f"at_most = {BOUND}", "", "hill.toml:15: bounds.bytes_per_node: needs at_least or at_most"),
         ('"worst"', '"best"', 'bounds.delivery_ratio.judge = "best": must be one of mean, interval, p90, worst'),
         ("router.y", "router.x", "axes.1: router.x is on two axes (router.x has it too)"),
-        ("router.y", "router.z", "hill.toml:24: router.z = 0: unknown key"),
+        ("router.y", "router.z", "hill.toml:24: router.z: unknown key"),
         ("from = 0", "from = -1", "hill.toml:18: router.x = -1: must be in 0…20"),
         ("to = 12", "to = 0", "hill.toml:21: axes.0.to = 0: must be above from (0)"),
         ("router.degree = 5", "router.degree = -5", "hill.toml:9: router.degree = -5: must be in 0…"),

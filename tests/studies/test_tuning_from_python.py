@@ -158,7 +158,7 @@ def test_mistakes_beside_a_file(problem, tmp_path, wrong, said):
         ({"bounds": "copies<=6"}, "what is asked: bounds.copies: no such figure; there are delivery_ratio"),
         ({"vary": {"router.degree": []}}, "--vary router.degree=[]: write the values as an array, [1, 2], or as"),
         ({"vary": {"router.degree": [4, -4]}}, "router.degree = -4: must be in 0…"),
-        ({"vary": {"router.depth": [4, 5]}}, "router.depth = 4: unknown key"),
+        ({"vary": {"router.depth": [4, 5]}}, "router.depth: unknown key"),
         ({"condition": {"loss.rate": [0], "loss.x": [0]}}, "condition: must be one key, not 2"),
         ({"condition": {"router.degree": [4]}}, "what is asked: conditions: router.degree is on an axis that is"),
         ({"seeds": 1}, "what is asked: seeds = 1: must be two seeds or more"),
@@ -171,6 +171,12 @@ def test_mistakes_without_a_file(tmp_path, wrong, said):
         hearsay.tune(out=tmp_path / "out", **asked)
     assert any(said in line for line in caught.value.problems), caught.value.problems
     assert not (tmp_path / "out").exists()
+
+
+def test_a_misspelt_key_is_said_once_and_not_for_each_value():
+    with pytest.raises(hearsay.StudyError) as caught:
+        hearsay.tune("r1", vary={"router.degre": [4, 6, 8]}, aim=AIM)
+    assert caught.value.problems == ["what is asked: router.degre: unknown key, did you mean 'degree'?"]
 
 
 def test_long_lists_of_values_are_not_cut_short():

@@ -25,6 +25,7 @@ Setting: TypeAlias = tuple[str, object]
 """The path of a scenario's key, and its value."""
 
 _OVERRIDE = re.compile(r"--set ([^=]+)=(.*)", re.DOTALL)
+_UNKNOWN = re.compile(r".*: (unknown key.*)", re.DOTALL)
 _PATHS = ("network.edges_file", "links.regions_file")
 
 
@@ -87,7 +88,10 @@ class Base:
         override = _OVERRIDE.fullmatch(problem)
         if override is None or override[1] not in self.origins:
             return problem
-        return f"{self.origins[override[1]]}: {override[1]} = {override[2]}"
+        origin, key = self.origins[override[1]], override[1]
+        unknown = _UNKNOWN.fullmatch(override[2])
+        # A key is unknown whatever its value: of an axis that is the same line for each, and is said once.
+        return f"{origin}: {key} = {override[2]}" if unknown is None else f"{origin}: {key}: {unknown[1]}"
 
 
 def flattened(document: Mapping[str, object], above: str = "") -> list[Setting]:
