@@ -32,8 +32,8 @@ def test_json_has_the_keys_of_the_contract_and_nothing_else_is_on_stdout():
     summary = summary_of("--preset", "simsub", *SMALL)
     assert list(summary) == [
         "router", "engine", "seed", "nodes", "messages", "fanout", "publish", "deliver", "delivery_ratio",
-        "duplicates", "sent", "latency_ms", "hops", "bytes_out", "uplink_share", "simulated_seconds", "events",
-        "trace_hash", "complete",
+        "duplicates", "refused", "sent", "latency_ms", "hops", "bytes_out", "uplink_share", "simulated_seconds",
+        "events", "trace_hash", "complete",
     ]  # fmt: skip
     assert list(summary["latency_ms"]) == ["p50", "p90", "p99", "max"]
     assert list(summary["hops"]) == list(summary["bytes_out"]) == ["mean", "max"]

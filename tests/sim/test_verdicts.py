@@ -46,6 +46,7 @@ def test_an_invalid_message_goes_one_hop(verdict, reason):
     assert 3 < len(invalid) < 30
     assert {row.message for row in found if row.event == TraceEvent.REJECT} == invalid
     assert {row.reason for row in found if row.event == TraceEvent.REJECT} == {reason}
+    assert simulation.engine.figures().refused == len(invalid)
     delivered = Counter(row.message for row in found if row.event == TraceEvent.DELIVER)
     assert {delivered[message] for message in invalid} == {1}  # at who publishes it
     assert {delivered[message] for message in of if message not in invalid} == {30}
@@ -86,3 +87,14 @@ def test_the_last_entry_that_fits_holds():
 
 def test_the_array_engine_refuses_it_by_its_key():
     assert unsupported(scenario("[{}]")) == ["validation.invalid: only validation.reject_share"]
+
+
+@pytest.mark.parametrize("delay_ms", [0, 20])
+def test_both_engines_count_the_messages_that_were_refused(delay_ms):
+    keys = {**SETTINGS, "router.validate": "true", "validation.delay_ms": delay_ms, "validation.reject_share": 0.4}
+    wanted = load_scenario(None, "r1", [(key, str(value)) for key, value in keys.items()])
+    found: list[TraceRow] = []
+    summary = Simulation(wanted, listener=found.append).run().summary
+    refused = {row.message for row in found if row.event == TraceEvent.REJECT and row.reason == Reason.REJECTED}
+    assert 5 < len(refused) < 35
+    assert summary.refused == Simulation(wanted, engine="array").run().summary.refused == len(refused)

@@ -171,6 +171,7 @@ class ArrayEngine:
             publishes=self.count(record.PUBLISHES),
             delivered=self.delivered,
             duplicates=self.count(record.DUPLICATES),
+            refused=int(np.count_nonzero(self.arrays["verdicts"][:, at.REFUSED])),
             events=self.count(record.EVENTS),
             sent=sent.tolist(),
             latencies=self._latencies(),

@@ -59,6 +59,8 @@ class Figures:
     publishes: int
     delivered: int
     duplicates: int
+    refused: int
+    """Messages that some application rejected or ignored."""
     events: int
     sent: Sequence[int]
     latencies: Latencies
@@ -87,6 +89,7 @@ def summarise(plan: Plan, figures: Figures, engine: str, end_us: Micros, complet
         deliver=figures.delivered,
         delivery_ratio=figures.reached / figures.eligible if figures.eligible else None,
         duplicates=figures.duplicates,
+        refused=figures.refused,
         sent=sent,
         latency_ms=_latency_ms(figures.latencies),
         hops={
@@ -122,6 +125,7 @@ def recorded_figures(plan: Plan, recorder: Recorder, end_us: Micros) -> Figures:
         publishes=recorder.publishes,
         delivered=recorder.delivered,
         duplicates=recorder.duplicates,
+        refused=len(recorder.refused),
         events=recorder.events,
         sent=recorder.sent,
         latencies=Latencies(*np.unique(latencies, return_counts=True)),

@@ -26,6 +26,8 @@ class Summary:
     deliver: int
     delivery_ratio: float | None
     duplicates: int
+    refused: int
+    """Messages that applications rejected or ignored, wherever they came."""
     sent: dict[str, int]
     latency_ms: dict[str, float | None]
     hops: dict[str, float | int | None]
@@ -61,6 +63,8 @@ def _headline(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "hops", f"{figure(summary.hops['mean'])}, at most {summary.hops['max']}"
     yield "deliveries", f"{summary.deliver:,}"
     yield "duplicates", f"{summary.duplicates:,}"
+    if summary.refused:
+        yield "messages refused", f"{summary.refused:,}"
     yield "sent per node", size(summary.bytes_out["mean"])
     yield "trace hash", summary.trace_hash
 
@@ -77,6 +81,8 @@ def _lines(summary: Summary) -> Iterator[str]:
     yield f"publish: {summary.publish:,}"
     yield f"deliver: {summary.deliver:,}"
     yield f"duplicates: {summary.duplicates:,}"
+    if summary.refused:
+        yield f"refused by applications: {summary.refused:,} of the messages"
     for kind, count in summary.sent.items():
         yield f"sent {kind}: {count:,}"
     if not summary.messages:
