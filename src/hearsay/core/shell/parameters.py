@@ -7,7 +7,6 @@ all of its errors together. Times are integer milliseconds and say so in their n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from decimal import Decimal
@@ -16,6 +15,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol, Self, cast
 
 from hearsay.core.language.identifiers import Micros
+from hearsay.core.shell.topic_pattern import TopicPattern
 
 MAX_TIME_MS = 30 * 24 * 3600 * 1000
 MAX_COUNT = 1_000_000_000
@@ -232,7 +232,7 @@ def broken_rule(declared: Field[Any], value: object) -> str | None:
         texts = isinstance(value, tuple) and all(isinstance(each, str) for each in cast("tuple[object, ...]", value))
         return None if texts else "must be a list of texts"
     if "expression" in rules:
-        return None if isinstance(value, str) and _compiles(value) else "must be a regular expression"
+        return _broken_expression(value)
     if "table" in rules:
         return None if value is None or isinstance(value, rules["table"]) else "must be a table"
     if "pairs" in rules:
@@ -262,12 +262,14 @@ def _plain_as_declared(declared: Field[Any], value: object) -> object:
     return tuple(cast("list[object]", value)) if isinstance(value, list) else value
 
 
-def _compiles(pattern: str) -> bool:
+def _broken_expression(value: object) -> str | None:
+    if not isinstance(value, str):
+        return "must be a regular expression"
     try:
-        re.compile(pattern)
-    except re.error:
-        return False
-    return True
+        TopicPattern(value)
+    except ValueError as error:
+        return f"must be a regular expression; this one {error}"
+    return None
 
 
 def _are_pairs(value: object) -> bool:

@@ -8,11 +8,10 @@
 
 from __future__ import annotations
 
-import re
-
 from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.rpc import Subscription
 from hearsay.core.shell.parameters import RouterParameters
+from hearsay.core.shell.topic_pattern import TopicPattern
 
 
 class SubscriptionFilter:
@@ -21,14 +20,14 @@ class SubscriptionFilter:
     def __init__(self, parameters: RouterParameters) -> None:
         pattern = parameters.allowed_topics_pattern
         self._topics = frozenset[TopicId](parameters.allowed_topics)
-        self._pattern = re.compile(pattern) if pattern else None
+        self._pattern = TopicPattern(pattern) if pattern else None
         self._chooses = bool(self._topics) or self._pattern is not None
         self._most = parameters.max_subscriptions_per_rpc
 
     def allows(self, topic: TopicId) -> bool:
         if not self._chooses or topic in self._topics:
             return True
-        return self._pattern is not None and isinstance(topic, str) and self._pattern.search(topic) is not None
+        return self._pattern is not None and isinstance(topic, str) and self._pattern.is_in(topic)
 
     def are_too_many(self, changes: tuple[Subscription, ...]) -> bool:
         return 0 < self._most < len(changes)
