@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from decimal import Decimal
+from itertools import pairwise
 from math import prod
 
 import tomli_w
@@ -70,7 +71,11 @@ def files(draw):
         "title": st.text('abc √"\\', min_size=1, max_size=9),
         "bounds": st.dictionaries(st.sampled_from(list(BY_NAME)), bounds(), max_size=3),
     }
+    finals = st.integers(0, 10**5)
     document = draw(st.fixed_dictionaries({"aim": st.sampled_from(AIMS)}, optional=optional))
+    seeds = document.get("seeds", 12)
+    if draw(st.booleans()):
+        document["final_seeds"] = (seeds if isinstance(seeds, int) else len(seeds)) + draw(finals)
     document |= {"base": {"preset": "r1"}, "axes": [table for table, _ in axes]}
     if condition is not None:
         document["conditions"] = condition[0]
@@ -110,7 +115,9 @@ def test_what_is_good_is_read_to_what_it_says(tmp_path, asked):
     seeds = document.get("seeds", 12)
     assert tuning.seeds == (tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds))
     assert len(tuning.fresh_seeds) == document.get("fresh_seeds", 20)
-    assert max(tuning.seeds) < min(tuning.fresh_seeds) <= max(tuning.fresh_seeds) < tuning.never_seen_seed
+    every = [*sorted(tuning.seeds), *tuning.fresh_seeds, *tuning.final_seeds, tuning.never_seen_seed]
+    assert all(before < after for before, after in pairwise(every))
+    assert len(tuning.seeds) + len(tuning.final_seeds) == document.get("final_seeds", 4 * len(tuning.seeds))
     assert (tuning.runs, tuning.search_seed) == (document.get("runs", 400), document.get("search_seed", 1))
     assert tuning.engine == document.get("engine", "auto")
     for bound in tuning.bounds:
@@ -135,6 +142,7 @@ WRONG = {
     ("seeds",): (st.integers(-(1 << 62), 1) | st.sampled_from(["", 2.5, {}, [], [1, 1], [1, -1], [7]]), "must be "),
     ("fresh_seeds",): (outside(2, 10_000), "in 2…10000"),
     ("runs",): (outside(10, 1_000_000), "in 10…1000000"),
+    ("final_seeds",): (st.integers(-(1 << 62), 1) | st.integers(1_000_001, 1 << 62), "in 2…1000000"),
     ("search_seed",): (outside(0, (1 << 32) - 1), "in 0…4294967295"),
     ("cores_per_task",): (outside(1, 1024), "in 1…1024"),
     ("engine",): (words_but("auto", "reference", "array"), "must be one of auto, reference, array"),

@@ -43,7 +43,7 @@ def test_it_says_what_to_set_and_what_it_is_worth(problem, found):
     assert (aim.verdict, aim.difference.mean_b) == ("better", pytest.approx(height(HEAVIEST, 3)))
     assert answer.words.startswith(f"router.x {HEAVIEST}, router.y 3: control per delivery 0.833")
     assert answer.as_good == []
-    assert answer.unseen_seed == 12
+    assert answer.unseen_seed == 36
     best, start = (hearsay.load_scenario(each).router.parameters for each in (answer.scenario, answer.start))
     assert ((best.x, best.y), (start.x, start.y)) == ((HEAVIEST, 3), (12, 12))
 

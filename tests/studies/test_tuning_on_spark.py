@@ -99,7 +99,7 @@ def test_a_comparison_on_fresh_seeds_confirms_what_was_found(tmp_path):
     assert done.returncode == 0, done.stderr
     (answer,) = json.loads(done.stdout)["answers"]
     words = shlex.split(answer["compare"])[1:]
-    assert words[-2:] == ["--first-seed", "17"]
+    assert words[-2:] == ["--first-seed", "35"]
     confirmed = hearsay(*words, "--json", cwd=tmp_path)
     assert confirmed.returncode == 0, confirmed.stderr
     verdicts = {line["figure"]: line for line in json.loads(confirmed.stdout)["figures"]}

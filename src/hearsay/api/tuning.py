@@ -109,8 +109,8 @@ class TuneResult:
 
     @property
     def runs(self) -> int:
-        """How many runs the search took, without those of base and best on fresh seeds."""
-        return sum(found.runs for found in self.tuned.searches)
+        """How many runs search and finals took, without those of base and best on fresh seeds."""
+        return sum(found.runs + found.final_runs for found in self.tuned.searches)
 
     @property
     def made(self) -> int:
@@ -163,6 +163,7 @@ def tune(
     condition: Mapping[str, str | Sequence[object]] | None = None,
     seeds: int | Sequence[int] | None = None,
     fresh_seeds: int | None = None,
+    final_seeds: int | None = None,
     runs: int | None = None,
     search_seed: int | None = None,
     engine: Engine | None = None,
@@ -187,6 +188,7 @@ def tune(
     given = {
         "seeds": seeds if seeds is None or isinstance(seeds, int) else list(seeds),
         "fresh_seeds": fresh_seeds,
+        "final_seeds": final_seeds,
         "runs": runs,
         "search_seed": search_seed,
         "engine": engine,

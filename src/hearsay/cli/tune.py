@@ -49,6 +49,8 @@ FOLDER = "sweeps"
               help="Change any key of the base scenario.")  # fmt: skip
 @click.option("--seeds", type=Whole(2, 100_000), metavar="N", help="Seeds 1…N of a point at most.")
 @click.option("--fresh-seeds", type=Whole(2, 10_000), metavar="N", help="Seeds that measure the best.")
+@click.option("--final-seeds", type=Whole(2, 1_000_000), metavar="N",
+              help="Seeds of the few best at most, as long as they cannot be told apart.")  # fmt: skip
 @click.option("--runs", type=Whole(10, 1_000_000), metavar="N", help="Runs of the search at most, in each condition.")
 @click.option(
     "--search-seed", type=Whole(0, (1 << 32) - 1), metavar="N", help="Another way through the combinations."
@@ -108,7 +110,7 @@ def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
     return load_tuning(path, changes).with_settings(settings), path.read_text(encoding="utf-8")
 
 
-_CHANGES = ("seeds", "fresh_seeds", "runs", "search_seed", "engine")
+_CHANGES = ("seeds", "fresh_seeds", "final_seeds", "runs", "search_seed", "engine")
 """Options that say what a key of the file says."""
 
 

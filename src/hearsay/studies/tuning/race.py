@@ -6,6 +6,8 @@ Rules:
 * A point stops when a run of it failed or lacks the figure aimed at, when its seeds so far say that it breaks a
   bound, and when the paired interval between it and the leader lies on the wrong side of 0.
 * The leader is the best of those whose seeds so far keep the bounds. Stopping compares on the seeds that both have.
+* Finals: of those that had all seeds the few best get twice as many again and again, as long as they cannot be told
+  from the leader of the finals, so that luck on a few seeds does not choose the answer.
 """
 
 from __future__ import annotations
@@ -44,6 +46,15 @@ def rungs(seeds: int) -> list[int]:
     return counts
 
 
+def final_rungs(tuning: Tuning) -> list[int]:
+    """How many seeds a finalist has had after each part of the finals."""
+    counts = [len(tuning.seeds)]
+    last = len(tuning.seeds) + len(tuning.final_seeds)
+    while counts[-1] < last:
+        counts.append(min(last, 2 * counts[-1]))
+    return counts[1:]
+
+
 def stopped(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[Ended, Budget | None] | None:
     """Why a point by itself is out of the race, if it is."""
     if any(results[run]["error"] is not None for run in point.runs):
@@ -62,6 +73,12 @@ def is_beaten(tuning: Tuning, point: Point, leader: Point, results: Mapping[str,
         return False
     behind = paired([tuning.better(theirs[seed]) for seed in both], [tuning.better(ours[seed]) for seed in both])
     return behind.low > 0
+
+
+def is_same(tuning: Tuning, point: Point, other: Point, results: Mapping[str, Row]) -> bool:
+    """Whether two points have the same aim on every seed that both have: more seeds would hardly tell them apart."""
+    ours, theirs = (values_by_seed(each, results, tuning.aim.name) for each in (point, other))
+    return all(ours[seed] == theirs[seed] for seed in ours if seed in theirs)
 
 
 def keeps_bounds(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> bool:

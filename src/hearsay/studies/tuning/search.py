@@ -6,6 +6,7 @@ Rules:
   already, nor from how many tasks run at a time. So what goes on after a kill comes to the same.
 * Who was beaten by a leader that breaks a bound with more seeds comes back into the race.
 * What there are no runs left for ends with what it has, those that promise least first.
+* The answer is the first of the finals that keeps its bounds on fresh seeds, too.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ from hearsay.studies.tuning.race import (
     Ended,
     aim_of,
     excess,
+    final_rungs,
     is_beaten,
+    is_same,
     keeps_bounds,
     rungs,
     stopped,
 )
 from hearsay.studies.tuning.space import Space, Steps
-from hearsay.studies.tuning.tune_file import CONFIRMATIONS, Tuning
+from hearsay.studies.tuning.tune_file import CONFIRMATIONS, FINALISTS, Tuning
 
 BATCH = 8
 """Points that race together; the same on every machine, for the search follows from it."""
@@ -62,6 +65,10 @@ class Searched:
     """The base as it is, with all seeds of the search."""
     tried: list[Tried] = field(default_factory=list[Tried])
     runs: int = 0
+    finalists: int = 0
+    """How many got more seeds than all others, as these did not tell them apart."""
+    final_runs: int = 0
+    """What they took beside `runs`."""
     results: Mapping[str, Row] = field(default_factory=dict[str, Row])
     best: Tried | None = None
     """What does best and keeps its bounds on fresh seeds, too."""
@@ -89,10 +96,14 @@ class Searched:
 
     @property
     def keeping(self) -> list[Tried]:
-        """Those that had all seeds and keep the bounds, the best first."""
+        """Those that had all seeds and keep the bounds, the best first: by how long they were in the finals, then by
+        the aim."""
         finished = [each for each in self.tried if each.ended is Ended.FINISHED]
         keeping = [each for each in finished if keeps_bounds(self.tuning, each.point, self.results)]
-        return sorted(keeping, key=lambda each: (aim_of(self.tuning, each.point, self.results), each.steps))
+        return sorted(
+            keeping,
+            key=lambda each: (-len(each.point.seeds), aim_of(self.tuning, each.point, self.results), each.steps),
+        )
 
     @property
     def nearest(self) -> Tried | None:
@@ -134,6 +145,7 @@ class _Search:
             for each in batch:
                 if each.steps not in self._told:
                     self._tell(each)
+        self._play_finals()
         self._confirm()
         return found
 
@@ -233,6 +245,39 @@ class _Search:
         }
         self._told.add(tried.steps)
         self._optimiser.tell(tried.steps, None if mean is None else self._tuning.better(mean.mean), excesses)
+
+    def _play_finals(self) -> None:
+        found, tuning = self._found, self._tuning
+        finalists = self._contested(found.keeping[:FINALISTS])
+        found.finalists = len(finalists)
+        seeds = (*tuning.seeds, *tuning.final_seeds)
+        for count in final_rungs(tuning):
+            contested = self._contested(finalists)
+            if not contested:
+                break
+            for each in contested:
+                found.final_runs += count - len(each.point.seeds)
+                each.point = replace(each.point, seeds=seeds[:count])
+            self._measure([each.point for each in contested])
+            for each in contested:
+                out = stopped(tuning, each.point, found.results)
+                if out is not None:
+                    each.ended, each.broken = out
+
+    def _contested(self, finalists: Sequence[Tried]) -> list[Tried]:
+        """The leader and those that its seeds do not tell from it; nobody if they tell all."""
+        found, tuning = self._found, self._tuning
+        keeping = [each for each in found.keeping if each in finalists]
+        if not keeping:
+            return []
+        leader = keeping[0]
+        others = [
+            each
+            for each in keeping[1:]
+            if not is_beaten(tuning, each.point, leader.point, found.results)
+            and not is_same(tuning, each.point, leader.point, found.results)
+        ]
+        return [leader, *others] if others else []
 
     def _confirm(self) -> None:
         """The best on fresh seeds; where chance was what made it keep its bounds, the next best."""

@@ -26,7 +26,7 @@ from hearsay.studies.tables import tables_of
 from hearsay.studies.tuning.search import Searched, search
 from hearsay.studies.tuning.space import Space
 from hearsay.studies.tuning.tried_table import tried_table
-from hearsay.studies.tuning.tune_file import CONFIRMATIONS, Tuning
+from hearsay.studies.tuning.tune_file import CONFIRMATIONS, FINALISTS, Tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,9 @@ class Tuned:
 
 
 def most_runs(tuning: Tuning) -> int:
-    """The runs of a condition at most: the base, the search, and what is tried on fresh seeds."""
-    return len(tuning.seeds) + tuning.runs + (1 + CONFIRMATIONS) * len(tuning.fresh_seeds)
+    """The runs of a condition at most: the base, the search, the finals, and what is tried on fresh seeds."""
+    finals = FINALISTS * len(tuning.final_seeds)
+    return len(tuning.seeds) + tuning.runs + finals + (1 + CONFIRMATIONS) * len(tuning.fresh_seeds)
 
 
 class Tune:

@@ -2,6 +2,7 @@
 
 aim = "latency_p99_ms"         # the least of it; the most of a figure that is better when it is more
 seeds = 12                     # of each point at most: most points are stopped before
+final_seeds = 48               # of the few best, as long as they cannot be told apart
 runs = 400                     # of the search at most, in each condition
 
 [base]
@@ -45,7 +46,12 @@ from hearsay.studies.study_file import RunsFile, Seeds, Study
 
 MOST_FRESH_SEEDS = 10_000
 MOST_RUNS = 1_000_000
-LAST_SEED = LAST_FIRST_SEED - 2 * MOST_FRESH_SEEDS
+MOST_FINAL_SEEDS = 1_000_000
+LAST_SEED = LAST_FIRST_SEED - 2 * MOST_FRESH_SEEDS - MOST_FINAL_SEEDS
+FINALISTS = 5
+"""So many of the best may get more seeds."""
+_TIMES_SEEDS = 4
+"""How many more seeds they may have than all others, if the file does not say."""
 CONFIRMATIONS = 3
 """So many of the best may be tried on fresh seeds."""
 _AIMS = tuple(figure.name for figure in BY_NAME.values() if figure.better)
@@ -63,6 +69,8 @@ class Tuning:
     seeds: tuple[int, ...]
     fresh_seeds: tuple[int, ...]
     """What the answer's figures are measured on: the search has not seen them."""
+    final_seeds: tuple[int, ...]
+    """What the best get beside `seeds`, as long as those cannot tell them apart."""
     runs: int
     search_seed: int
     engine: str
@@ -80,7 +88,7 @@ class Tuning:
     @property
     def never_seen_seed(self) -> int:
         """The first seed that neither the search nor its confirmation uses."""
-        return max(*self.seeds, *self.fresh_seeds) + 1
+        return max(*self.seeds, *self.fresh_seeds, *self.final_seeds) + 1
 
     @property
     def study(self) -> Study:
@@ -126,8 +134,10 @@ class TuneFile(RunsFile):
     """The seeds of a point at most; points that are hopeless get fewer."""
     fresh_seeds: Annotated[int, integer_in(2, MOST_FRESH_SEEDS)] = 20
     """So many seeds that the search has not seen measure the best of it."""
+    final_seeds: Annotated[int, integer_in(2, MOST_FINAL_SEEDS)] | None = None
+    """The seeds of the few best at most, as long as they cannot be told apart; four times seeds without."""
     runs: Annotated[int, integer_in(10, MOST_RUNS)] = 400
-    """How many runs the search may take, in each condition."""
+    """How many runs the search may take, in each condition; finals come beside."""
     search_seed: Annotated[int, integer_in(0, (1 << 32) - 1)] = 1
     """Another one takes another way through the combinations."""
 
@@ -146,6 +156,8 @@ class TuneFile(RunsFile):
         return seeds
 
     def cross_rules(self) -> Iterator[Violation]:
+        if self.final_seeds is not None and self.final_seeds < len(self.seeds):
+            yield Violation("final_seeds", self.final_seeds, f"must not be below seeds ({len(self.seeds)})")
         if not self.axes:
             yield Violation("", None, "has no [[axes]]: what may change?")
         searched = {key for axis in self.axes for key in axis.own_keys}
@@ -169,6 +181,8 @@ def tuning_of(document: Document, places: Places, folder: Path, name: str) -> Tu
 
 
 def _tuning(file: TuneFile, places: Places, folder: Path, name: str) -> Tuning:
+    fresh = tuple(range(max(file.seeds) + 1, max(file.seeds) + 1 + file.fresh_seeds))
+    finals = _TIMES_SEEDS * len(file.seeds) if file.final_seeds is None else file.final_seeds
     return Tuning(
         name=name,
         title=name if file.title is None else file.title,
@@ -178,13 +192,10 @@ def _tuning(file: TuneFile, places: Places, folder: Path, name: str) -> Tuning:
         aim=BY_NAME[file.aim],
         bounds=tuple(table.budget("", figure) for figure, table in file.bounds.items()),
         seeds=file.seeds,
-        fresh_seeds=_fresh(file.seeds, file.fresh_seeds),
+        fresh_seeds=fresh,
+        final_seeds=tuple(range(max(fresh) + 1, max(fresh) + 1 + finals - len(file.seeds))),
         runs=file.runs,
         search_seed=file.search_seed,
         engine=file.engine,
         cores_per_task=file.cores_per_task,
     )
-
-
-def _fresh(seeds: tuple[int, ...], count: int) -> tuple[int, ...]:
-    return tuple(range(max(seeds) + 1, max(seeds) + 1 + count))

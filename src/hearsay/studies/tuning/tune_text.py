@@ -36,9 +36,11 @@ def searched_words(searched: Searched) -> str:
     told = [f"{ended} ({count(counts[ended])})" for ended in stops if counts[ended]]
     early = f"; ended early: {', '.join(told)}" if told else ""
     combinations = count(searched.tuning.combinations)
-    return (
-        f"{count(len(searched.tried))} of {combinations} combinations tried in {plural(searched.runs, 'run')}{early}"
+    tried = f"{count(len(searched.tried))} of {combinations} combinations tried in {plural(searched.runs, 'run')}"
+    finals = (
+        f"; {searched.finalists} in finals of {plural(searched.final_runs, 'run')}" if searched.final_runs else ""
     )
+    return f"{tried}{early}{finals}"
 
 
 def best_words(answer: Answer) -> str:
@@ -106,7 +108,11 @@ def as_good_words(answer: Answer) -> str:
     named = "; ".join(steps_words(searched, each) for each in answer.as_good[:MOST_AS_GOOD])
     more = len(answer.as_good) - MOST_AS_GOOD
     rest = f"; and {more} more" if more > 0 else ""
-    return f"as good as {plural(len(searched.tuning.seeds), 'seed')} can tell: {named}{rest}"
+    assert answer.best is not None
+    seeds = len(answer.best.point.seeds)
+    fewest = min(min(len(each.point.seeds), seeds) for each in answer.as_good)
+    told = plural(seeds, "seed") if fewest == seeds else f"{fewest} to {plural(seeds, 'seed')}"
+    return f"as good as {told} can tell: {named}{rest}"
 
 
 def matters_words(answer: Answer) -> str:

@@ -19,7 +19,7 @@ def tuned_json(tuned: Tuned, answers: Sequence[Answer], folder: Path) -> dict[st
     return {
         "tuning": tuned.tuning.name,
         "folder": str(folder),
-        "runs": sum(found.runs for found in tuned.searches),
+        "runs": sum(found.runs + found.final_runs for found in tuned.searches),
         "made": tuned.made,
         "failed": len(tuned.failures),
         "budgets": str(folder / BUDGETS) if found else None,
@@ -33,6 +33,7 @@ def _answer_json(answer: Answer, folder: Path) -> dict[str, Any]:
         "condition": answer.condition,
         "points": len(searched.tried),
         "runs": searched.runs,
+        "final_runs": searched.final_runs,
         "words": plain(best_words(answer)),
         "matters": answer.matters,
         "best": None,
