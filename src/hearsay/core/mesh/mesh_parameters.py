@@ -10,8 +10,8 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.mesh.backoff import BackoffParameters
 from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds
 
-NO_LIMIT = 1 << 60
-"""Of peers in a mesh."""
+_NEVER_FULL = 1 << 60
+"""Peers in a mesh that refuses nobody."""
 
 
 class PruneTrigger(StrEnum):
@@ -76,7 +76,7 @@ class MeshParameters(BackoffParameters):
     @property
     def refuse_from(self) -> int:
         """The size from which a mesh refuses a GRAFT."""
-        return self.degree_high if self.full_mesh is FullMesh.REFUSE else NO_LIMIT
+        return self.degree_high if self.full_mesh is FullMesh.REFUSE else _NEVER_FULL
 
     @property
     def backoff_slack_us(self) -> Micros:

@@ -2,8 +2,7 @@
 
 Rules:
 
-* Reading stays inside the bytes given: every length is checked against what encloses it, a varint has at most ten
-  bytes, and every step moves on, so no input makes this read outside or loop.
+* Reading stays inside the bytes given (`protobuf_fields.py`).
 * An event has a type, a peer, a time and the payload of its type, each once. Anything else is corrupt. Fields
   unknown to this version are skipped; an unknown type is not.
 * Older traces differ in names only: ADD_PEER and REMOVE_PEER became ON_NEW_ and ON_CLOSED_OUTBOUND_STREAM in v0.16
@@ -20,6 +19,7 @@ import numpy as np
 
 from hearsay.core.language.rpc import PartKind
 from hearsay.ingest.decoding.name_tables import SPAN_BITS, Data, Numbers
+from hearsay.ingest.decoding.protobuf_fields import field, texts, varint
 from hearsay.trace.language.compiled import compiled
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import Column, TraceEvent
@@ -115,64 +115,6 @@ _HOPS, _BYTES, _VIA, _DELAY = int(Column.HOPS), int(Column.BYTES), int(Column.VI
 
 
 @compiled
-def _varint(data: Data, at: int, end: int) -> tuple[int, int]:
-    """(value, what follows); what follows is -1 if this is no varint."""
-    if at < end and data[at] < 0x80:
-        return int(np.int64(data[at])), at + 1
-    value = np.uint64(0)
-    shift = np.uint64(0)
-    while at < end and shift < np.uint64(70):
-        byte = np.uint64(data[at])
-        at += 1
-        if shift == np.uint64(63) and byte > np.uint64(1):
-            break
-        value |= (byte & np.uint64(0x7F)) << shift
-        if byte < np.uint64(0x80):
-            return int(np.int64(value)), at
-        shift += np.uint64(7)
-    return 0, -1
-
-
-@compiled
-def _field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
-    """(tag, value or start, length, what follows); what follows is -1 if this is no field."""
-    tag, at = _varint(data, at, end)
-    if at < 0 or tag < 8 or tag > 0xFFFFFFFF:
-        return 0, 0, 0, -1
-    wire = tag & 7
-    if wire == 0:
-        value, at = _varint(data, at, end)
-        return tag, value, 0, at
-    if wire == 2:
-        length, at = _varint(data, at, end)
-        if at < 0 or length < 0 or length > end - at:
-            return 0, 0, 0, -1
-        return tag, at, length, at + length
-    size = 8 if wire == 1 else 4
-    if (wire != 1 and wire != 5) or size > end - at:
-        return 0, 0, 0, -1
-    return tag, at, size, at + size
-
-
-@compiled
-def _texts(data: Data, at: int, end: int, spans: Numbers) -> bool:
-    """Fill `spans[n]` with start and length of field n (1 to 4), a text; start -1 where it is missing, as is 0."""
-    for number in range(5):
-        spans[number, 0] = -1
-    while at < end:
-        tag, start, length, at = _field(data, at, end)
-        if at < 0:
-            return False
-        number = tag >> 3
-        if number <= 4:
-            if tag & 7 != 2 or spans[number, 0] >= 0:
-                return False
-            spans[number, 0] = start
-            spans[number, 1] = length
-    return True
-
-
-@compiled
 def tell_peers(decoded: DecodedRows, events_of_peer: Numbers) -> int:
     """Give each row the number of its event's peer, count the events of each; the time of the earliest event."""
     rows, events = decoded.rows, decoded.events
@@ -211,7 +153,7 @@ def _put_rest(rows: Rows, n: int, kind: int, topic: int, message: int, count: in
 @compiled
 def _control(data: Data, at: int, end: int, rows: Rows, n: int, time: int, event: int, peer: int, remote: int) -> int:
     while at < end:
-        tag, start, length, at = _field(data, at, end)
+        tag, start, length, at = field(data, at, end)
         if at < 0:
             return CORRUPT
         if tag >> 3 > 5:
@@ -223,7 +165,7 @@ def _control(data: Data, at: int, end: int, rows: Rows, n: int, time: int, event
         topic, count = -1, 0
         inner, inner_end = start, start + length
         while inner < inner_end:
-            inner_tag, inner_start, inner_length, inner = _field(data, inner, inner_end)
+            inner_tag, inner_start, inner_length, inner = field(data, inner, inner_end)
             if inner < 0:
                 return CORRUPT
             number = inner_tag >> 3
@@ -246,7 +188,7 @@ def _subscription(data: Data, at: int, end: int) -> tuple[int, int]:
     """(kind or CORRUPT, topic)."""
     kind, topic = _K_UNSUBSCRIBE, -1
     while at < end:
-        tag, value, length, at = _field(data, at, end)
+        tag, value, length, at = field(data, at, end)
         if at < 0:
             return CORRUPT, -1
         if tag == 8:
@@ -273,7 +215,7 @@ def _rpc(
 ) -> int:
     """The rows of RPCMeta, one for each part; the next row or a problem."""
     while at < end:
-        tag, start, length, at = _field(data, at, end)
+        tag, start, length, at = field(data, at, end)
         if at < 0:
             return CORRUPT
         number = tag >> 3
@@ -288,7 +230,7 @@ def _rpc(
             continue
         kind, topic, message = _K_PUBLISH, -1, -1
         if number == 1:
-            if not _texts(data, start, start + length, spans):
+            if not texts(data, start, start + length, spans):
                 return CORRUPT
             message = _span(spans[1, 0], spans[1, 1])
             topic = _span(spans[2, 0], spans[2, 1])
@@ -309,7 +251,7 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
     peer_start, peer_length = -1, 0
     payload, payload_start, payload_end = -1, 0, 0
     while at < end:
-        tag, value, length, at = _field(data, at, end)
+        tag, value, length, at = field(data, at, end)
         if at < 0:
             return CORRUPT
         if tag == 8:
@@ -336,7 +278,7 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
     events[number, 0] = _span(peer_start, peer_length)
     events[number, 1] = event
     events[number, 2] = time
-    if not _texts(data, payload_start, payload_end, spans):
+    if not texts(data, payload_start, payload_end, spans):
         return CORRUPT
     message_field, remote_field, topic_field, reason_field = (
         _FIELDS[kind, 0],
@@ -367,7 +309,7 @@ def _batch(
 ) -> tuple[int, int]:
     """The rows of one TraceEventBatch; the next row or a problem, and the next event."""
     while at < end:
-        tag, start, length, at = _field(data, at, end)
+        tag, start, length, at = field(data, at, end)
         if at < 0 or tag != 10:
             return CORRUPT, number
         n = _event(data, start, start + length, rows, n, events, number, spans)
@@ -387,7 +329,7 @@ def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, r
     rows, events, filled = decoded.rows, decoded.events, decoded.filled
     n, number, status = 0, 0, DONE
     while at < end:
-        length, start = _varint(data, at, end)
+        length, start = varint(data, at, end)
         if start < 0:
             status = CORRUPT if end - at >= 10 else NEED_MORE
             break
@@ -423,7 +365,7 @@ def message_ends(data: Data, at: int, step: int, ends: Numbers) -> tuple[int, in
     """
     found, wanted, size = 0, at + step, len(data)
     while at < size:
-        length, start = _varint(data, at, size)
+        length, start = varint(data, at, size)
         if start < 0:
             return (CORRUPT if size - at >= 10 else NEED_MORE), at, found
         if length < 0 or length > MAX_MESSAGE:
