@@ -36,7 +36,8 @@ from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.tables import CONTROL, LATENCY, MESSAGES
-from hearsay.pipeline.spark.session import Where, spark_session
+from hearsay.pipeline.spark.place import Where
+from hearsay.pipeline.spark.session import spark_session
 from hearsay.sim.plan.latency import make_latency
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario

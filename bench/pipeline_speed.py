@@ -35,9 +35,12 @@ from hearsay.pipeline.kernels.traffic_sums import message_traffic, traffic_of
 from hearsay.pipeline.metrics import whole_files
 from hearsay.pipeline.metrics.spark_sums import add_up
 from hearsay.pipeline.spark.local_tables import map_batches
-from hearsay.pipeline.spark.session import Where, cores, spark_session
+from hearsay.pipeline.spark.place import Where, cores
+from hearsay.pipeline.spark.ready_workers import OF_ANALYSES
+from hearsay.pipeline.spark.session import spark_session
 from hearsay.pipeline.spark.task_lists import made_by_tasks
 from hearsay.trace.language.schema import Column, TraceEvent
+from process_tree import cpu_seconds
 from synthetic_trace import write_run
 
 SIZE = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000_000
@@ -256,28 +259,10 @@ def _message_latencies(rows: dict[Column, Any]) -> Any:
     return pa.RecordBatch.from_arrays(columns, names=["message", "deliveries", "p50", "p90", "p99"])
 
 
-def cpu_seconds() -> float:
-    """Of this process and all below it, as Linux tells."""
-    children: dict[int, list[int]] = {}
-    ticks: dict[int, int] = {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            words = file.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        pid = int(file.parent.name)
-        children.setdefault(int(words[1]), []).append(pid)
-        ticks[pid] = int(words[11]) + int(words[12])
-    family = [os.getpid()]
-    for pid in family:
-        family.extend(children.get(pid, ()))
-    return sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
-
-
 def measure(answer: Callable[[str], None], question: str) -> tuple[float, float]:
-    cpu, start = cpu_seconds(), time.perf_counter()
+    cpu, start = cpu_seconds(os.getpid()), time.perf_counter()
     answer(question)
-    return time.perf_counter() - start, cpu_seconds() - cpu
+    return time.perf_counter() - start, cpu_seconds(os.getpid()) - cpu
 
 
 def compare(session: Any, run: RunFacts, memberships: Path) -> None:
@@ -307,7 +292,7 @@ def main() -> None:
     (run,) = load_runs([folder])
     with (
         tempfile.TemporaryDirectory() as out,
-        spark_session(Where(), SIZE, lambda line: print(line, flush=True)) as session,
+        spark_session(Where(), SIZE, lambda line: print(line, flush=True), imports=OF_ANALYSES) as session,
     ):
         start = time.perf_counter()
         analyze(session, [run], {run.name: Path(out)}, lambda _: None)

@@ -11,7 +11,7 @@ from commands import hearsay as run_command
 from kills import environment
 from made_here import results_of
 
-from hearsay.pipeline.spark.session import Where
+from hearsay.pipeline.spark.place import Where
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import points_of
 from hearsay.studies.spark_tasks import SparkTasks

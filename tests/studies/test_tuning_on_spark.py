@@ -15,7 +15,7 @@ import pytest
 from kills import LOOK_AGAIN_S, descendants, ends_within, environment, gone
 from small_study import hearsay
 
-from hearsay.pipeline.spark.session import Where
+from hearsay.pipeline.spark.place import Where
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.processes import processes
 from hearsay.studies.run_places import OpenPlace

@@ -10,7 +10,7 @@ from typing import Any
 from hearsay.api.simulations import Engine
 from hearsay.api.study_runs import FOLDER, Progresses, make_runs, texts_of
 from hearsay.api.table import Table
-from hearsay.pipeline.spark.session import Where
+from hearsay.pipeline.spark.place import Where
 from hearsay.studies import comparison
 from hearsay.studies.comparison import FigureComparison
 from hearsay.studies.comparison_request import ComparisonRequest

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from hearsay.extras import require_extra
-from hearsay.pipeline.spark.session import Where, cores, require_spark
+from hearsay.pipeline.spark.place import Where, cores
+from hearsay.pipeline.spark.session import require_spark
 from hearsay.sim.scenario.toml_text import value_text
 from hearsay.studies.errors import StudyError
 from hearsay.studies.folder import StudyFolder

@@ -11,7 +11,7 @@ from hearsay.api.simulations import Engine
 from hearsay.api.study_runs import FOLDER, Progresses, place_of, say_nothing, texts_of
 from hearsay.api.table import Table
 from hearsay.extras import require_extra
-from hearsay.pipeline.spark.session import Where
+from hearsay.pipeline.spark.place import Where
 from hearsay.sim.scenario.toml_text import Document
 from hearsay.studies.comparison import FigureComparison
 from hearsay.studies.errors import StudyError

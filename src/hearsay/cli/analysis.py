@@ -16,6 +16,7 @@ from hearsay.cli.given_paths import require_distinct
 
 if TYPE_CHECKING:
     from hearsay.pipeline.input.run_facts import RunFacts
+    from hearsay.pipeline.spark.place import Where
 
 
 def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[RunFacts], list[str]]:
@@ -69,6 +70,21 @@ def failures_in_one_line() -> Generator[None]:
         raise CommandFailed(
             f"the analysis failed: {in_one_line(error)}; tables of earlier analyses are whole"
         ) from None
+
+
+def analyzed_on_spark(where: Where, runs: list[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:
+    """Run the analysis into outputs that are held: in a kept session if there is one, and again if that vanishes."""
+    from hearsay.cli.spark_steps import say, spark_steps
+    from hearsay.pipeline.spark.kept_session import KeptSessionGone
+
+    rows = sum(run.rows for run in runs)
+    try:
+        with spark_steps(where, rows, may_be_kept=True) as work:
+            return analyzed(work, runs, outputs)
+    except KeptSessionGone as error:
+        say(f"{error}; once more with one of this command's own")
+    with spark_steps(where, rows) as work:
+        return analyzed(work, runs, outputs)
 
 
 def analyzed(work: Any, runs: list[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:

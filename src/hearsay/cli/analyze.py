@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.analysis import analyzed, load_readable, own_outputs, show_answers
+from hearsay.cli.analysis import analyzed_on_spark, load_readable, own_outputs, show_answers
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Real
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="The answers as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
-    from hearsay.cli.spark_steps import chosen_place, require_heap, spark_steps, start_spark_ahead
+    from hearsay.cli.spark_steps import chosen_place, require_settings, start_spark_ahead
 
     if options["shape"] == "tracestat" and options["follow"]:
         raise WrongInput("--follow keeps tables fresh; --format tracestat makes none")
@@ -46,7 +46,7 @@ def command(**options: Any) -> None:
         return
     where = chosen_place(options["master"], options["remote"])
     require_extra("spark")
-    require_heap(where)
+    require_settings(where)
     window = options["window"]
     window_us = None if window is None else round(window * 1_000_000)
     if options["follow"]:
@@ -62,8 +62,8 @@ def command(**options: Any) -> None:
     lines: list[dict[str, Any]] = []
     _name_bad(bad)
     if runs:
-        with own_outputs(runs, outputs), spark_steps(where, sum(run.rows for run in runs)) as work:
-            lines = analyzed(work, runs, outputs)
+        with own_outputs(runs, outputs):
+            lines = analyzed_on_spark(where, runs, outputs)
     show_answers(lines, [outputs[run.name] for run in runs], options["as_json"])
     _answer_for(bad, len(runs), options["allow_bad"])
 

@@ -33,10 +33,10 @@ STATE_INTERVAL_S = 1
 @click.option("--out", type=GivenPath(path_type=Path), default=Path("demo-run"), show_default=True)
 def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> None:
     """Simulate the routers on one network, analyse the traces on embedded Spark, write and name the report."""
-    from hearsay.cli.analysis import analyzed, load_readable, own_outputs
+    from hearsay.cli.analysis import analyzed_on_spark, load_readable, own_outputs
     from hearsay.cli.answers_text import answers_text
-    from hearsay.cli.spark_steps import require_spark_at, spark_steps
-    from hearsay.pipeline.spark.session import Where
+    from hearsay.cli.spark_steps import require_spark_at
+    from hearsay.pipeline.spark.place import Where
     from hearsay.report.errors import ReportError
     from hearsay.report.write import write_report
 
@@ -50,8 +50,8 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
     if problems:
         raise CommandFailed(problems[0])
     outputs = {run.name: run.path for run in runs}
-    with own_outputs(runs, outputs), spark_steps(Where(), sum(run.rows for run in runs)) as work:
-        lines = analyzed(work, runs, outputs)
+    with own_outputs(runs, outputs):
+        lines = analyzed_on_spark(Where(), runs, outputs)
     analysed = monotonic()
     page = out / REPORT
     try:

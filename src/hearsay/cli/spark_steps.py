@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.progress import bars_can_be_drawn
 from hearsay.extras import require_extra
+from hearsay.pipeline.spark.ready_workers import OF_ANALYSES
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from hearsay.pipeline.spark.session import Where
+    from hearsay.pipeline.spark.place import Where
 
 
 def chosen_place(master: str | None, remote: str | None) -> Where:
     """Where Spark shall run, by the two options that say it."""
-    from hearsay.pipeline.spark.session import Where
+    from hearsay.pipeline.spark.place import Where
 
     if master and remote:
         raise WrongInput("give --master or --remote, not both")
@@ -34,32 +35,33 @@ def chosen_place(master: str | None, remote: str | None) -> Where:
     return Where(master, remote)
 
 
-def require_heap(where: Where) -> None:
-    """The heap that the user's environment sets for a JVM here must be one."""
-    from hearsay.pipeline.spark.session import WrongSetting, heap
+def require_settings(where: Where) -> None:
+    """What the user's environment sets for a JVM here must be usable."""
+    from hearsay.pipeline.spark.kept_session import minutes_asked_for
+    from hearsay.pipeline.spark.place import WrongSetting, heap
 
     if where.remote is not None:
         return
     try:
         heap()
+        minutes_asked_for()
     except WrongSetting as error:
         raise WrongInput(str(error)) from None
 
 
 def require_spark_at(where: Where) -> None:
     """Fail before anything is begun if there can be no session."""
-    from hearsay.pipeline.spark.session import SparkUnavailable, require_spark
+    from hearsay.pipeline.spark.place import SparkUnavailable
+    from hearsay.pipeline.spark.session import require_spark
 
     require_extra("spark")
-    require_heap(where)
+    require_settings(where)
     try:
         require_spark(where)
     except SparkUnavailable as error:
         raise CommandFailed(str(error)) from None
 
 
-OF_ANALYSES = ("hearsay.pipeline.run_tasks", "hearsay.pipeline.scan")
-"""What the tasks of an analysis import."""
 _MASTER = re.compile(r"(spark|k8s)://.+|yarn|local(\[(\d+|\*)(, *\d+)?\]|-cluster\[[\d, ]+\])?")
 
 
@@ -73,7 +75,11 @@ def start_spark_ahead(where: Where, runs: Sequence[Path]) -> None:
         rows = sum(file.rows for run in runs for file in load_manifest(run).trace.files)
     except RunFolderError:
         return
-    start_ahead(where, rows, OF_ANALYSES)
+    start_ahead(where, rows, OF_ANALYSES, say)
+
+
+def say(text: str) -> None:
+    print(f"spark: {text}", file=sys.stderr, flush=True)
 
 
 @dataclass(slots=True)
@@ -96,11 +102,20 @@ class SparkWork:
 
 @contextmanager
 def spark_steps(
-    where: Where, rows: int, steps: int | None = None, imports: Sequence[str] = OF_ANALYSES
+    where: Where,
+    rows: int,
+    steps: int | None = None,
+    imports: Sequence[str] = OF_ANALYSES,
+    may_be_kept: bool = False,
 ) -> Generator[SparkWork]:
-    """Open a session for `rows` trace rows, whose tasks import these modules; closes it in the end."""
+    """Open a session for `rows` trace rows, whose tasks import these modules; closes it in the end.
+
+    With `may_be_kept`, `KeptSessionGone` is for the caller, who may do the same work again in a session of its own.
+    """
     from hearsay.pipeline.analyze import STEPS
-    from hearsay.pipeline.spark.session import SparkUnavailable, spark_session
+    from hearsay.pipeline.spark.kept_session import KeptSessionGone
+    from hearsay.pipeline.spark.place import SparkUnavailable
+    from hearsay.pipeline.spark.session import spark_session
 
     started = monotonic()
     progress, task = _bar(steps or STEPS) if bars_can_be_drawn() else (None, None)
@@ -108,9 +123,11 @@ def spark_steps(
     try:
         if progress is not None:
             progress.start()
-        with spark_session(where, rows, work.step, imports=imports) as session:
+        with spark_session(where, rows, work.step, imports=imports, may_be_kept=may_be_kept) as session:
             work.session = session
             yield work
+    except KeptSessionGone:
+        raise
     except SparkUnavailable as error:
         raise CommandFailed(str(error)) from None
     finally:

@@ -15,7 +15,7 @@ from hearsay.cli.progress import bars_can_be_drawn
 from hearsay.cli.spark_steps import require_spark_at
 
 if TYPE_CHECKING:
-    from hearsay.pipeline.spark.session import Where
+    from hearsay.pipeline.spark.place import Where
     from hearsay.studies.one_run import Row
     from hearsay.studies.runner import Progress
     from hearsay.studies.study_file import Study
@@ -47,7 +47,7 @@ def settings_of(given: Sequence[str], option: str = "--set") -> list[tuple[str, 
 
 def make_runs(sweep: Sweep, where: Where) -> Swept:
     """Make the missing runs, with progress; what is kept survives all that may happen."""
-    from hearsay.pipeline.spark.session import SparkUnavailable
+    from hearsay.pipeline.spark.place import SparkUnavailable
     from hearsay.studies.errors import StudyFolderError
     from hearsay.studies.run_places import is_on_spark, place_of_runs
 
@@ -69,7 +69,7 @@ def make_runs(sweep: Sweep, where: Where) -> Swept:
 
 def require_cores(study: Study, where: Where) -> None:
     """A run must not ask for more cores than there are here."""
-    from hearsay.pipeline.spark.session import cores
+    from hearsay.pipeline.spark.place import cores
 
     wanted = study.cores_per_task
     if where.master is None and where.remote is None and wanted > cores():

@@ -196,7 +196,7 @@ def _imported(
     from hearsay.ingest.run.import_traces import NothingImported
     from hearsay.ingest.run.spark_job import import_with_spark
     from hearsay.pipeline.spark.failures import in_one_line
-    from hearsay.pipeline.spark.session import Where
+    from hearsay.pipeline.spark.place import Where
 
     try:
         rows = _size(files) // LEAST_BYTES_PER_EVENT

@@ -25,7 +25,7 @@ from hearsay.cli.study_session import (
 )
 
 if TYPE_CHECKING:
-    from hearsay.pipeline.spark.session import Where
+    from hearsay.pipeline.spark.place import Where
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.packs import PackMaker
     from hearsay.studies.tuning.answer import Answer
@@ -123,7 +123,7 @@ def _require_tuning(path: Path) -> None:
 
 
 def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bool) -> Tuned:
-    from hearsay.pipeline.spark.session import SparkUnavailable
+    from hearsay.pipeline.spark.place import SparkUnavailable
     from hearsay.studies.errors import StudyFolderError
     from hearsay.studies.run_places import is_on_spark, place_of_runs
     from hearsay.studies.tuning.tune import Tune, most_runs

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
 
-from hearsay.pipeline.spark.session import Where, cores, spark_session
+from hearsay.pipeline.spark.place import Where, cores
+from hearsay.pipeline.spark.session import spark_session
 from hearsay.studies.packs import PackMaker
 from hearsay.studies.processes import processes
 from hearsay.studies.spark_tasks import SparkTasks

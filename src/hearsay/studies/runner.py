@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from hearsay.pipeline.spark.failures import in_one_line
-from hearsay.pipeline.spark.session import SparkUnavailable
+from hearsay.pipeline.spark.place import SparkUnavailable
 from hearsay.studies.errors import StudyFolderError
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.one_run import Row, Task, failed

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from hearsay.pipeline.spark.failures import in_one_line
-from hearsay.pipeline.spark.session import SparkUnavailable, Where
+from hearsay.pipeline.spark.place import SparkUnavailable, Where
 from hearsay.studies.one_run import Task
 from hearsay.studies.packs import Made, make_pack
 from hearsay.trace.folder.arrow import pa

@@ -42,11 +42,14 @@ class TableStore:
     """The tables of one analysis on their way into the output folders."""
 
     def __init__(self, runs: Sequence[RunFacts], outputs: dict[str, Path]) -> None:
-        """`outputs` names the folder of each run in which `metrics/` shall appear."""
+        """`outputs` names the folder of each run in which `metrics/` shall appear.
+
+        Tasks may run in another folder than we do.
+        """
         self._runs = runs
-        self._outputs = outputs
-        self._work = outputs[runs[0].name] / f"{WORK_PREFIX}{os.getpid()}"
-        for output in outputs.values():
+        self._outputs = {name: output.absolute() for name, output in outputs.items()}
+        self._work = self._outputs[runs[0].name] / f"{WORK_PREFIX}{os.getpid()}"
+        for output in self._outputs.values():
             require_tables(output)
             output.mkdir(parents=True, exist_ok=True)
             _clear(output)

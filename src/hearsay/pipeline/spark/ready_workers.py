@@ -27,6 +27,8 @@ from select import select
 
 DAEMON = "hearsay.pipeline.spark.worker_daemon"
 """What the JVM shall start as the daemon of its workers."""
+OF_ANALYSES = ("hearsay.pipeline.run_tasks", "hearsay.pipeline.scan")
+"""What the tasks of an analysis import."""
 PLACE = "HEARSAY_READY_WORKERS"
 """The environment variable with the socket's path."""
 TAKEN = b"+"

@@ -14,9 +14,7 @@ Rules:
 
 from __future__ import annotations
 
-import logging
 import os
-import re
 import shutil
 import socket
 import tempfile
@@ -24,16 +22,19 @@ import zipfile
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hearsay.extras import DISTRIBUTION, pip_install
+from hearsay.pipeline.spark.borrowed import borrowed_session
 from hearsay.pipeline.spark.failures import without_secrets
+from hearsay.pipeline.spark.gateway_log import quiet_the_gateway, say_nothing
 from hearsay.pipeline.spark.java import NoJava, find_java
 from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, start_jvm
+from hearsay.pipeline.spark.kept_session import Lent, borrow
+from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, cores, heap, shown
 from hearsay.pipeline.spark.ready_workers import DAEMON
 from hearsay.pipeline.spark.started_jvm import (
     FIRST_JAVA,
@@ -49,41 +50,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SMALL_ROWS = 3_000_000
-_MEMORY_SHARE = 0.25
 FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _THROUGHPUT = ("-XX:+UseParallelGC",)
 _PORTS = {"sc": 15002, "spark": 7077}
 _REACH_S = 5
 _NOTE_S = 300
 """How long a JVM may take to write what it noted."""
-HEAP = "HEARSAY_SPARK_HEAP"
-_HEAP_FORM = re.compile(r"([0-9]{1,9})([mMgG])")
-_MIB = {"m": 1, "g": 1024}
-_LEAST_HEAP_MIB = 512
-"""Spark itself refuses to start with less than 450 MiB of it."""
-
-
-class SparkUnavailable(Exception):
-    """There is no session to be had; the message says why and what to do."""
-
-
-class WrongSetting(SparkUnavailable):
-    """What the user's environment sets for Spark cannot be used."""
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Where Spark runs: embedded (both None), a cluster's master, or a Spark Connect server."""
-
-    master: str | None = None
-    remote: str | None = None
-
-    def __str__(self) -> str:
-        """Without what is nobody else's business: it is printed."""
-        return shown(self.remote or self.master or "embedded")
-
-
 _jvm: Jvm | None = None
+_lent: Lent | None = None
 
 
 def require_spark(where: Where) -> None:
@@ -107,12 +81,19 @@ def spark_session(
     cores_per_task: int = 1,
     modules: Sequence[Path] = (),
     imports: Sequence[str] = (),
+    may_be_kept: bool = False,
 ) -> Generator[SparkSession]:
     """A session for work on about `rows` trace rows; `say` gets what there is to wait for.
 
     `modules` are files of Python and zips of packages that the tasks need beside this package; `imports` are modules
-    of this package that they import anyway, which embedded workers do while the JVM starts.
+    of this package that they import anyway, which embedded workers do while the JVM starts. With `may_be_kept`, the
+    session that another process keeps is taken, if there is one; when that vanishes, `KeptSessionGone` is raised.
     """
+    lent = _borrowed(where, rows, say) if may_be_kept else None
+    if lent is not None:
+        with borrowed_session(lent) as session:
+            yield session
+        return
     for address in filter(None, (where.remote, where.master)):
         _require_listener(address)
     if where.remote is not None:
@@ -179,10 +160,6 @@ def _how_it_ended(where: Where) -> str:
     )
 
 
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def zip_package(folder: Path) -> Path:
     """This package as a zip that Python imports from."""
     root = Path(__file__).parents[2]
@@ -200,21 +177,36 @@ def _ship(session: SparkSession, where: Where, package: Path) -> None:
         session.sparkContext.addPyFile(str(package))
 
 
-def start_ahead(where: Where, rows: int, imports: Sequence[str] = ()) -> None:
-    """Have the JVM start while the caller prepares work on about `rows` trace rows.
+def start_ahead(where: Where, rows: int, imports: Sequence[str], say: Callable[[str], None]) -> None:
+    """Have the JVM start while the caller prepares work on about `rows` trace rows, unless a kept session does it.
 
-    If it does not, that is said where a session is asked for.
+    If it does not start, that is said where a session is asked for.
     """
-    if where == Where():
+    global _lent
+    _lent = _borrowed(where, rows, say)
+    if _lent is None and where == Where():
         with suppress(SparkUnavailable):
             _require_pyspark()
             _jvm_here(rows, imports)
 
 
+def _borrowed(where: Where, rows: int, say: Callable[[str], None]) -> Lent | None:
+    """What was borrowed ahead, or now. A large run is for a JVM of its own, which is set for throughput."""
+    global _lent
+    lent, _lent = _lent, None
+    if lent is None and where == Where() and rows < SMALL_ROWS and not jvm_is_running():
+        lent = borrow(say)
+    return lent
+
+
+def jvm_is_running() -> bool:
+    return _jvm is not None and _jvm.process.poll() is None
+
+
 def _jvm_here(rows: int, imports: Sequence[str]) -> Jvm:
     """The JVM of this process, which may not be up yet."""
     global _jvm
-    if _jvm is None or _jvm.process.poll() is not None:
+    if _jvm is None or not jvm_is_running():
         try:
             java = find_java()
             options = [*(FAST_START if rows < SMALL_ROWS else _THROUGHPUT), *options_with(java)]
@@ -260,10 +252,10 @@ def _session_here(
     for name, value in settings.items():
         if value:
             builder = builder.config(name, value)
-    _quiet_the_gateway()
+    quiet_the_gateway()
     try:
         session = _created(builder, jvm)
-        session.sparkContext._accumulatorServer.handle_error = _say_nothing
+        session.sparkContext._accumulatorServer.handle_error = say_nothing
         return session
     except Exception as error:
         raise SparkUnavailable(f"no session on {master or 'embedded Spark'}: {first_line(error)}") from None
@@ -278,22 +270,6 @@ def _created(builder: Any, jvm: Jvm) -> Any:
         except KeyboardInterrupt:
             jvm.kill()  # which ends the thread's work, too
             raise
-
-
-def _quiet_the_gateway() -> None:
-    """When the JVM dies or a call is interrupted, PySpark's gateway logs tracebacks; what it means is said in a line.
-
-    It logs with the root logger in some places, which then gets a handler, and with its own in others.
-    """
-    logging.root.addFilter(_not_of_the_gateway)
-    logging.getLogger("py4j").propagate = False
-
-
-def _say_nothing(_request: object, _client: object) -> None: ...
-
-
-def _not_of_the_gateway(record: logging.LogRecord) -> bool:
-    return "py4j" not in record.pathname
 
 
 def _of_the_session(small: bool, embedded: bool) -> dict[str, str]:
@@ -352,33 +328,5 @@ def _is_local(master: str | None) -> bool:
     return master is None or master.startswith("local") or "127.0.0.1" in master or "localhost" in master
 
 
-def heap() -> str:
-    """A quarter of the machine's memory, between 1 and 16 GB; `HEARSAY_SPARK_HEAP` says otherwise."""
-    memory = _memory_mib()
-    chosen = os.environ.get(HEAP)
-    if not chosen:
-        return f"{min(16_384, max(1024, int(memory * _MEMORY_SHARE)))}m"
-    form = _HEAP_FORM.fullmatch(chosen)
-    if form is None or not _LEAST_HEAP_MIB <= int(form[1]) * _MIB[form[2].lower()] <= memory:
-        rule = f"must be a whole number with m or g (MiB or GiB), from {_LEAST_HEAP_MIB}m to this machine's {memory}m"
-        raise WrongSetting(f"{HEAP} = {chosen!r:.40}: {rule}")
-    return chosen
-
-
-def _memory_mib() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    except (AttributeError, ValueError, OSError):
-        return 8 << 10
-
-
 def first_line(error: BaseException) -> str:
     return without_secrets(str(error)).strip().partition("\n")[0][:300]
-
-
-def shown(address: str) -> str:
-    """An address without its parameters (`;token=…`) and without name and password before the host."""
-    scheme, separator, rest = address.partition("://")
-    if not separator:
-        return address
-    return f"{scheme}://{re.split('[;?/]', rest)[0].rpartition('@')[2]}"

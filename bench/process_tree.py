@@ -1,0 +1,78 @@
+"""What a process and all below it take, as Linux tells: seconds of CPU, and memory while it is watched."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+
+LOOK_EVERY_S = 0.25
+
+
+def family(root: int) -> list[int]:
+    """The process and all below it."""
+    children: dict[int, list[int]] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            children.setdefault(int(_words(file)[1]), []).append(int(file.parent.name))
+    found = [root]
+    for pid in found:
+        found.extend(children.get(pid, ()))
+    return found
+
+
+def cpu_seconds(root: int) -> float:
+    """Of the process and all below it that have not ended."""
+    ticks = 0
+    for pid in family(root):
+        with suppress(OSError):
+            words = _words(Path(f"/proc/{pid}/stat"))
+            ticks += int(words[11]) + int(words[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class PeakMemory:
+    """The most that a process and all below it held at once, in MiB; shared pages count once."""
+
+    root: int
+    together: float = 0.0
+    jvm: float = 0.0
+    largest_python: float = 0.0
+    _over: Event = field(default_factory=Event)
+
+    def __enter__(self) -> PeakMemory:
+        self._watcher = Thread(target=self._watch)
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_EVERY_S):
+            together = 0.0
+            for pid in family(self.root):
+                with suppress(OSError):
+                    held, name = _held_mib(pid), Path(f"/proc/{pid}/comm").read_text().strip()
+                    together += held
+                    if name == "java":
+                        self.jvm = max(self.jvm, held)
+                    else:
+                        self.largest_python = max(self.largest_python, held)
+            self.together = max(self.together, together)
+
+
+def _words(stat: Path) -> list[str]:
+    """Those after the name, which may hold anything: state, parent, …"""
+    return stat.read_text().rpartition(")")[2].split()
+
+
+def _held_mib(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    return 0.0

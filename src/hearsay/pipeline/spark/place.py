@@ -1,0 +1,66 @@
+"""Where Spark runs, and what this machine gives it: its cores, and a share of its memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+_MEMORY_SHARE = 0.25
+HEAP = "HEARSAY_SPARK_HEAP"
+_HEAP_FORM = re.compile(r"([0-9]{1,9})([mMgG])")
+_MIB = {"m": 1, "g": 1024}
+_LEAST_HEAP_MIB = 512
+"""Spark itself refuses to start with less than 450 MiB of it."""
+
+
+class SparkUnavailable(Exception):
+    """There is no session to be had; the message says why and what to do."""
+
+
+class WrongSetting(SparkUnavailable):
+    """What the user's environment sets for Spark cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where Spark runs: embedded (both None), a cluster's master, or a Spark Connect server."""
+
+    master: str | None = None
+    remote: str | None = None
+
+    def __str__(self) -> str:
+        """Without what is nobody else's business: it is printed."""
+        return shown(self.remote or self.master or "embedded")
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def heap() -> str:
+    """A quarter of the machine's memory, between 1 and 16 GB; `HEARSAY_SPARK_HEAP` says otherwise."""
+    memory = _memory_mib()
+    chosen = os.environ.get(HEAP)
+    if not chosen:
+        return f"{min(16_384, max(1024, int(memory * _MEMORY_SHARE)))}m"
+    form = _HEAP_FORM.fullmatch(chosen)
+    if form is None or not _LEAST_HEAP_MIB <= int(form[1]) * _MIB[form[2].lower()] <= memory:
+        rule = f"must be a whole number with m or g (MiB or GiB), from {_LEAST_HEAP_MIB}m to this machine's {memory}m"
+        raise WrongSetting(f"{HEAP} = {chosen!r:.40}: {rule}")
+    return chosen
+
+
+def _memory_mib() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    except (AttributeError, ValueError, OSError):
+        return 8 << 10
+
+
+def shown(address: str) -> str:
+    """An address without its parameters (`;token=…`) and without name and password before the host."""
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return address
+    return f"{scheme}://{re.split('[;?/]', rest)[0].rpartition('@')[2]}"

@@ -1,0 +1,173 @@
+"""A Spark session that is kept for the next commands: who gets it, who does not, and what if it vanishes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import hearsay, started
+from growing_run import assert_same_tables
+from kills import JVM, LOOK_AGAIN_S, ends_within, environment, find, gone
+
+from hearsay.pipeline.spark.keeper import MOST_AT_ONCE
+
+BORROW = """
+from hearsay.pipeline.spark.kept_session import borrow
+lent = [borrow(print) for _ in range({count})]
+print(sum(one is not None for one in lent))
+"""
+
+
+class Kept:
+    """A kept session of these tests alone."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.chmod(0o700)
+        self.environment = {**environment(), "XDG_RUNTIME_DIR": str(folder)}
+        self.socket = folder / f"hearsay-spark-of-{os.getuid()}" / "kept"
+
+    def run(self, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
+        return hearsay(*arguments, afresh=True, env={**self.environment, **more})
+
+    def keep(self, *arguments: object) -> int:
+        """Its process."""
+        done = self.run("spark", "keep", *arguments)
+        assert done.returncode == 0, done.stderr
+        return self.status()["pid"]
+
+    def told(self, line: bytes) -> bytes:
+        """What the keeper says to this."""
+        with socket.socket(socket.AF_UNIX) as there:
+            there.connect(str(self.socket))
+            try:
+                there.sendall(line)
+                return there.recv(1000)
+            except ConnectionError:
+                return b""
+
+    def status(self) -> dict[str, int]:
+        return json.loads(self.told(b'{"wants": "status"}\n'))
+
+    def borrow(self, count: int = 1, **more: str) -> list[str]:
+        program = [sys.executable, "-c", BORROW.format(count=count)]
+        done = subprocess.run(program, capture_output=True, text=True, env={**self.environment, **more}, timeout=100)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    kept = Kept(tmp_path_factory.mktemp("kept"))
+    pid = kept.keep()
+    yield kept
+    assert kept.run("spark", "stop").stdout.startswith(f"ended: process {pid}, ")
+    assert kept.run("spark", "status").stdout == "no session is kept\n"
+    gone(pid)
+
+
+@pytest.fixture
+def own(tmp_path):
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    return Kept(folder)
+
+
+def test_an_analysis_takes_it_and_it_stays(kept, two_runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number in (1, 2):
+        done = kept.run("analyze", two_runs["topics"], "--out", Path("out"))
+        assert done.returncode == 0, done.stderr
+        assert "starting Spark" not in done.stderr
+        assert_same_tables(two_runs["topics"], tmp_path / "out" / "topics")
+        assert kept.status()["served"] == number
+    again = kept.run("spark", "keep")
+    assert again.stdout.startswith("there already: kept for 15 min (process ")
+    assert kept.socket.stat().st_mode & 0o077 == 0
+
+
+def test_other_surroundings_do_not_get_it(kept):
+    wanted = ["the kept session is not used: it was started by another version or with other settings", "0"]
+    assert kept.borrow(HEARSAY_SPARK_HEAP="600m") == wanted
+    assert kept.borrow(PYTHONHASHSEED="7") == wanted
+    assert kept.borrow(HEARSAY_SPARK_KEEP="0") == ["0"]
+    assert kept.borrow(HEARSAY_DEBUG="1", LANG="C") == ["1"]
+
+
+def test_no_more_than_so_many_commands_have_it_at_once(kept):
+    told = kept.borrow(MOST_AT_ONCE + 1)
+    assert told == [f"the kept session is not used: {MOST_AT_ONCE} commands use it", str(MOST_AT_ONCE)]
+    while kept.status()["now"]:
+        ends_within(os.getpid(), LOOK_AGAIN_S)
+    assert kept.borrow() == ["1"]
+
+
+@pytest.mark.parametrize("line", [b"\n", b"[]\n", b"{}\n", b"\xff\xff\n", b'{"wants": 1}\n', b"x" * 200_000])
+def test_what_it_does_not_understand_ends_the_connection_alone(kept, line):
+    assert kept.told(line) == b""
+    assert kept.status()["now"] == 0
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
+def test_a_folder_that_others_may_enter_is_not_looked_into(own, mode):
+    own.socket.parent.mkdir()
+    own.socket.parent.chmod(mode)
+    problem = f"{own.socket.parent} is not a folder of this user alone (mode 700)"
+    assert own.borrow() == [f"no kept session is used: {problem}", "0"]
+    done = own.run("spark", "keep")
+    assert (done.returncode, done.stderr) == (1, f"hearsay: no session is kept: {problem}\n")
+
+
+@pytest.mark.parametrize("minutes", ["ten", "-1", "nan", "1441"])
+def test_minutes_that_are_none_are_said(own, small_run, minutes):
+    done = own.run("analyze", small_run, HEARSAY_SPARK_KEEP=minutes)
+    rule = "must be a number of minutes from 0 (never) to 1440"
+    assert (done.returncode, done.stderr) == (2, f"hearsay: HEARSAY_SPARK_KEEP = '{minutes}': {rule}\n")
+
+
+@pytest.mark.thorough
+def test_when_it_vanishes_the_command_does_its_work_with_one_of_its_own(own, two_runs, tmp_path):
+    keeper = own.keep()
+    jvm = find(keeper, JVM)
+    assert jvm is not None
+    os.kill(jvm, signal.SIGSTOP)  # so that the command is surely in the middle
+    command = started(
+        "analyze", two_runs["topics"], "--out", tmp_path / "out", env=own.environment, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, afresh=True,
+    )  # fmt: skip
+    while not own.status()["now"]:
+        ends_within(keeper, LOOK_AGAIN_S)
+    for pid in (keeper, jvm):
+        os.kill(pid, signal.SIGKILL)
+        gone(pid)
+    _, told = command.communicate(timeout=300)
+    assert command.wait() == 0, told
+    assert "spark: the kept Spark session has vanished; once more with one of this command's own\n" in told
+    assert_same_tables(two_runs["topics"], tmp_path / "out" / "topics")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("end", ["unused", "without its JVM"])
+def test_it_ends_by_itself(own, end):
+    keeper = own.keep("--minutes", "0.1" if end == "unused" else "5")
+    jvm = find(keeper, JVM)
+    assert jvm is not None
+    if end != "unused":
+        os.kill(jvm, signal.SIGKILL)
+    gone(keeper)
+    gone(jvm)
+    assert not own.socket.exists()
+
+
+@pytest.mark.thorough
+def test_the_environment_can_ask_for_one(own, small_run, tmp_path):
+    done = own.run("analyze", small_run, "--out", tmp_path, HEARSAY_SPARK_KEEP="0.1")
+    assert done.returncode == 0, done.stderr
+    assert "spark: starting a Spark session that is kept for 0.1 minutes\n" in done.stderr
+    assert own.status()["served"] == 1
+    gone(own.status()["pid"])
