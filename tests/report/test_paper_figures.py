@@ -73,6 +73,23 @@ def test_lines_of_runs_differ_without_colours(tmp_path):
 
 
 @pytest.mark.thorough
+def test_bars_differ_without_colours(tmp_path):
+    selection = open_runs([write_run(tmp_path / name) for name in ("one", "two", "three")])
+    labels = [run.label for run in selection.runs]
+    looked_at: dict[str, set[str]] = {}
+    for figure in figures_of(selection.runs):
+        series = [each for each in figure.series if each["topic"] == 0]
+        if figure.kind in ("bars", "histogram", "stacks") and series:
+            with styled():
+                sheet = drawn_sheet(figure, series, labels)
+            (axes,) = sheet.axes
+            looked_at[figure.kind] = {str(group[0].get_hatch()) for group in axes.containers}
+            in_legend = {str(handle.get_hatch()) for handle in sheet.legends[0].legend_handles}
+            assert in_legend == looked_at[figure.kind]
+            assert len(in_legend) == len(axes.containers) > 1
+    assert set(looked_at) == {"bars", "histogram", "stacks"}
+
+
 def test_names_from_outside_are_text_and_no_mathematics(tmp_path):
     runs = [write_run(tmp_path / name, topics=(HOSTILE, "$x^$", "日本")) for name in ("$run_", "two")]
     files = write_run_figures(runs, tmp_path / "figures")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hearsay.report.paper.sheet import (
     COLOURS,
     COLUMN,
     DASHES,
+    HATCHES,
     MARKS,
     TWO_COLUMNS,
     in_two_lines,
@@ -103,12 +105,25 @@ def _bars(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
     thick = 0.8 / len(series)
     for place, each in enumerate(series):
         at = np.arange(len(categories)) + (place - (len(series) - 1) / 2) * thick
-        axes.barh(at, _values(each["values"]) * factor, thick, color=_colour(_run(each)))
+        axes.barh(at, _values(each["values"]) * factor, thick, **_bar(_run(each), len(runs)))
     axes.set_yticks(range(len(categories)), [shown(name) for name in categories])
     axes.invert_yaxis()
     axes.grid(False, axis="y")
-    _legend(drawn, (entries, []))
+    _bar_legend(drawn, entries, len(runs))
     return drawn
+
+
+def _bar(run: int, runs: int) -> dict[str, Any]:
+    """What tells a run's bars from others' without colours: their hatches; the first run's are plain."""
+    hatch = HATCHES[run % len(HATCHES)] if runs > 1 else ""
+    return {"facecolor": _colour(run), "edgecolor": "white", "linewidth": 0.3, "hatch": hatch}
+
+
+def _bar_legend(drawn: Any, entries: Sequence[tuple[int, str]], runs: int) -> None:
+    patches: Any = import_module("matplotlib.patches")
+    handles = [patches.Patch(**_bar(run, runs)) for run, _ in entries]
+    if handles:
+        legend(drawn, handles, [name for _, name in entries])
 
 
 def _stacks(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
@@ -123,7 +138,9 @@ def _stacks(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
     for number in present:
         parts = np.nan_to_num(_values([each["values"][number] for each in series]))
         colour = COLOURS[(number + 2) % len(COLOURS)]
-        handles.append(axes.barh(range(len(series)), parts, 0.6, left=starts, color=colour, edgecolor="white"))
+        hatch = HATCHES[number % len(HATCHES)]
+        bar = {"facecolor": colour, "edgecolor": "white", "hatch": hatch, "linewidth": 0.5}
+        handles.append(axes.barh(range(len(series)), parts, 0.6, left=starts, **bar))
         starts += parts
     axes.set_yticks(range(len(series)), [shown(runs[_run(each)], 24) for each in series])
     axes.invert_yaxis()
@@ -143,11 +160,11 @@ def _histogram(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
     thick = 0.84 / len(series)
     for place, each in enumerate(series):
         at = np.arange(len(categories)) + (place - (len(series) - 1) / 2) * thick
-        axes.bar(at, np.nan_to_num(_values(each["values"])) * factor, thick, color=_colour(_run(each)))
+        axes.bar(at, np.nan_to_num(_values(each["values"])) * factor, thick, **_bar(_run(each), len(runs)))
     every = max(1, len(categories) // 12 + (len(categories) % 12 > 0))
     axes.set_xticks(range(0, len(categories), every), categories[::every])
     axes.grid(False, axis="x")
-    _legend(drawn, (entries, []))
+    _bar_legend(drawn, entries, len(runs))
     return drawn
 
 

@@ -4,7 +4,8 @@ Rules:
 
 * As wide as a column of a paper, or as two; type of 7 and 8 points, so nothing has to be scaled.
 * Fonts are embedded as TrueType: what venues ask for, and text stays text.
-* Colours are Okabe and Ito's, which the colour-blind tell apart; lines differ by dashes too, points by their shape.
+* Colours are Okabe and Ito's, which the colour-blind tell apart; lines differ by dashes too, points by
+  their shape, bars by their hatches.
 * The same input gives the same bytes: there is no date in a file.
 * Names from outside are text and nothing else: no mathematics, no control characters.
 """
@@ -33,6 +34,7 @@ LETTER = 0.062
 """About as wide is a letter."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
+HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "++++", "oooo")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DOTS_PER_INCH = 300
 KINDS = ("pdf", "png")
@@ -59,6 +61,7 @@ _STYLE: dict[str, Any] = {
     "grid.linewidth": 0.5,
     "lines.linewidth": 1.2,
     "lines.markersize": 3.5,
+    "hatch.linewidth": 0.6,
     "pdf.fonttype": 42,
     "text.parse_math": False,
     "text.usetex": False,
