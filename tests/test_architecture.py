@@ -130,7 +130,7 @@ INSIDE = {
         {"stream"},
     ],
     "explain": [
-        {"books", "link_model", "subject", "connections", "mesh_links"},
+        {"books", "link_model", "subject", "connections", "mesh_links", "partial_traffic"},
         {"last_parts"},
         {"story", "announcements", "refused_parts", "reasons", "score_samples"},
         {"path"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from commands import hearsay
 from explained_runs import SMALL, simulated
@@ -94,9 +96,53 @@ def test_what_the_rows_do_not_tell_is_not_claimed(run):
     assert "the last part" in slow
 
 
-def test_who_never_got_it_is_not_said_to_have_been_passed_over(tmp_path):
-    run = simulated_in_parts(tmp_path, ("loss.rate", "0.9"), ("linger_s", "1"))
-    found = [each for message in range(8) for each in explain_missing(open_story(run, str(message))).missing]
-    without = {each.why for each in found if not each.copies}
-    assert Why.UNKNOWN in without
-    assert without <= {Why.UNKNOWN, Why.NO_HOLDER, Why.ALONE}
+IN_PARTS = (Why.PARTS_LOST, Why.PARTS_NOT_ASKED, Why.PARTS_NOT_SENT, Why.UNKNOWN)
+
+
+def told_by_rows(run, story, node: int) -> tuple[Why, list[int]] | None:
+    """Why a node has no part that made a message whole, searched in all rows; None where nobody around it had it."""
+    start = story.books.published_us
+    until = min(start + story.run.window_us, story.run.end_us)
+    rows = [row for row in iter_rows(run) if row.remote is not None]
+    had = {story.books.publisher: start}
+    for row in iter_rows(run, events=[TraceEvent.DELIVER]):
+        if row.message == story.name.number:
+            had.setdefault(row.peer, row.time_us)
+    connected = {row.remote for row in rows if row.event is TraceEvent.ADD_PEER and row.peer == node}
+    around = connected & set(had)
+    partial = [row for row in rows if row.kind is PartKind.PARTIAL and row.topic == story.books.topic]
+    counts = []
+    for to_node in (True, False):
+        for event in (TraceEvent.SEND_RPC, TraceEvent.DROP_RPC):
+            mine = [row for row in partial if row.event is event and (row.remote if to_node else row.peer) == node]
+            others = [(row.peer if to_node else row.remote, row.time_us + (row.delay_us or 0)) for row in mine]
+            counts.append(sum(other in around and had[other] <= time <= until for other, time in others))
+    sent_to, lost_to, sent_by, lost_by = counts
+    if not around:
+        return None
+    if lost_to or lost_by:
+        return Why.PARTS_LOST, [len(around), lost_to, lost_by]
+    if not sent_by:
+        return Why.PARTS_NOT_ASKED, [len(around)]
+    return (Why.UNKNOWN, [len(around), sent_to]) if sent_to else (Why.PARTS_NOT_SENT, [len(around), sent_by])
+
+
+@pytest.mark.parametrize("overrides", [
+    (("loss.rate", "0.9"), ("linger_s", "1")),
+    (("linger_s", "0.05"), ("links.max_ms", "400"), ("links.min_ms", "300"), ("loss.rate", "0.2")),
+    (("loss.rate", "0.7"), ("linger_s", "2")),
+])  # fmt: skip
+def test_why_a_node_has_no_last_part_is_what_the_rows_tell(tmp_path, overrides):
+    run = simulated_in_parts(tmp_path, *overrides)
+    compared = 0
+    for message in range(8):
+        story = open_story(run, str(message))
+        for each in explain_missing(story).missing:
+            if each.copies or each.why in (Why.NO_HOLDER, Why.ALONE, Why.TOO_LATE):
+                continue
+            told = told_by_rows(run, story, each.node)
+            assert told is not None
+            assert each.why in IN_PARTS
+            assert (each.why, [int(number) for number in re.findall(r"\d+", each.detail)]) == told
+            compared += 1
+    assert compared > 5

@@ -20,6 +20,7 @@ from hearsay.explain.books import Copy, Fate
 from hearsay.explain.connections import Connections, TooManyConnections, connections_until
 from hearsay.explain.mesh_links import MeshLinks, mesh_links
 from hearsay.explain.one_node import Sent, outcomes
+from hearsay.explain.partial_traffic import PartialTraffic, partial_traffic
 from hearsay.explain.reasons import Cause
 from hearsay.explain.refused_parts import RefusedParts, refused_parts
 from hearsay.explain.score_samples import ScoreSamples, score_samples
@@ -49,6 +50,9 @@ class Why(StrEnum):
     NO_MESH = "in the mesh of nobody who had it, and not announced or not asked for"
     ANNOUNCEMENTS_LOST = "no eager link to it in time, and announcements or requests were lost"
     NO_EAGER_LINK = "no eager link to it from anybody who had it, and not announced or not asked for"
+    PARTS_LOST = "no part made it whole, and partial messages were lost"
+    PARTS_NOT_ASKED = "it said nothing to those who had it, and so asked for no part"
+    PARTS_NOT_SENT = "those who had it sent it no part"
     NOT_SENT = "nobody sent it"
     UNKNOWN = "the trace does not tell"
 
@@ -197,6 +201,8 @@ class _Surroundings:
         self._mesh: MeshLinks | None = None
         self._scores: ScoreSamples | None = None
         self._announcements: Announcements | None = None
+        self._partial: PartialTraffic | None = None
+        self._window_end_us = min(start + story.run.window_us, end)
         if alone:
             try:
                 self._connections = connections_until(story.run, end)
@@ -205,6 +211,9 @@ class _Surroundings:
             self._mesh = mesh_links(story.run, story.books.topic, alone, end)
             self._scores = score_samples(story.run, alone, end)
             pairs = self._pairs_with_holders(alone)
+            if story.in_parts:
+                self._partial = partial_traffic(story.run, story.books.topic, pairs, start, end)
+                return
             members = memberships_of(story.run).of_topic(story.books.topic)
             self._announcements = announcements_between(story.run, pairs, members, start, end)
 
@@ -251,9 +260,26 @@ class _Surroundings:
         if not in_time:
             soonest = min(since for _, since, _ in held) - start
             return Why.TOO_LATE, f"the first connection to one who had it came after {soonest / 1e6:.1f} s"
-        if self._story.in_parts:
-            return Why.UNKNOWN, "messages of the topic go in parts, and rows of parts name no message"
+        if self._partial is not None:
+            return self._in_parts(self._partial, node, {peer for peer, _, _ in in_time})
         return self._unchosen(node, [(peer, since) for peer, since, _ in in_time])
+
+    def _in_parts(self, partial: PartialTraffic, node: int, peers: set[int]) -> tuple[Why, str]:
+        """What went between a node and those who had the message, from when they had it to the end of its window."""
+        until_us = self._window_end_us
+        since = {peer: self._holders[peer] for peer in peers}
+        came = sum(partial.came(peer, node, since[peer], until_us) for peer in peers)
+        lost = sum(partial.lost(peer, node, since[peer], until_us) for peer in peers)
+        asked = sum(partial.came(node, peer, since[peer], until_us) for peer in peers)
+        unheard = sum(partial.lost(node, peer, since[peer], until_us) for peer in peers)
+        known = f"connected to {len(peers)} who had it"
+        if lost or unheard:
+            return Why.PARTS_LOST, f"{known}; {lost} from them and {unheard} to them, perhaps about other messages"
+        if not asked:
+            return Why.PARTS_NOT_ASKED, known
+        if not came:
+            return Why.PARTS_NOT_SENT, f"{known}; {asked} partial messages of its own reached them"
+        return Why.UNKNOWN, f"{known}; {came} partial messages of theirs came, and rows of them name no message"
 
     def _unchosen(self, node: int, held: list[tuple[int, int]]) -> tuple[Why, str]:
         """Connected to some who had it, in time; `held` says since when they were connected."""
