@@ -10,14 +10,13 @@ async with Node(NodeConfig(bootstrap=(address,))) as node:
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from hearsay.core.language.actions import Deliver
 from hearsay.core.language.events import DirectPeerChosen, Join, Leave, Publish
@@ -25,7 +24,6 @@ from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.rpc import Message, PartialUse
 from hearsay.core.language.state_table import RouterState
 from hearsay.core.shell.failures import RouterFailed
-from hearsay.extras import require_extra
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.limits.resources import Budget, address_group
@@ -43,18 +41,17 @@ from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver
 from hearsay.node.fairness.conduct import Offence
 from hearsay.node.held_peers import HeldPeers
-from hearsay.node.incoming.sequence_file import SequenceFile
-from hearsay.node.incoming.sequence_numbers import SequenceNumbers
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validator
 from hearsay.node.meeting.address_news import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.request_handler import RequestHandler
 from hearsay.node.meeting.searches import Searches
-from hearsay.node.metrics.endpoint import endpoint_of
 from hearsay.node.our_streams import OurStreams
 from hearsay.node.partials import Partials
 from hearsay.node.peer_scores import PeerScores
+from hearsay.node.reach import Reach
+from hearsay.node.records import Records
 from hearsay.node.surroundings import Surroundings
 from hearsay.node.topic import Backlogs, Published, Received, Topic
 from hearsay.node.trace_rows import TraceRows
@@ -64,9 +61,6 @@ from hearsay.trace.language.event_rows import Codes
 from hearsay.wire.decode_message import MessageIdFunction
 from hearsay.wire.signing import Author, SignaturePolicy
 from hearsay.wire.splitting import check_fits, check_topic
-
-if TYPE_CHECKING:
-    from hearsay.node.metrics.server import MetricsServer
 
 MAX_INBOUND_STREAMS = 3
 """A peer's, for a protocol of pubsub; the newest counts."""
@@ -92,11 +86,7 @@ class Node:
     ) -> None:
         """A watcher is handed every row of the trace, whether one is written or not; `rows` has the names."""
         self.config = config or NodeConfig()
-        if trace is not None:
-            require_extra("sim")
-        self._trace_directory = trace
-        self._watcher = watcher
-        self.rows: TraceRows | None = None
+        self._records = Records(self.config, trace, watcher)
         self._host: NodeHost = (
             PyLibp2pHost(identity, self.config.limits.host)
             if self.config.host == "libp2p"
@@ -111,9 +101,7 @@ class Node:
         )
         self._author = Author(self._host.identity, time_ns())
         self._topics: dict[str, Topic] = {}
-        self._waiting: dict[str, deque[Message]] = {}
-        self._somebody = asyncio.Event()
-        """Set, and replaced, when somebody may have become reachable."""
+        self._reach = Reach(lambda: self._running, lambda topic: topic in self._topics, limits.waiting_publishes)
         self.confirmed: frozenset[PeerId] | None = None
         """After `close`: the peers that took everything they were sent; None if the host cannot know."""
         self._addresses = AddressBoard()
@@ -122,8 +110,6 @@ class Node:
         """Called when a peer, or everybody at an address, is kept out from now on."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: Driver | None = None
-        self._sequence_file: SequenceFile | None = None
-        self._metrics: MetricsServer | None = None
         self._closing: asyncio.Task[None] | None = None
         self._identification = Identification(self._host, self.config.agent, self.config.limits.identify)
         self._ping_service = PingService(self._host)
@@ -177,7 +163,7 @@ class Node:
         )
         self._held_peers.driver = driver
         try:
-            self._begin_records(driver, clock)
+            self._records.begin(driver, clock, self._host, self._addresses, failure=lambda: self.failure)
             for protocol in driver.protocols:
                 self._host.handle(protocol, self._inbound, MAX_INBOUND_STREAMS)
             if driver.router.strategy.chooses_connections:
@@ -187,8 +173,7 @@ class Node:
             self._host.on_over_limit.append(lambda peer: self._held_peers.offended(peer, Offence.OVER_LIMIT, 1))
             for address in self.config.listen:
                 await self._host.listen(Multiaddr.parse(address))
-            if self._metrics is not None and self.config.metrics is not None:
-                await self._metrics.listen(*endpoint_of(self.config.metrics))
+            await self._records.show()
             for address in (*self.config.bootstrap, *self.config.direct_peers):
                 self._discovery.keep(Multiaddr.parse(address))
             for peer in self.config.direct:
@@ -202,41 +187,6 @@ class Node:
             await self.close()
             raise
         return self
-
-    def _begin_records(self, driver: Driver, clock: Clock) -> None:
-        """What is kept of what happens: sequence numbers that were used up, its trace, its metrics."""
-        refuse, authors = self.config.refuse_replays, self.config.limits.remembered_authors
-        if isinstance(refuse, Path):
-            self._sequence_file = SequenceFile(refuse, authors)
-            self._sequence_file.start()
-            driver.validation.numbers = self._sequence_file.numbers
-        elif refuse:
-            driver.validation.numbers = SequenceNumbers(authors)
-        if self._trace_directory is not None:
-            from hearsay.node.live_trace import LiveTrace
-
-            router, _ = self.config.router_parameters()
-            trace = LiveTrace(
-                self._trace_directory,
-                self.peer,
-                clock,
-                self.config.agent,
-                router.name,
-                return_memory=self.config.return_memory,
-                watcher=self._watcher,
-            )
-            driver.record_in(trace)
-            self.rows = trace
-        elif self._watcher is not None:
-            self.rows = TraceRows(self.peer, clock, self._watcher)
-            self.rows.begin()
-            driver.record_in(self.rows)
-        if self.config.metrics is not None:
-            from hearsay.node.metrics.server import MetricsServer
-
-            self._metrics = MetricsServer(
-                self.config, self._host, driver, self._addresses, failure=lambda: self.failure
-            )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -253,7 +203,12 @@ class Node:
     @property
     def metrics_url(self) -> str | None:
         """Where its metrics are, if `NodeConfig.metrics` shows them."""
-        return None if self._metrics is None else self._metrics.url
+        return self._records.metrics_url
+
+    @property
+    def rows(self) -> TraceRows | None:
+        """The names of what a trace or a watcher gets, while there is one."""
+        return self._records.rows
 
     @property
     def connected(self) -> tuple[PeerId, ...]:
@@ -308,8 +263,7 @@ class Node:
 
     def topic_peers(self, topic: str) -> int:
         """How many connected peers are subscribed to a topic."""
-        view = self._running.router.peers.in_topic(topic)
-        return len(view.native) + len(view.flood)
+        return self._reach.peers(topic)
 
     async def connect(self, address: str) -> PeerId:
         """Connect to a peer; `DialError` says why not."""
@@ -361,7 +315,7 @@ class Node:
         if joined is None:
             self._require_router()
             raise ValueError(f"topic {topic!r} is not joined")
-        self._waiting.pop(topic, None)
+        self._reach.forget(topic)
         self._running.feed(Leave(topic))
         self._partials.leave(topic)
         joined.close()
@@ -380,11 +334,7 @@ class Node:
         assert isinstance(number, bytes)
         check_fits(message, self.config.limits.rpc)
         if wait_for_peers and not self.reaches_somebody(topic):
-            waiting = self._waiting.setdefault(topic, deque())
-            waiting.append(message)
-            if len(waiting) > self.config.limits.waiting_publishes:
-                waiting.popleft()
-                driver.statistics.gave_up_waiting += 1
+            self._reach.wait_with(topic, message)
             return Published(number, 0, 0, True)
         sent, dropped = driver.publish(Publish(message))
         self._require_router()
@@ -404,14 +354,11 @@ class Node:
 
     def waiting(self, topic: str) -> int:
         """How many messages wait for somebody to send them to."""
-        return len(self._waiting.get(topic, ()))
+        return self._reach.waiting(topic)
 
     def reaches_somebody(self, topic: str) -> bool:
         """Whether a message would be sent to anybody now: a peer of the mesh, of a topic not joined a subscriber."""
-        router = self._running.router
-        if router.strategy.has_mesh and topic in self._topics:
-            return len(self.mesh(topic)) > 0 or len(router.peers.in_topic(topic).flood) > 0
-        return self.topic_peers(topic) > 0
+        return self._reach.is_somebody(topic)
 
     async def wait_for_peers(self, topic: str, within_s: float | None = None) -> bool:
         """Wait until a message of a topic would reach somebody; False if nobody came in time."""
@@ -419,7 +366,7 @@ class Node:
             async with asyncio.timeout(within_s):
                 while not self.reaches_somebody(topic):
                     self._require_router()
-                    await self._somebody.wait()
+                    await self._reach.change()
         except TimeoutError:
             return False
         return True
@@ -461,8 +408,7 @@ class Node:
         await self._closing
 
     async def _close(self) -> None:
-        if self._metrics is not None:
-            await self._metrics.close()
+        await self._records.hide()
         await self._searches.close()
         await self._discovery.close()
         await self._request_handler.close()
@@ -479,8 +425,7 @@ class Node:
         self.confirmed = await self._host.close()
         if self._driver is not None:
             await self._driver.close()
-        if self._sequence_file is not None:
-            await self._sequence_file.close()
+        await self._records.close()
 
     @property
     def _running(self) -> Driver:
@@ -492,7 +437,7 @@ class Node:
         """Without its router the node is none: whoever waits hears of it, and the node closes."""
         for topic in self._topics.values():
             topic.fail(failure)
-        self._somebody.set()
+        self._reach.wake()
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
 
@@ -540,13 +485,8 @@ class Node:
 
     def _reachable(self) -> None:
         """Somebody subscribed, or joined a mesh."""
-        if self.failure is not None:
-            return
-        for topic in [topic for topic in self._waiting if self.reaches_somebody(topic)]:
-            for message in self._waiting.pop(topic):
-                self._running.feed(Publish(message))
-        somebody, self._somebody = self._somebody, asyncio.Event()
-        somebody.set()
+        if self.failure is None:
+            self._reach.changed()
 
     async def _protocol_of(self, peer: PeerId) -> str:
         """What is spoken with a peer that has just come; nothing if it does not speak pubsub."""

@@ -1,0 +1,102 @@
+"""What a node keeps of what happens, and shows: sequence numbers that were used up, its trace, its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hearsay.core.shell.failures import RouterFailed
+from hearsay.extras import require_extra
+from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.node.clock import Clock
+from hearsay.node.config import NodeConfig
+from hearsay.node.driver import Driver
+from hearsay.node.incoming.sequence_file import SequenceFile
+from hearsay.node.incoming.sequence_numbers import SequenceNumbers
+from hearsay.node.meeting.address_news import AddressBoard
+from hearsay.node.metrics.endpoint import endpoint_of
+from hearsay.node.trace_rows import TraceRows
+from hearsay.trace.language.event_rows import Codes
+
+if TYPE_CHECKING:
+    from hearsay.node.metrics.server import MetricsServer
+
+
+class Records:
+    """A trace is written to a folder, or its rows are handed to a watcher, or both."""
+
+    def __init__(self, config: NodeConfig, folder: Path | None, watcher: Callable[[Codes], None] | None) -> None:
+        if folder is not None:
+            require_extra("sim")
+        self.rows: TraceRows | None = None
+        self._config = config
+        self._folder = folder
+        self._watcher = watcher
+        self._sequence_file: SequenceFile | None = None
+        self._metrics: MetricsServer | None = None
+
+    @property
+    def metrics_url(self) -> str | None:
+        return None if self._metrics is None else self._metrics.url
+
+    def begin(
+        self,
+        driver: Driver,
+        clock: Clock,
+        host: NodeHost,
+        news: AddressBoard,
+        failure: Callable[[], RouterFailed | None],
+    ) -> None:
+        """Before the host has connections."""
+        self._refuse_replays(driver)
+        self._begin_trace(driver, clock, host)
+        if self._config.metrics is not None:
+            from hearsay.node.metrics.server import MetricsServer
+
+            self._metrics = MetricsServer(self._config, host, driver, news, failure)
+
+    async def show(self) -> None:
+        """Let metrics be read; `OSError` says why that cannot be."""
+        if self._metrics is not None and self._config.metrics is not None:
+            await self._metrics.listen(*endpoint_of(self._config.metrics))
+
+    async def hide(self) -> None:
+        """Nobody is answered any more."""
+        if self._metrics is not None:
+            await self._metrics.close()
+
+    async def close(self) -> None:
+        """The driver has ended, and the trace with it."""
+        if self._sequence_file is not None:
+            await self._sequence_file.close()
+
+    def _refuse_replays(self, driver: Driver) -> None:
+        refuse, authors = self._config.refuse_replays, self._config.limits.remembered_authors
+        if isinstance(refuse, Path):
+            self._sequence_file = SequenceFile(refuse, authors)
+            self._sequence_file.start()
+            driver.validation.numbers = self._sequence_file.numbers
+        elif refuse:
+            driver.validation.numbers = SequenceNumbers(authors)
+
+    def _begin_trace(self, driver: Driver, clock: Clock, host: NodeHost) -> None:
+        if self._folder is not None:
+            from hearsay.node.live_trace import LiveTrace
+
+            router, _ = self._config.router_parameters()
+            trace = LiveTrace(
+                self._folder,
+                host.peer,
+                clock,
+                self._config.agent,
+                router.name,
+                return_memory=self._config.return_memory,
+                watcher=self._watcher,
+            )
+            driver.record_in(trace)
+            self.rows = trace
+        elif self._watcher is not None:
+            self.rows = TraceRows(host.peer, clock, self._watcher)
+            self.rows.begin()
+            driver.record_in(self.rows)
