@@ -2,8 +2,9 @@
 
     .venv/bin/python bench/watch_frames.py
 
-prints a table: updates a second as a plain reader of the stream counts them, with nobody drawing; then, in headless
-Chromium, the median time in which a frame is drawn, and the renderer.
+prints a table: updates a second as a plain reader of the stream counts them, with nobody drawing, and the CPU time
+that simulation, picture and server together take for one; then, in headless Chromium, what all its processes take for
+one, the median time in which a frame is drawn, and the renderer.
 """
 
 from __future__ import annotations
@@ -30,21 +31,42 @@ from chromium import Page, browsing, find_chromium  # noqa: E402
 
 
 @contextmanager
-def watched(nodes: int) -> Generator[str]:
-    """The address of a simulation that runs at the clock's pace."""
+def watched(nodes: int) -> Generator[tuple[str, int]]:
+    """The address of a simulation that runs at the clock's pace, and its process."""
     given = ["--preset", "r1", "--nodes", str(nodes), "--messages", "1000", "--pace", "1x"]
     command = [sys.executable, "-m", "hearsay", "watch", *given]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:
-            yield process.stdout.readline().split()[1]
+            yield process.stdout.readline().split()[1], process.pid
         finally:
             process.terminate()
 
 
-def updates(url: str) -> tuple[float, float]:
-    """A second, and the median of their bytes; after the first ten, in which the network comes about."""
+def cpu_s(root: int) -> float:
+    """User and system time of a process and all below it, so far."""
+    parents: dict[int, list[int]] = {}
+    spent: dict[int, float] = {}
+    for process in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            told = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents.setdefault(int(told[1]), []).append(process)
+        spent[process] = (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+    open_, found = [root], 0.0
+    while open_:
+        process = open_.pop()
+        found += spent.get(process, 0.0)
+        open_ += parents.get(process, [])
+    return found
+
+
+def updates(url: str, process: int) -> tuple[float, float, float]:
+    """A second, the median of their bytes, and milliseconds of CPU for one; after the first ten, in which the network
+    comes about."""
     sizes: list[int] = []
+    spent = 0.0
     with urlopen(f"{url}frames") as stream:
         began = last = monotonic()
         for line in stream:
@@ -52,39 +74,45 @@ def updates(url: str) -> tuple[float, float]:
                 sizes.append(len(line))
                 last = monotonic()
             if len(sizes) == 10:
-                began = last
+                began, spent = last, cpu_s(process)
             if last - began >= SECONDS and len(sizes) > 10:
                 break
-    return (len(sizes) - 10) / (last - began), median(sizes)
+    count = len(sizes) - 10
+    return count / (last - began), median(sizes), 1000 * (cpu_s(process) - spent) / count
 
 
 def drawn(url: str, profile: Path) -> str:
     """What the page says of its frames, and who draws."""
     program = find_chromium()
     if program is None:
-        return "no Chromium is installed"
+        return "| no Chromium is installed"
     with browsing(program, profile) as browser:
         page = Page(browser, dark=False, width=1280, calm=False)
         page.visit(url)
         page.until("document.getElementById('frames').textContent.includes('median of 120')")
+        began, spent = monotonic(), cpu_s(browser.process)
+        page.value(f"new Promise(done => setTimeout(done, {1000 * SECONDS}))")
         said: str = page.value("document.getElementById('frames').textContent")
+        each = 1000 * (cpu_s(browser.process) - spent) / (float(said.split()[0]) * (monotonic() - began))
         renderer = """(() => {
           const gl = document.createElement('canvas').getContext('webgl');
           const named = gl && gl.getExtension('WEBGL_debug_renderer_info');
           return named ? gl.getParameter(named.UNMASKED_RENDERER_WEBGL) : 'software (no WebGL)';
         })()"""
-        return f"{said} Renderer: {page.value(renderer)}; {page.value('navigator.userAgent').split(') ')[-1]}"
+        browsed = page.value("navigator.userAgent").split(") ")[-1]
+        return f"{each:.1f} | {said} Renderer: {page.value(renderer)}; {browsed}"
 
 
 def main() -> None:
-    print("| nodes | updates a second | bytes of one (median) | in Chromium |\n| ---: | ---: | ---: | --- |")
+    print("| nodes | updates a second | bytes (median) | CPU ms of the server | CPU ms of Chromium | in Chromium |")
+    print("| ---: | ---: | ---: | ---: | ---: | --- |")
     for nodes in NODES:
         profile = Path(tempfile.mkdtemp())
-        with watched(nodes) as url:
-            rate, size = updates(url)
+        with watched(nodes) as (url, process):
+            rate, size, each = updates(url, process)
             said = drawn(url, profile)
         shutil.rmtree(profile, ignore_errors=True)
-        print(f"| {nodes:,} | {rate:.1f} | {size:,.0f} | {said} |", flush=True)
+        print(f"| {nodes:,} | {rate:.1f} | {size:,.0f} | {each:.1f} | {said} |", flush=True)
     print(f"\nLoad of the machine meanwhile: {json.dumps([round(each, 1) for each in os.getloadavg()])}.")
 
 

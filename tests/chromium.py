@@ -69,6 +69,11 @@ class Browser:
                 return message["result"]
             self.events.append(message)
 
+    @property
+    def process(self) -> int:
+        """The first of the browser's processes."""
+        return self._process.pid
+
     def wait_for(self, method: str) -> dict[str, Any]:
         while True:
             for event in self.events:

@@ -58,7 +58,7 @@ class Page:
         self.rates += told.get("rates", np.zeros(7, dtype=int))
         classes = told.get("latencies", [])
         self.latencies.update(dict(zip(classes[::2], classes[1::2], strict=True)))
-        self.state = {key: told[key] for key in ("now", "alive", "lost", "refused", "members") if key in told}
+        self.state |= {key: told[key] for key in ("now", "alive", "lost", "refused", "members") if key in told}
 
     def seen(self):
         return self.nodes, self.topics, self.up, self.links, self.messages, self.steps, self.reached, self.state

@@ -77,3 +77,10 @@ def test_what_cannot_be_done_is_said(tmp_path):
                 page.ask(**request)
             assert (refused.value.code, refused.value.read()) == (409, why)
     assert page.source.scenario_text().count("[[timed]]") == 0
+
+
+def test_the_array_engine_goes_on_by_steps_of_frames():
+    """Not by those of a progress bar, which are seconds here."""
+    scenario = load_scenario(None, "r1", [("network.nodes", "12"), ("workload.messages", "1000")])
+    with watched(scenario, 1.0, paused=True, engine="array") as page:
+        assert next(page.frames())["now"] < 1_000_000

@@ -67,16 +67,17 @@ def choose(page, picker, value):
 
 
 PAINTED = """(() => {
-  const canvas = document.getElementById('network');
-  const copy = Object.assign(document.createElement('canvas'), { width: canvas.width, height: canvas.height });
+  const canvases = ['links', 'network'].map(name => document.getElementById(name));
+  const [{ width, height }] = canvases;
+  const copy = Object.assign(document.createElement('canvas'), { width, height });
   const pen = copy.getContext('2d', { willReadFrequently: true });
-  pen.drawImage(canvas, 0, 0);
+  for (const canvas of canvases) pen.drawImage(canvas, 0, 0);
   const { data } = pen.getImageData(0, 0, copy.width, copy.height);
   let found = 0;
   for (let at = 3; at < data.length; at += 4) if (data[at]) found += 1;
   return found;
 })()"""
-"""How many points of the network's canvas are not empty."""
+"""How many points of the network's picture are not empty."""
 
 
 def test_a_thousand_nodes(opened):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hearsay.watch.server.server import WatchServer
 
 MOST_NODES = 1_000_000
+MOST_TOUCHED_NODES = 2_000
+"""So many nodes are simulated by the engine that can be touched, unless somebody says otherwise."""
 NO_ROOM = "the reference engine may (--engine reference)"
 
 
@@ -189,7 +191,8 @@ def _simulation(scenario: Scenario, options: dict[str, Any], watcher: Callable[.
     nodes = scenario.network.nodes
     if nodes > MOST_NODES:
         raise WrongInput(f"network.nodes = {nodes}: a page shows networks of at most {MOST_NODES:,} nodes")
-    engine = engine_for(scenario, options["engine"])
+    wanted = options["engine"]
+    engine = engine_for(scenario, "reference" if wanted == "auto" and nodes <= MOST_TOUCHED_NODES else wanted)
     click.echo(f"engine: {engine}", err=True)
     refusal = estimate(scenario, engine).refusal()
     if refusal:

@@ -25,6 +25,8 @@ from hearsay.watch.places import Places
 
 FRAMES_PER_SECOND = 30
 FRAME_S = 1 / FRAMES_PER_SECOND
+_HAND_OVER_S = 0.002
+"""So long at least the source leaves the loop alone, which may have a frame to hand over."""
 MOST_WAITING = 15
 """Frames that wait for a browser."""
 MOST_WAITING_BYTES = 4_000_000
@@ -100,6 +102,10 @@ class Broadcast:
     def is_due(self) -> bool:
         """Whether it is time for a frame, or for an answer."""
         return monotonic() >= self._due_s or self.woken.is_set()
+
+    def rest(self) -> None:
+        """Until the next frame, or until a browser asks for something."""
+        self.woken.wait(min(max(self._due_s - monotonic(), _HAND_OVER_S), FRAME_S))
 
     def beat(self, now_us: Micros, state: Changes, perform: Callable[[dict[str, Any]], Any]) -> None:
         """Answer what browsers ask, by `perform`, and send a frame if it is time."""

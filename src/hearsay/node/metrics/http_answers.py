@@ -4,9 +4,9 @@ Rules:
 
 * A connection has one answer and ends with it (`Connection: close`, RFC 9112, 9.6). What follows a request's head is
   not looked at.
-* A head has at most `HEAD_BYTES`, else 431. It has to be there whole within `PATIENCE_S`, else 408; the answer has to
-  be taken within as much, else the connection is cut. So who sends or reads slowly keeps one of `CONNECTIONS` places
-  for that long and no longer; who finds none is let go at once.
+* A request is read by `RequestReader`. It has to be there whole within `PATIENCE_S`, else 408; the answer has to be
+  taken within as much, else the connection is cut. So who sends or reads slowly keeps one of `CONNECTIONS` places for
+  that long and no longer; who finds none is let go at once.
 * GET and HEAD are known, else 405; a target is a path that has an answer, whatever its query, else 404.
 """
 
@@ -19,27 +19,18 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
 
+from hearsay.http.request import PATIENCE_S, BadRequest, Request, RequestReader
+from hearsay.http.response import TEXT, response_head
 from hearsay.libp2p.host.listener import Listener
 
-HEAD_BYTES = 8192
-PATIENCE_S = 5.0
 CONNECTIONS = 16
-_TEXT = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
-    content_type: str = _TEXT
-
-
-class Refused(Exception):
-    """A request that gets no answer of ours, but a status."""
-
-    def __init__(self, status: HTTPStatus, *headers: str) -> None:
-        self.status = status
-        self.headers = headers
+    content_type: str = TEXT
 
 
 class Answerer:
@@ -78,28 +69,25 @@ class Answerer:
         self._accepting.add(task)
         task.add_done_callback(self._accepting.discard)
 
-    def answer_to(self, head: bytes) -> bytes:
-        """The response to the head of a request."""
-        method = b""
-        try:
-            method, path = _request_of(head)
-            if path not in self._answers:
-                raise Refused(HTTPStatus.NOT_FOUND)
-            answer = self._answers[path]()
-        except Refused as refused:
-            return _refusal(refused, method)
-        return _response(answer, method)
+    def answer_to(self, request: Request) -> bytes:
+        """The response to a request."""
+        if request.method not in ("GET", "HEAD"):
+            refused = BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", "Allow: GET, HEAD")
+            return _refusal(refused, request.method)
+        if request.path not in self._answers:
+            return _refusal(BadRequest(HTTPStatus.NOT_FOUND, "there is nothing here"), request.method)
+        return _response(self._answers[request.path](), request.method)
 
 
 class _Conversation(asyncio.Protocol):
-    """One connection: a head comes, an answer goes."""
+    """One connection: a request comes, an answer goes."""
 
     def __init__(
-        self, answer_to: Callable[[bytes], bytes], gone: Callable[[_Conversation], None], patience_s: float
+        self, answer_to: Callable[[Request], bytes], gone: Callable[[_Conversation], None], patience_s: float
     ) -> None:
         self._answer_to = answer_to
         self._gone = gone
-        self._head = bytearray()
+        self._reader = RequestReader()
         self._transport: asyncio.Transport | None = None
         self._patience_s = patience_s
         self._timer = asyncio.get_running_loop().call_later(patience_s, self._out_of_patience)
@@ -110,12 +98,13 @@ class _Conversation(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        self._head += data
-        end = self._head.find(b"\r\n\r\n")
-        if end >= 0 and end <= HEAD_BYTES:
-            self._say(self._answer_to(bytes(self._head[:end])))
-        elif len(self._head) > HEAD_BYTES:
-            self._say(_refusal(Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)))
+        try:
+            request = self._reader.take(data)
+        except BadRequest as refused:
+            self._say(_refusal(refused))
+            return
+        if request is not None:
+            self._say(self._answer_to(request))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
@@ -135,7 +124,7 @@ class _Conversation(asyncio.Protocol):
 
     def _out_of_patience(self) -> None:
         if self._transport is not None:
-            self._say(_refusal(Refused(HTTPStatus.REQUEST_TIMEOUT)))
+            self._say(_refusal(BadRequest(HTTPStatus.REQUEST_TIMEOUT, "the request took too long")))
 
 
 async def _attach(conversation: _Conversation, accepted: socket.socket) -> None:
@@ -146,32 +135,12 @@ async def _attach(conversation: _Conversation, accepted: socket.socket) -> None:
         accepted.close()
 
 
-def _request_of(head: bytes) -> tuple[bytes, str]:
-    """Method and path of a request."""
-    line, _, _ = head.partition(b"\r\n")
-    match line.split(b" "):
-        case [method, target, b"HTTP/1.1" | b"HTTP/1.0"] if target.startswith(b"/"):
-            if method not in (b"GET", b"HEAD"):
-                raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "Allow: GET, HEAD")
-            return method, target.partition(b"?")[0].decode("ascii", "replace")
-        case _:
-            raise Refused(HTTPStatus.BAD_REQUEST)
-
-
-def _refusal(refused: Refused, method: bytes = b"") -> bytes:
+def _refusal(refused: BadRequest, method: str = "") -> bytes:
     status = refused.status
-    return _response(Answer(f"{status.value} {status.phrase}\n".encode(), status), method, *refused.headers)
+    said = f"{status.value} {status.phrase}: {refused}\n"
+    return _response(Answer(said.encode(), status), method, *refused.headers)
 
 
-def _response(answer: Answer, method: bytes, *headers: str) -> bytes:
-    head = (
-        f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
-        f"Content-Type: {answer.content_type}",
-        f"Content-Length: {len(answer.body)}",
-        "Cache-Control: no-store",
-        "X-Content-Type-Options: nosniff",
-        "Connection: close",
-        *headers,
-    )
-    body = b"" if method == b"HEAD" else answer.body
-    return "\r\n".join((*head, "", "")).encode("ascii") + body
+def _response(answer: Answer, method: str, *headers: str) -> bytes:
+    head = response_head(answer.status, answer.content_type, len(answer.body), *headers)
+    return head if method == "HEAD" else head + answer.body

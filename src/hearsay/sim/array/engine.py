@@ -46,6 +46,8 @@ class ArrayEngine:
             self.arrays["witnesses"] = np.zeros(plan.scenario.network.nodes, np.uint8)
             self.arrays["witnesses"][list(witnesses)] = 1
             self.arrays.world[at.WITNESSES] = 1
+        self.step_us: Micros = max(1, self._end_us // _STEPS)
+        """So far the run goes on until `progress` is called again; it may change this."""
         self.stop_requested = False
         self.complete = False
         self._take_rows = take_rows
@@ -58,12 +60,11 @@ class ArrayEngine:
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
         w = self.arrays.world
-        step = max(1, self._end_us // _STEPS)
         while not self.stop_requested:
             if self._threads is None:
-                work(w, ADVANCE, self.now + step)
+                work(w, ADVANCE, self.now + self.step_us)
             else:
-                self._advance_together(self._threads, self.now + step)
+                self._advance_together(self._threads, self.now + self.step_us)
             self._let_go_of_dials()
             self._hand_over_rows()
             self._take_long_latencies(LATENCIES_AT_ONCE // 2)

@@ -1,5 +1,16 @@
 // Small curves and bars on canvases, without axes of their own: the words beside them have the figures.
 
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const shown = new WeakMap(); // by canvas: what was drawn there last
+
+// Whether something else is to be drawn than what is there.
+function isNew(canvas, ...what) {
+  const wanted = JSON.stringify([canvas.clientWidth, canvas.clientHeight, window.devicePixelRatio, dark.matches, ...what]);
+  if (shown.get(canvas) === wanted) return false;
+  shown.set(canvas, wanted);
+  return true;
+}
+
 function pen(canvas) {
   const scale = Math.min(window.devicePixelRatio || 1, 2);
   const [width, height] = [Math.round(canvas.clientWidth * scale), Math.round(canvas.clientHeight * scale)];
@@ -32,6 +43,7 @@ function ground(at, low, high) {
 
 // `series` are [colour, points of x and y from 0 to 1].
 export function curves(canvas, series, low, high) {
+  if (!isNew(canvas, series, low, high)) return;
   const at = pen(canvas);
   const foot = ground(at, low, high);
   const top = 4 * at.scale;
@@ -45,6 +57,7 @@ export function curves(canvas, series, low, high) {
 }
 
 export function bars(canvas, values, low, high, name = "first") {
+  if (!isNew(canvas, values, low, high, name)) return;
   const at = pen(canvas);
   const foot = ground(at, low, high);
   const most = Math.max(...values, 1);

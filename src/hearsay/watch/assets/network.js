@@ -1,5 +1,5 @@
-// The network on a canvas. Links are drawn once and kept as a picture until they change; nodes and what travels are
-// drawn for every frame. A thousand nodes take a few milliseconds so, without a library and without WebGL.
+// The network on two canvases: links below, drawn when they change, nodes and what travels above, drawn when something
+// of that does. A thousand nodes take a millisecond so, without a library and without WebGL.
 
 const SUNFLOWER = Math.PI * (3 - Math.sqrt(5));
 const SIDE = 10000;
@@ -7,11 +7,16 @@ const TRAVEL_US = 400000;
 const SHADES = 8;
 
 export class Network {
-  constructor(canvas, chosen) {
+  constructor(canvas, below, chosen) {
     this.canvas = canvas;
     this.pen = canvas.getContext("2d");
-    this.kept = document.createElement("canvas");
-    this.keptFor = "";
+    this.below = below;
+    this.nodes = document.createElement("canvas");
+    this.nodesFor = "";
+    this.fills = [];
+    this.linksFor = "";
+    this.drawnFor = "";
+    this.placed = 0;
     this.x = new Float64Array(0);
     this.y = new Float64Array(0);
     this.zoom = 1;
@@ -21,6 +26,11 @@ export class Network {
     dark.addEventListener("change", () => this.readColours());
     this.readColours();
     this.listen(chosen);
+    this.size = [0, 0];
+    new ResizeObserver(([{ contentRect }]) => {
+      this.size = [contentRect.width, contentRect.height];
+      chosen(undefined);
+    }).observe(canvas);
   }
 
   readColours() {
@@ -29,7 +39,7 @@ export class Network {
     this.colours = Object.fromEntries(["link", "node", "down", "first", "last", "good", "bad", "ink", "accent"].map((name) => [name, get(name)]));
     this.shades = Array.from({ length: SHADES }, (_, at) => `color-mix(in oklab, ${this.colours.last} ${(100 * at) / (SHADES - 1)}%, ${this.colours.first})`);
     this.standings = Array.from({ length: SHADES }, (_, at) => `color-mix(in oklab, ${this.colours.good} ${(100 * at) / (SHADES - 1)}%, ${this.colours.node})`);
-    this.keptFor = "";
+    this.placed += 1;
   }
 
   // On a disc, or where the source laid them out.
@@ -42,7 +52,7 @@ export class Network {
       this.x[at] = laid ? places[2 * at] / SIDE : 0.5 + radius * Math.cos(angle);
       this.y[at] = laid ? places[2 * at + 1] / SIDE : 0.5 + radius * Math.sin(angle);
     }
-    this.keptFor = "";
+    this.placed += 1;
   }
 
   // Around the publisher, the farther out the later; near those they have it from. Who has it not stands at the rim.
@@ -74,29 +84,50 @@ export class Network {
       this.x[place] = 0.5 + radius * Math.cos(turn);
       this.y[place] = 0.5 + radius * Math.sin(turn);
     }
-    this.keptFor = "";
+    this.placed += 1;
   }
 
-  // `view` says what to draw: moment, layer, version, message, now, colour, node.
+  // `view` says what to draw: moment, layer, version, message, now, colour, node. Whether there was anything new to draw.
   draw(view) {
+    if (!this.isNew(view)) return false;
+    this.drawnFor = this.look(view);
     this.fit();
-    const { pen, width, height } = this;
-    this.keepLinks(view);
-    pen.setTransform(1, 0, 0, 1, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    pen.drawImage(this.kept, 0, 0);
-    if (view.colour === "message" && view.message && !this.calm.matches) this.drawTravel(view);
+    this.drawLinks(view);
+    this.pen.clearRect(0, 0, this.width, this.height);
+    if (this.travels(view)) this.drawTravel(view);
     this.drawNodes(view);
+    return true;
+  }
+
+  isNew(view) {
+    return this.drawnFor !== this.look(view);
+  }
+
+  // All that a drawing depends on: the same look is the same picture.
+  look(view) {
+    const { message, now } = view;
+    const spread = view.colour === "message" && message ? `${message.serial} ${message.steps.length}` : "";
+    return `${this.frame()} ${view.version} ${view.layer} ${view.colour} ${view.node} ${spread} ${this.travels(view) ? now : ""}`;
+  }
+
+  // Where things stand on the canvas.
+  frame() {
+    return `${this.size} ${window.devicePixelRatio} ${this.placed} ${this.zoom} ${this.middle}`;
+  }
+
+  travels({ colour, message, now }) {
+    return colour === "message" && message !== null && !this.calm.matches && now - message.published < message.last + TRAVEL_US;
   }
 
   fit() {
+    const wanted = this.frame();
+    if (this.fitFor === wanted) return;
+    this.fitFor = wanted;
     const scale = Math.min(window.devicePixelRatio || 1, 2);
-    const width = Math.max(1, Math.round(this.canvas.clientWidth * scale));
-    const height = Math.max(1, Math.round(this.canvas.clientHeight * scale));
+    const [width, height] = this.size.map((length) => Math.max(1, Math.round(length * scale)));
     if (this.canvas.width !== width || this.canvas.height !== height) {
       Object.assign(this.canvas, { width, height });
-      Object.assign(this.kept, { width, height });
-      this.keptFor = "";
+      Object.assign(this.below, { width, height });
     }
     Object.assign(this, { width, height, scale });
     const side = Math.min(width, height) * this.zoom;
@@ -105,11 +136,11 @@ export class Network {
     this.radius = Math.max(1.6, Math.min(9, (0.28 * side) / Math.sqrt(Math.max(this.x.length, 1)) / 2));
   }
 
-  keepLinks({ moment, layer, version, node }) {
-    const wanted = `${version} ${layer} ${this.zoom} ${this.middle} ${node}`;
-    if (this.keptFor === wanted) return;
-    this.keptFor = wanted;
-    const pen = this.kept.getContext("2d");
+  drawLinks({ moment, layer, version, node }) {
+    const wanted = `${this.fitFor} ${version} ${layer} ${node}`;
+    if (this.linksFor === wanted) return;
+    this.linksFor = wanted;
+    const pen = this.below.getContext("2d");
     pen.clearRect(0, 0, this.width, this.height);
     const ends = moment.pairs(layer);
     const { across, down } = this;
@@ -155,35 +186,53 @@ export class Network {
   }
 
   drawNodes(view) {
-    const classes = new Map();
+    this.paintNodes(view);
+    this.pen.drawImage(this.nodes, 0, 0);
+    if (view.colour === "message" && view.message && view.message.publisher >= 0) this.ring(view.message.publisher, this.colours.ink);
+    if (view.node !== null) this.ring(view.node, this.colours.accent);
+  }
+
+  // Nodes are kept as a picture, in which those whose colour has changed are painted over: curves are what costs most.
+  paintNodes(view) {
     const colour = this.colouring(view);
-    for (let place = 0; place < this.x.length; place += 1) {
-      const found = view.moment.up[place] ? colour(place) : "";
-      if (!classes.has(found)) classes.set(found, []);
-      classes.get(found).push(place);
+    const fills = Array.from(this.x, (_, place) => (view.moment.up[place] ? colour(place) : ""));
+    const before = this.nodesFor === this.fitFor && fills.every((fill, place) => (fill === "") === (this.fills[place] === "")) ? this.fills : null;
+    const pen = this.nodes.getContext("2d");
+    if (!before) {
+      if (this.nodes.width !== this.width || this.nodes.height !== this.height) Object.assign(this.nodes, { width: this.width, height: this.height });
+      pen.clearRect(0, 0, this.width, this.height);
     }
-    const { pen, across, down, radius } = this;
+    const classes = new Map();
+    fills.forEach((fill, place) => {
+      if (before?.[place] === fill) return;
+      if (!classes.has(fill)) classes.set(fill, []);
+      classes.get(fill).push(place);
+    });
     for (const [fill, places] of classes) {
       pen.beginPath();
-      for (const place of places) {
-        if (fill === "") {
-          pen.moveTo(across[place] - radius, down[place] - radius);
-          pen.lineTo(across[place] + radius, down[place] + radius);
-          pen.moveTo(across[place] + radius, down[place] - radius);
-          pen.lineTo(across[place] - radius, down[place] + radius);
-        } else {
-          pen.moveTo(across[place] + radius, down[place]);
-          pen.arc(across[place], down[place], radius, 0, 2 * Math.PI);
-        }
-      }
+      for (const place of places) this.outline(pen, place, fill === "");
       pen.lineWidth = this.scale;
       if (fill === "") pen.strokeStyle = this.colours.down;
       else pen.fillStyle = fill;
       if (fill === "") pen.stroke();
       else pen.fill();
     }
-    if (view.colour === "message" && view.message && view.message.publisher >= 0) this.ring(view.message.publisher, this.colours.ink);
-    if (view.node !== null) this.ring(view.node, this.colours.accent);
+    Object.assign(this, { fills, nodesFor: this.fitFor });
+  }
+
+  // A disc, or the cross of a node that is down.
+  outline(pen, place, isDown) {
+    const { radius } = this;
+    const [x, y] = [this.across[place], this.down[place]];
+    if (isDown) {
+      pen.moveTo(x - radius, y - radius);
+      pen.lineTo(x + radius, y + radius);
+      pen.moveTo(x + radius, y - radius);
+      pen.lineTo(x - radius, y + radius);
+    } else {
+      pen.moveTo(x + radius, y);
+      pen.arc(x, y, radius, 0, 2 * Math.PI);
+    }
   }
 
   ring(place, colour) {

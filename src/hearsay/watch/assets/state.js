@@ -83,7 +83,8 @@ export class State {
     this.frames = [];
     this.snapshots = [];
     this.dropped = 0;
-    this.version = 0;
+    this.version = 0; // of what is drawn of the live picture, but for messages
+    this.linkage = 0; // of who has how many links
   }
 
   apply(changes) {
@@ -99,7 +100,8 @@ export class State {
     if (changes.nodes) this.nodes.push(...changes.nodes);
     if (changes.topics) this.topics.push(...changes.topics);
     this.live.apply(changes);
-    if (whole || changes.linked || changes.unlinked || changes.up || changes.down) this.version += 1;
+    if (whole || changes.linked || changes.unlinked || changes.up || changes.down || changes.scores) this.version += 1;
+    if (changes.linked || changes.unlinked || changes.members) this.linkage += 1;
     for (const message of changes.messages ?? []) this.meet(message);
     for (const progress of changes.spread ?? []) this.step(progress, whole, changes.now);
     this.remember(changes, whole);
@@ -107,7 +109,7 @@ export class State {
 
   meet([serial, name, topic, publisher, published, members, size]) {
     if (this.messages.has(serial)) return;
-    this.messages.set(serial, { serial, name, topic, publisher, published, members, size, reached: 0, steps: [], counted: [] });
+    this.messages.set(serial, { serial, name, topic, publisher, published, members, size, reached: 0, steps: [], last: 0, counted: [] });
     if (this.messages.size > MOST_MESSAGES) this.messages.delete(this.messages.keys().next().value);
   }
 
@@ -116,6 +118,7 @@ export class State {
     if (!message) return;
     if (whole) message.steps = steps;
     else for (const value of steps) message.steps.push(value);
+    for (let at = 2; at < steps.length; at += 4) message.last = Math.max(message.last, steps[at]);
     message.reached = reached;
     message.counted.push(now, reached);
   }

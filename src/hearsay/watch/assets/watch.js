@@ -3,9 +3,10 @@
 import { bars, curves } from "./curves.js";
 import { Network } from "./network.js";
 import { CONNECTIONS, State, reachedAt } from "./state.js";
-import { amount, bytes, count, facts, milliseconds, percent, seconds, shown } from "./words.js";
+import { amount, bytes, count, facts, milliseconds, percent, seconds, shown, write } from "./words.js";
 
 const PANELS_MS = 250;
+const CLOCK_MS = 100;
 const WINDOW_US = 10e6;
 const BINS = 60;
 const TIMED = 120;
@@ -22,11 +23,13 @@ let shownMoment = { at: null, moment: null };
 let placed = "";
 let wanted = false;
 let panels = -PANELS_MS; // when they were told last
+let clocked = -CLOCK_MS;
+let degreesFor = ""; // what the bars of links were asked for
 const touched = new Set(); // what somebody chose stays chosen
 const drawn = [];
 const arrived = [];
 
-const network = new Network(get("network"), (found) => {
+const network = new Network(get("network"), get("links"), (found) => {
   if (found !== undefined) choose(found);
   redraw();
 });
@@ -62,16 +65,24 @@ function redraw() {
   requestAnimationFrame(paint);
 }
 
+function view() {
+  const now = moment();
+  const version = place === null ? `live ${state.version}` : `past ${state.dropped + place}`;
+  return { moment: now, layer: layer(), version, message: message(), now: now.now, colour: get("colour").value, node };
+}
+
 function paint() {
   wanted = false;
   const began = performance.now();
   putInPlace();
-  const now = moment();
-  const version = place === null ? `live ${state.version}` : `past ${state.dropped + place}`;
-  network.draw({ moment: now, layer: layer(), version, message: message(), now: now.now, colour: get("colour").value, node });
-  drawn.push(performance.now() - began);
-  if (drawn.length > TIMED) drawn.shift();
-  get("clock").textContent = seconds(now.now);
+  if (network.draw(view())) {
+    drawn.push(performance.now() - began);
+    if (drawn.length > TIMED) drawn.shift();
+  }
+  if (began - clocked >= CLOCK_MS) {
+    clocked = began;
+    write(get("clock"), seconds(moment().now));
+  }
   if (began - panels >= PANELS_MS) {
     panels = began;
     tell();
@@ -96,9 +107,9 @@ function tell() {
   const now = moment();
   const all = state.about.of ?? state.nodes.length;
   const sampled = state.nodes.length < all ? `; ${count(state.nodes.length)} drawn` : "";
-  get("about").textContent = `${state.about.source ?? ""}: ${count(now.alive)} of ${count(all)} nodes up${sampled}`;
+  write(get("about"), `${state.about.source ?? ""}: ${count(now.alive)} of ${count(all)} nodes up${sampled}`);
   get("network").setAttribute("aria-label", `The network: ${count(now.alive)} of ${count(all)} nodes up at ${seconds(now.now)}`);
-  get("pause").textContent = state.state.paused ? "Go on" : "Pause";
+  write(get("pause"), state.state.paused ? "Go on" : "Pause");
   get("pause").disabled = !can("pause") || state.state.over;
   get("paces").hidden = !can("pace");
   tellPace();
@@ -144,16 +155,16 @@ function options(select, values, text) {
 
 function tellMessage(now) {
   const chosen = message();
-  get("legend").textContent = legend(chosen, now);
+  write(get("legend"), legend(chosen, now));
   if (!chosen) {
-    get("reached").textContent = "Nothing was published so far.";
+    write(get("reached"), "Nothing was published so far.");
     curves(get("coverage"), [], "", "");
     return;
   }
   const reached = place === null ? chosen.reached : reachedAt(chosen, now.now);
   const size = chosen.size ? `, ${bytes(chosen.size)}` : "";
   const told = chosen.members ? `${count(reached)} of ${count(chosen.members)} nodes in the topic (${percent(reached, chosen.members)})` : "no other node is known to be in the topic";
-  get("reached").textContent = `${shown(state.name(chosen.topic))}, ${chosen.name.slice(-8)}${size}: ${told}, ${seconds(Math.max(now.now - chosen.published, 0))} after it was published`;
+  write(get("reached"), `${shown(state.name(chosen.topic))}, ${chosen.name.slice(-8)}${size}: ${told}, ${seconds(Math.max(now.now - chosen.published, 0))} after it was published`);
   const late = [];
   for (let at = 2; at < chosen.steps.length; at += 4) if (chosen.steps[at] <= now.now - chosen.published) late.push(chosen.steps[at]);
   late.sort((one, other) => one - other);
@@ -216,7 +227,7 @@ function tellLatencies(latencies) {
     const at = latencies.findIndex((value) => (sum += value) >= share * all);
     return `under ${milliseconds(EDGES_MS[Math.min(at, EDGES_MS.length - 1)])}`;
   };
-  get("latency-words").textContent = all ? `Half ${quantile(0.5)}, 95 % ${quantile(0.95)}, 99 % ${quantile(0.99)} (the last ${WINDOW_US / 1e6} s)` : "No deliveries lately.";
+  write(get("latency-words"), all ? `Half ${quantile(0.5)}, 95 % ${quantile(0.95)}, 99 % ${quantile(0.99)} (the last ${WINDOW_US / 1e6} s)` : "No deliveries lately.");
   const first = latencies.findIndex((value) => value);
   const last = latencies.findLastIndex((value) => value);
   bars(get("latency"), all ? latencies.slice(first, last + 1) : [], all && first ? milliseconds(EDGES_MS[first - 1]) : "", all ? milliseconds(EDGES_MS[Math.min(last, EDGES_MS.length - 1)]) : "");
@@ -227,19 +238,27 @@ function tellLinks(now) {
   const [members, links] = now.members[at] ?? [0, 0];
   const each = `${amount(links / members)} ${links === members ? "link" : "links"}`;
   const told = members === 1 ? (state.about.source === "node" ? `This node has ${each}.` : `1 member with ${each}`) : `${count(members)} members with ${each} each`;
-  get("links-words").textContent = members ? told : "Nobody is in the topic.";
-  if (at >= 0 && place === null) ask({ do: "degrees", topic: layer() }).then((degrees) => degrees && bars(get("degrees"), degrees, "0", String(Math.max(degrees.length - 1, 0))));
+  write(get("links-words"), members ? told : "Nobody is in the topic.");
+  if (at >= 0 && place === null) tellDegrees();
   if (node !== null) tellNode();
+}
+
+async function tellDegrees() {
+  const wantedDegrees = `${layer()} ${state.linkage}`;
+  if (degreesFor === wantedDegrees) return;
+  degreesFor = wantedDegrees;
+  const degrees = await ask({ do: "degrees", topic: layer() });
+  if (degrees) bars(get("degrees"), degrees, "0", String(Math.max(degrees.length - 1, 0)));
 }
 
 function tellScores(now) {
   const { scored } = now;
   if (!scored) {
-    get("scores").textContent = "None were sampled.";
+    write(get("scores"), "None were sampled.");
     return;
   }
   const [least, low, half, high, most] = scored.quantiles.map((value) => value.toFixed(1));
-  get("scores").textContent = `From ${least} to ${most}; half are below ${half}, nine in ten from ${low} to ${high}; ${count(scored.below[0])} of ${count(scored.below[1])} are below zero.`;
+  write(get("scores"), `From ${least} to ${most}; half are below ${half}, nine in ten from ${low} to ${high}; ${count(scored.below[0])} of ${count(scored.below[1])} are below zero.`);
 }
 
 async function tellNode() {
@@ -260,7 +279,7 @@ async function tellNode() {
 function tellFrames() {
   const updates = arrived.length > 1 ? ((arrived.length - 1) * 1000) / (arrived.at(-1) - arrived[0]) : 0;
   const middle = [...drawn].sort((one, other) => one - other)[Math.floor(drawn.length / 2)] ?? 0;
-  get("frames").textContent = `${updates.toFixed(0)} updates a second; a frame is drawn in ${middle.toFixed(1)} ms (median of ${drawn.length}, Canvas 2D).${state.state.unseen ? ` ${count(state.state.unseen)} rows came too fast to be shown.` : ""}`;
+  write(get("frames"), `${updates.toFixed(0)} updates a second; a frame is drawn in ${middle.toFixed(1)} ms (median of ${drawn.length}, Canvas 2D).${state.state.unseen ? ` ${count(state.state.unseen)} rows came too fast to be shown.` : ""}`);
 }
 
 // What people do.
@@ -273,7 +292,7 @@ async function ask(request) {
   try {
     const response = await fetch("do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request) });
     if (response.ok) return await response.json();
-    get("done").textContent = await response.text();
+    write(get("done"), await response.text());
   } catch {
     // The stream says that the source is gone.
   }
@@ -293,7 +312,7 @@ async function touch(deed, word) {
   if (node === null || !can(deed)) return;
   const topic = layer() === CONNECTIONS ? (state.topics[0] ?? 0) : layer();
   const told = await ask({ do: deed, place: node, topic });
-  if (told) get("done").textContent = `Node ${told.node} ${word} at ${seconds(told.at)}.`;
+  if (told) write(get("done"), `Node ${told.node} ${word} at ${seconds(told.at)}.`);
   tellNode();
 }
 
@@ -301,7 +320,7 @@ function show(at) {
   const last = Math.max(state.frames.length - 1, 0);
   place = at === null || at >= last ? null : Math.max(at, 0);
   get("when").value = place ?? last;
-  panels = -PANELS_MS;
+  panels = clocked = -PANELS_MS;
   redraw();
 }
 
@@ -367,26 +386,23 @@ get("publish").addEventListener("click", publish);
 get("crash").addEventListener("click", crash);
 get("return").addEventListener("click", comeBack);
 for (const id of ["topic", "message", "colour", "places"]) get(id).addEventListener("change", () => chose(id));
-new ResizeObserver(redraw).observe(get("network"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
 // Frames.
 
-let calmUntil = 0;
 const frames = new EventSource("frames");
 frames.onmessage = (event) => {
   const before = state.nodes.length;
   state.apply(JSON.parse(event.data));
   arrived.push(performance.now());
   if (arrived.length > TIMED) arrived.shift();
-  get("link").textContent = state.state.over ? "over" : state.state.paused ? "paused" : "live";
+  write(get("link"), state.state.over ? "over" : state.state.paused ? "paused" : "live");
   get("link").className = "";
   if (!before && state.nodes.length) panels = -PANELS_MS;
-  if (calm.matches && performance.now() < calmUntil) return;
-  calmUntil = performance.now() + PANELS_MS;
-  redraw();
+  const began = performance.now();
+  if (calm.matches ? began >= panels + PANELS_MS : began >= clocked + CLOCK_MS || network.isNew(view())) redraw();
 };
 frames.onerror = () => {
-  get("link").textContent = "the source is gone";
+  write(get("link"), "the source is gone");
   get("link").className = "lost";
 };

@@ -39,13 +39,13 @@ export function shown(name) {
   return text.length > 80 ? `${text.slice(0, 79)}…` : text;
 }
 
+// Text is only written where it is another: each writing lays the page out anew.
+export function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 export function facts(list, pairs) {
-  list.replaceChildren();
-  for (const [name, value] of pairs) {
-    const term = document.createElement("dt");
-    const what = document.createElement("dd");
-    term.textContent = name;
-    what.textContent = value;
-    list.append(term, what);
-  }
+  while (list.children.length > 2 * pairs.length) list.lastElementChild.remove();
+  while (list.children.length < 2 * pairs.length) list.append(document.createElement("dt"), document.createElement("dd"));
+  pairs.flat().forEach((text, at) => write(list.children[at], text));
 }

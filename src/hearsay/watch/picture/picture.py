@@ -37,6 +37,7 @@ class Picture:
         self.topics: list[int] = []
         self._told_nodes = 0
         self._told_topics = 0
+        self._told_state: Changes = {}
 
     def take(self, rows: Rows) -> None:
         """Rows that come later are not earlier; rows of one call may be in any order of time."""
@@ -56,7 +57,8 @@ class Picture:
         classes = np.flatnonzero(latencies)
         told: Changes = {"latencies": np.stack([classes, latencies[classes]], axis=1).ravel().tolist()}
         new, progress = self.spreads.changes()
-        told |= self._state(now_us)
+        told["now"] = now_us
+        told |= self._state_news()
         told["nodes"] = self.drawn.numbers[self._told_nodes :]
         told["topics"] = self.topics[self._told_topics :]
         self._told_nodes, self._told_topics = len(self.drawn.numbers), len(self.topics)
@@ -72,7 +74,8 @@ class Picture:
     def whole(self, now_us: Micros) -> Changes:
         spreads = self.spreads.by_number.values()
         return {
-            **self._state(now_us),
+            "now": now_us,
+            **self._told_state,
             "nodes": self.drawn.numbers[: self._told_nodes],
             "topics": self.topics[: self._told_topics],
             "up": [place for place, node in enumerate(self.drawn.numbers) if node in self.links.up],
@@ -96,13 +99,17 @@ class Picture:
     def degrees(self, topic: int) -> list[int]:
         return self.links.degrees(topic)
 
-    def _state(self, now_us: Micros) -> Changes:
+    def _state_news(self) -> Changes:
+        """Of the sums those that are others than at the last call."""
         lost, refused = self.traffic.by_reason()
         counted = [
             [len(members), sum(members.values())]
             for members in (self.links.members.get(topic, {}) for topic in self.topics)
         ]
-        return {"now": now_us, "alive": len(self.links.up), "lost": lost, "refused": refused, "members": counted}
+        state: Changes = {"alive": len(self.links.up), "lost": lost, "refused": refused, "members": counted}
+        news = {name: value for name, value in state.items() if value != self._told_state.get(name)}
+        self._told_state = state
+        return news
 
     def _meet_topics(self, topics: np.ndarray) -> None:
         if len(self.topics) < MOST_TOPICS:

@@ -18,8 +18,10 @@ from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
 
+from hearsay.http.request import BadRequest, Request
+from hearsay.http.response import TEXT
 from hearsay.watch.broadcast import Broadcast, Refused
-from hearsay.watch.server.requests import HEAD_BYTES, TEXT, BadRequest, Request, answer, head_of, read_request
+from hearsay.watch.server.requests import answer, head_of, object_in, read_request, require_host, require_our_page
 
 CONNECTIONS = 64
 KEEP_ALIVE_S = 15.0
@@ -49,7 +51,7 @@ class WatchServer:
 
     async def listen(self, host: str, port: int) -> None:
         """`OSError` says why that cannot be."""
-        self._server = await asyncio.start_server(self._connected, host, port, limit=HEAD_BYTES)
+        self._server = await asyncio.start_server(self._connected, host, port)
         name, self._port = self._server.sockets[0].getsockname()[:2]
         self._names = frozenset({host, socket.gethostname()})
         shown = "127.0.0.1" if name == "0.0.0.0" else "[::1]" if name == "::" else name
@@ -95,7 +97,7 @@ class WatchServer:
             await writer.drain()
 
     def _below_token(self, request: Request) -> str:
-        request.require_host(self._port, self._names)
+        require_host(request, self._port, self._names)
         _, token, *rest = request.path.split("/", 2)
         if not hmac.compare_digest(token.encode(), self._token.encode()) or not rest:
             raise BadRequest(HTTPStatus.FORBIDDEN, "the address needs its token")
@@ -105,8 +107,8 @@ class WatchServer:
         if name == "do":
             if request.method != "POST":
                 raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "POST it")
-            request.require_our_page()
-            done = await self._broadcast.ask(request.object())
+            require_our_page(request)
+            done = await self._broadcast.ask(object_in(request))
             return answer(HTTPStatus.OK, "application/json", json.dumps(done).encode())
         if request.method != "GET":
             raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "GET it")

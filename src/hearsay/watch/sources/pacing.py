@@ -22,6 +22,10 @@ class Pacing:
         """The clock goes on from here."""
         self._anchor = monotonic(), now_us
 
+    @property
+    def pace(self) -> float | None:
+        return self._pace
+
     def state(self) -> Changes:
         return {"paused": self.paused, "pace": self._pace}
 

@@ -21,7 +21,7 @@ from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.rows import Rows, no_rows
 from hearsay.trace.language.schema import TRACE_FOLDER, Column
 from hearsay.trace.read.names import load_names
-from hearsay.watch.broadcast import FRAME_S, Broadcast, Refused
+from hearsay.watch.broadcast import Broadcast, Refused
 from hearsay.watch.picture.drawn_nodes import DrawnNodes
 from hearsay.watch.picture.picture import Changes, Picture
 from hearsay.watch.sources.pacing import Pacing
@@ -67,7 +67,7 @@ class RunFolderSource:
         self._pacing.begin(0)
         while not self._closed.is_set() and not (until_complete and self._is_over):
             self.step(broadcast)
-            broadcast.woken.wait(FRAME_S / 2)
+            broadcast.rest()
 
     def step(self, broadcast: Broadcast) -> None:
         """Read what is new, show what is due, answer who asks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event
+from time import monotonic
 from typing import Any
 
 from hearsay.core.language.identifiers import Micros
@@ -18,6 +19,7 @@ from hearsay.watch.sources.pacing import Pacing
 from hearsay.watch.sources.questions import answer, is_place
 
 MOST_TOUCHES = 1000
+SHORTEST_STEP_US: Micros = 1000
 
 
 class SimulatedSource:
@@ -35,6 +37,11 @@ class SimulatedSource:
         self._over = False
         self._closed = Event()
         self._broadcast: Broadcast | None = None
+        self._resumed_s = 0.0
+        self._longest_step_us = 0
+        if not isinstance(self._engine, ReferenceEngine):
+            self._longest_step_us = self._engine.step_us
+            self._engine.step_us = SHORTEST_STEP_US
 
     def about(self) -> Changes:
         can = ["pause", "pace"]
@@ -60,6 +67,7 @@ class SimulatedSource:
         """To the end, or until `close`."""
         self._broadcast = broadcast
         self._pacing.begin(0)
+        self._resumed_s = monotonic()
         result = self._simulation.run(self._progress)
         self._over = True
         self._beat()
@@ -67,9 +75,9 @@ class SimulatedSource:
 
     def linger(self) -> None:
         """Answer whoever looks at the run that is over, until `close`."""
-        while not self._closed.is_set():
+        while self._broadcast is not None and not self._closed.is_set():
             self._beat()
-            self._rest()
+            self._broadcast.rest()
 
     def close(self) -> None:
         """From any thread."""
@@ -81,21 +89,30 @@ class SimulatedSource:
     def _progress(self, now_us: Micros) -> None:
         broadcast = self._broadcast
         assert broadcast is not None
+        self._fit_steps(monotonic() - self._resumed_s)
         if broadcast.is_due:
             self._beat()
         while not self._closed.is_set() and (due_us := self._pacing.due_us()) is not None and due_us <= now_us:
-            self._rest()
+            broadcast.rest()
             self._beat()
+        self._resumed_s = monotonic()
+
+    def _fit_steps(self, took_s: float) -> None:
+        """The array engine goes on by steps: of half a frame, and by the pace of a frame at most."""
+        engine = self._engine
+        if isinstance(engine, ReferenceEngine):
+            return
+        pace = self._pacing.pace
+        longest_us = self._longest_step_us if pace is None else round(FRAME_S * pace * 1e6)
+        step_us = engine.step_us // 2 if took_s > FRAME_S / 2 else engine.step_us
+        step_us = 2 * step_us if took_s < FRAME_S / 8 else step_us
+        engine.step_us = max(min(step_us, longest_us), SHORTEST_STEP_US)
 
     def _beat(self) -> None:
         assert self._broadcast is not None
         self._simulation.recorder.flush()
         state = {**self._pacing.state(), "over": self._over, "touches": self._touches}
         self._broadcast.beat(self._engine.now, state, self._perform)
-
-    def _rest(self) -> None:
-        assert self._broadcast is not None
-        self._broadcast.woken.wait(FRAME_S / 2)
 
     def _perform(self, request: dict[str, Any]) -> Any:
         assert self._broadcast is not None

@@ -1,0 +1,99 @@
+"""A request, read from bytes as they come, with a bound on each of its parts.
+
+Rules (RFC 9112; no I/O and no clock here: who reads the bytes also bounds how long that takes, by `PATIENCE_S`):
+
+* HTTP-1: a head has at most `HEAD_BYTES`, its empty line not counted, else 431, as soon as that is known.
+* HTTP-2: the first line is a method, a target that begins with "/", and HTTP/1.1 or HTTP/1.0; else 400.
+* HTTP-3: a header has a name without blanks (section 5.1). One that says where the body ends or for whom the request
+  is comes once (sections 3.2 and 6.3); other values of one name are joined by commas. Else 400.
+* HTTP-4: a body has a Content-Length, else 411, of at most what the reader was given, else 413. Who takes no bodies
+  does not look at what follows the head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+HEAD_BYTES = 8192
+PATIENCE_S = 5.0
+_END = b"\r\n\r\n"
+_ONCE = frozenset({"host", "content-length", "transfer-encoding", "content-type", "origin"})
+_MOST_DIGITS = 9
+
+
+class BadRequest(Exception):
+    """Answered by a status and one line, and perhaps headers of its own."""
+
+    def __init__(self, status: HTTPStatus, why: str, *headers: str) -> None:
+        super().__init__(why)
+        self.status = status
+        self.headers = headers
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    """Without its query."""
+    headers: Mapping[str, str]
+    """By their names in lower case."""
+    body: bytes = b""
+
+
+class RequestReader:
+    """Of one connection."""
+
+    def __init__(self, body_bytes: int | None = None) -> None:
+        """The most that a body may have; none when bodies are not read."""
+        self._most = body_bytes
+        self._received = bytearray()
+        self._head: Request | None = None
+        self._length = 0
+
+    def take(self, data: bytes) -> Request | None:
+        """The request once it is whole. Raises `BadRequest`; then nothing more may be taken."""
+        searched = max(len(self._received) - len(_END) + 1, 0)
+        self._received += data
+        if self._head is None:
+            end = self._received.find(_END, searched)
+            if end > HEAD_BYTES or (end < 0 and len(self._received) >= HEAD_BYTES + len(_END)):
+                raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a head has at most {HEAD_BYTES} bytes")
+            if end < 0:
+                return None
+            self._head = _head_of(bytes(self._received[:end]))
+            del self._received[: end + len(_END)]
+            self._length = 0 if self._most is None else _length(self._head, self._most)
+        if len(self._received) < self._length:
+            return None
+        head = self._head
+        return Request(head.method, head.path, head.headers, bytes(self._received[: self._length]))
+
+
+def _head_of(head: bytes) -> Request:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    match first.split(" "):
+        case [method, target, "HTTP/1.1" | "HTTP/1.0"] if method and target.startswith("/"):
+            pass
+        case _:
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "not a request of HTTP/1.1")
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        name, value = name.lower(), value.strip(" \t")
+        if not colon or not name or name.split() != [name]:
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "a header that cannot be")
+        if name in headers and name in _ONCE:
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "a header comes twice")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return Request(method, target.partition("?")[0], headers)
+
+
+def _length(head: Request, most: int) -> int:
+    length = head.headers.get("content-length", "0")
+    if "transfer-encoding" in head.headers or not (length.isascii() and length.isdigit()):
+        raise BadRequest(HTTPStatus.LENGTH_REQUIRED, "say how long the body is")
+    if len(length) > _MOST_DIGITS or int(length) > most:
+        raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {most} bytes")
+    return int(length)
