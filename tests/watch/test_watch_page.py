@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import warnings
 from collections.abc import Iterator
+from subprocess import PIPE
 
 import pytest
+from commands import started
 from watched import watched
 
 from chromium import Browser, Page, browsing, find_chromium
@@ -196,6 +199,28 @@ def test_reduced_motion_and_a_source_that_goes_away(opened):
         page = opened(source.url, calm=True)
         until_says(page, "about", "20 of 20 nodes up")
     until_says(page, "link", "the source is gone")
+
+
+def test_a_real_node_is_stopped_after_a_question(opened):
+    node = started("node", "--json", "--subscribe", "news", "--watch", "--watch-stop", stdin=PIPE, stdout=PIPE)
+    try:
+        page = opened(json.loads(node.stdout.readline())["address"])
+        page.until("document.getElementById('about').textContent.includes('1 of 1 nodes up')")
+        page.press("]")
+        page.until("!document.getElementById('stop').disabled && document.getElementById('stop').checkVisibility()")
+        page.press("x")
+        page.until("document.getElementById('stopping').open")
+        page.value("document.querySelector('#stopping button[value=\"\"]').click()")
+        page.until("!document.getElementById('stopping').open")
+        page.press("p")
+        until_says(page, "done", "publishes at")
+        page.press("x")
+        page.value("document.querySelector('#stopping button[value=stop]').click()")
+        until_says(page, "link", "the source is gone")
+        assert node.wait() == 128 + signal.SIGTERM
+    finally:
+        node.kill()
+        node.communicate()
 
 
 def test_without_the_token_there_is_one_line(opened):

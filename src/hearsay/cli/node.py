@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 @click.option("--log-json", is_flag=True, help="Everything on stderr is one JSON object per line.")
 @click.option("--watch", is_flag=False, flag_value="0", metavar="[[HOST:]PORT]",
               help="Show the node in a browser; for this machine alone unless a host is given.")  # fmt: skip
+@click.option("--watch-stop", is_flag=True, help="Let the page of --watch stop the node, as SIGTERM does.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Run a node that speaks libp2p pubsub, until Ctrl-C; lines typed are published.

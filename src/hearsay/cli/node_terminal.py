@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -44,7 +45,7 @@ async def run_node(
     terminal = _Terminal(options)
     async with AsyncExitStack() as stack:
         try:
-            watched = _watched(options["watch"])
+            watched = _watched(options, signalled)
             node = Node(config, identity=identity, trace=options["trace"], watcher=watched and watched.source.put)
             node.on_address_news.append(terminal.tell_address)
             node.on_kept_out.append(terminal.tell_kept_out)
@@ -61,7 +62,8 @@ async def run_node(
         lines = PublishedLines(node, topic, terminal.stays, options["wait"], terminal.say)
         if watched is not None:
             await stack.enter_async_context(watched.shown(node))
-            terminal.say({"event": "watch", "address": watched.url}, f"watch: {watched.url}")
+            may = " (its page may stop this node)" if options["watch_stop"] else ""
+            terminal.say({"event": "watch", "address": watched.url}, f"watch: {watched.url}{may}")
         await terminal.serve(node, lines, signalled)
         problems = lines.problems()
     if signalled.done():
@@ -69,13 +71,19 @@ async def run_node(
     return None, problems or lines.unconfirmed()
 
 
-def _watched(address: str | None) -> WatchedNode | None:
-    if address is None:
+def _watched(options: Mapping[str, Any], signalled: asyncio.Future[int]) -> WatchedNode | None:
+    if options["watch"] is None:
+        if options["watch_stop"]:
+            raise WrongInput("--watch-stop goes with --watch")
         return None
     require_extra("sim")
     from hearsay.cli.watched_node import WatchedNode
 
-    return WatchedNode(address)
+    def stop() -> None:
+        if not signalled.done():
+            signalled.set_result(signal.SIGTERM)
+
+    return WatchedNode(options["watch"], stop if options["watch_stop"] else None)
 
 
 class _Terminal:

@@ -18,7 +18,7 @@ from hearsay.cli.simulate import ENGINES, MAX_NODES, MAX_SEED, given_scenario, s
 from hearsay.cli.watching import endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine, Sequence
 
     from hearsay.sim.scenario.scenario import Scenario
     from hearsay.sim.simulate import Simulation
@@ -47,8 +47,20 @@ class Pace(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
         return pace
 
 
+class Source(GivenPath):
+    """A path, or the address of a node's page."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and value.startswith(("http:", "https:")):
+            return value
+        return super().convert(value, param, ctx)
+
+
 @click.command("watch")
-@click.argument("source", required=False, type=GivenPath(path_type=Path))
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...", type=Source())
 @click.option("--preset", metavar="NAME", help="Simulate a preset instead of a file.")
 @click.option("--router", metavar="NAME", help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")
 @click.option("--nodes", type=Whole(1, MAX_NODES), help="Number of nodes.")
@@ -70,8 +82,9 @@ class Pace(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 @click.option("--until-complete", is_flag=True, help="End with the run; else the page stays until Ctrl-C.")
 def command(**options: Any) -> None:
-    """Show a network in a browser while it runs: SOURCE is a scenario file to simulate (or say --preset), or the
-    folder of a run, which may be finished or not.
+    """Show a network in a browser while it runs: SOURCE is a scenario file to simulate (or say --preset), the folder
+    of a run, which may be finished or not, or the address of a page of `hearsay node --watch`; of those several are
+    joined in one picture.
 
     The page's address is printed; it holds a token, and without it there is no access. On the page the run can be
     paused, slowed and scrubbed, and a click on a node lets it publish, or takes it down. What was done so becomes
@@ -82,7 +95,7 @@ def command(**options: Any) -> None:
 
     endpoint("--at", options["address"])
     _require_new(options["touched"])
-    watching = _watch_run(options) if _is_folder(options["source"]) else _watch_simulation(options)
+    watching = _watching(options)
     try:
         code = asyncio.run(watching)
     except ScenarioError as error:
@@ -103,23 +116,53 @@ def _require_new(file: Path | None) -> None:
         raise WrongInput(f"--touched {file}: there is no folder {file.parent}")
 
 
-def _is_folder(source: Path | None) -> bool:
-    """Whether it is a run that is to be watched; what is no folder is a scenario, or does not exist."""
-    return source is not None and source.is_dir()
+def _watching(options: dict[str, Any]) -> Coroutine[Any, Any, int | None]:
+    """What is to be watched: nodes, a run, or else a simulation."""
+    sources: tuple[Path | str, ...] = options["sources"]
+    addresses = [source for source in sources if isinstance(source, str)]
+    if addresses and len(addresses) == len(sources):
+        return _watch_nodes(addresses, options)
+    if len(sources) > 1:
+        raise WrongInput("several sources: give one scenario, one folder, or addresses of nodes' pages alone")
+    source = next(iter(sources), None)
+    if isinstance(source, Path) and source.is_dir():
+        return _watch_run(source, options)
+    return _watch_simulation(source, options)
 
 
-async def _watch_run(options: dict[str, Any]) -> int | None:
-    """Until the signal that comes back, or the end of the run."""
-    from hearsay.watch.broadcast import Broadcast
-    from hearsay.watch.server.server import WatchServer
-    from hearsay.watch.sources.run_folder import RunFolderSource
-
+def _require_no_simulation(options: dict[str, Any], what: str) -> None:
+    """Nothing is given that only a simulation has."""
     for flag in ("preset", "router", "nodes", "messages", "seed", "out", "touched"):
         if options[flag] is not None:
-            raise WrongInput(f"--{flag} goes with a simulation; {options['source']} is a folder of a run")
+            raise WrongInput(f"--{flag} goes with a simulation; {what}")
     if options["overrides"] or options["engine"] != "auto":
-        raise WrongInput(f"--set and --engine go with a simulation; {options['source']} is a folder of a run")
-    source = RunFolderSource(options["source"], options["pace"], paused=options["paused"])
+        raise WrongInput(f"--set and --engine go with a simulation; {what}")
+
+
+async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int | None:
+    """Until the signal that comes back, or until all nodes are gone."""
+    from hearsay.watch.broadcast import Broadcast
+    from hearsay.watch.server.server import WatchServer
+    from hearsay.watch.sources.joined_nodes import MOST_NODES, JoinedNodesSource
+    from hearsay.watch.sources.remote_node import NoPage, RemoteNode
+
+    _require_no_simulation(options, f"{addresses[0]} is a node's page")
+    if options["paused"] or options["pace"] != 1.0:
+        raise WrongInput("--pace and --paused: nodes go at their own pace")
+    if len(addresses) > MOST_NODES:
+        raise WrongInput(f"{len(addresses)} nodes: one page joins at most {MOST_NODES}")
+    if len(set(addresses)) < len(addresses):
+        raise WrongInput("an address is given twice")
+    try:
+        nodes = [RemoteNode(address) for address in addresses]
+    except NoPage as error:
+        raise WrongInput(str(error)) from None
+    try:
+        for node in nodes:
+            await asyncio.to_thread(node.connect)
+    except NoPage as error:
+        raise CommandFailed(str(error)) from None
+    source = JoinedNodesSource(nodes)
     broadcast = Broadcast(source.picture, source.about(), asyncio.get_running_loop())
     until_complete = options["until_complete"]
     return await _served_while(
@@ -127,7 +170,22 @@ async def _watch_run(options: dict[str, Any]) -> int | None:
     )
 
 
-async def _watch_simulation(options: dict[str, Any]) -> int | None:
+async def _watch_run(folder: Path, options: dict[str, Any]) -> int | None:
+    """Until the signal that comes back, or the end of the run."""
+    from hearsay.watch.broadcast import Broadcast
+    from hearsay.watch.server.server import WatchServer
+    from hearsay.watch.sources.run_folder import RunFolderSource
+
+    _require_no_simulation(options, f"{folder} is a folder of a run")
+    source = RunFolderSource(folder, options["pace"], paused=options["paused"])
+    broadcast = Broadcast(source.picture, source.about(), asyncio.get_running_loop())
+    until_complete = options["until_complete"]
+    return await _served_while(
+        WatchServer(broadcast), options, lambda: source.run(broadcast, until_complete=until_complete), source.close
+    )
+
+
+async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) -> int | None:
     """Until the signal that comes back, or the end of the run."""
     from hearsay.core.shell.failures import RouterFailed
     from hearsay.sim.plan.engines import CapacityExceeded
@@ -137,7 +195,7 @@ async def _watch_simulation(options: dict[str, Any]) -> int | None:
     from hearsay.watch.server.server import WatchServer
     from hearsay.watch.sources.simulation import SimulatedSource
 
-    scenario = given_scenario({"scenario": options["source"], **options})
+    scenario = given_scenario({"scenario": file, **options})
     picture = Picture(DrawnNodes(scenario.network.nodes))
     simulation = _simulation(scenario, options, picture.take)
     source = SimulatedSource(simulation, picture, options["pace"], paused=options["paused"])

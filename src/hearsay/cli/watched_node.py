@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from hearsay.cli.watching import endpoint, served
@@ -17,12 +17,13 @@ SAID = b"published from the page"
 
 
 class WatchedNode:
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, stop: Callable[[], None] | None) -> None:
+        """`stop` ends the node in good order, where the page may do that."""
         endpoint(FLAG, address)
         self._address = address
         self._node: Node | None = None
         self._publishing: set[asyncio.Task[object]] = set()
-        self.source = NodeSource(self._publish)
+        self.source = NodeSource(self._publish, stop)
         self.url = ""
 
     @asynccontextmanager
@@ -32,7 +33,7 @@ class WatchedNode:
         assert rows is not None
         self._node = node
         broadcast = Broadcast(self.source.picture, self.source.about(), asyncio.get_running_loop())
-        server = WatchServer(broadcast)
+        server = WatchServer(broadcast, rows=self.source.row_stream)
         async with served(server, FLAG, self._address):
             self.url = server.url
             showing = asyncio.ensure_future(self.source.run(broadcast, rows.names))

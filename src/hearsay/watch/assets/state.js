@@ -96,7 +96,7 @@ export class State {
       this.topics = [];
     }
     this.state = changes.state;
-    for (const key of ["end", "places", "names", "peers"]) if (changes[key] !== undefined) this.about[key] = changes[key];
+    for (const key of ["end", "places", "names", "peers", "can"]) if (changes[key] !== undefined) this.about[key] = changes[key];
     if (changes.nodes) this.nodes.push(...changes.nodes);
     if (changes.topics) this.topics.push(...changes.topics);
     this.live.apply(changes);

@@ -13,6 +13,7 @@ const TIMED = 120;
 const EDGES_MS = Array.from({ length: 56 }, (_, power) => 1.25 ** power);
 const [PUBLISHED, DELIVERED, COPIES, CONTROL, BYTES] = [0, 1, 2, 3, 4];
 const NEWEST = "newest";
+const DEEDS = ["publish", "crash", "return", "stop"];
 
 const get = (id) => document.getElementById(id);
 const state = new State();
@@ -267,19 +268,25 @@ async function tellNode() {
   if (!told || chosen !== node) return;
   const topics = told.topics.slice(0, 8).map(([topic, links]) => [`links, ${shown(state.name(topic))}`, count(links)]);
   facts(get("node-facts"), [
-    ["node", String(state.about.peers?.[told.node] ?? told.node)], ["is", told.up ? "up" : "down"], ...topics,
+    ["node", name(told.node)], ["is", told.up ? "up" : "down"], ...topics,
     ["published", count(told.traffic.published)], ["delivered", count(told.traffic.delivered)],
     ["copies sent", count(told.traffic.copies)], ["sent", bytes(told.traffic.bytes)], ["refused", count(told.traffic.refused)],
     ...(told.score === null ? [] : [["score, to its peers", told.score.toFixed(1)]]),
   ]);
-  get("publish").disabled = get("crash").disabled = !told.up || state.state.over;
-  get("return").disabled = told.up || state.state.over;
+  const isOpen = (deed) => !state.state.over && (told.can ?? state.about.can).includes(deed);
+  for (const deed of DEEDS) get(deed).disabled = !isOpen(deed) || told.up === (deed === "return");
+  showDeeds();
+}
+
+function showDeeds() {
+  for (const deed of DEEDS) get(deed).hidden = !can(deed);
+  get("deeds").hidden = !DEEDS.some(can);
 }
 
 function tellFrames() {
   const updates = arrived.length > 1 ? ((arrived.length - 1) * 1000) / (arrived.at(-1) - arrived[0]) : 0;
   const middle = [...drawn].sort((one, other) => one - other)[Math.floor(drawn.length / 2)] ?? 0;
-  write(get("frames"), `${updates.toFixed(0)} updates a second; a frame is drawn in ${middle.toFixed(1)} ms (median of ${drawn.length}, Canvas 2D).${state.state.unseen ? ` ${count(state.state.unseen)} rows came too fast to be shown.` : ""}`);
+  write(get("frames"), `${updates.toFixed(0)} updates a second; a frame is drawn in ${middle.toFixed(1)} ms (median of ${drawn.length}, Canvas 2D).${state.state.unseen ? ` ${count(state.state.unseen)} rows came too fast to be shown.` : ""}${state.state.late ? ` ${count(state.state.late)} rows came too late for their place.` : ""}`);
 }
 
 // What people do.
@@ -303,17 +310,33 @@ function choose(found) {
   node = found;
   get("node").hidden = node === null;
   get("node-none").hidden = node !== null;
-  for (const deed of ["publish", "crash", "return"]) get(deed).hidden = !can(deed);
-  get("deeds").hidden = !["publish", "crash", "return"].some(can);
+  showDeeds();
   if (node !== null) tellNode();
 }
 
-async function touch(deed, word) {
-  if (node === null || !can(deed)) return;
+async function touch(deed, word, chosen = node) {
+  if (chosen === null || !can(deed)) return;
   const topic = layer() === CONNECTIONS ? (state.topics[0] ?? 0) : layer();
-  const told = await ask({ do: deed, place: node, topic });
-  if (told) write(get("done"), `Node ${told.node} ${word} at ${seconds(told.at)}.`);
+  const told = await ask({ do: deed, place: chosen, topic });
+  if (told) write(get("done"), `Node ${name(told.node).slice(-8)} ${word} at ${seconds(told.at)}.`);
   tellNode();
+}
+
+// A real node is not brought back from here, so that is asked first; what was asked for then is done, whatever is chosen meanwhile.
+function askToStop() {
+  if (node === null || get("stop").disabled) return;
+  const chosen = node;
+  const dialog = get("stopping");
+  write(get("stopping-node"), name(state.nodes[chosen]));
+  dialog.returnValue = "";
+  dialog.onclose = () => {
+    if (dialog.returnValue === "stop") touch("stop", "stops", chosen);
+  };
+  dialog.showModal();
+}
+
+function name(number) {
+  return shown(String(state.about.peers?.[number] ?? number));
 }
 
 function show(at) {
@@ -341,7 +364,7 @@ function chose(id) {
 
 const pause = () => can("pause") && ask({ do: "pause", paused: !state.state.paused });
 const publish = () => touch("publish", "publishes");
-const crash = () => touch("crash", "goes down");
+const crash = () => (can("stop") ? askToStop() : touch("crash", "goes down"));
 const comeBack = () => touch("return", "comes back");
 const nextNode = (by) => state.nodes.length && choose(((node ?? (by > 0 ? -1 : 0)) + by + state.nodes.length) % state.nodes.length);
 const magnify = (factor) => network.magnify(factor);
@@ -384,6 +407,7 @@ get("live").addEventListener("click", () => show(null));
 get("help").addEventListener("click", () => get("keys").showModal());
 get("publish").addEventListener("click", publish);
 get("crash").addEventListener("click", crash);
+get("stop").addEventListener("click", crash);
 get("return").addEventListener("click", comeBack);
 for (const id of ["topic", "message", "colour", "places"]) get(id).addEventListener("change", () => chose(id));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
@@ -396,7 +420,8 @@ frames.onmessage = (event) => {
   state.apply(JSON.parse(event.data));
   arrived.push(performance.now());
   if (arrived.length > TIMED) arrived.shift();
-  write(get("link"), state.state.over ? "over" : state.state.paused ? "paused" : "live");
+  const { gone } = state.state;
+  write(get("link"), state.state.over ? "over" : state.state.paused ? "paused" : gone ? `live, ${count(gone)} gone` : "live");
   get("link").className = "";
   if (!before && state.nodes.length) panels = -PANELS_MS;
   const began = performance.now();

@@ -4,6 +4,7 @@
 /TOKEN/frames     server-sent events: the whole picture, then what changes
 /TOKEN/do         POST: something is asked of the source; the answer is JSON
 /TOKEN/scenario   the simulation as it was touched, as a scenario file
+/TOKEN/rows       of a node: its rows, for who shows several nodes in one picture
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
+from typing import Protocol
 
 from hearsay.http.request import BadRequest, Request
 from hearsay.http.response import TEXT
-from hearsay.watch.broadcast import Broadcast, Refused
+from hearsay.watch.broadcast import Broadcast, Refused, Viewer
 from hearsay.watch.server.requests import answer, head_of, object_in, read_request, require_host, require_our_page
 
 CONNECTIONS = 64
@@ -36,10 +38,21 @@ _ASSETS = {
 _SEND_BUFFER = 262_144
 
 
+class Stream(Protocol):
+    """Something that is told to all who join."""
+
+    def join(self) -> Viewer: ...
+
+    def part(self, viewer: Viewer) -> None: ...
+
+
 class WatchServer:
-    def __init__(self, broadcast: Broadcast, scenario: Callable[[], str] | None = None) -> None:
-        """`scenario` gives the run's scenario file, where there is one."""
+    def __init__(
+        self, broadcast: Broadcast, scenario: Callable[[], str] | None = None, rows: Stream | None = None
+    ) -> None:
+        """`scenario` gives the run's scenario file, where there is one, `rows` a node's rows."""
         self._broadcast = broadcast
+        self._streams: dict[str, Stream] = {"frames": broadcast} | ({} if rows is None else {"rows": rows})
         self._scenario = scenario
         self._token = secrets.token_urlsafe(24)
         self._server: asyncio.Server | None = None
@@ -84,8 +97,8 @@ class WatchServer:
         try:
             request = await read_request(reader)
             name = self._below_token(request)
-            if name == "frames" and request.method == "GET":
-                await self._stream(reader, writer)
+            if name in self._streams and request.method == "GET":
+                await _tell(self._streams[name], reader, writer)
                 return
             response = await self._response(request, name)
         except BadRequest as error:
@@ -120,21 +133,23 @@ class WatchServer:
             return answer(HTTPStatus.OK, "application/toml", self._scenario().encode(), attached)
         raise BadRequest(HTTPStatus.NOT_FOUND, "there is nothing here")
 
-    async def _stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        viewer = self._broadcast.join()
-        gone = asyncio.ensure_future(reader.read(1))
-        try:
-            writer.write(head_of(HTTPStatus.OK, "text/event-stream; charset=utf-8", None))
-            while not gone.done():
-                try:
-                    async with asyncio.timeout(KEEP_ALIVE_S):
-                        frame = await viewer.next()
-                except TimeoutError:
-                    frame = b":\n\n"
-                if frame is None:
-                    return
-                writer.write(frame)
-                await writer.drain()
-        finally:
-            gone.cancel()
-            self._broadcast.part(viewer)
+
+async def _tell(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """All that is told, until one of the two ends it."""
+    viewer = stream.join()
+    gone = asyncio.ensure_future(reader.read(1))
+    try:
+        writer.write(head_of(HTTPStatus.OK, "text/event-stream; charset=utf-8", None))
+        while not gone.done():
+            try:
+                async with asyncio.timeout(KEEP_ALIVE_S):
+                    frame = await viewer.next()
+            except TimeoutError:
+                frame = b":\n\n"
+            if frame is None:
+                return
+            writer.write(frame)
+            await writer.drain()
+    finally:
+        gone.cancel()
+        stream.part(viewer)

@@ -1,0 +1,172 @@
+"""Rows of a node's trace for whoever joins several nodes in one picture: a line of JSON for each frame.
+
+Rules:
+
+* Who begins to follow is told how it stands, as rows; then come the rows as they happen, with their own times.
+* Names of peers and topics are told once, in the order of their numbers; the node itself is number 0.
+* Who takes the lines too slowly is let go: it may come again, and is told how it stands then.
+* What a line has is bounded (`MOST_LINE`, `MOST_ROWS`, `MOST_NAMES`), and numbers without a name are none.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from hearsay.core.language.identifiers import Micros
+from hearsay.trace.language.event_rows import add_peer_row, graft_row, join_row, node_up_row
+from hearsay.trace.language.rows import Rows, no_rows
+from hearsay.trace.language.schema import NONE, WIDTH, Column
+from hearsay.watch.broadcast import Refused, Viewer
+from hearsay.watch.picture.links import CONNECTIONS
+from hearsay.watch.picture.picture import Picture
+
+MOST_FOLLOWERS = 4
+MOST_ROWS = 20_000
+"""Of one line."""
+MOST_LINE = 16_000_000
+"""Bytes of one line; names of all peers may be in the first."""
+MOST_NAMES = 100_000
+"""Peers, and as many topics, of one node."""
+MOST_LETTERS = 1_000
+OWN = 0
+"""The node's own number."""
+
+
+class NoRows(Exception):
+    """A line that no node says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a line says; names are those that no line before had."""
+
+    peers: tuple[str, ...]
+    topics: tuple[str, ...]
+    rows: Rows
+    can: tuple[str, ...] = ()
+    """What may be done to the node; the first line says so."""
+
+    def line(self) -> bytes:
+        told = {
+            "peers": self.peers,
+            "topics": self.topics,
+            "rows": b64encode(self.rows.astype("<i8").tobytes()).decode(),
+            **({"can": self.can} if self.can else {}),
+        }
+        return b"data: " + json.dumps(told, separators=(",", ":")).encode() + b"\n\n"
+
+
+class RowStream:
+    """The node's side. All is called from its loop."""
+
+    def __init__(self, picture: Picture, can: Sequence[str]) -> None:
+        self._picture = picture
+        self._can = tuple(can)
+        self._followers: dict[Viewer, tuple[int, int]] = {}
+        """With how many names of peers and of topics each was told."""
+
+    def join(self) -> Viewer:
+        if len(self._followers) >= MOST_FOLLOWERS:
+            raise Refused(f"{MOST_FOLLOWERS} follow already")
+        viewer = Viewer()
+        self._followers[viewer] = 0, 0
+        return viewer
+
+    def part(self, viewer: Viewer) -> None:
+        self._followers.pop(viewer, None)
+
+    def tell(self, rows: Rows, names: tuple[Sequence[str], Sequence[str]], now_us: Micros) -> None:
+        """What has happened, once it is in the picture."""
+        peers, topics = names
+        for viewer, (told_peers, told_topics) in list(self._followers.items()):
+            new = tuple(peers[told_peers:]), tuple(topics[told_topics:])
+            self._followers[viewer] = len(peers), len(topics)
+            if not told_peers:
+                viewer.begin(Piece(*new, _standing(self._picture, now_us), self._can).line())
+            elif len(rows) or any(new):
+                viewer.put(Piece(*new, rows[:MOST_ROWS]).line())
+                for start in range(MOST_ROWS, len(rows), MOST_ROWS):
+                    viewer.put(Piece((), (), rows[start : start + MOST_ROWS]).line())
+            if viewer.behind:
+                viewer.close()
+
+
+def piece_of(line: bytes) -> Piece:
+    """Raises `NoRows`."""
+    try:
+        told: Any = json.loads(line)
+        peers, topics, packed, can = told["peers"], told["topics"], told["rows"], told.get("can", [])
+        values = np.frombuffer(b64decode(packed, validate=True), dtype="<i8").astype(np.int64)
+        rows = values.reshape(-1, WIDTH)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise NoRows("no rows of a node") from None
+    if len(rows) > MOST_ROWS and peers == []:
+        raise NoRows(f"more than {MOST_ROWS:,} rows")
+    return Piece(_texts(peers), _texts(topics), rows, _texts(can))
+
+
+def _texts(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, list) or len(cast("list[Any]", found)) > MOST_NAMES:
+        raise NoRows("no names of a node")
+    texts = cast("list[Any]", found)
+    if not all(isinstance(text, str) and len(text) <= MOST_LETTERS for text in texts):
+        raise NoRows("no names of a node")
+    return tuple(texts)
+
+
+def _standing(picture: Picture, now_us: Micros) -> Rows:
+    """Rows that make the same picture of the node's own links and topics."""
+    found = [node_up_row(now_us, OWN)]
+    numbers = picture.drawn.numbers
+    links = [(layer, numbers[peer]) for layer, place, peer in picture.links.links if numbers[place] == OWN]
+    found += [add_peer_row(now_us, OWN, peer) for layer, peer in links if layer == CONNECTIONS]
+    found += [join_row(now_us, OWN, topic) for topic, members in picture.links.members.items() if OWN in members]
+    found += [graft_row(now_us, OWN, peer, layer) for layer, peer in links if layer != CONNECTIONS]
+    return np.array(found, dtype=np.int64) if found else no_rows()
+
+
+class Numbers:
+    """Numbers that several nodes share for the same names."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def of(self, name: str) -> int:
+        """None when there are too many."""
+        found = self._numbers.get(name)
+        if found is None:
+            if len(self.names) >= MOST_NAMES:
+                return NONE
+            found = self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return found
+
+
+class SharedNames:
+    """Of one node: its own numbers for peers and topics, as those that all share."""
+
+    def __init__(self, peers: Numbers, topics: Numbers) -> None:
+        self._of_all = peers, topics
+        self.peers: list[int] = []
+        self.topics: list[int] = []
+
+    def translated(self, piece: Piece) -> Rows:
+        """The rows of the piece. Raises `NoRows` when there are too many names."""
+        peers, topics = self._of_all
+        self.peers += map(peers.of, piece.peers)
+        self.topics += map(topics.of, piece.topics)
+        if max(len(self.peers), len(self.topics)) > MOST_NAMES:
+            raise NoRows(f"more than {MOST_NAMES:,} names")
+        rows = piece.rows.copy()
+        for column, numbers in ((Column.PEER, self.peers), (Column.REMOTE, self.peers), (Column.TOPIC, self.topics)):
+            known = np.array([*numbers, NONE], dtype=np.int64)
+            own = rows[:, column]
+            rows[:, column] = known[np.where((own >= 0) & (own < len(numbers)), own, len(numbers))]
+        return rows

@@ -1,0 +1,194 @@
+"""Several nodes that run, in one picture: rows of each, put in the order of their times as far as they come in time.
+
+Rules:
+
+* A row is shown `HOLD_US` after its time, so that rows of others with earlier times come before it; one whose node's
+  clock is ahead, so long after it came. One that comes too late for its place is shown at once, and counted.
+* Clocks are taken as they are: between machines whose clocks differ, latencies are wrong by the difference.
+* A node that is gone is down until it comes back, and then tells anew how it stands.
+* What waits to be shown is bounded: more is not shown, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from queue import Empty, Full, Queue
+from threading import Event
+from time import time_ns
+from typing import Any
+
+import numpy as np
+
+from hearsay.core.language.identifiers import Micros
+from hearsay.trace.language.event_rows import node_down_row
+from hearsay.trace.language.rows import Rows, no_rows
+from hearsay.trace.language.schema import NONE, Column
+from hearsay.watch.broadcast import Broadcast, Refused
+from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.picture import Changes, Picture
+from hearsay.watch.row_stream import OWN, NoRows, Numbers, Piece, SharedNames
+from hearsay.watch.sources.questions import answer, is_place
+from hearsay.watch.sources.remote_node import RemoteNode
+
+HOLD_US: Micros = 300_000
+MOST_WAITING = 200_000
+"""Rows."""
+MOST_PIECES = 1_000
+"""That threads have read and that are not looked at yet."""
+MOST_NAMES = 2_000
+MOST_NODES = 64
+
+
+@dataclass(slots=True)
+class _Joined:
+    """One of the nodes; its names only while it is there."""
+
+    remote: RemoteNode
+    names: SharedNames | None = None
+    can: tuple[str, ...] = field(default=())
+
+    @property
+    def own(self) -> int:
+        """Its number here."""
+        return self.names.peers[OWN] if self.names is not None and self.names.peers else NONE
+
+
+class JoinedNodesSource:
+    def __init__(self, nodes: Sequence[RemoteNode]) -> None:
+        """The nodes are connected to."""
+        self.picture = Picture(DrawnNodes())
+        self._nodes = [_Joined(node) for node in nodes]
+        self._peers, self._topics = Numbers(), Numbers()
+        self._told_names = (0, 0)
+        self._pieces: Queue[tuple[_Joined, Piece | None]] = Queue(MOST_PIECES)
+        self._waiting = no_rows()
+        self._arrived = np.zeros(0, dtype=np.int64)
+        self._origin_us: Micros = time_ns() // 1000
+        self._shown_us: Micros = 0
+        self._unseen = 0
+        self._late = 0
+        self._closed = Event()
+
+    def about(self) -> Changes:
+        return {"source": f"{len(self._nodes)} nodes", "names": {}, "can": []}
+
+    def run(self, broadcast: Broadcast, *, until_complete: bool) -> None:
+        """Until `close`, or until all nodes are gone."""
+        for joined in self._nodes:
+            joined.remote.follow(lambda piece, joined=joined: self._tell(joined, piece))
+        while not self._closed.is_set() and not (until_complete and self._is_over):
+            self.step(broadcast)
+            broadcast.rest()
+        for joined in self._nodes:
+            joined.remote.close()
+
+    def step(self, broadcast: Broadcast) -> None:
+        now_us = time_ns() // 1000 - self._origin_us
+        self._take_pieces(broadcast, now_us)
+        self._show(now_us)
+        self._tell_names(broadcast)
+        gone = sum(joined.names is None for joined in self._nodes)
+        state = {
+            **{"paused": False, "pace": 1.0, "over": False, "touches": 0},
+            **{"unseen": self._unseen, "late": self._late, "gone": gone},
+        }
+        broadcast.beat(max(now_us - HOLD_US, 0), state, lambda request: self._perform(broadcast, request))
+
+    def close(self) -> None:
+        """From any thread."""
+        self._closed.set()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._shown_us > 0 and all(joined.names is None for joined in self._nodes) and not len(self._waiting)
+
+    def _tell(self, joined: _Joined, piece: Piece | None) -> None:
+        """From the node's thread, which waits while there is no room: then its node lets it go."""
+        while not self._closed.is_set():
+            try:
+                self._pieces.put((joined, piece), timeout=1)
+            except Full:
+                continue
+            return
+
+    def _take_pieces(self, broadcast: Broadcast, now_us: Micros) -> None:
+        for _ in range(MOST_PIECES):
+            try:
+                joined, piece = self._pieces.get_nowait()
+            except Empty:
+                return
+            if piece is None:
+                self._gone(joined, now_us)
+                continue
+            if joined.names is None:
+                joined.names, joined.can = SharedNames(self._peers, self._topics), piece.can
+                can = {deed for each in self._nodes for deed in each.can}
+                broadcast.tell(can=sorted(can))
+            try:
+                rows = joined.names.translated(piece)
+            except NoRows:
+                self._gone(joined, now_us)
+                joined.remote.close()
+                continue
+            rows[:, Column.TIME_US] -= self._origin_us
+            self._wait(rows, now_us)
+
+    def _gone(self, joined: _Joined, now_us: Micros) -> None:
+        if joined.own != NONE:
+            self._wait(np.array([node_down_row(now_us, joined.own, NONE)], dtype=np.int64), now_us)
+        joined.names = None
+
+    def _wait(self, rows: Rows, now_us: Micros) -> None:
+        room = MOST_WAITING - len(self._waiting)
+        self._unseen += max(len(rows) - room, 0)
+        self._waiting = np.concatenate([self._waiting, rows[:room]])
+        self._arrived = np.concatenate([self._arrived, np.full(len(rows[:room]), now_us)])
+
+    def _show(self, now_us: Micros) -> None:
+        due = (self._waiting[:, Column.TIME_US] <= now_us - HOLD_US) | (self._arrived <= now_us - HOLD_US)
+        rows = self._waiting[due]
+        if not len(rows):
+            return
+        self._waiting, self._arrived = self._waiting[~due], self._arrived[~due]
+        late = rows[:, Column.TIME_US] < self._shown_us
+        self._late += int(np.count_nonzero(late))
+        rows[late, Column.TIME_US] = self._shown_us
+        rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
+        self._shown_us = int(rows[-1, Column.TIME_US])
+        self.picture.take(rows)
+
+    def _tell_names(self, broadcast: Broadcast) -> None:
+        names = len(self._peers.names), len(self._topics.names)
+        if names != self._told_names:
+            self._told_names = names
+            topics, peers = dict(enumerate(self._topics.names)), dict(enumerate(self._peers.names[:MOST_NAMES]))
+            broadcast.tell(names=topics, peers=peers)
+
+    def _perform(self, broadcast: Broadcast, request: dict[str, Any]) -> Any:
+        found = answer(broadcast, request)
+        if found is not None:
+            if request["do"] == "node":
+                joined = self._node_of(found["node"])
+                found["can"] = [] if joined is None else joined.can
+            return found
+        match request:
+            case {"do": "publish" | "stop" as deed, "place": int(place)} if is_place(broadcast, place):
+                return self._do(deed, self.picture.drawn.numbers[place], request)
+            case _:
+                raise Refused("nothing that a node does")
+
+    def _do(self, deed: str, node: int, request: dict[str, Any]) -> Changes:
+        joined = self._node_of(node)
+        if joined is None or joined.names is None:
+            raise Refused("a node whose page is not among those given, or that is gone")
+        asked: dict[str, Any] = {"do": deed, "place": OWN}
+        if deed == "publish":
+            if request.get("topic") not in joined.names.topics:
+                raise Refused("the node does not know that topic")
+            asked["topic"] = joined.names.topics.index(request["topic"])
+        joined.remote.ask(asked)
+        return {"node": node, "at": time_ns() // 1000 - self._origin_us}
+
+    def _node_of(self, node: int) -> _Joined | None:
+        return next((joined for joined in self._nodes if joined.own == node), None)

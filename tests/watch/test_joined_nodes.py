@@ -1,0 +1,173 @@
+"""Several real nodes on one page: joined by their names, published from, stopped, and back when they come back."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from contextlib import contextmanager
+from subprocess import DEVNULL, PIPE
+from urllib.error import HTTPError
+
+import numpy as np
+import pytest
+from commands import hearsay, started
+from hypothesis import given
+from hypothesis import strategies as st
+from watched import Watched
+
+from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.language.schema import NONE, Column
+from hearsay.watch.broadcast import Refused
+from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.picture import Picture
+from hearsay.watch.row_stream import MOST_FOLLOWERS, NoRows, Numbers, Piece, RowStream, SharedNames, piece_of
+
+WHOLE = st.integers(-(1 << 63), (1 << 63) - 1)
+TEXTS = st.lists(st.text(max_size=9), max_size=4).map(tuple)
+ROWS = st.lists(st.lists(WHOLE, min_size=13, max_size=13), max_size=5).map(
+    lambda rows: np.array(rows, dtype=np.int64).reshape(-1, 13)
+)
+
+
+def told(node, event):
+    """The next object of this kind that a node with --json says."""
+    while True:
+        found = json.loads(node.stdout.readline())
+        if found["event"] == event:
+            return found
+
+
+@contextmanager
+def running():
+    """Processes that are added one by one; what is left of them in the end is ended."""
+    processes = []
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            process.communicate()
+
+
+def node(processes, *arguments):
+    """A node that is watched: its process, the address of its page, and its own."""
+    process = started("node", "--json", "--subscribe", "news", "--watch", *arguments, stdin=PIPE, stdout=PIPE)
+    processes.append(process)
+    page = told(process, "watch")["address"]
+    return process, page, told(process, "listening")["address"]
+
+
+def test_three_nodes_on_one_page(tmp_path):
+    with running() as processes:
+        first, page, address = node(processes)
+        last, *others = [node(processes, "--connect", address, *more) for more in (
+            ("--watch-stop", "--trace", tmp_path / "trace"), ())]  # fmt: skip
+        pages = [page, last[1], others[0][1]]
+        joined = started("watch", *pages, stdout=PIPE, stderr=DEVNULL)
+        processes.append(joined)
+        watched = Watched(re.search(r"http://\S+", joined.stdout.readline())[0], None, [])
+        frames = watched.frames()
+        about = next(frames)["about"]
+        assert about["source"] == "3 nodes"
+        numbers, links, can, alive = [], set(), about["can"], 0
+        for frame in frames:
+            numbers += frame.get("nodes", [])
+            if "about" in frame:
+                numbers, links = frame["nodes"], set()
+            links |= set(zip(*[iter(frame.get("linked", []))] * 3, strict=True))
+            can, alive = frame.get("can", can), frame.get("alive", alive)
+            if alive == 3 and can == ["publish", "stop"] and len({link for link in links if link[0] >= 0}) >= 4:
+                break
+        assert len(numbers) == 3
+        stoppable = [place for place in range(3) if "stop" in watched.ask(do="node", place=place)["can"]]
+        assert len(stoppable) == 1
+        (place,) = stoppable
+        other = (place + 1) % 3
+        watched.ask(do="publish", place=other, topic=0)
+        assert told(last[0], "message")["data"] == "published from the page"
+        spread = {}
+        for frame in frames:
+            spread |= {progress[0]: progress[1] for progress in frame.get("spread", ())}
+            if 2 in spread.values():
+                break
+        with pytest.raises(HTTPError):
+            watched.ask(do="stop", place=other)
+        watched.ask(do="stop", place=place)
+        assert last[0].wait() == 128 + signal.SIGTERM
+        assert load_manifest(tmp_path / "trace").trace.files
+        for frame in frames:
+            if frame["state"]["gone"] == 1 and frame.get("alive", alive) == 2:
+                break
+        assert first.poll() is None
+
+
+def test_a_page_stops_no_node_that_does_not_allow_it():
+    with running() as processes:
+        process, page, _ = node(processes)
+        watched = Watched(page, None, [])
+        assert next(watched.frames())["about"]["can"] == ["publish"]
+        with pytest.raises(HTTPError) as refused:
+            watched.ask(do="stop", place=0)
+        assert b"may not stop this node" in refused.value.read()
+        assert process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("http://127.0.0.1:1/token/",), 1, "cannot be reached"),
+        (("http://127.0.0.1/",), 2, "write the address that `hearsay node --watch` prints"),
+        (("https://127.0.0.1:5/token/",), 2, "write the address that `hearsay node --watch` prints"),
+        (("http://127.0.0.1:99999/token/",), 2, "write the address that `hearsay node --watch` prints"),
+        (("http://[/token/",), 2, "write the address that `hearsay node --watch` prints"),
+        (("http://h:1/t/", "http://h:1/t/"), 2, "given twice"),
+        (("http://h:1/t/", "run"), 2, "several sources"),
+        (("http://h:1/t/", "--nodes", "5"), 2, "--nodes goes with a simulation"),
+        (("http://h:1/t/", "--paused"), 2, "nodes go at their own pace"),
+        (tuple(f"http://h:1/{number}/" for number in range(65)), 2, "at most 64"),
+    ],
+)
+def test_wrong_addresses_are_one_line(arguments, code, words, tmp_path):
+    ended = hearsay("watch", *arguments, cwd=tmp_path)
+    assert (ended.returncode, words in ended.stderr) == (code, True), ended.stderr
+
+
+@given(TEXTS, TEXTS, ROWS, TEXTS)
+def test_a_piece_is_read_as_it_was_said(peers, topics, rows, can):
+    line = Piece(peers, topics, rows, can).line()
+    assert line.count(b"\n") == 2
+    found = piece_of(line.removeprefix(b"data: "))
+    assert (found.peers, found.topics, found.can) == (peers, topics, can)
+    assert np.array_equal(found.rows, rows)
+
+
+@given(st.binary(max_size=60) | st.recursive(st.none() | st.text(max_size=3) | st.integers(), lambda inner: (
+    st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["peers", "topics", "rows", "can"]), inner)
+)).map(lambda found: json.dumps(found).encode()))  # fmt: skip
+def test_any_line_is_a_piece_or_refused(line):
+    try:
+        found = piece_of(line)
+    except NoRows:
+        return
+    assert isinstance(found, Piece)
+    assert found.rows.shape[1] == 13
+
+
+@given(TEXTS, ROWS)
+def test_numbers_without_a_name_are_none(peers, rows):
+    names = SharedNames(Numbers(), Numbers())
+    found = names.translated(Piece(peers, (), rows))
+    assert set(found[:, Column.PEER]) <= {NONE, *range(len(set(peers)))}
+    assert set(found[:, Column.TOPIC]) <= {NONE}
+    assert np.array_equal(found[:, Column.MESSAGE], rows[:, Column.MESSAGE])
+
+
+def test_few_follow_at_a_time():
+    stream = RowStream(Picture(DrawnNodes()), ["publish"])
+    viewers = [stream.join() for _ in range(MOST_FOLLOWERS)]
+    with pytest.raises(Refused):
+        stream.join()
+    stream.part(viewers[0])
+    stream.join()
