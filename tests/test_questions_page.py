@@ -11,7 +11,7 @@ import questions
 
 PAGE = questions.PAGE.read_text(encoding="utf-8")
 ASKED = questions.questions(PAGE)
-UNANSWERED = {1, 4, 5, 9}
+UNANSWERED = {4, 5, 9}
 RUNS_NOTHING = {"simulate": "--show-scenario", "sweep": "--dry-run", "compare": "--dry-run", "tune": "--dry-run"}
 
 
