@@ -114,7 +114,7 @@ INSIDE = {
         {"engine"},
     ],
     "libp2p": [{"names"}, {"limits"}, {"secure"}, {"mux"}, {"host"}, {"services"}],
-    "watch": [{"picture"}, {"places"}, {"broadcast"}, {"row_stream", "server", "touches"}, {"sources"}],
+    "watch": [{"picture"}, {"places", "history"}, {"broadcast"}, {"row_stream", "server", "touches"}, {"sources"}],
     "ingest": [{"decoding"}, {"formats"}, {"run"}],
     "partial": [{"claims"}, {"formats", "application", "asking"}, {"counted_parts", "exchange"}],
     "pipeline": [

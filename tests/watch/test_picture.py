@@ -7,13 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import Column, TraceEvent
+from hearsay.watch.history import History
+from hearsay.watch.picture.density import CELLS
 from hearsay.watch.picture.drawn_nodes import DrawnNodes
 from hearsay.watch.picture.links import MOST_MOVES
 from hearsay.watch.picture.picture import Picture
@@ -77,6 +79,56 @@ def test_who_comes_later_sees_the_same(rows, cuts, joined, most):
         elif number > joined:
             late.apply(told)
     assert late.seen() == early.seen()
+
+
+@given(most=st.integers(1, 40), size=st.integers(300, 3000))
+@settings(deadline=None)
+def test_the_history_of_a_run_is_bounded_and_ends_with_what_is(rows, most, size):
+    picture, all_of_it, history = Picture(DrawnNodes(25)), Page(), History(most)
+    for start in range(0, len(rows), size):
+        picture.take(rows[start : start + size])
+        all_of_it.apply(told := picture.changes(start + 1))
+        history.add(told)
+        history.add({"number": 0, "now": start + 1, "rates": [0] * 7})  # it stands still
+    past, page = history.whole(), Page()
+    for frame in past:
+        page.apply({**frame, "spread": []})
+        page.reached |= dict(frame.get("spread", []))
+    assert len(past) <= most + 1
+    times = [frame["now"] for frame in past]
+    assert times == sorted(set(times))
+    assert max([0, *(after - before for before, after in pairwise(times))]) <= 4 * max(len(rows) / most, size)
+    assert (page.up, page.links, page.reached, page.latencies) == (
+        all_of_it.up, all_of_it.links, all_of_it.reached, all_of_it.latencies)  # fmt: skip
+    assert page.rates.tolist() == all_of_it.rates.tolist()
+    assert page.state == all_of_it.state
+
+
+def test_a_large_network_is_told_by_cells(rows):
+    """Of 25 nodes each has a cell of its own; a time between is that of the rows until then."""
+    picture = Picture(DrawnNodes(25, 8))
+    picture.take(rows)
+    for spread in picture.spreads.by_number.values():
+        whole = picture.density(spread.serial, 1 << 60)
+        assert sum(whole["due"]) == spread.awaited.count
+        assert sum(whole["arrived"]) == spread.reached
+        of_message = rows[
+            (rows[:, Column.MESSAGE] == int(spread.name)) & (rows[:, Column.EVENT] == TraceEvent.DELIVER)
+        ]
+        for edge_ms in LATENCY_EDGES_MS[20:30]:
+            early = of_message[of_message[:, 0] - spread.published_us < edge_ms * 1000]
+            cells = {
+                cell
+                for cell, many in enumerate(picture.density(spread.serial, edge_ms * 1000 - 1)["arrived"])
+                if many
+            }
+            due = {cell for cell, many in enumerate(whole["due"]) if many}
+            assert (
+                cells
+                == {node * CELLS // 25 for node in early[early[:, Column.REMOTE] >= 0, Column.PEER].tolist()} & due
+            )
+    assert picture.density(10**6, 0) is None
+    assert Picture(DrawnNodes(25)).density(0, 0) is None
 
 
 def test_the_sums_are_those_of_the_rows(rows):

@@ -201,6 +201,30 @@ def test_reduced_motion_and_a_source_that_goes_away(opened):
     until_says(page, "link", "the source is gone")
 
 
+def test_a_page_that_is_opened_late_scrubs_the_whole_run(opened):
+    with watched(scenario(30), 8.0) as source:
+        first = opened(source.url)
+        until_says(first, "about", "30 of 30 nodes up")
+        first.until("Number(document.getElementById('clock').textContent.split(' ')[0]) > 8")
+        page = opened(source.url)
+        until_says(page, "about", "30 of 30 nodes up")
+        page.until("Number(document.getElementById('when').max) > 20")
+        page.value("(w => { w.value = 3; w.dispatchEvent(new Event('input')); })(document.getElementById('when'))")
+        page.until("Number(document.getElementById('clock').textContent.split(' ')[0]) < 5")
+        assert page.complaints() == []
+
+
+def test_a_large_network_is_shown_as_a_sample_and_by_squares(opened):
+    with watched(scenario(1200), 1.0) as source:
+        page = opened(source.url)
+        until_says(page, "about", "1,200 of 1,200 nodes up; 1,000 drawn")
+        until_says(page, "density-words", "1,200 of 1,200 nodes have the message")
+        assert (
+            page.value("document.getElementById('density').getContext('2d').getImageData(5, 5, 1, 1).data[3]") == 255
+        )
+        assert page.complaints() == []
+
+
 def test_a_real_node_is_stopped_after_a_question(opened):
     node = started("node", "--json", "--subscribe", "news", "--watch", "--watch-stop", stdin=PIPE, stdout=PIPE)
     try:

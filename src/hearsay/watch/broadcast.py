@@ -20,6 +20,7 @@ from time import monotonic
 from typing import Any
 
 from hearsay.core.language.identifiers import Micros
+from hearsay.watch.history import History
 from hearsay.watch.picture.picture import Changes, Picture
 from hearsay.watch.places import Places
 
@@ -48,6 +49,8 @@ class Viewer:
         self._closed = False
         self.behind = True
         """It needs the whole picture."""
+        self.is_new = True
+        """It needs to know how it came to that, too."""
 
     async def next(self) -> bytes | None:
         """The next frame; nothing when there will be none."""
@@ -66,7 +69,7 @@ class Viewer:
         self._something.set()
 
     def begin(self, whole: bytes) -> None:
-        self.behind = False
+        self.behind = self.is_new = False
         self._waiting.append(whole)
         self._something.set()
 
@@ -83,6 +86,7 @@ class Broadcast:
         self.woken = Event()
         """Set when a browser asks for something."""
         self.places = Places(picture)
+        self._history = History()
         self._loop = loop
         self._viewers: set[Viewer] = set()
         self._asked: Queue[tuple[dict[str, Any], Future[Any]]] = Queue(MOST_ASKED)
@@ -120,12 +124,15 @@ class Broadcast:
         self._number += 1
         changes = {"number": self._number, **self.picture.changes(now_us), "state": state, **self._news}
         self._news = {}
+        self._history.add(changes)
         if not viewers:
             return
         frame = _event(changes) if any(not viewer.behind for viewer in viewers) else b""
         whole = b""
         if any(viewer.behind for viewer in viewers):
             told = {"number": self._number, **self.picture.whole(now_us), "state": state, "about": self.about}
+            if any(viewer.is_new for viewer in viewers):
+                told["past"] = self._history.whole()
             whole = _event(told)
         self._under_way.set()
         self._call(lambda: self._hand_over(frame, whole))

@@ -18,7 +18,8 @@ function pen(canvas) {
   const found = canvas.getContext("2d");
   found.clearRect(0, 0, width, height);
   const style = getComputedStyle(document.documentElement);
-  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+  const known = {};
+  const colour = (name) => (known[name] ??= style.getPropertyValue(`--${name}`).trim());
   found.font = `${11 * scale}px system-ui, sans-serif`;
   return { found, width, height, scale, colour };
 }
@@ -54,6 +55,20 @@ export function curves(canvas, series, low, high) {
     points.forEach(([x, y], place) => at.found[place ? "lineTo" : "moveTo"](x * at.width, foot - y * (foot - top)));
     at.found.stroke();
   }
+}
+
+// Shares from 0 to 1 as squares, row by row; nothing where there is none.
+export function squares(canvas, shares) {
+  if (!isNew(canvas, shares)) return;
+  const side = Math.ceil(Math.sqrt(shares.length));
+  const at = pen(canvas);
+  const step = at.width / side;
+  shares.forEach((share, place) => {
+    if (share === null) return;
+    at.found.fillStyle = `color-mix(in oklab, ${at.colour("last")} ${(100 * share).toFixed(1)}%, ${at.colour("none")})`;
+    const [x, y] = [Math.round((place % side) * step), Math.round(Math.floor(place / side) * step)];
+    at.found.fillRect(x, y, Math.round(((place % side) + 1) * step) - x - 1, Math.round((Math.floor(place / side) + 1) * step) - y - 1);
+  });
 }
 
 export function bars(canvas, values, low, high, name = "first") {

@@ -99,12 +99,23 @@ export class State {
     for (const key of ["end", "places", "names", "peers", "can"]) if (changes[key] !== undefined) this.about[key] = changes[key];
     if (changes.nodes) this.nodes.push(...changes.nodes);
     if (changes.topics) this.topics.push(...changes.topics);
+    for (const message of changes.messages ?? []) this.meet(message);
+    if (whole && changes.past && !this.frames.length) this.recall(changes.past);
     this.live.apply(changes);
     if (whole || changes.linked || changes.unlinked || changes.up || changes.down || changes.scores) this.version += 1;
     if (changes.linked || changes.unlinked || changes.members) this.linkage += 1;
-    for (const message of changes.messages ?? []) this.meet(message);
     for (const progress of changes.spread ?? []) this.step(progress, whole, changes.now);
     this.remember(changes, whole);
+  }
+
+  // The run before this page was opened, thinned out; the whole picture comes after it.
+  recall(past) {
+    for (const frame of past) {
+      this.live.apply(frame);
+      for (const [serial, reached] of frame.spread ?? []) this.messages.get(serial)?.counted.push(frame.now, reached);
+      this.remember(frame, false);
+    }
+    this.live = new Moment();
   }
 
   meet([serial, name, topic, publisher, published, members, size]) {

@@ -1,6 +1,6 @@
 // The page: frames come in, are drawn, and what people do goes out.
 
-import { bars, curves } from "./curves.js";
+import { bars, curves, squares } from "./curves.js";
 import { Network } from "./network.js";
 import { CONNECTIONS, State, reachedAt } from "./state.js";
 import { amount, bytes, count, facts, milliseconds, percent, seconds, shown, write } from "./words.js";
@@ -13,6 +13,7 @@ const TIMED = 120;
 const EDGES_MS = Array.from({ length: 56 }, (_, power) => 1.25 ** power);
 const [PUBLISHED, DELIVERED, COPIES, CONTROL, BYTES] = [0, 1, 2, 3, 4];
 const NEWEST = "newest";
+const QUANTILES = [0.5, 0.95, 0.99];
 const DEEDS = ["publish", "crash", "return", "stop"];
 
 const get = (id) => document.getElementById(id);
@@ -25,6 +26,7 @@ let placed = "";
 let wanted = false;
 let panels = -PANELS_MS; // when they were told last
 let clocked = -CLOCK_MS;
+let densityFor = "";
 let degreesFor = ""; // what the bars of links were asked for
 const touched = new Set(); // what somebody chose stays chosen
 const drawn = [];
@@ -119,7 +121,9 @@ function tell() {
   get("live").setAttribute("aria-pressed", String(place === null));
   get("keep").hidden = !state.state.touches;
   tellMessage(now);
+  tellDensity(now);
   tellRates();
+  tellCourse();
   tellLinks(now);
   tellScores(now);
   const { lost, refused } = now;
@@ -174,6 +178,23 @@ function tellMessage(now) {
   curves(get("coverage"), [["first", points]], "0 ms", late.length ? milliseconds(last / 1000) : "");
 }
 
+// All nodes of a network of which a sample is drawn.
+async function tellDensity(now) {
+  const chosen = message();
+  const all = state.about.of ?? 0;
+  get("density-card").hidden = !chosen || state.nodes.length >= all;
+  if (get("density-card").hidden) return;
+  const late = Math.max(Math.round(now.now - chosen.published), 0);
+  const wantedDensity = `${chosen.serial} ${place === null ? chosen.reached : late}`;
+  if (densityFor === wantedDensity) return;
+  densityFor = wantedDensity;
+  const told = await ask({ do: "density", message: chosen.serial, late });
+  if (!told?.due || wantedDensity !== densityFor) return;
+  const [due, arrived] = [told.due, told.arrived].map((each) => each.reduce((sum, value) => sum + value, 0));
+  write(get("density-words"), `${count(arrived)} of ${count(due)} nodes have the message. Each square is ${amount(all / told.due.length)} nodes on average, with neighbouring numbers.`);
+  squares(get("density"), told.due.map((value, at) => (value ? told.arrived[at] / value : null)));
+}
+
 function legend(chosen, now) {
   const colour = get("colour").value;
   if (colour === "message") return chosen ? "Nodes that have the message: blue got it early, orange late; the ring is who published. Crosses are down." : "Crosses are nodes that are down.";
@@ -223,15 +244,37 @@ function tellRates() {
 
 function tellLatencies(latencies) {
   const all = latencies.reduce((sum, value) => sum + value, 0);
-  const quantile = (share) => {
-    let sum = 0;
-    const at = latencies.findIndex((value) => (sum += value) >= share * all);
-    return `under ${milliseconds(EDGES_MS[Math.min(at, EDGES_MS.length - 1)])}`;
-  };
+  const quantile = (share) => `under ${milliseconds(EDGES_MS[Math.min(classOf(latencies, share) ?? 0, EDGES_MS.length - 1)])}`;
   write(get("latency-words"), all ? `Half ${quantile(0.5)}, 95 % ${quantile(0.95)}, 99 % ${quantile(0.99)} (the last ${WINDOW_US / 1e6} s)` : "No deliveries lately.");
   const first = latencies.findIndex((value) => value);
   const last = latencies.findLastIndex((value) => value);
   bars(get("latency"), all ? latencies.slice(first, last + 1) : [], all && first ? milliseconds(EDGES_MS[first - 1]) : "", all ? milliseconds(EDGES_MS[Math.min(last, EDGES_MS.length - 1)]) : "");
+}
+
+// Over all the time that is remembered, half, 95 % and 99 % of the deliveries of each piece of it.
+function tellCourse() {
+  const end = place === null ? state.frames.length : place + 1;
+  const from = state.frames[0]?.now ?? 0;
+  const span = Math.max((state.frames[end - 1]?.now ?? 0) - from, 1);
+  const bins = Array.from({ length: BINS }, () => new Array(EDGES_MS.length + 1).fill(0));
+  for (let at = 0; at < end; at += 1) {
+    const told = state.frames[at].latencies ?? [];
+    const bin = bins[Math.min(BINS - 1, Math.floor((BINS * (state.frames[at].now - from)) / span))];
+    for (let each = 0; each < told.length; each += 2) bin[told[each]] += told[each + 1];
+  }
+  const courses = QUANTILES.map((share) => bins.map((bin) => classOf(bin, share)));
+  const known = courses.flat().filter((value) => value !== null);
+  const [least, most] = [Math.min(...known) - 1, Math.max(...known)];
+  const points = (course) => course.flatMap((value, at) => (value === null ? [] : [[at / (BINS - 1), (value - least) / Math.max(most - least, 1)]]));
+  write(get("course-words"), known.length ? `Over time, up to ${milliseconds(EDGES_MS[Math.min(most, EDGES_MS.length - 1)])}: blue half, green 95 %, orange 99 %.` : "");
+  curves(get("course"), courses.map((course, at) => [["first", "good", "last"][at], points(course)]), seconds(from), seconds(from + span));
+}
+
+// The class in which a share of the deliveries is reached; none where there are none.
+function classOf(bin, share) {
+  const all = bin.reduce((sum, value) => sum + value, 0);
+  let sum = 0;
+  return all ? bin.findIndex((value) => (sum += value) >= share * all) : null;
 }
 
 function tellLinks(now) {

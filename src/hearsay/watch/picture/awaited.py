@@ -18,9 +18,11 @@ class Awaited:
         """How many there were in the beginning."""
         self._bits = np.packbits(there, bitorder="little")
 
-    def arrived(self, nodes: Ints) -> int:
-        """How many of these it had not reached before; they are not awaited any more."""
-        nodes = np.unique(nodes[(nodes >= 0) & (nodes < 8 * len(self._bits))])
-        new = nodes[(self._bits[nodes >> 3] >> (nodes & 7)) & 1 == 1]
+    def arrived(self, nodes: Ints) -> Ints:
+        """Where among these are those that it had not reached before; they are not awaited any more."""
+        given = np.flatnonzero((nodes >= 0) & (nodes < 8 * len(self._bits)))
+        nodes, first = np.unique(nodes[given], return_index=True)
+        is_new = (self._bits[nodes >> 3] >> (nodes & 7)) & 1 == 1
+        new = nodes[is_new]
         np.bitwise_and.at(self._bits, new >> 3, (~(1 << (new & 7))).astype(np.uint8))
-        return len(new)
+        return given[first[is_new]]

@@ -96,6 +96,11 @@ class Picture:
             "score": self.standing.mean_of(place),
         }
 
+    def density(self, serial: int, late_us: Micros) -> Changes | None:
+        """Where in a large network a message was, so long after it was published; none if that is not known."""
+        found = self.spreads.density(serial, late_us)
+        return None if found is None else {"arrived": found[0], "due": found[1]}
+
     def degrees(self, topic: int) -> list[int]:
         return self.links.degrees(topic)
 

@@ -11,6 +11,7 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
 from hearsay.watch.picture.awaited import Awaited
+from hearsay.watch.picture.density import Density
 from hearsay.watch.picture.drawn_nodes import NOT_DRAWN, DrawnNodes, Ints
 
 MOST_MESSAGES = 200
@@ -41,6 +42,8 @@ class Spread:
     size: int
     awaited: Awaited
     """The nodes in the topic when it was published, without the publisher, that do not have it yet."""
+    density: Density | None
+    """Where those are that have it, in a network of which a sample is drawn."""
     reached: int = 0
     """So many nodes of those that were in the topic then have it."""
     steps: list[Step] = field(default_factory=list[Step])
@@ -78,11 +81,15 @@ class Spreads:
         after = np.maximum(deliveries[:, Column.TIME_US] - published[group], 0)
         classes = np.searchsorted(_EDGES_US, after, side="right")
         self.latencies += np.bincount(classes, minlength=len(self.latencies))
-        nodes = deliveries[np.argsort(group, kind="stable"), Column.PEER]
-        for spread, reached in zip(spreads, np.split(nodes, np.cumsum(np.bincount(group))[:-1]), strict=True):
+        nodes = deliveries[:, Column.PEER]
+        in_groups = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+        for spread, its_rows in zip(spreads, in_groups, strict=True):
             if spread is not None:
-                spread.reached += spread.awaited.arrived(reached)
+                new = its_rows[spread.awaited.arrived(nodes[its_rows])]
+                spread.reached += len(new)
                 spread.changed = True
+                if spread.density is not None:
+                    spread.density.arrive(nodes[new], classes[new])
         self._step(spreads, deliveries, group, after)
 
     def changes(self) -> tuple[list[Spread], list[tuple[Spread, list[Step]]]]:
@@ -95,6 +102,14 @@ class Spreads:
                 spread.changed, spread.told = False, len(spread.steps)
         self.latencies[:] = 0
         return new, progress
+
+    def density(self, serial: int, late_us: Micros) -> tuple[list[int], list[int]] | None:
+        """Of each cell how many nodes had a message so long after it was published, and how many are to get it."""
+        for spread in self.by_number.values():
+            if spread.serial == serial and spread.density is not None:
+                classes = int(np.searchsorted(_EDGES_US, late_us, side="right")) + 1
+                return spread.density.arrived(classes), spread.density.due
+        return None
 
     def _step(self, spreads: list[Spread | None], deliveries: Rows, group: Ints, after: Ints) -> None:
         places = self._drawn.places(deliveries[:, Column.PEER])
@@ -130,8 +145,11 @@ class Spreads:
 
     def _add(self, number: int, topic: int, publisher: int, published_us: Micros, size: int) -> Spread:
         members = self._members_at(topic, published_us)
-        awaited = Awaited(members[members != publisher])
-        spread = Spread(self._serial, str(number), topic, self._drawn.place(publisher), published_us, size, awaited)
+        members = members[members != publisher]
+        known = self._drawn.known
+        density = Density(known, members, len(self.latencies)) if known > len(self._drawn.numbers) else None
+        place = self._drawn.place(publisher)
+        spread = Spread(self._serial, str(number), topic, place, published_us, size, Awaited(members), density)
         self._serial += 1
         self.by_number[number] = spread
         self._new.append(spread)

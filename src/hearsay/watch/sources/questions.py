@@ -16,6 +16,8 @@ def answer(broadcast: Broadcast, request: dict[str, Any]) -> Any:
             return {}
         case {"do": "node", "place": int(place)} if is_place(broadcast, place):
             return picture.node(place)
+        case {"do": "density", "message": int(serial), "late": int(late_us)}:
+            return picture.density(serial, late_us) or {}
         case {"do": "degrees", "topic": int(topic)}:
             return picture.degrees(topic)
         case _:
