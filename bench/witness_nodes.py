@@ -9,7 +9,7 @@ import argparse
 import sys
 from time import perf_counter
 
-from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.core.shell.randomness import Purpose, Randomness, sample
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.witnesses import hear_witnesses
@@ -27,9 +27,9 @@ def main() -> int:
     options = parser.parse_args()
     changes = {"network.nodes": options.nodes, "workload.messages": options.messages, "seed": options.seed}
     plan = make_plan(load_scenario(None, options.preset, tuple((key, str(value)) for key, value in changes.items())))
-    chosen = Randomness(options.seed).sample(range(options.nodes), options.witnesses, Purpose.GOSSIP)
+    chosen = sample(Randomness(options.seed).draw(Purpose.GOSSIP), range(options.nodes), options.witnesses)
     start = perf_counter()
-    heard = hear_witnesses(plan, sorted(chosen), options.threads)
+    heard = hear_witnesses(plan, chosen, options.threads)
     print(
         f"{options.witnesses} witnesses of {options.nodes} nodes, preset {options.preset}: {heard.calls} calls, "
         f"{heard.rows} rows, {perf_counter() - start:.1f} s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import witness_nodes
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.witnesses import hear_witnesses
@@ -34,3 +35,10 @@ def test_real_routers_do_what_witnesses_did(preset, changes, witnesses):
     assert heard.late_timers == ()
     assert heard.calls > 20 * len(witnesses)
     assert heard.rows > 20 * len(witnesses)
+
+
+@pytest.mark.thorough
+def test_the_bench_says_what_it_heard(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["witness_nodes.py", "--nodes", "60", "--messages", "2", "--witnesses", "5"])
+    assert witness_nodes.main() == 0
+    assert capsys.readouterr().out.startswith("5 witnesses of 60 nodes, preset r1: ")

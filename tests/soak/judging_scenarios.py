@@ -49,6 +49,9 @@ def judging_texts(draw: st.DrawFn) -> str:
         f"[addresses]\nnodes_per_address = {pick(0, 1, 3)}",
     ]
     if draw(st.booleans()):
+        share = pick(0.2, 0.5)
+        lines.append(f"[[faults.partition]]\nat_s = {pick(3.2, 5)}\nheal_s = {pick(6, 9)}\nshare = {share}")
+    if draw(st.booleans()):
         lines.append(f"[[validation.invalid]]\nshare = {pick(0.1, 0.4)}\nforwards_invalid = {pick('true', 'false')}")
     for _ in range(draw(st.integers(0, 2))):
         rating = pick(-20_000, -4_500, -1, 0.5, 100)
