@@ -41,7 +41,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the first test stays to the end: collections of garbage need not look at it again."""
+    collect_garbage()
+
+
+def collect_garbage() -> None:
+    """What is no garbage before the first test, or after a module, mostly stays: nobody need look at it again."""
     gc.collect()
     gc.freeze()
 
@@ -60,7 +64,7 @@ def nothing_is_left() -> Iterator[None]:
         return
     before = leftovers.ports()
     yield
-    gc.collect()
+    collect_garbage()
     left = [*leftovers.processes(), *(f"port {port}" for port in sorted(leftovers.ports() - before))]
     assert not left, "left behind:\n" + "\n".join(left)
 
