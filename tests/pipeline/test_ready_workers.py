@@ -13,7 +13,7 @@ import os, sys
 from hearsay.pipeline.spark import session
 
 imports = ["no_such_module", "wave"]
-session.start_ahead(session.Where(), 0, imports)
+session.start_ahead(session.Where(), 0, imports, print)
 if "killed" in sys.argv:
     session._jvm._workers.kill()
 with session.spark_session(session.Where(), 0, lambda text: None, imports=imports) as spark:

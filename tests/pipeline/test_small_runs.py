@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
+import pytest
 from growing_run import assert_same_tables
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.kernels.columns import in_time
+from hearsay.pipeline.output.table_files import write_file
 from hearsay.pipeline.scan import scan_files
 from hearsay.trace.language.schema import COLUMNS, Column
 
@@ -26,6 +28,18 @@ def test_one_task_says_what_many_say(spark, two_runs, tmp_path):
     analyze(spark, runs, outputs, lambda _: None, partial(scan_files, spark, runs))
     for name, whole in two_runs.items():
         assert_same_tables(whole, tmp_path / name)
+
+
+def test_a_task_that_goes_on_after_its_analysis_was_given_up_leaves_nothing(tmp_path):
+    work = tmp_path / ".metrics-7"
+    file = work / "messages" / "part=0" / "part-00001.parquet"
+    lines = pa.table({"message": [1]})
+    with pytest.raises(FileNotFoundError):
+        write_file(str(file), lines.schema, [lines])
+    assert list(tmp_path.iterdir()) == []
+    work.mkdir()
+    write_file(str(file), lines.schema, [lines])
+    assert parquet.read_table(file, partitioning=None).equals(lines)
 
 
 @given(

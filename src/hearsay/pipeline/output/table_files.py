@@ -13,9 +13,13 @@ import pyarrow.parquet
 parquet: Any = pyarrow.parquet
 
 
+WORK_PREFIX = ".metrics-"
+"""How the names of work folders begin."""
+
+
 def write_file(target: str, schema: Any, pieces: Iterable[Any]) -> None:
     """Parquet of these tables or batches."""
-    Path(target).parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(Path(target).parent)
     fresh = f"{target}.{uuid4().hex}"
     try:
         with parquet.ParquetWriter(fresh, schema, compression="zstd") as writer:
@@ -24,3 +28,15 @@ def write_file(target: str, schema: Any, pieces: Iterable[Any]) -> None:
         os.replace(fresh, target)
     finally:
         Path(fresh).unlink(missing_ok=True)
+
+
+def _make_folder(folder: Path) -> None:
+    """And those above it, but no work folder: where that is gone, the analysis was given up while a task went on."""
+    missing: list[Path] = []
+    while not folder.exists():
+        if folder.name.startswith(WORK_PREFIX):
+            raise FileNotFoundError(f"{folder}: gone")
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)

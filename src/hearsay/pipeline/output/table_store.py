@@ -26,14 +26,13 @@ from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.output.exchange import exchange
 from hearsay.pipeline.output.outputs import SUCCESS, are_old_tables, remove_tables, require_tables
 from hearsay.pipeline.output.stored_tables import arrow_schema
-from hearsay.pipeline.output.table_files import write_file
+from hearsay.pipeline.output.table_files import WORK_PREFIX, write_file
 from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES, MetricTable
 from hearsay.trace.folder.own_folders import Holds, held_by, is_real_folder, mark
 
 pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
 
-WORK_PREFIX = ".metrics-"
 _OLD_PREFIX = f"{WORK_PREFIX}old-"
 _WORK_NAME = re.compile(rf"{re.escape(WORK_PREFIX)}(old-|new-)?[0-9]+")
 

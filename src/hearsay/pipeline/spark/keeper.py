@@ -27,7 +27,14 @@ from threading import Lock, Thread
 from time import monotonic
 from typing import Any, NoReturn
 
-from hearsay.pipeline.spark.kept_place import is_of_this_user, received, sent, socket_of_the_keeper, surroundings
+from hearsay.pipeline.spark.kept_place import (
+    is_of_this_user,
+    made_folder,
+    received,
+    sent,
+    socket_of_the_keeper,
+    surroundings,
+)
 from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where
 from hearsay.pipeline.spark.ready_workers import OF_ANALYSES
 from hearsay.pipeline.spark.session import jvm_is_running, spark_session
@@ -124,6 +131,7 @@ class Keeper:
 
 def keep(minutes: float, is_ready: Callable[[], None]) -> None:
     """Keep a session until it is over."""
+    made_folder()
     place = socket_of_the_keeper()
     lock = os.open(place.with_name("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -40,17 +40,29 @@ class NotPrivate(Exception):
 
 
 def socket_of_the_keeper() -> Path:
-    """Its path; raises `NotPrivate` if somebody else may have put it there."""
-    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or gettempdir()) / f"hearsay-spark-of-{os.getuid()}"
+    """Its path; raises `NotPrivate` if somebody else may have put it there, `FileNotFoundError` if nobody has."""
+    folder = _folder()
     try:
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
         found = folder.lstat()
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise NotPrivate(f"{folder}: {error.strerror}") from None
     if not S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise NotPrivate(f"{folder} is not a folder of this user alone (mode 700)")
     return folder / "kept"
+
+
+def made_folder() -> None:
+    """Where a keeper puts its socket."""
+    with suppress(OSError):
+        _folder().mkdir(mode=0o700)
+
+
+def _folder() -> Path:
+    named = os.environ.get("XDG_RUNTIME_DIR", "")
+    place = named if named and os.access(named, os.W_OK | os.X_OK) else gettempdir()
+    return Path(place) / f"hearsay-spark-of-{os.getuid()}"
 
 
 def is_of_this_user(there: socket.socket) -> bool:

@@ -142,7 +142,10 @@ def end_keeper() -> Status | None:
 
 def _connected() -> socket.socket | None:
     """None if none is kept; raises `NotPrivate` if what is there may be somebody else's."""
-    place = socket_of_the_keeper()
+    try:
+        place = socket_of_the_keeper()
+    except FileNotFoundError:
+        return None
     there = socket.socket(socket.AF_UNIX)
     there.settimeout(_ANSWER_S)
     try:
