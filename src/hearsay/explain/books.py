@@ -83,8 +83,8 @@ class Copies:
 
     def to(self, node: int) -> slice:
         """Where the copies to a node stand."""
-        first, end = np.searchsorted(self.receiver, [node, node + 1])
-        return slice(int(first), int(end))
+        there = _places_of(self.receiver, node)
+        return slice(there.start, there.stop)
 
     def at(self, place: int) -> Copy:
         sent, arrived = int(self.sent_us[place]), int(self.arrived_us[place])
@@ -111,8 +111,7 @@ class Deliveries:
     via: Ints
 
     def of(self, node: int) -> range:
-        first, end = np.searchsorted(self.node, [node, node + 1])
-        return range(int(first), int(end))
+        return _places_of(self.node, node)
 
     def latest(self, node: int, until_us: int) -> int | None:
         """The last delivery at a node until then."""
@@ -135,8 +134,13 @@ class Rejects:
     reason: Ints
 
     def of(self, node: int) -> range:
-        first, end = np.searchsorted(self.node, [node, node + 1])
-        return range(int(first), int(end))
+        return _places_of(self.node, node)
+
+
+def _places_of(nodes: Ints, node: int) -> range:
+    """Where a node stands among nodes in order."""
+    first, end = np.searchsorted(nodes, [node, node + 1])
+    return range(int(first), int(end))
 
 
 @dataclass(frozen=True, slots=True)
