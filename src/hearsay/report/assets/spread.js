@@ -72,7 +72,7 @@ function drawSpread(box, figure, series) {
   chooser.show();
 }
 
-// What one chooses with: a list, a number or the beginning of an id, and steps in the order of the numbers.
+// What one chooses with: a list, a number or the beginning or end of an id, and steps in the order of the numbers.
 function spreadChooser(box, series) {
   const numbers = [...new Set(series.flatMap((each) => each.messages.map((one) => one.number)))].sort((a, b) => a - b);
   const lists = [...new Set(series.flatMap((each) => Object.keys(each.lists)))];
@@ -83,9 +83,10 @@ function spreadChooser(box, series) {
       return [each.messages.find((one) => one.number === number)];
     }
     const whole = each.messages.find((one) => String(one.number) === chosen.typed);
-    const begun = each.messages.filter((one) => one.id && one.id.startsWith(chosen.typed.toLowerCase().replace(/^0x/, "")));
+    const part = chosen.typed.toLowerCase().replace(/^0x/, "");
+    const begun = each.messages.filter((one) => one.id && (one.id.startsWith(part) || one.id.endsWith(part)));
     if (whole || begun.length === 1) return [whole ?? begun[0]];
-    if (begun.length) return [null, `The ids of ${begun.length} messages begin with ${chosen.typed}: more of it, please.`];
+    if (begun.length) return [null, `The ids of ${begun.length} messages begin or end with ${chosen.typed}: more of it, please.`];
     return [null, `No message ${chosen.typed} on this page.`];
   };
   chooser.messageOf = messageOf;
@@ -145,7 +146,7 @@ function spreadChooser(box, series) {
 }
 
 function messageWords(each, message) {
-  const id = message.id ? ` (${message.id.slice(0, 16)}${message.id.length > 16 ? "…" : ""})` : "";
+  const id = message.id ? ` (${message.id.length > 24 ? `${message.id.slice(0, 8)}…${message.id.slice(-12)}` : message.id})` : "";
   const told = [`message ${message.number}${id}`];
   const publisher = message.publisher == null ? "" : ` by node ${message.publisher}`;
   if (message.at != null) told.push(`published${publisher} at ${formats.s(message.at)}`);
