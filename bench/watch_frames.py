@@ -25,7 +25,7 @@ from urllib.request import urlopen
 SECONDS = 10.0
 NODES = (100, 1000)
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "report"))
+sys.path.insert(0, str(ROOT / "tests"))
 
 from chromium import Page, browsing, find_chromium  # noqa: E402
 
