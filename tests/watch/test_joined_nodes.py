@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
 from contextlib import contextmanager
 from subprocess import DEVNULL, PIPE
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -18,10 +20,12 @@ from watched import Watched
 
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.schema import NONE, Column
-from hearsay.watch.broadcast import Refused
+from hearsay.watch.broadcast import Broadcast, Refused
 from hearsay.watch.picture.drawn_nodes import DrawnNodes
 from hearsay.watch.picture.picture import Picture
 from hearsay.watch.row_stream import MOST_FOLLOWERS, NoRows, Numbers, Piece, RowStream, SharedNames, piece_of
+from hearsay.watch.server.server import KEEP_ALIVE_S, WatchServer
+from hearsay.watch.sources.remote_node import ANSWER_S
 
 WHOLE = st.integers(-(1 << 63), (1 << 63) - 1)
 TEXTS = st.lists(st.text(max_size=9), max_size=4).map(tuple)
@@ -101,6 +105,55 @@ def test_three_nodes_on_one_page(tmp_path):
             if frame["state"]["gone"] == 1 and frame.get("alive", alive) == 2:
                 break
         assert first.poll() is None
+
+
+def test_nodes_that_say_nothing_stay_joined():
+    """For longer than a node may take to answer."""
+    with running() as processes:
+        _, page, address = node(processes)
+        pages = [page, node(processes, "--connect", address)[1]]
+        joined = started("watch", *pages, stdout=PIPE, stderr=DEVNULL)
+        processes.append(joined)
+        frames = Watched(re.search(r"http://\S+", joined.stdout.readline())[0], None, []).frames()
+        linked_us = next(frame["now"] for frame in frames if frame.get("alive") == 2)
+        for frame in frames:
+            assert frame["state"]["gone"] == 0
+            if frame["now"] > linked_us + 1.5 * ANSWER_S * 1e6:
+                break
+
+
+class Followed(RowStream):
+    """Says who was let go."""
+
+    def __init__(self):
+        super().__init__(Picture(DrawnNodes()), [])
+        self.parted = asyncio.Queue()
+
+    def part(self, viewer):
+        super().part(viewer)
+        self.parted.put_nowait(viewer)
+
+
+def test_who_hangs_up_makes_room_before_anything_is_said():
+    async def follow(address):
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.write(f"GET {address.path}rows HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        return writer
+
+    async def followed():
+        stream = Followed()
+        server = WatchServer(Broadcast(Picture(DrawnNodes()), {}, asyncio.get_running_loop()), rows=stream)
+        await server.listen("127.0.0.1", 0)
+        for _ in range(2):
+            for follower in [await follow(urlsplit(server.url)) for _ in range(MOST_FOLLOWERS)]:
+                follower.close()
+            async with asyncio.timeout(KEEP_ALIVE_S / 2):
+                for _ in range(MOST_FOLLOWERS):
+                    await stream.parted.get()
+        await server.close()
+
+    asyncio.run(followed())
 
 
 def test_a_page_stops_no_node_that_does_not_allow_it():

@@ -137,7 +137,7 @@ class WatchServer:
 async def _tell(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """All that is told, until one of the two ends it."""
     viewer = stream.join()
-    gone = asyncio.ensure_future(reader.read(1))
+    gone = asyncio.ensure_future(_close_with(reader, viewer))
     try:
         writer.write(head_of(HTTPStatus.OK, "text/event-stream; charset=utf-8", None))
         while not gone.done():
@@ -153,3 +153,10 @@ async def _tell(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.St
     finally:
         gone.cancel()
         stream.part(viewer)
+
+
+async def _close_with(reader: asyncio.StreamReader, viewer: Viewer) -> None:
+    """Who hangs up is told nothing more, and makes room at once."""
+    with suppress(OSError):
+        await reader.read(1)
+    viewer.close()

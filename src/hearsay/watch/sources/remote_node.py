@@ -49,11 +49,13 @@ class RemoteNode:
         """Raises `NoPage`."""
         connection = HTTPConnection(self._host, self._port, timeout=ANSWER_S)
         try:
+            connection.connect()
+            stream = connection.sock  # the connection forgets it, because the answer ends it
             connection.request("GET", f"{self._path}rows")
             response = connection.getresponse()
             said = b"" if response.status == HTTPStatus.OK else response.readline(200)
-            if connection.sock is not None:
-                connection.sock.settimeout(SILENCE_S)
+            if response.status == HTTPStatus.OK:
+                stream.settimeout(SILENCE_S)
         except (OSError, HTTPException) as error:
             connection.close()
             raise NoPage(f"{self.address}: cannot be reached: {_words(error)}") from None
