@@ -1,4 +1,7 @@
-"""What was sent, delivered, lost and refused since the last frame, and in all at each node that is drawn."""
+"""What was sent, delivered, lost and refused since the last frame, and in all at each node that is drawn.
+
+As in a report, what a publisher hands to itself is no delivery: one copy for each delivery is the least possible.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import numpy as np
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import PartKind
 from hearsay.trace.language.rows import Rows
-from hearsay.trace.language.schema import Column, TraceEvent, wire_name
+from hearsay.trace.language.schema import NONE, Column, TraceEvent, wire_name
 from hearsay.watch.picture.drawn_nodes import NOT_DRAWN, DrawnNodes, Ints
 
 RATES = ("published", "delivered", "copies", "control", "bytes", "lost", "refused")
@@ -29,6 +32,7 @@ class Traffic:
         sent = events == TraceEvent.SEND_RPC
         copies = sent & (rows[:, Column.KIND] == PartKind.PUBLISH)
         lost, refused = events == TraceEvent.DROP_RPC, events == TraceEvent.REJECT
+        delivered = (events == TraceEvent.DELIVER) & (rows[:, Column.REMOTE] != NONE)
         counted = np.maximum(rows[:, Column.COUNT], 1)
         sizes = np.maximum(rows[:, Column.BYTES], 0)
         ones = np.ones(len(rows), dtype=np.int64)
@@ -36,7 +40,7 @@ class Traffic:
         self._make_room()
         for rate, chosen, weights in (
             (PUBLISHED, events == TraceEvent.PUBLISH, ones),
-            (DELIVERED, events == TraceEvent.DELIVER, ones),
+            (DELIVERED, delivered, ones),
             (COPIES, copies, ones),
             (CONTROL, sent & ~copies, ones),
             (BYTES, sent, sizes),
