@@ -55,6 +55,20 @@ def test_who_joins_is_told_the_whole_first():
     assert told.endswith(b"}\n\n")
 
 
+def test_who_joins_before_the_source_has_begun_is_told_what_it_waits_for():
+    async def watched():
+        broadcast = Broadcast(Picture(DrawnNodes(3)), {}, asyncio.get_running_loop(), "the paint dries")
+        early = broadcast.join()
+        told = await early.next()
+        broadcast.beat(5, {"over": False}, nobody_asked)
+        return told, await early.next(), broadcast.awaited
+
+    told, first, awaited = asyncio.run(watched())
+    assert told == b'event: awaited\ndata: "the paint dries"\n\n'
+    assert first.startswith(b'data: {"number":1,')
+    assert awaited is None
+
+
 def test_no_more_look_and_ask_than_there_is_room_for():
     async def watched():
         broadcast = Broadcast(Picture(DrawnNodes(3)), {}, asyncio.get_running_loop())

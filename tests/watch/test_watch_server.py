@@ -1,12 +1,18 @@
-"""Who gets the page and who does not: token, host, origin, bounds."""
+"""Who gets the page and who does not: token, host, origin, bounds; what a page is told before there is a picture."""
 
 from __future__ import annotations
 
 import http.client
+import os
+import re
+import signal
 import socket
+from subprocess import PIPE
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
+from commands import started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched import watched
@@ -118,3 +124,22 @@ def test_no_more_browsers_than_there_is_room_for(page):
         assert next(frames)["about"]["source"] == "simulation"
         streams.append(frames)
     assert asked(page, f"{urlsplit(page.url).path}frames")[:2] == (409, b"16 browsers look already\n")
+
+
+def test_while_the_engine_is_compiled_the_page_says_so_and_a_signal_ends_it(tmp_path):
+    """At once: what is compiled would be kept."""
+    process = started(
+        *("watch", "--preset", "r1", "--nodes", "20", "--engine", "array"),
+        **{"stdout": PIPE, "stderr": PIPE, "env": {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}},
+    )
+    try:
+        url = re.search(r"http://\S+", process.stdout.readline())[0]
+        with urlopen(f"{url}frames") as frames:
+            assert frames.readline() == b"event: awaited\n"
+            assert frames.readline().startswith(b'data: "compiling the array engine, ')
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate()
+    finally:
+        process.kill()
+    assert (process.wait(), told.splitlines()[-1]) == (143, "hearsay: terminated")
+    assert [*tmp_path.rglob("*.nbc")] == []

@@ -57,7 +57,7 @@ class Unwound(Exception):
 def exit_on_signals() -> None:
     """From now on the signals end the process, wherever it is: an exception would be lost in imports, or shown."""
     for number in _heeded():
-        signal.signal(number, _exit)
+        signal.signal(number, exit_at_once)
 
 
 def raise_on_signals() -> None:
@@ -112,7 +112,7 @@ def _raise(number: int, _frame: FrameType | None) -> NoReturn:
     raise Signalled(number)
 
 
-def _exit(number: int, _frame: FrameType | None) -> NoReturn:
+def exit_at_once(number: int, _frame: FrameType | None = None) -> NoReturn:
     signalled = Signalled(number)
     with suppress(OSError):
         os.write(2, f"hearsay: {signalled}\n".encode())

@@ -234,20 +234,21 @@ def _run(
         ) from None
 
 
-def say_if_it_compiles() -> None:
+def say_if_it_compiles() -> str | None:
+    """What was said, if anything."""
     from hearsay.sim.array.machine.compiling import KEPT
 
     if KEPT.is_there:
-        return
-    if KEPT.is_kept_for_good:
-        click.echo("compiling the array engine, once; this takes about half a minute", err=True)
-        return
-    where = f"is kept in {KEPT.folder}" if KEPT.folder else "cannot be kept, so every run does this"
-    click.echo(
-        "compiling the array engine, which takes about half a minute; the user's cache cannot be written, so its "
-        f"code {where} (XDG_CACHE_HOME names another place)",
-        err=True,
-    )
+        return None
+    words = "compiling the array engine, once; this takes about half a minute"
+    if not KEPT.is_kept_for_good:
+        where = f"is kept in {KEPT.folder}" if KEPT.folder else "cannot be kept, so every run does this"
+        words = (
+            "compiling the array engine, which takes about half a minute; the user's cache cannot be written, so its "
+            f"code {where} (XDG_CACHE_HOME names another place)"
+        )
+    click.echo(words, err=True)
+    return words
 
 
 @contextmanager

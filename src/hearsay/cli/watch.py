@@ -13,7 +13,7 @@ from hearsay.cli.ending import DEBUG
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Whole
-from hearsay.cli.signals import Signalled
+from hearsay.cli.signals import Signalled, exit_at_once
 from hearsay.cli.simulate import ENGINES, MAX_NODES, MAX_SEED, given_scenario, say_if_it_compiles
 from hearsay.cli.watching import endpoint
 
@@ -197,9 +197,9 @@ async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) ->
 
     scenario = given_scenario({"scenario": file, **options})
     picture = Picture(DrawnNodes(scenario.network.nodes))
-    simulation = _simulation(scenario, options, picture.take)
+    simulation, awaited = _simulation(scenario, options, picture.take)
     source = SimulatedSource(simulation, picture, options["pace"], paused=options["paused"])
-    broadcast = Broadcast(picture, source.about(), asyncio.get_running_loop())
+    broadcast = Broadcast(picture, source.about(), asyncio.get_running_loop(), awaited)
 
     def run() -> None:
         result = source.run(broadcast)
@@ -235,12 +235,17 @@ async def _served_while(
             await asyncio.to_thread(webbrowser.open, server.url)
         running = asyncio.ensure_future(asyncio.to_thread(run))
         await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
+        if signalled.done() and server.broadcast.awaited is not None:
+            exit_at_once(signalled.result())  # nothing has begun, and a compiler heeds nobody
         close()
         await running
     return signalled.result() if signalled.done() else None
 
 
-def _simulation(scenario: Scenario, options: dict[str, Any], watcher: Callable[..., None]) -> Simulation:
+def _simulation(
+    scenario: Scenario, options: dict[str, Any], watcher: Callable[..., None]
+) -> tuple[Simulation, str | None]:
+    """With what it waits for before it begins."""
     from hearsay.sim.plan.engines import CapacityExceeded, engine_for
     from hearsay.sim.plan.estimate import estimate
     from hearsay.sim.simulate import Simulation
@@ -255,11 +260,10 @@ def _simulation(scenario: Scenario, options: dict[str, Any], watcher: Callable[.
     refusal = estimate(scenario, engine).refusal()
     if refusal:
         raise WrongInput(refusal)
-    if engine == "array":
-        say_if_it_compiles()
+    awaited = say_if_it_compiles() if engine == "array" else None
     folder = RunFolder.create(options["out"]) if options["out"] is not None else None
     try:
-        return Simulation(scenario, folder=folder, watcher=watcher, engine=engine)
+        return Simulation(scenario, folder=folder, watcher=watcher, engine=engine), awaited
     except CapacityExceeded as error:
         raise CommandFailed(f"{error}; {NO_ROOM}") from None
 

@@ -5,6 +5,7 @@ Rules:
 * The source owns the picture: it feeds it and calls `beat` from its own thread; all else is called from the loop.
 * A frame is dropped when the one before has not been handed over yet: what it would have told is in the next.
 * A browser that takes frames too slowly loses those that wait for it, and is told the whole picture instead.
+* Until there is a frame, browsers are told what the source waits for before it begins.
 """
 
 from __future__ import annotations
@@ -79,10 +80,14 @@ class Viewer:
 
 
 class Broadcast:
-    def __init__(self, picture: Picture, about: Changes, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, picture: Picture, about: Changes, loop: asyncio.AbstractEventLoop, awaited: str | None = None
+    ) -> None:
         """`about` is what browsers are told first: what the source is, and what may be done to it."""
         self.picture = picture
         self.about = about
+        self.awaited = awaited
+        """What the source waits for; nothing once it has begun."""
         self.woken = Event()
         """Set when a browser asks for something."""
         self.places = Places(picture)
@@ -113,6 +118,7 @@ class Broadcast:
 
     def beat(self, now_us: Micros, state: Changes, perform: Callable[[dict[str, Any]], Any]) -> None:
         """Answer what browsers ask, by `perform`, and send a frame if it is time."""
+        self.awaited = None
         self.woken.clear()
         self._answer(perform)
         if monotonic() < self._due_s or self._under_way.is_set():
@@ -144,6 +150,8 @@ class Broadcast:
             raise Refused(f"{MOST_VIEWERS} browsers look already")
         viewer = Viewer()
         self._viewers.add(viewer)
+        if (awaited := self.awaited) is not None:
+            viewer.put(b"event: awaited\n" + _event(awaited))
         self.woken.set()
         return viewer
 
@@ -193,6 +201,6 @@ class Broadcast:
             self._under_way.clear()
 
 
-def _event(told: Changes) -> bytes:
+def _event(told: Changes | str) -> bytes:
     """A server-sent event: JSON has no line breaks."""
     return b"data: " + json.dumps(told, separators=(",", ":")).encode() + b"\n\n"

@@ -110,7 +110,7 @@ function tell() {
   const now = moment();
   const all = state.about.of ?? state.nodes.length;
   const sampled = state.nodes.length < all ? `; ${count(state.nodes.length)} drawn` : "";
-  write(get("about"), `${state.about.source ?? ""}: ${count(now.alive)} of ${count(all)} nodes up${sampled}`);
+  write(get("about"), state.about.source ? `${state.about.source}: ${count(now.alive)} of ${count(all)} nodes up${sampled}` : "");
   get("network").setAttribute("aria-label", `The network: ${count(now.alive)} of ${count(all)} nodes up at ${seconds(now.now)}`);
   write(get("pause"), state.state.paused ? "Go on" : "Pause");
   get("pause").disabled = !can("pause") || state.state.over;
@@ -470,6 +470,7 @@ frames.onmessage = (event) => {
   const began = performance.now();
   if (calm.matches ? began >= panels + PANELS_MS : began >= clocked + CLOCK_MS || network.isNew(view())) redraw();
 };
+frames.addEventListener("awaited", (event) => write(get("link"), JSON.parse(event.data)));
 frames.onerror = () => {
   write(get("link"), "the source is gone");
   get("link").className = "lost";

@@ -51,7 +51,7 @@ class WatchServer:
         self, broadcast: Broadcast, scenario: Callable[[], str] | None = None, rows: Stream | None = None
     ) -> None:
         """`scenario` gives the run's scenario file, where there is one, `rows` a node's rows."""
-        self._broadcast = broadcast
+        self.broadcast = broadcast
         self._streams: dict[str, Stream] = {"frames": broadcast} | ({} if rows is None else {"rows": rows})
         self._scenario = scenario
         self._token = secrets.token_urlsafe(24)
@@ -72,7 +72,7 @@ class WatchServer:
         self.url = f"http://{shown}:{self._port}/{self._token}/"
 
     async def close(self) -> None:
-        self._broadcast.close()
+        self.broadcast.close()
         if self._server is not None:
             self._server.close()
         while self._tasks:
@@ -121,7 +121,7 @@ class WatchServer:
             if request.method != "POST":
                 raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "POST it")
             require_our_page(request)
-            done = await self._broadcast.ask(object_in(request))
+            done = await self.broadcast.ask(object_in(request))
             return answer(HTTPStatus.OK, "application/json", json.dumps(done).encode())
         if request.method != "GET":
             raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "GET it")
