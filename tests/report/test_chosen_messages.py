@@ -163,10 +163,16 @@ def test_lists_and_numbers_choose_for_all_runs_side_by_side(browser, runs, tmp_p
     type_number(page, "5")
     assert [said.split(",")[0] for said in page.seen("#spread .message")] == ["message 5", "message 5"]
     type_number(page, "77")
-    assert page.seen("#spread .message") == ["No message 77 on this page."] * 2
+    assert page.seen("#spread .message") == ["No message 77 on this page. There are 12 of them, from 0 to 11."] * 2
     assert page.value("document.querySelectorAll('#spread .dot').length") == 0
     page.value("document.querySelector('#spread .step').click()")
     assert [said.split(",")[0] for said in page.seen("#spread .message")] == ["message 11", "message 11"]
+    type_number(page, "9" * 400)
+    assert page.seen("#spread .message")[0].startswith("No message 99999999…999999999999 on this page.")
+    type_number(page, "")
+    for said, each in zip(page.seen("#spread .message"), both, strict=True):
+        assert said.startswith(f"message {each['lists']['slowest']}, ")
+    assert page.value("document.querySelector('#spread .chooser input').value") == ""
     assert page.complaints() == []
 
 

@@ -57,6 +57,7 @@ def test_the_slowest_and_the_least_delivered_are_named(runs, report):
 
 
 def test_every_command_works_as_it_stands(report):
+    assert "hearsay explain RUN" not in read(report).text
     for command in commands_on(read(report)):
         done = hearsay(*shlex.split(command)[1:], "--json")
         assert (done.returncode, done.stderr) == (0, "")
@@ -106,6 +107,18 @@ def test_a_link_opens_the_explanation_and_a_button_copies_the_command(browser, r
     (first, *_) = commands_on(read(report))
     assert page.value("getSelection().toString().trim()") == first
     assert page.complaints() == []
+
+
+def test_an_address_that_names_an_explanation_opens_it(browser, report):
+    """As a page is opened, and on a page that is open."""
+    one, *_, other = sorted(link for link in links_on(read(report)) if link.startswith("explained-"))
+    unfolded = "[...document.querySelectorAll('details.explained[open]')].map(each => each.id).sort().join()"
+    page = opened(browser, report)
+    page.visit("about:blank")
+    page.visit(f"{report.as_uri()}#{one}")
+    page.until(f"{unfolded} === '{one}'")
+    page.value(f"location.hash = '{other}'")
+    page.until(f"{unfolded} === '{one},{other}'")
 
 
 @pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)])

@@ -62,6 +62,14 @@ function offerCopy(command) {
   command.after(button);
 }
 
+// What an address names is no use folded.
+function unfold(hash) {
+  const named = document.getElementById(hash.slice(1));
+  if (!(named instanceof HTMLDetailsElement) || named.open) return;
+  named.open = true;
+  named.scrollIntoView();
+}
+
 function start() {
   document.documentElement.classList.add("scripted");
   for (const input of document.querySelectorAll(".toolbar input[data-run]")) {
@@ -82,12 +90,12 @@ function start() {
     });
   }
   for (const link of document.querySelectorAll('a[href^="#table-"], a[href^="#explained-"]')) {
-    link.addEventListener("click", () => {
-      document.querySelector(link.hash).open = true;
-    });
+    link.addEventListener("click", () => unfold(link.hash));
   }
   for (const command of document.querySelectorAll(".command")) offerCopy(command);
   redrawAll();
+  unfold(location.hash);
+  addEventListener("hashchange", () => unfold(location.hash));
   let width = innerWidth;
   let waiting = 0;
   addEventListener("resize", () => {

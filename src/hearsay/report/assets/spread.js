@@ -86,8 +86,10 @@ function spreadChooser(box, series) {
     const part = chosen.typed.toLowerCase().replace(/^0x/, "");
     const begun = each.messages.filter((one) => one.id && (one.id.startsWith(part) || one.id.endsWith(part)));
     if (whole || begun.length === 1) return [whole ?? begun[0]];
-    if (begun.length) return [null, `The ids of ${begun.length} messages begin or end with ${chosen.typed}: more of it, please.`];
-    return [null, `No message ${chosen.typed} on this page.`];
+    if (begun.length) return [null, `The ids of ${begun.length} messages begin or end with ${shortened(chosen.typed)}: more of it, please.`];
+    const there = each.messages.map((one) => one.number);
+    const which = `${there.length} of them, from ${Math.min(...there)} to ${Math.max(...there)}`;
+    return [null, `No message ${shortened(chosen.typed)} on this page. There are ${which}.`];
   };
   chooser.messageOf = messageOf;
   if (numbers.length < 2) return chooser;
@@ -131,8 +133,10 @@ function spreadChooser(box, series) {
   before.addEventListener("click", () => go(-1));
   after.addEventListener("click", () => go(1));
   field.addEventListener("input", () => {
-    if (field.value.trim() !== "") choose(field.value.trim());
+    choose(field.value.trim());
+    if (chosen.typed === "") field.value = "";
   });
+  field.addEventListener("change", () => chooser.show());
   field.addEventListener("keydown", (event) => {
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
     if (steps) go(steps);
@@ -145,8 +149,12 @@ function spreadChooser(box, series) {
   return chooser;
 }
 
+function shortened(id) {
+  return id.length > 24 ? `${id.slice(0, 8)}…${id.slice(-12)}` : id;
+}
+
 function messageWords(each, message) {
-  const id = message.id ? ` (${message.id.length > 24 ? `${message.id.slice(0, 8)}…${message.id.slice(-12)}` : message.id})` : "";
+  const id = message.id ? ` (${shortened(message.id)})` : "";
   const told = [`message ${message.number}${id}`];
   const publisher = message.publisher == null ? "" : ` by node ${message.publisher}`;
   if (message.at != null) told.push(`published${publisher} at ${formats.s(message.at)}`);

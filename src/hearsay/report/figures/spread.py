@@ -24,7 +24,6 @@ DIFFERENT = (
 )
 HOPS = "Rings are hops away from the publisher."
 HOPS_UNKNOWN = "Rings follow who passed it on, as far as the traces tell; real nodes do not measure hops."
-EXPLAINED = "`hearsay explain RUN --message M --node N` says why a node got it when it did."
 
 
 def spread_of_a_message(runs: Sequence[Run]) -> Figure:
@@ -49,7 +48,7 @@ def spread_of_a_message(runs: Sequence[Run]) -> Figure:
         of_one_topic=True,
         source=SPREAD,
         series=series,
-        remark=f"{DIFFERENT} {EXPLAINED}" if different else EXPLAINED,
+        remark=DIFFERENT if different else "",
         wide=True,
     )
 
