@@ -6,8 +6,12 @@ import asyncio
 import json
 import re
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Queue
+from socket import create_server
 from subprocess import DEVNULL, PIPE
+from threading import Thread
+from time import time_ns
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
@@ -19,13 +23,28 @@ from hypothesis import strategies as st
 from watched import Watched
 
 from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.language.schema import NONE, Column
+from hearsay.trace.language.event_rows import reject_row
+from hearsay.trace.language.rows import no_rows
+from hearsay.trace.language.schema import NONE, WIDTH, Column
 from hearsay.watch.broadcast import Broadcast, Refused
 from hearsay.watch.picture.drawn_nodes import DrawnNodes
 from hearsay.watch.picture.picture import Picture
-from hearsay.watch.row_stream import MOST_FOLLOWERS, NoRows, Numbers, Piece, RowStream, SharedNames, piece_of
+from hearsay.watch.row_stream import (
+    MOST_FOLLOWERS,
+    MOST_LETTERS,
+    MOST_LINE,
+    MOST_NAMES,
+    MOST_ROWS,
+    NoRows,
+    Numbers,
+    Piece,
+    RowStream,
+    SharedNames,
+    piece_of,
+)
 from hearsay.watch.server.server import KEEP_ALIVE_S, WatchServer
-from hearsay.watch.sources.remote_node import ANSWER_S
+from hearsay.watch.sources.joined_nodes import MOST_WAITING, JoinedNodesSource
+from hearsay.watch.sources.remote_node import ANSWER_S, RemoteNode
 
 WHOLE = st.integers(-(1 << 63), (1 << 63) - 1)
 TEXTS = st.lists(st.text(max_size=9), max_size=4).map(tuple)
@@ -206,6 +225,85 @@ def test_any_line_is_a_piece_or_refused(line):
         return
     assert isinstance(found, Piece)
     assert found.rows.shape[1] == 13
+
+
+@pytest.mark.parametrize(
+    ("most", "more"),
+    [
+        (Piece((), (), np.zeros((MOST_ROWS, WIDTH))), Piece((), (), np.zeros((MOST_ROWS + 1, WIDTH)))),
+        (Piece(("x",) * MOST_NAMES, (), no_rows()), Piece(("x",) * (MOST_NAMES + 1), (), no_rows())),
+        (Piece((), ("x" * MOST_LETTERS,), no_rows()), Piece((), ("x" * (MOST_LETTERS + 1),), no_rows())),
+    ],
+    ids=["rows", "names", "letters"],
+)
+def test_a_piece_has_so_much_and_no_more(most, more):
+    piece_of(most.line().removeprefix(b"data: "))
+    with pytest.raises(NoRows):
+        piece_of(more.line().removeprefix(b"data: "))
+
+
+def first_heard(said):
+    """What comes first from a page that says this to who follows it."""
+
+    def speak():
+        stream, _ = server.accept()
+        with stream, suppress(ConnectionError):
+            stream.recv(1 << 16)
+            stream.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + said)
+
+    heard = Queue()
+    with create_server(("127.0.0.1", 0)) as server:
+        speaking = Thread(target=speak)
+        speaking.start()
+        remote = RemoteNode(f"http://127.0.0.1:{server.getsockname()[1]}/token/")
+        remote.connect()
+        remote.follow(heard.put)
+        first = heard.get()
+        remote.close()
+        speaking.join()
+    return first
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_line_is_so_long_and_no_longer(beyond):
+    begin, end = b'data: {"peers":[],"topics":["news"],"rows":""', b"}\n"
+    line = begin + b" " * (MOST_LINE - len(begin) - len(end) + beyond) + end
+    assert isinstance(first_heard(line), Piece) == (not beyond)
+
+
+class Hasty(RemoteNode):
+    """Has said all before anybody looks at it."""
+
+    def __init__(self, *pieces):
+        super().__init__("http://127.0.0.1:1/token/")
+        self._pieces = pieces
+
+    def follow(self, told):
+        for piece in self._pieces:
+            told(piece)
+
+
+def test_rows_that_wait_to_be_shown_are_so_many_and_no_more():
+    row = reject_row(time_ns() // 1000, 0, 0, NONE, 0, 0, 1, 0)
+    rows = np.tile(np.array(row, dtype=np.int64), (MOST_ROWS, 1))
+    source = JoinedNodesSource([Hasty(Piece(("a",), ("news",), rows), *[Piece((), (), rows)] * 10)])
+    assert (10 + 1) * MOST_ROWS == MOST_WAITING + MOST_ROWS
+
+    async def watched():
+        broadcast = Broadcast(source.picture, source.about(), asyncio.get_running_loop())
+        viewer = broadcast.join()
+        running = asyncio.create_task(asyncio.to_thread(source.run, broadcast, until_complete=False))
+        shown, unseen = 0, set()
+        while not shown:
+            frame = json.loads((await viewer.next()).removeprefix(b"data: "))
+            unseen.add(frame["state"]["unseen"])
+            if source.picture.drawn.numbers:
+                shown = (await broadcast.ask({"do": "node", "place": 0}))["traffic"]["refused"]
+        source.close()
+        await running
+        return shown, unseen
+
+    assert asyncio.run(watched()) == (MOST_WAITING, {MOST_ROWS})
 
 
 @given(TEXTS, ROWS)
