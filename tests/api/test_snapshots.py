@@ -172,7 +172,9 @@ def test_the_keys_of_json_of_commands_on_spark(tmp_path):
     }
     few = ("--seeds", "2", "--fresh-seeds", "2", "--runs", "10", "--out", tmp_path / "tune")
     small = ("--set", "network.nodes=20", "--set", "workload.messages=1")
-    asked["tune"] = ("r1", "--vary", "router.degree=[4, 5]", "--aim", "copies_per_delivery", *small, *few)
+    # A setting that changes nothing here, so that one is as good as the other whatever chance says.
+    same = ("--vary", "router.history_length=[5, 6]", "--aim", "copies_per_delivery")
+    asked["tune"] = ("r1", *same, *small, *few)
     done = {name: run_command(name, *arguments, "--json") for name, arguments in asked.items()}
     assert {name: each.stderr for name, each in done.items() if each.returncode} == {}
     agrees("json_spark.txt", all_keys({f"hearsay {name} --json": each.stdout for name, each in done.items()}))
