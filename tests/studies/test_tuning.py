@@ -53,7 +53,7 @@ def test_the_known_best_is_found(once):
     assert found.best is not None
     assert found.best.steps == (HEAVIEST, 3)
     assert found.runs <= done.tuning.runs
-    assert done.made <= most_runs(done.tuning)
+    assert done.made <= most_runs(spaces(done.tuning))
     answer = answer_of(found)
     assert answer.as_good == []
     aim, bounded, _ = answer.means()
@@ -202,6 +202,16 @@ def test_what_the_base_is_worth_beside_the_best_is_said(problem, tmp_path, base,
     words = plain(start_words(answer_of(found)))
     assert words.startswith(said)
     assert bool(words) == bool(said)
+
+
+def test_a_plan_counts_no_more_runs_than_the_combinations_can_have(tmp_path):
+    """Base, search, finals up to four times the seeds, and four on fresh seeds: 3 + 3·3 + 3·9 + 4·2."""
+    asked = ("--vary", "router.degree=4..6", "--aim", "latency_p99_ms", "--seeds", "3", "--fresh-seeds", "2")
+    ended = hearsay("tune", "r1", *asked, "--dry-run", cwd=tmp_path)
+    assert (ended.returncode, list(tmp_path.iterdir())) == (0, [])
+    assert "3 combinations, 3 of them scenarios\nat most 47 runs, about " in ended.stdout
+    wide = (*asked, "--vary", "router.history_length=5..104")
+    assert "at most 456 runs, about " in hearsay("tune", "r1", *wide, "--dry-run", cwd=tmp_path).stdout
 
 
 def test_a_preset_without_what_is_searched_is_told_of(tmp_path):

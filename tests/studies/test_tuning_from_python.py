@@ -149,14 +149,19 @@ def test_mistakes_beside_a_file(problem, tmp_path, wrong, said):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"aim": None}, "--vary needs --aim FIGURE: what is to be best?"),
+        ({"aim": None}, "vary needs aim FIGURE: what is to be best?"),
         ({"aim": "speed"}, 'what is asked: aim = "speed": must be one of delivery_ratio, latency_'),
         (
             {"bounds": "copies<6"},
-            "--bound copies<6: write it as FIGURE<=NUMBER or FIGURE>=NUMBER, perhaps with a judge",
+            "bounds copies<6: write it as FIGURE<=NUMBER or FIGURE>=NUMBER, perhaps with a judge",
         ),
         ({"bounds": "copies<=6"}, "what is asked: bounds.copies: no such figure; there are delivery_ratio"),
-        ({"vary": {"router.degree": []}}, "--vary router.degree=[]: write the values as an array, [1, 2], or as"),
+        ({"bounds": [("copies_per_delivery", 6)]}, 'bounds: each must be text, such as "copies_per_delivery<=6"'),
+        ({"bounds": {"copies_per_delivery": 6}}, 'bounds: each must be text, such as "copies_per_delivery<=6"'),
+        ({"vary": ["router.degree=4..6"]}, 'vary: must be a mapping of keys to values, such as {"router.degree": "4'),
+        ({"vary": {"router.degree": 4}}, 'vary router.degree: must be a list of values, or a range such as "4..6"'),
+        ({"condition": "loss.rate=0"}, "condition: must be a mapping of keys to values"),
+        ({"vary": {"router.degree": []}}, "vary router.degree=[]: write the values as an array, [1, 2], or as"),
         ({"vary": {"router.degree": [4, -4]}}, "router.degree = -4: must be in 0…"),
         ({"vary": {"router.depth": [4, 5]}}, "router.depth: unknown key"),
         ({"condition": {"loss.rate": [0], "loss.x": [0]}}, "condition: must be one key, not 2"),

@@ -99,7 +99,7 @@ def test_finals_find_the_best_where_the_search_cannot_tell(tuning):
     for found in with_finals:
         assert found.runs <= tuning.runs
         assert found.final_runs <= FINALISTS * (FINAL - SEEDS)
-        assert found.runs + found.final_runs <= most_runs(tuning)
+        assert found.runs + found.final_runs <= most_runs(spaces(tuning))
         assert max(len(each.point.seeds) for each in found.tried) <= FINAL
 
 

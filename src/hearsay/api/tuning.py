@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hearsay.api.simulations import Engine
 from hearsay.api.study_runs import FOLDER, Progresses, place_of, say_nothing, texts_of
@@ -22,7 +22,7 @@ from hearsay.studies.tuning.answer import FOLDER as ANSWER
 from hearsay.studies.tuning.answer import Answer, answer_of
 from hearsay.studies.tuning.answer_files import write_answers
 from hearsay.studies.tuning.answer_tables import ANSWER_TABLES
-from hearsay.studies.tuning.declared import declared_tuning
+from hearsay.studies.tuning.declared import Said, declared_tuning
 from hearsay.studies.tuning.space import spaces
 from hearsay.studies.tuning.tune import Tune, Tuned
 from hearsay.studies.tuning.tune_file import Tuning, load_tuning
@@ -31,6 +31,7 @@ from hearsay.studies.tuning.tuned_json import tuned_json
 from hearsay.text.html_table import html_table
 from hearsay.text.numbers import plain
 
+_SAID = Said("vary", "aim", "bounds", "condition")
 _TABLES = (*TABLES, "tried", *ANSWER_TABLES)
 
 
@@ -193,6 +194,7 @@ def tune(
         "search_seed": search_seed,
         "engine": engine,
     }
+    _require_forms({"vary": vary, "condition": condition}, bounds)
     changes: Document = {key: value for key, value in given.items() if value is not None}
     bounds = (bounds,) if isinstance(bounds, str) else bounds
     tuning, text = _asked(what, vary, aim, bounds, condition, changes, texts_of(overrides))
@@ -207,6 +209,24 @@ def tune(
     finally:
         folder.release()
     return TuneResult(folder.path, tuned, [TuneAnswer(answer, folder.path) for answer in answers])
+
+
+def _require_forms(mappings: Mapping[str, object], bounds: object) -> None:
+    problems: list[str] = []
+    for name, given in mappings.items():
+        if given is None:
+            continue
+        if not isinstance(given, Mapping):
+            problems.append(f'{name}: must be a mapping of keys to values, such as {{"router.degree": "4..6"}}')
+            continue
+        for key, values in cast("Mapping[object, object]", given).items():
+            if not isinstance(values, Iterable):
+                problems.append(f'{name} {key}: must be a list of values, or a range such as "4..6"')
+    each = cast("Sequence[object]", bounds if isinstance(bounds, Sequence) else [bounds])
+    if not all(isinstance(bound, str) for bound in each):
+        problems.append('bounds: each must be text, such as "copies_per_delivery<=6"')
+    if problems:
+        raise StudyError(problems)
 
 
 def _asked(
@@ -224,7 +244,7 @@ def _asked(
         if len(conditions) > 1:
             raise StudyError([f"condition: must be one key, not {len(conditions)}"])
         one = conditions[0] if conditions else None
-        return declared_tuning(str(what), _axes_of(vary), aim, bounds, one, changes, overrides)
+        return declared_tuning(str(what), _axes_of(vary), aim, bounds, one, changes, overrides, _SAID)
     declared = {"aim": aim, "bounds": bounds, "condition": condition}
     alone = [
         f"{name} needs vary: a file says by itself what is searched" for name, value in declared.items() if value

@@ -141,7 +141,7 @@ def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bo
         return open_place(modules)
 
     try:
-        with progress_of(most_runs(tuning) * len(found)) as listen:
+        with progress_of(most_runs(found)) as listen:
             return Tune(found, folder, place, listen, again=again).run()
     except StudyFolderError as error:
         raise CommandFailed(str(error)) from None
@@ -164,7 +164,7 @@ def _tell_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
     listed = found[0].listed
     fitting = "" if listed is None else f", {len(listed):,} of them scenarios"
     click.echo(f"{tuning.title}: {axes}: {tuning.combinations:,} combinations{fitting}")
-    runs = most_runs(tuning) * len(found)
+    runs = most_runs(found)
     conditions = f" in {len(found)} conditions" if len(found) > 1 else ""
     seconds = [point.estimated_s for space in found for point in (space.start, *space.examples)]
     each = sum(seconds) / len(seconds)

@@ -1,9 +1,10 @@
-"""What is tuned, declared in options instead of a file: `--vary KEY=VALUES`, `--bound 'FIGURE<=NUMBER'`."""
+"""What is tuned, declared by options or a call instead of a file: `--vary KEY=VALUES`, `--bound 'FIGURE<=NUMBER'`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +23,19 @@ _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?")
 _BOUND = re.compile(rf"(\w+)\s*(<=|>=)\s*({_NUMBER})(?:\s+(\w+))?")
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What those who declare it call the parts."""
+
+    vary: str
+    aim: str
+    bound: str
+    condition: str
+
+
+OPTIONS = Said("--vary", "--aim", "--bound", "--condition")
+
+
 def declared_tuning(
     scenario: str,
     vary: Sequence[tuple[str, str]],
@@ -30,12 +44,13 @@ def declared_tuning(
     condition: tuple[str, str] | None,
     others: Document,
     settings: Sequence[tuple[str, str]],
+    said: Said = OPTIONS,
 ) -> tuple[Tuning, str]:
     """What is tuned, named after the scenario and all that is asked, and the file that says it; raises `StudyError`.
 
     `others` are keys at the top of the file, `settings` those of the base scenario.
     """
-    document = _document(scenario, vary, aim, bounds, condition, others)
+    document = _document(scenario, vary, aim, bounds, condition, others, said)
     text = tomli_w.dumps(document)
     asked = text + "\n".join(f"{key}={value}" for key, value in settings)
     name = f"{Path(scenario).stem}-{sha256(asked.encode()).hexdigest()[:8]}"
@@ -49,12 +64,13 @@ def _document(
     bounds: Sequence[str],
     condition: tuple[str, str] | None,
     others: Document,
+    said: Said,
 ) -> Document:
     """The document that a file would have."""
     problems: list[str] = []
     document: Document = {**others}
     if aim is None:
-        problems.append("--vary needs --aim FIGURE: what is to be best?")
+        problems.append(f"{said.vary} needs {said.aim} FIGURE: what is to be best?")
     else:
         document["aim"] = aim
     try:
@@ -62,15 +78,15 @@ def _document(
         document["base"] = {"preset": preset} if file is None else {"file": str(file.absolute())}
     except ScenarioError as error:
         problems += error.problems
-    document["axes"] = [_axis("--vary", key, values, problems) for key, values in vary]
+    document["axes"] = [_axis(said.vary, key, values, problems) for key, values in vary]
     if condition is not None:
-        document["conditions"] = _axis("--condition", *condition, problems)
+        document["conditions"] = _axis(said.condition, *condition, problems)
     bounded: dict[str, dict[str, object]] = {}
     for text in bounds:
         found = _BOUND.fullmatch(text)
         if found is None:
             problems.append(
-                f"--bound {_on_one_line(text)}: "
+                f"{said.bound} {_on_one_line(text)}: "
                 "write it as FIGURE<=NUMBER or FIGURE>=NUMBER, perhaps with a judge: worst"
             )
             continue

@@ -46,10 +46,17 @@ class Tuned:
         return [row for run, row in self.results.items() if run in asked and row["error"] is not None]
 
 
-def most_runs(tuning: Tuning) -> int:
-    """The runs of a condition at most: the base, the search, the finals, and what is tried on fresh seeds."""
-    finals = FINALISTS * len(tuning.final_seeds)
-    return len(tuning.seeds) + tuning.runs + finals + (1 + CONFIRMATIONS) * len(tuning.fresh_seeds)
+def most_runs(spaces: Sequence[Space]) -> int:
+    """The runs at most: the base, the search, the finals, and what is tried on fresh seeds, in each condition."""
+    return sum(map(_most_in, spaces))
+
+
+def _most_in(space: Space) -> int:
+    tuning = space.tuning
+    points = tuning.combinations if space.listed is None else len(space.listed)
+    searched = min(tuning.runs, points * len(tuning.seeds))
+    finals = min(FINALISTS, points) * len(tuning.final_seeds) if points > 1 else 0
+    return len(tuning.seeds) + searched + finals + (1 + min(CONFIRMATIONS, points)) * len(tuning.fresh_seeds)
 
 
 class Tune:
@@ -72,7 +79,7 @@ class Tune:
         self._listen = listen
         self._results = folder.results()
         self._kept = {run for run, row in self._results.items() if row["error"] is None or not again}
-        self._most = most_runs(self.tuning) * len(spaces)
+        self._most = most_runs(spaces)
         self._asked: set[str] = set()
         self._made = self._failed = 0
         self._pace: float | None = None
