@@ -7,12 +7,15 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from commands import hearsay
+from result_tables import write_table
 from runs_with_tables import analysed, stories
 from test_write_report import Read
 
 from chromium import opened
+from hearsay.pipeline.output.tables import MESSAGES
 from hearsay.report.write import write_report
 
 
@@ -54,6 +57,22 @@ def test_the_slowest_and_the_least_delivered_are_named(runs, report):
     assert sum("--node" in words for words in asked) == 3
     wanted = [[str(number)] for number in slowest] + [[str(number), "--missing"] for number in least]
     assert [words for words in asked if "--node" not in words] == wanted
+
+
+def test_who_was_not_due_a_message_does_not_make_it_slow(runs, tmp_path):
+    run = tmp_path / "churn"
+    shutil.copytree(runs[0], run)
+    lines = pq.read_table(run / "metrics" / MESSAGES.name).sort_by("message").to_pylist()
+    for line, (t100_us, t99_us) in zip(lines, [(8_000_000, 900), (None, 1000), (None, 7_000_000)], strict=False):
+        undue = {"delivered": line["delivered_eligible"] + 2, "max_us": 9_000_000}
+        line |= {**undue, "t100_us": t100_us, "t99_us": t99_us}
+    write_table(run, MESSAGES, lines)
+    page = read(write_report([run], tmp_path / "out.html"))
+    slow = [text for text in page.texts if " had it after " in text or text.startswith("its last delivery took")]
+    assert slow[0] == "the last node that was due it had it after 8\N{NO-BREAK SPACE}s, others later"
+    assert slow[1] == "99 % of the nodes that were due it had it after 7\N{NO-BREAK SPACE}s, others later"
+    assert slow[2].startswith("its last delivery took")
+    assert [shlex.split(command)[4] for command in commands_on(page)][:2] == ["0", "2"]
 
 
 def test_every_command_works_as_it_stands(report):

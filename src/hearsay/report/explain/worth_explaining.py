@@ -2,6 +2,8 @@
 
 Rules:
 
+* A message is as slow as its last delivery at a node that was due it: who comes to the topic late gets it late, and
+  that is no news. Where others got it, and not all who were due it, the tables know when most of these had it.
 * Each has the command that explains it. Where a run lies in one folder with its trace, that is the whole command.
 * Explanations stand on the page itself, so that no link leads anywhere else. One run's stand there if its trace has
   at most `MOST_ROWS` rows, or if they are asked for.
@@ -13,6 +15,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hearsay.explain.explained import Answer, explain
 from hearsay.explain.missing import MissingAnswer
@@ -37,7 +40,11 @@ from hearsay.trace.language.errors import RunFolderError
 MOST_ROWS = 1_000_000
 MOST_OF_ONE_RUN, MOST_OF_SEVERAL = 3, 1
 MOST_NODES = 20
-_COLUMNS = ("topic", "message", "eligible", "delivered_eligible", "max_us")
+_SHARES = (100, 99, 90, 50)
+_COLUMNS = (
+    "topic", "message", "eligible", "delivered_eligible", "delivered", "max_us",
+    *(f"t{share}_us" for share in _SHARES),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +95,10 @@ def _worth(place: int, run: Run, runs: int) -> Iterator[Worth]:
         return
     most = MOST_OF_ONE_RUN if runs == 1 else MOST_OF_SEVERAL
     known = run.read(MESSAGES, *_COLUMNS)
-    slow = known.filter(compute.is_valid(known.column("max_us")))
-    for line in slow.sort_by([("max_us", "descending"), ("message", "ascending")])[:most].to_pylist():
-        words = f"its last delivery took {milliseconds(line['max_us'] / 1000)}"
-        yield Worth(place, line, False, words, _command(run, line))
+    known = known.append_column("took_us", _took_us(known))
+    slow = known.filter(compute.is_valid(known.column("took_us")))
+    for line in slow.sort_by([("took_us", "descending"), ("message", "ascending")])[:most].to_pylist():
+        yield Worth(place, line, False, _slow_words(line), _command(run, line))
     lacking = compute.subtract(known.column("eligible"), known.column("delivered_eligible"))
     lacking = known.append_column("lacking", compute.fill_null(lacking, 0)).sort_by(
         [("lacking", "descending"), ("message", "ascending")]
@@ -100,6 +107,23 @@ def _worth(place: int, run: Run, runs: int) -> Iterator[Worth]:
         if line["lacking"] > 0:
             words = f"{plural(line['lacking'], 'node')} of {count(line['eligible'])} never got it"
             yield Worth(place, line, True, words, _command(run, line, "--missing"))
+
+
+def _took_us(messages: Any) -> Any:
+    """When the last had it who was due it, as far as the table knows."""
+    undue = compute.subtract(messages.column("delivered"), messages.column("delivered_eligible"))
+    all_due = compute.fill_null(compute.equal(undue, 0), True)
+    last = compute.if_else(all_due, messages.column("max_us"), None)
+    return compute.coalesce(messages.column("t100_us"), last, *(messages.column(f"t{share}_us") for share in _SHARES))
+
+
+def _slow_words(line: Row) -> str:
+    took = milliseconds(line["took_us"] / 1000)
+    if line["took_us"] == line["max_us"]:
+        return f"its last delivery took {took}"
+    share = next(share for share in _SHARES if line[f"t{share}_us"] is not None)
+    whom = "the last node that was due it" if share == 100 else f"{share} % of the nodes that were due it"
+    return f"{whom} had it after {took}, others later"
 
 
 def _command(run: Run, line: Row, *more: str) -> str:
