@@ -28,6 +28,7 @@ FLAGS = (
     "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
 PATIENCE_S = 90
+"""For an answer, however much else the browser says meanwhile."""
 
 
 def find_chromium() -> str | None:
@@ -62,8 +63,9 @@ class Browser:
         if session is not None:
             request["sessionId"] = session
         os.write(self._write, json.dumps(request).encode() + b"\0")
+        end_s = time.monotonic() + PATIENCE_S
         while True:
-            message = self._next()
+            message = self._next(method, end_s)
             if message.get("id") == self._number:
                 assert "error" not in message, (method, message["error"])
                 return message["result"]
@@ -75,11 +77,12 @@ class Browser:
         return self._process.pid
 
     def wait_for(self, method: str) -> dict[str, Any]:
+        end_s = time.monotonic() + PATIENCE_S
         while True:
             for event in self.events:
                 if event.get("method") == method:
                     return event
-            self.events.append(self._next())
+            self.events.append(self._next(method, end_s))
 
     def close(self) -> None:
         with suppress(OSError, AssertionError):
@@ -92,11 +95,13 @@ class Browser:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
-    def _next(self) -> dict[str, Any]:
-        end = time.monotonic() + PATIENCE_S
+    def _next(self, awaited: str, end_s: float) -> dict[str, Any]:
+        """What Chromium says next, as long as there is time left for what is awaited."""
+        assert time.monotonic() < end_s, f"{awaited}: no answer for {PATIENCE_S} s"
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._read], [], [], max(0, end - time.monotonic()))
-            chunk = os.read(self._read, 1 << 20) if ready else b""
+            ready, _, _ = select.select([self._read], [], [], max(0, end_s - time.monotonic()))
+            assert ready, f"{awaited}: no answer for {PATIENCE_S} s"
+            chunk = os.read(self._read, 1 << 20)
             assert chunk, "Chromium said nothing more"
             self._buffer += chunk
         message, _, self._buffer = self._buffer.partition(b"\0")

@@ -1,0 +1,22 @@
+"""A browser that says much and answers nothing: whoever asks it is told so."""
+
+from __future__ import annotations
+
+import pytest
+
+import chromium
+
+
+@pytest.mark.parametrize(
+    "asked", [lambda browser: browser.call("Page.enable"), lambda browser: browser.wait_for("Page.load")]
+)
+def test_events_are_no_answer(asked, tmp_path, monkeypatch):
+    monkeypatch.setattr(chromium, "PATIENCE_S", 0.1)
+    program = tmp_path / "chatterbox"
+    program.write_text('#!/bin/sh\nwhile printf \'{"method":"Network.dataReceived"}\\0\' >&4; do :; done\n')
+    program.chmod(0o755)
+    with (
+        chromium.browsing(str(program), tmp_path / "profile") as browser,
+        pytest.raises(AssertionError, match="no answer"),
+    ):
+        asked(browser)
