@@ -161,6 +161,10 @@ class Page:
         for kind in ("keyDown", "keyUp"):
             self._call("Input.dispatchKeyEvent", type=kind, key=key)
 
+    def block(self, addresses: str) -> None:
+        """What the page asks for there gets no answer from now on; `*` stands for anything."""
+        self._call("Network.setBlockedURLs", urls=[addresses])
+
     def screenshot(self, file: Path, selector: str | None = None) -> None:
         height = self.value("document.documentElement.scrollHeight")
         self._size(self._width, min(height, 16_000))

@@ -225,6 +225,13 @@ def test_a_large_network_is_shown_as_a_sample_and_by_squares(opened):
         assert page.complaints() == []
 
 
+LEAVES_IT_AND_PRESSES_P_AT_ONCE = """(() => {
+  document.querySelector('#stopping button[value=""]').click();
+  document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }));
+})()"""
+"""Before the browser has drawn the page without its question, and has moved the focus."""
+
+
 def test_a_real_node_is_stopped_after_a_question(opened):
     node = started("node", "--json", "--subscribe", "news", "--watch", "--watch-stop", stdin=PIPE, stdout=PIPE)
     try:
@@ -234,9 +241,7 @@ def test_a_real_node_is_stopped_after_a_question(opened):
         page.until("!document.getElementById('stop').disabled && document.getElementById('stop').checkVisibility()")
         page.press("x")
         page.until("document.getElementById('stopping').open")
-        page.value("document.querySelector('#stopping button[value=\"\"]').click()")
-        page.until("!document.getElementById('stopping').open")
-        page.press("p")
+        page.value(LEAVES_IT_AND_PRESSES_P_AT_ONCE)
         until_says(page, "done", "publishes at")
         page.press("x")
         page.value("document.querySelector('#stopping button[value=stop]').click()")
@@ -245,6 +250,18 @@ def test_a_real_node_is_stopped_after_a_question(opened):
     finally:
         node.kill()
         node.communicate()
+
+
+def test_what_is_not_answered_is_told(opened):
+    with watched(scenario(5), 1.0) as source:
+        page = opened(source.url)
+        until_says(page, "about", "5 of 5 nodes up")
+        page.press("]")
+        until_says(page, "node-facts", "node0isup")
+        page.block("*/do")
+        page.press("p")
+        until_says(page, "done", "no answer: that may not have been done")
+        until_says(page, "link", "live")
 
 
 def test_without_the_token_there_is_one_line(opened):

@@ -82,10 +82,7 @@ function paint() {
     drawn.push(performance.now() - began);
     if (drawn.length > TIMED) drawn.shift();
   }
-  if (began - clocked >= CLOCK_MS) {
-    clocked = began;
-    write(get("clock"), seconds(moment().now));
-  }
+  if (began - clocked >= CLOCK_MS) tellClock();
   if (began - panels >= PANELS_MS) {
     panels = began;
     tell();
@@ -104,6 +101,21 @@ function putInPlace() {
 }
 
 // The panels.
+
+function tellClock() {
+  clocked = performance.now();
+  write(get("clock"), seconds(moment().now));
+}
+
+// With the clock: a run that stands still shows when it does.
+function tellLink() {
+  const { over, paused, gone } = state.state;
+  const words = over ? "over" : paused ? "paused" : gone ? `live, ${count(gone)} gone` : "live";
+  get("link").className = "";
+  if (get("link").textContent === words) return;
+  write(get("link"), words);
+  tellClock();
+}
 
 function tell() {
   tellChoices();
@@ -338,15 +350,23 @@ function can(what) {
   return state.about.can.includes(what);
 }
 
+// Null when it is refused, undefined when there is no answer.
 async function ask(request) {
   try {
     const response = await fetch("do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request) });
     if (response.ok) return await response.json();
     write(get("done"), await response.text());
+    return null;
   } catch {
-    // The stream says that the source is gone.
+    return undefined; // when the source is gone, the stream says so
   }
-  return null;
+}
+
+// What somebody wants done.
+async function want(request) {
+  const told = await ask(request);
+  if (told === undefined) write(get("done"), "There was no answer: that may not have been done.");
+  return told;
 }
 
 function choose(found) {
@@ -360,7 +380,7 @@ function choose(found) {
 async function touch(deed, word, chosen = node) {
   if (chosen === null || !can(deed)) return;
   const topic = layer() === CONNECTIONS ? (state.topics[0] ?? 0) : layer();
-  const told = await ask({ do: deed, place: chosen, topic });
+  const told = await want({ do: deed, place: chosen, topic });
   if (told) write(get("done"), `Node ${name(told.node).slice(-8)} ${word} at ${seconds(told.at)}.`);
   tellNode();
 }
@@ -405,7 +425,7 @@ function chose(id) {
   redraw();
 }
 
-const pause = () => can("pause") && ask({ do: "pause", paused: !state.state.paused });
+const pause = () => can("pause") && want({ do: "pause", paused: !state.state.paused });
 const publish = () => touch("publish", "publishes");
 const crash = () => (can("stop") ? askToStop() : touch("crash", "goes down"));
 const comeBack = () => touch("return", "comes back");
@@ -435,7 +455,8 @@ const KEYS = {
 };
 
 document.addEventListener("keydown", (event) => {
-  const inside = event.target instanceof Element && event.target.closest("select, input, button, dialog, a");
+  // What is in a dialog has the keys for a moment after it was closed.
+  const inside = event.target instanceof Element && event.target.checkVisibility() && event.target.closest("select, input, button, dialog, a");
   if (event.ctrlKey || event.metaKey || event.altKey || (inside && event.key !== "Escape")) return;
   const deed = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   if (!deed) return;
@@ -444,7 +465,7 @@ document.addEventListener("keydown", (event) => {
   redraw();
 });
 get("pause").addEventListener("click", pause);
-get("pace").addEventListener("change", () => ask({ do: "pace", pace: get("pace").value === "max" ? null : Number(get("pace").value) }));
+get("pace").addEventListener("change", () => want({ do: "pace", pace: get("pace").value === "max" ? null : Number(get("pace").value) }));
 get("when").addEventListener("input", () => show(Number(get("when").value)));
 get("live").addEventListener("click", () => show(null));
 get("help").addEventListener("click", () => get("keys").showModal());
@@ -463,9 +484,7 @@ frames.onmessage = (event) => {
   state.apply(JSON.parse(event.data));
   arrived.push(performance.now());
   if (arrived.length > TIMED) arrived.shift();
-  const { gone } = state.state;
-  write(get("link"), state.state.over ? "over" : state.state.paused ? "paused" : gone ? `live, ${count(gone)} gone` : "live");
-  get("link").className = "";
+  tellLink();
   if (!before && state.nodes.length) panels = -PANELS_MS;
   const began = performance.now();
   if (calm.matches ? began >= panels + PANELS_MS : began >= clocked + CLOCK_MS || network.isNew(view())) redraw();
