@@ -107,7 +107,7 @@ def with_place(page: str, taken_s: float, busy: float) -> str:
     }
     rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
     warning = BUSY if busy > len(os.sched_getaffinity(0)) else ""
-    return _WHERE.sub(lambda _: f"\n| | |\n| --- | --- |\n{rows}\n\n{warning}", page)
+    return _WHERE.sub(lambda _: f"\n| | |\n| --- | --- |\n{rows}\n\n{warning}", page, count=1)
 
 
 def main() -> None:

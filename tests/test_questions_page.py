@@ -62,3 +62,9 @@ def test_a_question_asked_again_has_the_same_answer():
     for command, printed, took_s in questions.answers(question):
         assert f"```\n{command}\n\n{questions.shown(printed)}\n```\n" in PAGE
         assert took_s > 0
+
+
+def test_the_place_of_a_run_takes_the_place_of_the_one_before_and_of_nothing_else():
+    once = questions.with_place(PAGE, 60.0, 0.5)
+    assert questions.with_place(once, 60.0, 0.5) == once
+    assert once.partition("<!-- end -->")[2] == PAGE.partition("<!-- end -->")[2]
