@@ -64,7 +64,9 @@ def test_a_question_asked_again_has_the_same_answer():
         assert took_s > 0
 
 
-def test_the_place_of_a_run_takes_the_place_of_the_one_before_and_of_nothing_else():
-    once = questions.with_place(PAGE, 60.0, 0.5)
-    assert questions.with_place(once, 60.0, 0.5) == once
-    assert once.partition("<!-- end -->")[2] == PAGE.partition("<!-- end -->")[2]
+def test_a_page_without_a_place_gets_one_and_loses_nothing():
+    words = "\nWhat it says.\n\n<!-- run -->\n<!-- end -->\n"
+    page = questions.with_place(f"<!-- where -->\n<!-- end -->{words}", 60.0, 0.5)
+    assert page.startswith("<!-- where -->\n\n| | |\n| --- | --- |\n| date |")
+    assert page.partition("<!-- end -->")[2] == words
+    assert questions.with_place(page, 60.0, 0.5) == page
