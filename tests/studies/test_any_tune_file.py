@@ -172,6 +172,7 @@ def mistakes(draw):
 
 @given(mistakes())
 @example((("fresh_seeds",), 1, "in 2…10000"))
+@example((("seeds",), [1, -1], "must be "))
 def test_one_mistake_is_one_line_with_file_line_key_and_what_is_allowed(tmp_path, mistake):
     path, value, said = mistake
     document = deepcopy(PLAIN)
@@ -186,8 +187,9 @@ def test_one_mistake_is_one_line_with_file_line_key_and_what_is_allowed(tmp_path
     (line,) = problems(lambda: load_tuning(file))
     place, _, rest = line.partition(": ")
     assert place.startswith(f"{file}:"), line
-    written = file.read_text(encoding="utf-8").splitlines()[int(place.removeprefix(f"{file}:")) - 1]
-    assert str(path[-1]) in written, (line, written)
+    upto = file.read_text(encoding="utf-8").splitlines()[: int(place.removeprefix(f"{file}:"))]
+    of_the_key = next(each for each in reversed(upto) if not each.startswith(" "))  # elements of a list stand below it
+    assert str(path[-1]) in of_the_key, (line, upto[-1])
     assert ".".join(map(str, path)) in rest, line
     assert said in rest, line
     assert "\n" not in line
