@@ -5,7 +5,7 @@ its Python workers held at once; `largest Python` is the largest of these proces
 if it is not there: 3 GB of disk and two minutes for each 100 million events.
 
     python bench/pipeline_sizes.py [EVENTS…]               # 50,000,000
-    python bench/pipeline_sizes.py EVENTS… --small-heap    # each also with 512 MiB, a fiftieth for Spark's sums,
+    python bench/pipeline_sizes.py EVENTS… --small-heap    # each also with 512 MiB, a twentieth for Spark's sums,
                                                            # which must spill; tables are compared row by row
 """
 
@@ -36,7 +36,7 @@ from process_tree import PeakMemory
 from synthetic_trace import write_run
 
 SMALL_HEAP = "512m"
-SMALL_SHARE = "spark.memory.fraction 0.02\nspark.buffer.pageSize 256k\n"
+SMALL_SHARE = "spark.memory.fraction 0.05\nspark.buffer.pageSize 256k\n"
 """For what Spark sums and keeps; JVM and gateway need the rest to live."""
 
 

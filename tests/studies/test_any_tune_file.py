@@ -188,8 +188,9 @@ def test_one_mistake_is_one_line_with_file_line_key_and_what_is_allowed(tmp_path
     place, _, rest = line.partition(": ")
     assert place.startswith(f"{file}:"), line
     upto = file.read_text(encoding="utf-8").splitlines()[: int(place.removeprefix(f"{file}:"))]
-    of_the_key = next(each for each in reversed(upto) if not each.startswith(" "))  # elements of a list stand below it
-    assert str(path[-1]) in of_the_key, (line, upto[-1])
+    # Elements of a list stand below its key.
+    of_the_key = next(each for each in reversed(upto) if not each.startswith(" "))
+    assert any(str(path[-1]) in each for each in (upto[-1], of_the_key)), (line, upto[-1])
     assert ".".join(map(str, path)) in rest, line
     assert said in rest, line
     assert "\n" not in line
