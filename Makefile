@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: setup
 	$(BIN)/hearsay demo
 
-# Every rule, every contract and each real thing once: what to run after a change. Five and a half minutes on two cores; four are the
+# Every rule, every contract and each real thing once: what to run after a change. Under five minutes on two cores; four are the
 # goal.
 test: setup
 	@$(BIN)/hearsay spark prepare || true
