@@ -16,6 +16,7 @@ import yaml
 from commands import HEARSAY
 from try_container import DECLARED, instructions
 
+from hearsay.cli.commands import hearsay as group
 from hearsay.cli.node import command as node_command
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,8 @@ copies_per_delivery = {{ at_most = {most} }}
 def options_of(words):
     """The words are options that `hearsay node` has."""
     assert words[:2] == ["hearsay", "node"]
-    return node_command.make_context("node", words[2:]).params
+    with group.make_context("hearsay", words[1:]) as above:
+        return node_command.make_context("node", words[2:], parent=above).params
 
 
 def pinned(lock):
