@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomli_w
+from any_toml import ANYTHING, AXES, BASES, good_axes, tables
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,39 +12,21 @@ from hearsay.studies.errors import StudyError
 from hearsay.studies.points import points_of
 from hearsay.studies.study_file import load_study
 
-SCALARS = (
-    st.booleans()
-    | st.integers(-3, 10**6)
-    | st.floats(allow_nan=True)
-    | st.sampled_from(["", "r1", "reference", "loss.rate", "network.nodes", "router", "log", "worst", "\n", "seed"])
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["preset", "nodes", "x"]), inner),
-    max_leaves=5,
-)
-
-
-def tables(*keys: str):
-    return st.dictionaries(st.sampled_from(keys), VALUES, max_size=5)
-
-
-AXES = tables("key", "keys", "values", "from", "to", "step", "count", "spacing", "labels", "name")
-GOOD_AXIS = st.fixed_dictionaries({"key": st.sampled_from(["loss.rate", "network.nodes"]), "values": VALUES})
+GOOD_AXES = good_axes("loss.rate", "network.nodes")
 STUDIES = st.fixed_dictionaries(
     {},
     optional={
-        "seeds": VALUES,
-        "engine": VALUES,
-        "cores_per_task": VALUES,
-        "traces": VALUES,
-        "base": VALUES | tables("preset", "file", "network", "router", "loss", "seed"),
-        "axes": VALUES | st.lists(AXES | GOOD_AXIS, max_size=3),
-        "sead": VALUES,
+        "seeds": ANYTHING,
+        "engine": ANYTHING,
+        "cores_per_task": ANYTHING,
+        "traces": ANYTHING,
+        "base": BASES,
+        "axes": ANYTHING | st.lists(AXES | GOOD_AXES, max_size=3),
+        "sead": ANYTHING,
     },
 )
 CASES = tables("name", "base", "budgets")
-BUDGETS = st.fixed_dictionaries({}, optional={"seeds": VALUES, "cases": VALUES | st.lists(CASES, max_size=3)})
+BUDGETS = st.fixed_dictionaries({}, optional={"seeds": ANYTHING, "cases": ANYTHING | st.lists(CASES, max_size=3)})
 
 
 def problems(load) -> list[str]:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import prod
 
 import tomli_w
+from any_toml import ANYTHING, AXES, BASES, good_axes, tables
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -196,25 +197,8 @@ def test_one_mistake_is_one_line_with_file_line_key_and_what_is_allowed(tmp_path
     assert "\n" not in line
 
 
-SCALARS = (
-    st.booleans()
-    | st.integers(-3, 10**6)
-    | st.floats(allow_nan=True)
-    | st.sampled_from(["", "r1", "array", "loss.rate", "network.nodes", "router", "worst", "\n", "seed", *AIMS[:2]])
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["preset", "key", "x"]), inner),
-    max_leaves=5,
-)
-
-
-def tables(*keys: str):
-    return st.dictionaries(st.sampled_from(keys), VALUES, max_size=5)
-
-
-AXES = tables("key", "keys", "values", "from", "to", "step", "count", "spacing", "labels", "name")
-GOOD_AXES = st.fixed_dictionaries({"key": st.sampled_from(KEYS), "values": VALUES})
+VALUES = ANYTHING | st.sampled_from(AIMS[:2])
+GOOD_AXES = good_axes(*KEYS)
 ANY = st.fixed_dictionaries(
     {},
     optional={
@@ -224,7 +208,7 @@ ANY = st.fixed_dictionaries(
         "runs": VALUES,
         "search_seed": VALUES,
         "engine": VALUES,
-        "base": VALUES | tables("preset", "file", "network", "router", "loss", "seed"),
+        "base": BASES,
         "axes": VALUES | st.lists(AXES | GOOD_AXES, max_size=3),
         "conditions": VALUES | AXES | GOOD_AXES,
         "bounds": VALUES | st.dictionaries(st.sampled_from([*AIMS[:3], "x"]), tables("at_least", "at_most", "judge")),

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from watched import Watched
 
 from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.language.event_rows import reject_row
+from hearsay.trace.language.event_rows import node_up_row, reject_row
 from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import NONE, WIDTH, Column
 from hearsay.watch.broadcast import Broadcast, Refused
@@ -304,6 +304,20 @@ def test_rows_that_wait_to_be_shown_are_so_many_and_no_more():
         return shown, unseen
 
     assert asyncio.run(watched()) == (MOST_WAITING, {MOST_ROWS})
+
+
+def test_a_node_that_is_gone_is_down_however_many_rows_wait():
+    row = reject_row(time_ns() // 1000, 0, NONE, NONE, 0, 0, 1, 0)
+    rows = np.tile(np.array(row, dtype=np.int64), (MOST_ROWS, 1))
+    up = np.array([node_up_row(time_ns() // 1000, 0)], dtype=np.int64)
+    source = JoinedNodesSource([Hasty(Piece(("a",), ("news",), up), *[Piece((), (), rows)] * 11, None)])
+
+    async def watched():
+        broadcast = Broadcast(source.picture, source.about(), asyncio.get_running_loop())
+        await asyncio.to_thread(source.run, broadcast, until_complete=True)
+        return source.picture.node(0)["up"]
+
+    assert not asyncio.run(watched())
 
 
 @given(TEXTS, ROWS)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
+from hearsay.api.table import Table
 from hearsay.extras import require_extra
 from hearsay.pipeline.spark.place import Where, cores
 from hearsay.pipeline.spark.session import require_spark
 from hearsay.sim.scenario.toml_text import value_text
 from hearsay.studies.errors import StudyError
-from hearsay.studies.folder import StudyFolder
+from hearsay.studies.folder import StudyFolder, read_table
 from hearsay.studies.packs import PackMaker
 from hearsay.studies.points import Point
 from hearsay.studies.run_places import OpenPlace, is_on_spark, place_of_runs
@@ -58,6 +60,17 @@ def place_of(study: Study, where: Where) -> OpenPlace:
         return open_place(modules)
 
     return place
+
+
+def table_of(folder: Path, name: str, names: Sequence[str]) -> Table:
+    """A table of a study's folder; `names` are those that there are."""
+    if name not in names:
+        raise KeyError(f"no table {name!r}; there are {', '.join(names)}")
+    return Table(read_table(folder, name))
+
+
+def errors_by_run(failures: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    return {row["run"]: row["error"] for row in failures}
 
 
 def say_nothing(_: object) -> None: ...

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.api.simulations import Engine
-from hearsay.api.study_runs import FOLDER, Progresses, make_runs, texts_of
+from hearsay.api.study_runs import FOLDER, Progresses, errors_by_run, make_runs, table_of, texts_of
 from hearsay.api.table import Table
 from hearsay.pipeline.spark.place import Where
 from hearsay.sim.scenario.toml_text import value_text
-from hearsay.studies.folder import StudyFolder, read_table
+from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import points_of
 from hearsay.studies.study_file import load_study
 from hearsay.studies.study_text import points_cells, points_text
@@ -41,13 +41,11 @@ class SweepResult:
     @property
     def failures(self) -> dict[str, str]:
         """Runs that failed, and why."""
-        return {row["run"]: row["error"] for row in self.swept.failures}
+        return errors_by_run(self.swept.failures)
 
     def table(self, name: str) -> Table:
         """`runs`, `points`, `sent`, `latency` or `resources`."""
-        if name not in TABLES:
-            raise KeyError(f"no table {name!r}; there are {', '.join(TABLES)}")
-        return Table(read_table(self.folder, name))
+        return table_of(self.folder, name, TABLES)
 
     def to_json(self) -> dict[str, Any]:
         """What `hearsay sweep --json` says, but for its report."""

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from hearsay.api.simulations import Engine
-from hearsay.api.study_runs import FOLDER, Progresses, place_of, say_nothing, texts_of
+from hearsay.api.study_runs import FOLDER, Progresses, errors_by_run, place_of, say_nothing, table_of, texts_of
 from hearsay.api.table import Table
 from hearsay.extras import require_extra
 from hearsay.pipeline.spark.place import Where
 from hearsay.sim.scenario.toml_text import Document
 from hearsay.studies.comparison import FigureComparison
 from hearsay.studies.errors import StudyError
-from hearsay.studies.folder import StudyFolder, read_table
+from hearsay.studies.folder import StudyFolder
 from hearsay.studies.study_text import compared_cells
 from hearsay.studies.tables import TABLES
 from hearsay.studies.tuning.answer import FOLDER as ANSWER
@@ -121,13 +121,11 @@ class TuneResult:
     @property
     def failures(self) -> dict[str, str]:
         """Runs that failed, and why."""
-        return {row["run"]: row["error"] for row in self.tuned.failures}
+        return errors_by_run(self.tuned.failures)
 
     def table(self, name: str) -> Table:
         """`answer`, `front`, `importance`, `tried`; `runs`, `points`, `sent`, `latency` or `resources`."""
-        if name not in _TABLES:
-            raise KeyError(f"no table {name!r}; there are {', '.join(_TABLES)}")
-        return Table(read_table(self.folder, name))
+        return table_of(self.folder, name, _TABLES)
 
     def to_json(self) -> dict[str, Any]:
         """What `hearsay tune --json` says, but for its report."""

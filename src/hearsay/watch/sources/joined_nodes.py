@@ -6,7 +6,8 @@ Rules:
   clock is ahead, so long after it came. One that comes too late for its place is shown at once, and counted.
 * Clocks are taken as they are: between machines whose clocks differ, latencies are wrong by the difference.
 * A node that is gone is down until it comes back, and then tells anew how it stands.
-* What waits to be shown is bounded: more is not shown, and counted.
+* What waits to be shown is bounded: more is not shown, and counted. That a node is gone always has room: nothing
+  else would ever take it down.
 """
 
 from __future__ import annotations
@@ -136,14 +137,17 @@ class JoinedNodesSource:
 
     def _gone(self, joined: _Joined, now_us: Micros) -> None:
         if joined.own != NONE:
-            self._wait(np.array([node_down_row(now_us, joined.own, NONE)], dtype=np.int64), now_us)
+            self._append(np.array([node_down_row(now_us, joined.own, NONE)], dtype=np.int64), now_us)
         joined.names = None
 
     def _wait(self, rows: Rows, now_us: Micros) -> None:
         room = MOST_WAITING - len(self._waiting)
         self._unseen += max(len(rows) - room, 0)
-        self._waiting = np.concatenate([self._waiting, rows[:room]])
-        self._arrived = np.concatenate([self._arrived, np.full(len(rows[:room]), now_us)])
+        self._append(rows[:room], now_us)
+
+    def _append(self, rows: Rows, now_us: Micros) -> None:
+        self._waiting = np.concatenate([self._waiting, rows])
+        self._arrived = np.concatenate([self._arrived, np.full(len(rows), now_us)])
 
     def _show(self, now_us: Micros) -> None:
         due = (self._waiting[:, Column.TIME_US] <= now_us - HOLD_US) | (self._arrived <= now_us - HOLD_US)
