@@ -276,10 +276,10 @@ class Hasty(RemoteNode):
 
     def __init__(self, *pieces):
         super().__init__("http://127.0.0.1:1/token/")
-        self._pieces = pieces
+        self.says = pieces
 
     def follow(self, told):
-        for piece in self._pieces:
+        for piece in self.says:
             told(piece)
 
 
@@ -307,10 +307,12 @@ def test_rows_that_wait_to_be_shown_are_so_many_and_no_more():
 
 
 def test_a_node_that_is_gone_is_down_however_many_rows_wait():
-    row = reject_row(time_ns() // 1000, 0, NONE, NONE, 0, 0, 1, 0)
-    rows = np.tile(np.array(row, dtype=np.int64), (MOST_ROWS, 1))
-    up = np.array([node_up_row(time_ns() // 1000, 0)], dtype=np.int64)
-    source = JoinedNodesSource([Hasty(Piece(("a",), ("news",), up), *[Piece((), (), rows)] * 11, None)])
+    node = Hasty()
+    source = JoinedNodesSource([node])
+    now_us = time_ns() // 1000 + 1
+    up = np.array([node_up_row(now_us, 0)], dtype=np.int64)
+    rows = np.tile(np.array(reject_row(now_us, 0, NONE, NONE, 0, 0, 1, 0), dtype=np.int64), (MOST_ROWS, 1))
+    node.says = Piece(("a",), ("news",), up), *[Piece((), (), rows)] * 11, None
 
     async def watched():
         broadcast = Broadcast(source.picture, source.about(), asyncio.get_running_loop())
