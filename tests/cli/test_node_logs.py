@@ -17,6 +17,7 @@ import pytest
 from commands import hearsay, started
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import patience
 
 from hearsay.cli.node_logs import NEWS, formatter
 from hearsay.libp2p.names.peer_id import to_text
@@ -101,10 +102,9 @@ def test_a_failure_is_an_object_too():
 
 def test_peers_that_come_and_go_are_told_at_debug():
     async def call_on(address):
-        async with Node(NodeConfig(bootstrap=(address,))) as node:
-            async with asyncio.timeout(30):
-                while not node.peers:
-                    await asyncio.sleep(0.005)
+        async with Node(NodeConfig(bootstrap=(address,))) as node, patience():
+            while not node.peers:
+                await asyncio.sleep(0.005)
         return node
 
     with Running("--subscribe", "chat", "--log-level", "debug") as node:

@@ -39,6 +39,8 @@ from hearsay.core.shell.router import Router
 MS: Micros = 1_000
 SECOND: Micros = 1_000_000
 TOPIC = "t"
+MOST_AT_ONCE = 100
+"""Timers at one moment, before one is taken to be due for ever."""
 
 GO: dict[str, Any] = {
     "degree": 6,
@@ -138,7 +140,10 @@ class Judge:
     def run(self, until: Micros) -> list[Action]:
         """Time passes, and every timer fires when it is due; the last ones at `until`."""
         actions: list[Action] = []
+        at_once = 0
         while (due := self.router.deadline()) is not None and due <= until:
+            at_once = at_once + 1 if due <= self.now else 0
+            assert at_once < MOST_AT_ONCE, "a timer is due at one moment without end"
             self.now = max(self.now, due)
             actions += self.feed(TimerFired())
         self.now = until

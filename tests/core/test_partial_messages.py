@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from judged import Judge, dropped, score
 from partial_network import EXTENSION_ALONE, NOT_EVEN_THE_EXTENSION, TOPIC, Network
@@ -429,11 +429,14 @@ STEPS = st.lists(
     | st.tuples(st.just("publish"), NAMES)
     | st.tuples(st.just("remove_peer"), PEERS)
     | st.tuples(st.just("beat")),
+    min_size=15,
     max_size=60,
 )
+OF_THREE = [("of_peer", bytes((number,)), peer) for number, peer in enumerate("ppqqr")]
 
 
 @given(STEPS)
+@example(OF_THREE)
 def test_however_peers_come_and_go_the_bounds_hold(steps):
     """Rules: PARTIAL-8, PARTIAL-9."""
     groups = Groups(GossipsubParameters.from_mapping({"max_peer_groups": 4, "max_groups_per_peer": 2}))

@@ -35,7 +35,9 @@ class Attacker:
         upgrade = Upgrade(identity or PrivateKey.generate(), True)
         self.writer.write(upgrade.start())
         while not upgrade.done:
-            self.writer.write(upgrade.receive(await self.reader.read(65536)))
+            data = await self.reader.read(65536)
+            assert data, "the host closed the connection"
+            self.writer.write(upgrade.receive(data))
         self.channel = upgrade.channel
         return self
 

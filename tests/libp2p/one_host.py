@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from waiting import patience
+
 from hearsay.libp2p.host.host import Host
 
 
@@ -12,7 +14,7 @@ def with_host(limits=None):
 
     def decorate(test):
         async def bounded():
-            async with asyncio.timeout(60):
+            async with patience():
                 host = Host(limits=limits)
                 try:
                     await host.listen("/ip4/127.0.0.1/tcp/0")

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from attacker import Attacker, data_frame, frame, opening
+from waiting import patience
 
 from hearsay.libp2p.host.host import Host, HostLimits
 from hearsay.libp2p.limits.frames import FrameReader
@@ -27,7 +28,7 @@ def limited(**limits):
 
     def decorate(test):
         async def with_host():
-            async with asyncio.timeout(60):
+            async with patience():
                 connection = ConnectionLimits(yamux=YamuxLimits(max_unread_bytes=1 << 30))
                 host = Host(limits=HostLimits(resources=ResourceLimits(**limits), connection=connection))
                 held, over = [], []

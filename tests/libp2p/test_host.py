@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
+from waiting import patience
 
 from hearsay.libp2p.host.host import Host, HostLimits
 from hearsay.libp2p.mux import connection as connection_module
@@ -28,7 +29,7 @@ def run(test):
     """Run a coroutine function with two hosts that listen; both are closed at the end."""
 
     async def with_hosts():
-        async with asyncio.timeout(60):
+        async with patience():
             one, other = Host(), Host()
             try:
                 await one.listen(LOOPBACK)
@@ -312,6 +313,9 @@ def test_limits_on_connections_and_streams():
             second.on_peer_down.append(second_down)
             try:
                 await second.dial(server.addresses[0])
+                while not server.refused:
+                    assert len(server.connections) == 1
+                    await asyncio.sleep(0)
                 await second_down.next()
             except DialError:
                 pass

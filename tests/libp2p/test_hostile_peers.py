@@ -7,6 +7,7 @@ import tracemalloc
 
 import pytest
 from attacker import PROTOCOL_ERROR, Attacker, data_frame, frame, opening
+from waiting import patience
 
 from hearsay.libp2p.host.host import Host, HostLimits
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
@@ -29,7 +30,7 @@ def attack(limits=None):
 
     def decorate(test):
         async def with_host():
-            async with asyncio.timeout(60):
+            async with patience():
                 host = Host(limits=limits)
                 held = []
                 host.handle("/hold", held.append, 64)

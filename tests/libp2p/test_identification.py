@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from waiting import until
+from waiting import patience, until
 
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.limits.frames import frame
@@ -24,7 +24,7 @@ def talking(**limits):
 
     def decorate(test):
         async def with_hosts():
-            async with asyncio.timeout(60):
+            async with patience():
                 host, other = Host(), Host()
                 identification = Identification(host, "test", IdentifyLimits(**limits))
                 try:

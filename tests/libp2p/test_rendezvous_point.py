@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from attacker import Attacker, data_frame, opening
-from waiting import until
+from waiting import patience, until
 
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.limits.frames import FrameReader, frame
@@ -41,7 +41,7 @@ def attack(**limits):
 
     def decorate(test):
         async def with_point():
-            async with asyncio.timeout(60):
+            async with patience():
                 host, attacker, honest = Host(), Host(), Host()
                 try:
                     await host.listen("/ip4/127.0.0.1/tcp/0")

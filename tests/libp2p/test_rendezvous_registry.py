@@ -74,6 +74,7 @@ class Point:
         """All parts of an answer."""
         found = [self.answer(limit=limit)]
         while found[-1].records:
+            assert len(found) < len(PEERS), "parts without end"
             found.append(self.answer(limit=limit, cookie=found[-1].cookie))
         return found
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from forked_tests import environment
 from planted import SOURCE, Mutant, mutants_of
-from run_mutants import environment
 
 VECTORS = SOURCE.parents[1] / "vectors"
 USUAL = ("scores", "judging", "vectors")

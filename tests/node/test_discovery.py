@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from waiting import until
+from waiting import patience, until
 
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.limits.rates import Rate
@@ -26,7 +26,7 @@ LOOPBACK = Multiaddr.parse("/ip4/127.0.0.1/tcp/0")
 
 def run(test):
     async def bounded():
-        async with asyncio.timeout(60), AsyncExitStack() as stack:
+        async with patience(), AsyncExitStack() as stack:
             await test(stack)
 
     return lambda: asyncio.run(bounded())

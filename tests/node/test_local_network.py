@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import patience
 
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
@@ -30,7 +31,7 @@ def test_two_nodes_find_each_other_and_nothing_told_them():
 
     async def work():
         config = NodeConfig(local_network=True, local_interfaces=("127.0.0.1",))
-        async with asyncio.timeout(60), Node(config) as one, Node(config) as two:
+        async with patience(), Node(config) as one, Node(config) as two:
             topic, _ = await one.join("news"), await two.join("news")
             while not (one.topic_peers("news") and two.topic_peers("news")):
                 await asyncio.sleep(0.02)

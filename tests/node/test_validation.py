@@ -284,7 +284,7 @@ async def test_validators_for_threads_run_there_on_as_many_as_were_allowed():
         flooder.send(*flood(100, "one flood"))
         await until(lambda: len(at_work) == 2)
         honest.send(*flood(20, "one honest"))
-        assert await taken(topic, 20) == flood(20, "one honest")
+        assert set(await taken(topic, 20)) == set(flood(20, "one honest"))
         assert len(at_work) == 22, "half of the threads are left to others"
         release.set()
         assert len(set(await taken(topic, 100))) == 100

@@ -1,18 +1,53 @@
-"""Tests that run in an event loop and wait for what they want to see; a deadline ends those that wait in vain."""
+"""Tests that run in an event loop and wait for what they want to see; those that wait in vain end, and fail.
+
+What a test may wait is counted in turns of its loop, not in seconds: both ends of a conversation are in one loop, and
+while they work it does not turn idly. On a busy machine the same turns take longer.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 
-DEADLINE_S = 120
+TURN_S = 0.01
+TURNS = int(os.environ.get("HEARSAY_TURNS_OF_A_TEST", "12000"))
+"""Mutants are given fewer, which their tests need without a change in no case."""
+
+
+@asynccontextmanager
+async def patience() -> AsyncIterator[None]:
+    """`TimeoutError` when it is at its end; what closes then has as many turns again."""
+    async with _turns(2 * TURNS), _turns(TURNS):
+        yield
+
+
+@asynccontextmanager
+async def _turns(left: int) -> AsyncIterator[None]:
+    loop = asyncio.get_running_loop()
+
+    def turn() -> None:
+        nonlocal left, next_turn
+        left -= 1
+        if left:
+            next_turn = loop.call_later(TURN_S, turn)
+        else:
+            limit.reschedule(loop.time())
+
+    async with asyncio.timeout(None) as limit:
+        next_turn = loop.call_later(TURN_S, turn)
+        try:
+            yield
+        finally:
+            next_turn.cancel()
 
 
 def run(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
     """A test of a coroutine function without arguments. It is no lambda, which a mark would take for its argument."""
 
     async def bounded():
-        async with asyncio.timeout(DEADLINE_S):
+        async with patience():
             await test()
 
     def in_a_loop():
@@ -22,6 +57,6 @@ def run(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], Non
 
 
 async def until(condition):
-    """Let the loop run until something is so; the test's deadline bounds it."""
+    """Let the loop run until something is so; the test's patience bounds it."""
     while not condition():
         await asyncio.sleep(0.005)

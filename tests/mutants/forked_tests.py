@@ -1,0 +1,232 @@
+"""Tests run against copies of the package, each time in a fork of a process that has its imports done.
+
+Rules:
+
+* The process that forks has never imported the package or a test: each fork imports them from the copy it is given.
+* A fork keeps the thread that forked and no other, so no import may start a thread.
+* What a fork tells is what pytest told it, test by test; one that does not end in time is killed with all that it
+  started, and what it had told until then counts.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+import signal
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from time import monotonic, sleep
+from typing import NoReturn, TextIO
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+PREPARED = (
+    "asyncio", "click.testing", "cryptography.hazmat.primitives.asymmetric.rsa",
+    "cryptography.hazmat.primitives.ciphers.aead", "cryptography.hazmat.primitives.serialization",
+    "cryptography.x509", "google.protobuf.descriptor_pb2", "hypothesis.extra.numpy", "hypothesis.stateful",
+    "nacl.signing", "numpy", "prometheus_client.openmetrics.parser", "pyarrow.dataset", "pyarrow.parquet", "pydantic",
+    "xdist.scheduler",
+)  # fmt: skip
+"""What tests and package import of others. A name that is missing costs time and nothing else."""
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+OPTIONS = (
+    "-q", "-rfE", "--tb=line", "--disable-warnings", "-p", "no:cacheprovider", "-p", "no:unraisableexception",
+    "--hypothesis-profile=mutants",
+)  # fmt: skip
+TURNS = 600
+"""Of its loop that a test may wait: six seconds, or more on a busy machine (`tests/node/waiting.py`)."""
+LOOK_AGAIN_S = 0.005
+IN_VAIN = "in vain"
+
+
+@dataclass(frozen=True)
+class Task:
+    """Tests by the names that pytest gives them, and what is different in the package: texts by file."""
+
+    name: str
+    tests: tuple[str, ...]
+    limit_s: float
+    changed: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass
+class Told:
+    code: int | None = None
+    """pytest's; none if it did not come to its end."""
+    failed: set[str] = field(default_factory=set[str])
+    passed: set[str] = field(default_factory=set[str])
+    in_vain: set[str] = field(default_factory=set[str])
+    """Failed because what they wait for does not happen: their patience ended, not they."""
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    tested: str = ""
+    """The package that was tested."""
+    said: str = ""
+    took_s: float = 0
+
+
+def prepare() -> None:
+    os.environ.update(ONE_THREAD)
+    for name in PREPARED:
+        import_module(name)
+    assert "hearsay" not in sys.modules
+    if sys.platform == "linux":
+        assert len(os.listdir("/proc/self/task")) == 1, "an import has started a thread"
+    gc.collect()
+    gc.freeze()
+
+
+class Forks:
+    """Of this process, so many at a time; `folder` has the sound package, and is theirs."""
+
+    def __init__(self, folder: Path, jobs: int) -> None:
+        self._folder = folder
+        self._jobs = jobs
+        self._running: dict[int, tuple[Task, float]] = {}
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Told]]:
+        """What each told, as they end."""
+        waiting = deque(tasks)
+        try:
+            while waiting or self._running:
+                while waiting and len(self._running) < self._jobs:
+                    self._begin(waiting.popleft())
+                yield from self._ended()
+                sleep(LOOK_AGAIN_S)
+        finally:
+            for pid in list(self._running):
+                self._end(pid)
+
+    def _begin(self, task: Task) -> None:
+        pid = os.fork()
+        if pid == 0:
+            _become(task, self._folder)
+        self._running[pid] = task, monotonic()
+
+    def _ended(self) -> Iterator[tuple[Task, Told]]:
+        for pid, (task, began) in list(self._running.items()):
+            ended, _ = os.waitpid(pid, os.WNOHANG)
+            if not ended:
+                if monotonic() - began < task.limit_s:
+                    continue
+                self._end(pid)
+            self._running.pop(pid, None)
+            told = _told(self._folder / f"{task.name}.told")
+            told.said = (self._folder / f"{task.name}.said").read_text(encoding="utf-8", errors="replace")
+            told.took_s = monotonic() - began
+            shutil.rmtree(self._folder / task.name, ignore_errors=True)
+            yield task, told
+
+    def _end(self, pid: int) -> None:
+        with suppress(ProcessLookupError):  # it may not lead a group yet
+            os.killpg(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        del self._running[pid]
+
+
+def _told(file: Path) -> Told:
+    told = Told()
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        match json.loads(line):
+            case {"test": str(test), "outcome": str(outcome), "seconds": float(seconds)}:
+                told.seconds[test] = told.seconds.get(test, 0) + seconds
+                of = {"failed": [told.failed], "passed": [told.passed], IN_VAIN: [told.failed, told.in_vain]}
+                for names in of.get(outcome, []):
+                    names.add(test)
+            case {"code": int(code), "tested": str(tested)}:
+                told.code, told.tested = code, tested
+    return told
+
+
+def _become(task: Task, folder: Path) -> NoReturn:
+    """The fork: it runs the tests, and never returns."""
+    try:
+        os.setsid()
+        said = os.open(folder / f"{task.name}.said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for stream in (1, 2):
+            os.dup2(said, stream)
+        package = folder / "sound"
+        if task.changed:
+            package = folder / task.name
+            link_but(task.changed, package / "hearsay", folder / "sound" / "hearsay")
+        path = [str(package), str(Path(__file__).parent)]
+        os.environ.update(environment(package))
+        sys.path[:0] = path
+        os.chdir(TESTS.parent)
+        with (folder / f"{task.name}.told").open("w", encoding="utf-8", buffering=1) as file:
+            code = pytest.main([*OPTIONS, *task.tests], plugins=[Witness(file, task.tests)])
+            tested = sys.modules["hearsay"].__file__
+            file.write(json.dumps({"code": int(code), "tested": tested}) + "\n")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+class Witness:
+    """A plugin of pytest that writes down what becomes of each test; to fail for some parameters is enough."""
+
+    def __init__(self, file: TextIO, tests: Sequence[str]) -> None:
+        self._file = file
+        self._tests = tests
+        self._failed: set[str] = set()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        return True if any(is_part(item.nodeid, test) for test in self._failed) else None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        # a test has passed when its call has; one that its fixtures leave out has not
+        outcome = report.outcome if report.when == "call" or report.failed else ""
+        if report.failed and report.longreprtext.rstrip().endswith("TimeoutError"):
+            outcome = IN_VAIN
+        line = {"test": report.nodeid, "outcome": outcome, "seconds": float(report.duration)}
+        self._file.write(json.dumps(line) + "\n")
+        if report.failed:
+            self._failed.update(test for test in self._tests if is_part(report.nodeid, test))
+
+
+def is_part(name: str, test: str) -> bool:
+    """Whether this is the test, with some parameters, or a method of it; both as pytest names them."""
+    return name == test or name.startswith((f"{test}[", f"{test}::"))
+
+
+def environment(package: Path) -> dict[str, str]:
+    """For programs that are to use this copy of the package."""
+    path = os.pathsep.join((str(package), str(Path(__file__).parent)))
+    storage = {"HYPOTHESIS_STORAGE_DIRECTORY": str(package)}
+    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "160", "HEARSAY_TURNS_OF_A_TEST": str(TURNS), **storage}
+
+
+def link_but(changed: Mapping[str, str], made: Path, sound: Path) -> None:
+    """A folder that is like the sound one, except that these files have other texts. All else is linked."""
+    made.mkdir(parents=True)
+    inside: dict[str, dict[str, str]] = {}
+    for file, text in changed.items():
+        first, _, rest = file.partition("/")
+        inside.setdefault(first, {})[rest] = text
+    for entry in sound.iterdir():
+        if entry.name == "__pycache__":
+            _link_compiled({Path(name).stem for name in inside}, made / entry.name, entry)
+        elif entry.name not in inside:
+            (made / entry.name).symlink_to(entry)
+        elif entry.is_dir():
+            link_but(inside[entry.name], made / entry.name, entry)
+        else:
+            (made / entry.name).write_text(inside[entry.name][""], encoding="utf-8")
+
+
+def _link_compiled(changed: set[str], made: Path, sound: Path) -> None:
+    made.mkdir()
+    for file in sound.iterdir():
+        if file.name.partition(".")[0] not in changed:
+            (made / file.name).symlink_to(file)
