@@ -14,6 +14,7 @@ from hearsay.pipeline.spark.session import require_spark
 from hearsay.sim.scenario.toml_text import value_text
 from hearsay.studies.errors import StudyError
 from hearsay.studies.folder import StudyFolder, read_table
+from hearsay.studies.needs import Needs
 from hearsay.studies.packs import PackMaker
 from hearsay.studies.points import Point
 from hearsay.studies.run_places import OpenPlace, is_on_spark, place_of_runs
@@ -53,11 +54,11 @@ def place_of(study: Study, where: Where) -> OpenPlace:
         raise StudyError([f"{study.name}: cores_per_task = {wanted}: there are {cores()} cores here"])
     open_place = place_of_runs(where, wanted, say_nothing)
 
-    def place(modules: Sequence[Path]) -> AbstractContextManager[PackMaker]:
+    def place(needs: Needs) -> AbstractContextManager[PackMaker]:
         if is_on_spark(where):
             require_extra("spark")
             require_spark(where)
-        return open_place(modules)
+        return open_place(needs)
 
     return place
 

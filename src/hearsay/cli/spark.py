@@ -76,7 +76,7 @@ def prepare(again: bool) -> None:
 @click.option("--minutes", type=Real(min=0.1, max=1440), default=15, show_default=True,
               help="End it after so long without a command.")  # fmt: skip
 def keep(minutes: float) -> None:
-    """Keep a session in the background for the next commands of this user: analyze and demo use it."""
+    """Keep a session in the background for the next commands of this user: small analyses and studies use it."""
     from hearsay.cli.spark_steps import require_spark_at
     from hearsay.pipeline.spark.kept_session import start_keeper, status
     from hearsay.pipeline.spark.place import SparkUnavailable, Where

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -13,18 +14,19 @@ from hearsay.pipeline.spark.gateway_log import quiet_the_gateway, say_nothing
 from hearsay.pipeline.spark.jvm import python_of_workers
 from hearsay.pipeline.spark.kept_session import KeptSessionGone, Lent
 
-_GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+_SET = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_PYTHON")
 
 
 @contextmanager
 def borrowed_session(lent: Lent) -> Generator[Any]:
     """A session in the JVM that is kept. Its jobs end with the command."""
-    os.environ.update(zip(_GATEWAY, (str(lent.port), lent.secret), strict=True), PYSPARK_PYTHON=python_of_workers())
+    before = {name: os.environ.get(name) for name in _SET}
+    os.environ.update(zip(_SET, (str(lent.port), lent.secret, python_of_workers()), strict=True))
     try:
         quiet_the_gateway()
         with ThreadPoolExecutor(1) as thread:  # on the main thread PySpark would take Ctrl-C for itself
             session = thread.submit(_session).result()
-        session.sparkContext.addJobTag(lent.tag)
+        session.sparkContext.setJobGroup(lent.group, "")
         yield session
     except Exception:
         if lent.has_gone():
@@ -32,6 +34,11 @@ def borrowed_session(lent: Lent) -> Generator[Any]:
         raise
     finally:
         _forget()
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
         lent.close()
 
 
@@ -48,6 +55,12 @@ def _session() -> Any:
     return SparkSession(context)
 
 
+def is_pyspark_in_use() -> bool:
+    """Whether this process has a JVM already, of ours or of a program that uses Spark itself."""
+    pyspark = sys.modules.get("pyspark.core.context")
+    return pyspark is not None and pyspark.SparkContext._gateway is not None
+
+
 def _forget() -> None:
     """So that a session of our own can follow: PySpark keeps its gateway and its context for life."""
     from pyspark.core.context import SparkContext
@@ -60,8 +73,6 @@ def _forget() -> None:
         context._gateway.close()
     context._gateway = context._jvm = context._active_spark_context = None
     sessions._instantiatedSession = sessions._activeSession = None
-    for name in _GATEWAY:
-        os.environ.pop(name, None)
 
 
 def _untyped(thing: Any) -> Any:

@@ -8,18 +8,16 @@ Rules:
 * The JVM lives as long as its standard input is open: when this process dies, however it dies, the JVM goes too.
 * Ctrl-C reaches this process alone, which then closes the JVM in good order.
 * Starting it does not wait: it takes a second until Spark is up, and whoever has other work does that meanwhile.
-* Temporary files, those of the JVM and of its workers, lie in one folder, which goes when the JVM goes.
+* Temporary files, those of the JVM and of its workers, lie in one folder, which goes with it (`work_folder`).
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -29,6 +27,7 @@ from typing import IO
 
 from hearsay.pipeline.spark import ready_workers
 from hearsay.pipeline.spark.java import Java
+from hearsay.pipeline.spark.work_folder import WorkFolder, made_work_folder, remove_left_folders
 
 _OPENED = (
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util",
@@ -75,7 +74,7 @@ class Jvm:
     """A running driver JVM. There is one per process: PySpark keeps its gateway for life."""
 
     def __init__(
-        self, java: Java, process: subprocess.Popen[bytes], work: Path, workers: subprocess.Popen[bytes] | None
+        self, java: Java, process: subprocess.Popen[bytes], work: WorkFolder, workers: subprocess.Popen[bytes] | None
     ) -> None:
         self.java = java
         self.process = process
@@ -86,7 +85,7 @@ class Jvm:
     @property
     def work(self) -> Path:
         """A folder of this process alone, which goes with the JVM."""
-        return self._work
+        return self._work.path
 
     @property
     def pid(self) -> int:
@@ -101,7 +100,7 @@ class Jvm:
         if self.is_up:
             return
         waiting = Event()
-        told = _gateway_file(self._work)
+        told = _gateway_file(self.work)
         try:
             while self.process.poll() is None and not told.exists():
                 waiting.wait(_POLL_S)
@@ -149,10 +148,10 @@ class Jvm:
                 self._workers.kill()
                 self._workers.wait()
         for _ in range(_CLEARINGS):
-            shutil.rmtree(self._work, ignore_errors=True)
-            if not self._work.exists():
-                return
+            if self._work.remove():
+                break
             Event().wait(_POLL_S)
+        self._work.let_go()
 
 
 def spark_home() -> Path:
@@ -195,7 +194,8 @@ def write_logging(folder: Path) -> Path:
 
 def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), modules: Sequence[str] = ()) -> Jvm:
     """Start the driver JVM; with `modules`, a process beside it imports these for its Python workers."""
-    work = Path(tempfile.mkdtemp(prefix="hearsay-spark-"))
+    folder = made_work_folder()
+    work = folder.path
     command = java_options(java, heap, write_logging(work))
     command += [*extra, f"-Djava.io.tmpdir={work}", "-XX:-UsePerfData"]
     environment = {
@@ -215,11 +215,13 @@ def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), modules: Sequenc
         stdout=subprocess.DEVNULL,
         env=environment,
         start_new_session=True,
+        pass_fds=(folder.lock.fileno(),),
     )
     ready = bool(modules) and python_of_workers() == sys.executable
-    workers = ready_workers.start_ready_workers(work, environment, modules) if ready else None
-    jvm = Jvm(java, process, work, workers)
+    workers = ready_workers.start_ready_workers(work, environment, modules, folder.lock.fileno()) if ready else None
+    jvm = Jvm(java, process, folder, workers)
     atexit.register(jvm.stop)
+    remove_left_folders()
     return jvm
 
 

@@ -1,11 +1,10 @@
-"""Where a kept Spark session is found, and what it must be the same in as the command that wants it.
+"""Where a kept Spark session is found, and how one speaks to whoever keeps it.
 
 Rules:
 
 * The place is a socket in a folder of this user alone; a folder that others may enter is not looked into.
 * Both ends of a connection look who the other is: only this user is spoken to.
-* A session serves commands of the same code, the same Python and the same surroundings: all that Spark, its workers
-  and this package read from the environment, the mask of new files, the cores.
+* What is said is a line of JSON, of bounded length, within a bounded time.
 """
 
 from __future__ import annotations
@@ -14,25 +13,17 @@ import json
 import os
 import socket
 import struct
-import sys
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISDIR
 from tempfile import gettempdir
+from time import monotonic
 from typing import Any, cast
 
-from hearsay.pipeline.spark.place import cores
-from hearsay.version import __version__
-
-KEEP = "HEARSAY_SPARK_KEEP"
 MOST_BYTES = 1 << 16
-_READ_BY_SPARK = (
-    "SPARK_", "PYSPARK_", "PYTHON", "HEARSAY_", "JAVA_", "JDK_", "HADOOP_", "XDG_CACHE_HOME", "HOME", "LD_", "NUMBA_",
-    "ARROW_", "OMP_", "MALLOC_", "OPENBLAS_",
-)  # fmt: skip
-_NOT_COMPARED = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "HEARSAY_DEBUG", KEEP)
-_PACKAGE = Path(__file__).parents[2]
+ANSWER_S = 5.0
+"""How long a line may take, from its first byte to its last."""
+_NO_TIME_S = 0.001
 
 
 class NotPrivate(Exception):
@@ -73,33 +64,16 @@ def is_of_this_user(there: socket.socket) -> bool:
     return user == os.getuid()
 
 
-def surroundings() -> str:
-    """A digest of all in which a session and a command must be the same."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    named = {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(_READ_BY_SPARK) and name not in _NOT_COMPARED
-    }
-    code = [
-        (str(file.relative_to(_PACKAGE)), found.st_mtime_ns, found.st_size)
-        for file in sorted(_PACKAGE.rglob("*.py"))
-        if (found := file.stat())
-    ]
-    python = [os.path.realpath(sys.prefix), sys.version, sys.getfilesystemencoding()]
-    compared = [__version__, python, str(_PACKAGE), sorted(named.items()), code, mask, cores()]
-    return blake2b(json.dumps(compared).encode(), digest_size=16).hexdigest()
-
-
 def sent(there: socket.socket, told: dict[str, Any]) -> None:
     there.sendall(json.dumps(told).encode() + b"\n")
 
 
 def received(there: socket.socket) -> dict[str, Any] | None:
-    """One line of JSON; None if it is nothing of the kind."""
+    """One line of JSON; None if it is nothing of the kind. `OSError` says that it has not come in time."""
     line = b""
+    end = monotonic() + ANSWER_S
     while not line.endswith(b"\n"):
+        there.settimeout(max(_NO_TIME_S, end - monotonic()))
         if len(line) > MOST_BYTES or not (more := there.recv(MOST_BYTES)):
             return None
         line += more

@@ -12,19 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearsay.pipeline.spark.kept_place import (
-    KEEP,
+    ANSWER_S,
     NotPrivate,
     is_of_this_user,
     received,
     sent,
     socket_of_the_keeper,
-    surroundings,
 )
 from hearsay.pipeline.spark.place import SparkUnavailable, WrongSetting
+from hearsay.pipeline.spark.surroundings import KEEP, surroundings
 
 USUAL_MINUTES = 15.0
 MOST_MINUTES = 24 * 60.0
-_ANSWER_S = 5.0
 _END_S = 30.0
 
 
@@ -46,7 +45,8 @@ class Lent:
 
     port: int
     secret: str
-    tag: str
+    group: str
+    """Of our jobs: they end when the connection does."""
     keeper: socket.socket
 
     def has_gone(self) -> bool:
@@ -60,7 +60,7 @@ class Lent:
         except OSError:
             return True
         try:
-            socket.create_connection(("127.0.0.1", self.port), _ANSWER_S).close()
+            socket.create_connection(("127.0.0.1", self.port), ANSWER_S).close()
         except OSError:
             return True
         return False
@@ -100,8 +100,8 @@ def borrow(say: Callable[[str], None]) -> Lent | None:
     if there is None:
         return None
     told = _asked(there, {"wants": "session", "surroundings": surroundings()})
-    if told is not None and {"port", "secret", "tag"} <= told.keys():
-        return Lent(told["port"], told["secret"], told["tag"], there)
+    if told is not None and {"port", "secret", "group"} <= told.keys():
+        return Lent(told["port"], told["secret"], told["group"], there)
     there.close()
     why = "it does not answer" if told is None else told.get("refused", "its answer is not understood")
     say(f"the kept session is not used: {why}")
@@ -147,7 +147,7 @@ def _connected() -> socket.socket | None:
     except FileNotFoundError:
         return None
     there = socket.socket(socket.AF_UNIX)
-    there.settimeout(_ANSWER_S)
+    there.settimeout(ANSWER_S)
     try:
         there.connect(str(place))
     except OSError:

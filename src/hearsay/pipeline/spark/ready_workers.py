@@ -37,14 +37,15 @@ _MOST_BYTES = 1 << 20
 
 
 def start_ready_workers(
-    folder: Path, environment: Mapping[str, str], modules: Sequence[str]
+    folder: Path, environment: Mapping[str, str], modules: Sequence[str], lock: int
 ) -> subprocess.Popen[bytes]:
-    """Start the process; its socket lies in `folder`, which nobody else may read."""
+    """Start the process; its socket lies in `folder`, which nobody else may read, and whose `lock` it has."""
     return subprocess.Popen(
         [sys.executable, "-m", __name__, str(place_in(folder)), *modules],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         env={"PYTHONHASHSEED": "0", **environment, "OMP_NUM_THREADS": "1"},
+        pass_fds=(lock,),
         process_group=0,  # Ctrl-C is not for it; a session of its own would not let Spark's daemon have a group
     )
 

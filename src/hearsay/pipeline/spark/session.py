@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hearsay.extras import DISTRIBUTION, pip_install
-from hearsay.pipeline.spark.borrowed import borrowed_session
+from hearsay.pipeline.spark.borrowed import borrowed_session, is_pyspark_in_use
 from hearsay.pipeline.spark.failures import without_secrets
 from hearsay.pipeline.spark.gateway_log import quiet_the_gateway, say_nothing
 from hearsay.pipeline.spark.java import NoJava, find_java
@@ -194,7 +194,8 @@ def _borrowed(where: Where, rows: int, say: Callable[[str], None]) -> Lent | Non
     """What was borrowed ahead, or now. A large run is for a JVM of its own, which is set for throughput."""
     global _lent
     lent, _lent = _lent, None
-    if lent is None and where == Where() and rows < SMALL_ROWS and not jvm_is_running():
+    in_use = jvm_is_running() or is_pyspark_in_use()
+    if lent is None and where == Where() and rows < SMALL_ROWS and not in_use:
         lent = borrow(say)
     return lent
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hearsay.studies.code import carried_modules
+from hearsay.pipeline.spark.kept_session import KeptSessionGone
 from hearsay.studies.folder import StudyFolder
+from hearsay.studies.needs import needs_of
 from hearsay.studies.one_run import Row
 from hearsay.studies.packs import PackMaker
 from hearsay.studies.points import Point
@@ -87,6 +88,13 @@ class Tune:
         self._maker: PackMaker | None = None
 
     def run(self) -> Tuned:
+        try:
+            return self._run()
+        except KeptSessionGone:
+            self._maker = None
+            return self._run()  # which comes to the same, and makes what is missing
+
+    def _run(self) -> Tuned:
         searches: list[Searched] = []
         with self._opened:
             for space in self._spaces:
@@ -115,9 +123,11 @@ class Tune:
     def _open_maker(self) -> PackMaker:
         """One place for all runs: routers of all steps travel there."""
         if self._maker is None:
-            scenarios = {point.scenario for space in self._spaces for point in (space.start, *space.examples)}
+            points = [point for space in self._spaces for point in (space.start, *space.examples)]
+            seconds = self._most * sum(point.estimated_s for point in points) / len(points)
             work = Path(self._opened.enter_context(TemporaryDirectory(prefix="hearsay-routers-")))
-            self._maker = self._opened.enter_context(self._place(carried_modules(scenarios, work)))
+            needs = needs_of(self.tuning.study, (point.scenario for point in points), seconds, work)
+            self._maker = self._opened.enter_context(self._place(needs))
         return self._maker
 
     def _tell(self, progress: Progress) -> None:
