@@ -32,8 +32,9 @@ from hearsay.pipeline.kernels.partial_sums import grouped
 from hearsay.pipeline.kernels.sorted_values import SortedValues
 from hearsay.pipeline.kernels.sums import first_publishes, starts_of
 from hearsay.pipeline.kernels.traffic_sums import message_traffic, traffic_of
+from hearsay.pipeline.large_runs import added_up
 from hearsay.pipeline.metrics import whole_files
-from hearsay.pipeline.metrics.spark_sums import add_up
+from hearsay.pipeline.scan import scan_files
 from hearsay.pipeline.spark.local_tables import map_batches
 from hearsay.pipeline.spark.place import Where, cores
 from hearsay.pipeline.spark.ready_workers import OF_ANALYSES
@@ -213,10 +214,10 @@ class Spark:
 
     def all(self) -> None:
         """One scan as in `hearsay analyze`."""
-        parts = whole_files.scan(self.session, [self.run], self.memberships).persist()
-        with tempfile.TemporaryDirectory() as scratch:
-            add_up(parts, [self.run.name], Path(scratch))
-        parts.unpersist()
+        with tempfile.TemporaryDirectory() as folder:
+            scratch = Path(folder)
+            said = scan_files(self.session, [self.run], self.memberships, scratch)
+            added_up(self.session, [self.run], said.parts, scratch)
         self.mesh()
 
 

@@ -14,6 +14,7 @@ from growing_run import assert_same_tables
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hearsay.pipeline import large_runs
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.kernels.columns import in_time
@@ -22,7 +23,11 @@ from hearsay.pipeline.scan import scan_files
 from hearsay.trace.language.schema import COLUMNS, Column
 
 
-def test_one_task_says_what_many_say(spark, two_runs, tmp_path):
+@pytest.mark.parametrize(
+    "most", [pytest.param(large_runs.ADDED_UP_BY_ONE_TASK, id="tasks"), pytest.param(0, id="Spark")]
+)
+def test_one_task_says_what_many_say_and_tasks_or_spark_add_up(most, spark, two_runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(large_runs, "ADDED_UP_BY_ONE_TASK", most)
     runs = load_runs(list(two_runs.values()))
     outputs = {run.name: tmp_path / run.name for run in runs}
     analyze(spark, runs, outputs, lambda _: None, partial(scan_files, spark, runs))

@@ -31,6 +31,7 @@ from hearsay.pipeline.metrics import (
 from hearsay.pipeline.metrics.disturbances import changes_of, disturbances_of
 from hearsay.pipeline.metrics.headline import headline_lines
 from hearsay.pipeline.metrics.knowledge import Knowledge, knowledge_of, measured_lines
+from hearsay.pipeline.metrics.part_files import lines_about
 from hearsay.pipeline.metrics.peer_exchange import exchange_lines
 from hearsay.pipeline.metrics.quality import Line, quality_lines
 from hearsay.pipeline.metrics.summed_parts import SummedParts
@@ -51,6 +52,7 @@ parquet: Any = pyarrow.parquet
 FilesOf = Callable[[Sequence[int]], list[str]]
 """Which files of a run hold the rows of some messages."""
 _MESH_TASKS = 64
+_LINES_OF_A_TASK = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +91,24 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True)
+class SumsOf:
+    """What adds up of one run: it stays where the tasks after this one look for it."""
+
+    run: RunFacts
+    parts: SummedParts
+
+    def compute(self) -> Iterator[Made]:
+        self.parts.add_up()
+        yield from ()
+
+
+@dataclass(frozen=True, slots=True)
 class LinesOf:
-    """A file of what the scan said of messages, or of traffic, as a file of the table: nothing comes back."""
+    """Files of what the scan said of messages, or of traffic, as a file of the table: nothing comes back."""
 
     scanned: Scanned
     table: MetricTable
-    source: str
+    sources: Sequence[str]
     target: str
 
     @property
@@ -103,7 +117,7 @@ class LinesOf:
 
     def compute(self) -> Iterator[Made]:
         make = summed_parts.messages_of if self.table == tables.MESSAGES else summed_parts.traffic_of
-        made = make([self.source], self.scanned.knowledge())
+        made = make(self.sources, self.scanned.knowledge())
         named = made.add_column(0, "run", pa.array([self.run.name] * made.num_rows, pa.string()))
         write_file(self.target, arrow_schema(self.table), [named])
         yield from ()
@@ -208,9 +222,26 @@ def tasks_of_run(
     tasks: list[Task] = [AnswersOf(scanned, reader_checks), SpreadOf(scanned, files_of)]
     tasks += [ScoresOf(run, stretch) for stretch in scores.stretches_of(run)]
     tasks += [MeshOf(scanned, topics) for topics in _shares(sorted(run.topics))]
-    for table, what in ((tables.MESSAGES, MESSAGE), (tables.TRAFFIC, TRAFFIC)):
-        tasks += [LinesOf(scanned, table, file, new_file(table)) for file in parts.files(what)]
+    tasks += [
+        LinesOf(scanned, tables.MESSAGES, some, new_file(tables.MESSAGES)) for some in _with_messages(parts.parts)
+    ]
+    tasks += [LinesOf(scanned, tables.TRAFFIC, [one], new_file(tables.TRAFFIC)) for one in parts.files(TRAFFIC)]
     return tasks
+
+
+def _with_messages(files: Sequence[str]) -> list[list[str]]:
+    """The files that have lines about messages, those of a task together."""
+    together: list[list[str]] = []
+    room = 0
+    for file in files:
+        lines = lines_about(MESSAGE, file)
+        if lines and room <= 0:
+            together.append([])
+            room = _LINES_OF_A_TASK
+        if lines:
+            together[-1].append(file)
+            room -= lines
+    return together
 
 
 def _shares(topics: Sequence[int]) -> list[Sequence[int]]:
@@ -219,4 +250,4 @@ def _shares(topics: Sequence[int]) -> list[Sequence[int]]:
     return [topics[place::count] for place in range(count)]
 
 
-Task = MembershipsOf | LinesOf | AnswersOf | MeshOf | SpreadOf | ScoresOf
+Task = MembershipsOf | SumsOf | LinesOf | AnswersOf | MeshOf | SpreadOf | ScoresOf

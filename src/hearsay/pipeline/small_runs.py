@@ -25,7 +25,8 @@ class WholeRun:
 
     def compute(self) -> Iterator[Made]:
         """Imports what only a task needs: the driver starts without."""
-        from hearsay.pipeline.metrics.summed_parts import SummedParts, add_up_here
+        from hearsay.pipeline.metrics.part_files import write_parts
+        from hearsay.pipeline.metrics.summed_parts import SummedParts
         from hearsay.pipeline.metrics.whole_files import file_tasks
         from hearsay.pipeline.run_tasks import MembershipsOf, Scanned, tasks_of_run
         from hearsay.pipeline.scan import all_files_of
@@ -33,9 +34,11 @@ class WholeRun:
         memberships = self.files[tables.MEMBERSHIPS.name]
         yield from MembershipsOf(self.run, memberships).compute()
         folder = str(Path(memberships).parent)
-        add_up_here((batch for task in file_tasks(self.run, folder) for batch in task.compute()), self.scratch)
-        scanned = Scanned(self.run, SummedParts(self.scratch, 0), folder)
-        for task in tasks_of_run(scanned, all_files_of(self.run), (), self._file_of):
+        said = str(Path(self.scratch) / "parts.parquet")
+        write_parts(said, (batch for task in file_tasks(self.run, folder) for batch in task.compute()))
+        summed = SummedParts(self.scratch, 0, (said,))
+        summed.add_up()
+        for task in tasks_of_run(Scanned(self.run, summed, folder), all_files_of(self.run), (), self._file_of):
             yield from task.compute()
 
     def _file_of(self, table: MetricTable) -> str:

@@ -1,4 +1,4 @@
-"""What tasks said of the files of large runs, added up by Spark."""
+"""What tasks said of the files of large runs, added up by Spark: for more lines than one task shall hold."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from hearsay.pipeline.metrics.summed_parts import SUMS, WHOLE
-from hearsay.pipeline.metrics.whole_files import AMOUNTS, EXACT, MESSAGE
+from hearsay.pipeline.metrics.summed_parts import ADDED_UP, SUMS, SummedParts
+from hearsay.pipeline.metrics.whole_files import AMOUNTS, PARTS_DDL
+from hearsay.pipeline.spark.parquet_paths import read_parquet
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
 
 
-def add_up(parts: DataFrame, runs: Sequence[str], scratch: Path) -> None:
-    """Let Spark add up the partial sums of these runs, and bring together what is about a run."""
-    numbers = F.create_map(*(F.lit(item) for number, run in enumerate(runs) for item in (run, number)))
-    numbered = parts.withColumn("part", F.element_at(numbers, F.col("run"))).drop("run")
-    is_whole = F.col("what").isin(MESSAGE, EXACT)
-    numbered.where(is_whole).write.partitionBy("what", "part").parquet(str(scratch / WHOLE))
-    amounts = [F.sum(F.get("amounts", F.lit(place))).alias(f"a{place}") for place in range(AMOUNTS)]
-    summed = numbered.where(~is_whole).groupBy("what", "part", "k0", "k1", "k2").agg(*amounts)
-    summed.write.partitionBy("what", "part").parquet(str(scratch / SUMS))
+def add_up(spark: SparkSession, runs: Sequence[SummedParts], scratch: Path) -> None:
+    """Add up the partial sums of these runs."""
+    for run in runs:
+        parts = read_parquet(spark, PARTS_DDL, [Path(file) for file in run.parts])
+        amounts = [F.sum(F.get("amounts", F.lit(place))).alias(f"a{place}") for place in range(AMOUNTS)]
+        summed = parts.where(F.col("what").isin(*ADDED_UP)).groupBy("what", "k0", "k1", "k2").agg(*amounts)
+        numbered = summed.withColumn("part", F.lit(run.number))
+        numbered.write.mode("append").partitionBy("what", "part").parquet(str(scratch / SUMS))

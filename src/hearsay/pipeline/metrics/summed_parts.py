@@ -1,9 +1,9 @@
-"""What the scan says, added up (`spark_sums`, or here for a small run): read by the tasks that make tables of it.
+"""What the scan says, added up (here, or by Spark: `spark_sums`): read by the tasks that make tables of it.
 
-    SCRATCH/whole/what=message/part=0/*.parquet     of every message, and exact latencies: (k0, k1, k2, amounts)
     SCRATCH/sums/what=traffic/part=0/*.parquet      what adds up: (k0, k1, k2, a0, …)
 
-`part` is the number of the run in its analysis.
+`part` is the number of the run in its analysis. What is said of each message, and exact latencies, do not add up:
+they stay in the files that tasks wrote (`part_files`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from hearsay.pipeline.kernels.partial_sums import grouped
 from hearsay.pipeline.kernels.sorted_values import UNKNOWN
 from hearsay.pipeline.kernels.sums import Ints
 from hearsay.pipeline.metrics.knowledge import BYTES_IN, BYTES_OUT, DELIVERY, Knowledge
+from hearsay.pipeline.metrics.part_files import read_parts
 from hearsay.pipeline.metrics.whole_files import (
     AMOUNTS,
     COUNT,
     EXACT,
     LATENCY,
     MESSAGE,
-    PARTS_SCHEMA,
     REPEATED,
     SIZES,
     TRAFFIC,
@@ -45,30 +45,13 @@ pa: Any = pyarrow
 compute: Any = pyarrow.compute
 parquet: Any = pyarrow.parquet
 
-WHOLE, SUMS = "whole", "sums"
+SUMS = "sums"
+ADDED_UP = (LATENCY, TRAFFIC, REPEATED, SIZES, COUNT)
 _PERCENTS = {"latency_p50_ms": 50, "latency_p90_ms": 90, "latency_p99_ms": 99, "latency_max_ms": 100}
 _KEYS = ("k0", "k1", "k2")
 _SUM_NAMES = (*_KEYS, *(f"a{place}" for place in range(AMOUNTS)))
-_NOTHING = pa.schema([*((name, pa.int64()) for name in _SUM_NAMES), ("amounts", pa.list_(pa.int64()))])
+_NOTHING = pa.schema([(name, pa.int64()) for name in _SUM_NAMES])
 _ABOUT_DUE = ("eligible", "delivered_eligible", "ratio", "t50_us", "t90_us", "t99_us", "t100_us")
-
-
-def add_up_here(parts: Iterable[Any], scratch: str) -> None:
-    """Add up the partial sums of the one run that these batches are of."""
-    found = pa.Table.from_batches(parts, schema=PARTS_SCHEMA)
-    for what in compute.unique(found.column("what")).to_pylist():
-        lines = found.filter(compute.equal(found.column("what"), what)).drop_columns(["what", "run"])
-        is_whole = what in (MESSAGE, EXACT)
-        summed = lines if is_whole else _sums_of(lines)
-        write_file(str(_folder_of(scratch, what, 0) / "part-00000.parquet"), summed.schema, [summed])
-
-
-def _sums_of(lines: Any) -> Any:
-    keys = np.stack([lines.column(name).to_numpy() for name in _KEYS], 1)
-    sums = grouped(list(keys.T), list(_flat(lines.column("amounts")).reshape(len(keys), -1).T))
-    width = sums.values.shape[1]
-    columns = [*sums.keys.T, *sums.values.T, *[pa.nulls(len(sums.keys), pa.int64())] * (AMOUNTS - width)]
-    return pa.table(columns, names=_SUM_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +60,23 @@ class SummedParts:
 
     scratch: str
     number: int
+    parts: tuple[str, ...]
+    """Files of partial sums."""
+
+    def lines(self) -> int:
+        return sum(parquet.read_metadata(file).num_rows for file in self.parts)
+
+    def add_up(self) -> None:
+        """Add up all that does, as Spark would."""
+        for what in ADDED_UP:
+            lines = read_parts(what, self.parts)
+            if lines.num_rows:
+                summed = _sums_of(lines)
+                folder = _folder_of(self.scratch, what, self.number)
+                write_file(str(folder / "part-00000.parquet"), summed.schema, [summed])
 
     def files(self, what: str) -> list[str]:
+        """Those of the sums of one thing."""
         return sorted(map(str, _folder_of(self.scratch, what, self.number).glob("*.parquet")))
 
     def sizes(self) -> tuple[int, int]:
@@ -97,7 +95,7 @@ class SummedParts:
 
     def messages(self, knowledge: Knowledge) -> Any:
         """The table `messages`, but for the column `run`."""
-        return messages_of(self.files(MESSAGE), knowledge)
+        return messages_of(self.parts, knowledge)
 
     def traffic(self, knowledge: Knowledge) -> Any:
         """The table `traffic`, but for the column `run`."""
@@ -118,7 +116,7 @@ class SummedParts:
 
     def speeds(self) -> dict[int | None, dict[str, float]]:
         """By topic, percentiles of the latencies of all deliveries in milliseconds, to the microsecond."""
-        found = _read(self.files(EXACT))
+        found = read_parts(EXACT, self.parts)
         topics = found.column("k0").to_numpy()
         speeds: dict[int | None, dict[str, float]] = {}
         for topic in np.unique(topics).tolist():
@@ -128,15 +126,22 @@ class SummedParts:
         return speeds
 
 
+def _sums_of(lines: Any) -> Any:
+    keys = np.stack([lines.column(name).to_numpy() for name in _KEYS], 1)
+    sums = grouped(list(keys.T), list(_flat(lines.column("amounts")).reshape(len(keys), -1).T))
+    width = sums.values.shape[1]
+    columns = [*sums.keys.T, *sums.values.T, *[pa.nulls(len(sums.keys), pa.int64())] * (AMOUNTS - width)]
+    return pa.table(columns, names=_SUM_NAMES)
+
+
 def _folder_of(scratch: str, what: str, number: int) -> Path:
-    kind = WHOLE if what in (MESSAGE, EXACT) else SUMS
-    return Path(scratch) / kind / f"what={what}" / f"part={number}"
+    return Path(scratch) / SUMS / f"what={what}" / f"part={number}"
 
 
 def messages_of(files: Sequence[str], knowledge: Knowledge) -> Any:
-    """Lines of the table `messages` from files of parts. Who should have got a message is null where the trace cannot
-    know it."""
-    found = _read(files)
+    """Lines of the table `messages` from files of partial sums. Who should have got a message is null where the trace
+    cannot know it."""
+    found = read_parts(MESSAGE, files)
     figures = _flat(found.column("amounts")).reshape(-1, len(FIGURES))
     columns = {name: _or_null(pa.array(figures[:, place]), UNKNOWN) for place, name in enumerate(FIGURES)}
     for percent in (50, 90, 99):

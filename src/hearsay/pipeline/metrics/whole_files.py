@@ -1,15 +1,15 @@
 """One scan of the trace files, each by one task, for all figures that are sums or lie within a message.
 
-Spark hands out the files and adds up what they say (`summed_parts`); numpy does the work in between
-(`kernels.message_file`). That is why it matters that no message straddles two files. The manifest names those that
+Spark hands out the files, numpy does the work (`kernels.message_file`); what the files say is added up afterwards
+(`summed_parts`). That is why it matters that no message straddles two files. The manifest names those that
 do: tasks of their own bring their rows together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow
@@ -23,12 +23,8 @@ from hearsay.pipeline.kernels.part_counts import part_counts
 from hearsay.pipeline.kernels.partial_sums import Sums, joined, merged
 from hearsay.pipeline.kernels.stored_members import read_members
 from hearsay.pipeline.kernels.traffic_sums import message_traffic, recorded_sizes, traffic_of
-from hearsay.pipeline.spark.local_tables import map_batches
 from hearsay.trace.language.order import BY_MESSAGE, order_of
 from hearsay.trace.language.schema import Column
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pa: Any = pyarrow
 
@@ -99,20 +95,6 @@ class SpanningTask:
         rows = in_order([rows for path in self.paths for rows in rows_of_messages(path, wanted, NEEDED)])
         members = eligibility_of(self.memberships, self.end_us)
         yield from message_sums(self.run, [pass_over(rows, members, self.end_us, self.window_us)])
-
-
-def scan(spark: SparkSession, runs: Sequence[RunFacts], memberships: Mapping[str, str]) -> DataFrame:
-    """The partial sums of all files of the classes message and rpc; `memberships` says by run where they lie."""
-    tasks = [task for run in runs for task in file_tasks(run, memberships[run.name])]
-
-    def work(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            numbers: list[int] = batch.column(0).to_pylist()
-            for number in numbers:
-                yield from tasks[number].compute()
-
-    count = max(len(tasks), 1)
-    return map_batches(spark.range(0, len(tasks), 1, count), work, PARTS_DDL)
 
 
 def file_tasks(run: RunFacts, memberships: str) -> Iterator[FileTask | SpanningTask]:

@@ -5,8 +5,8 @@ Rules:
 * Embedded is the default: a JVM of our own with as many task slots as there are cores.
 * `--master spark://… | yarn | k8s://…` starts the driver here and the tasks there; `--remote sc://…` starts nothing
   here. In both cases this package travels along, so the cluster needs Python with numpy, pyarrow and scipy, not us.
-* Two profiles, chosen by the number of trace rows: a small trace is done before the optimising compiler of the JVM
-  pays, a large one needs it.
+* The JVM hands out tasks, which takes no optimising compiler; it has one where the trace is so large that Spark adds
+  up what the tasks say. What Spark's own queries need is chosen by the number of trace rows, too.
 * What a session keeps on the disk lies in a folder of its own that nobody else may read and that goes with it; the
   driver here takes no connection without its secret. Addresses are shown without tokens.
 * Sums of integers and ordered work everywhere, so all three give equal tables.
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SMALL_ROWS = 3_000_000
+_MANY_ROWS = 200_000_000
 FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _THROUGHPUT = ("-XX:+UseParallelGC",)
 _PORTS = {"sc": 15002, "spark": 7077}
@@ -191,7 +192,7 @@ def start_ahead(where: Where, rows: int, imports: Sequence[str], say: Callable[[
 
 
 def _borrowed(where: Where, rows: int, say: Callable[[str], None]) -> Lent | None:
-    """What was borrowed ahead, or now. A large run is for a JVM of its own, which is set for throughput."""
+    """What was borrowed ahead, or now. A large run is for a JVM of its own, which has more memory."""
     global _lent
     lent, _lent = _lent, None
     in_use = jvm_is_running() or is_pyspark_in_use()
@@ -210,11 +211,15 @@ def _jvm_here(rows: int, imports: Sequence[str]) -> Jvm:
     if _jvm is None or not jvm_is_running():
         try:
             java = find_java()
-            options = [*(FAST_START if rows < SMALL_ROWS else _THROUGHPUT), *options_with(java)]
+            options = [*_profile(rows), *options_with(java)]
             _jvm = start_jvm(java, heap(), options, imports)
         except (NoJava, OSError) as error:
             raise SparkUnavailable(str(error)) from None
     return _jvm
+
+
+def _profile(rows: int) -> Sequence[str]:
+    return FAST_START if rows < _MANY_ROWS else _THROUGHPUT
 
 
 def _session_here(
@@ -238,7 +243,7 @@ def _session_here(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.default.parallelism": str(slots) if embedded else "",
-        "spark.executor.extraJavaOptions": " ".join(FAST_START if small else _THROUGHPUT),
+        "spark.executor.extraJavaOptions": " ".join(_profile(rows)),
         "spark.sql.warehouse.dir": str(jvm.work / "warehouse"),
         "spark.local.dir": str(jvm.work) if is_here and "SPARK_LOCAL_DIRS" not in os.environ else "",
         "spark.authenticate": "true" if is_here else "",

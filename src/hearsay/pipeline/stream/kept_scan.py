@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.stored_members import read_members
-from hearsay.pipeline.metrics import whole_files
 from hearsay.pipeline.metrics.quality import Line
 from hearsay.pipeline.scan import ScanResult
-from hearsay.pipeline.spark.parquet_paths import read_parquet
 from hearsay.pipeline.stream.ledger import Ledger
 from hearsay.pipeline.stream.partials import Partial, PartialStore, partials_of
 
@@ -31,13 +30,12 @@ class KeptScan:
     partials: list[Partial] = field(default_factory=list[Partial])
     computed: int = 0
 
-    def __call__(self, folders: Mapping[str, str]) -> ScanResult:
+    def __call__(self, folders: Mapping[str, str], scratch: Path) -> ScanResult:
         folder = folders[self.run.name]
         self.partials = partials_of(self.run, self.ledger, folder, read_members(folder))
         self.computed = self.store.compute_missing(self.spark, self.partials)
-        paths = [self.store.path_of(one) for one in self.partials]
-        parts = read_parquet(self.spark, whole_files.PARTS_DDL, paths)
-        return ScanResult(parts, self._late(), {self.run.name: partial(_files_with, self.ledger)})
+        parts = [str(self.store.path_of(one)) for one in self.partials]
+        return ScanResult({self.run.name: parts}, self._late(), {self.run.name: partial(_files_with, self.ledger)})
 
     def _late(self) -> tuple[Line, ...]:
         late = sum(share.late_rows for notes in self.ledger.files for share in notes.shares)

@@ -29,15 +29,14 @@ from hearsay.pipeline.kernels.part_counts import part_counts
 from hearsay.pipeline.kernels.partial_sums import Sums
 from hearsay.pipeline.kernels.stored_members import Members
 from hearsay.pipeline.kernels.traffic_sums import message_traffic, recorded_sizes, traffic_of
+from hearsay.pipeline.metrics.part_files import write_parts
 from hearsay.pipeline.metrics.whole_files import (
-    PARTS_SCHEMA,
     RPC_COLUMNS,
     eligibility_of,
     in_order,
     message_sums,
     row_sums,
 )
-from hearsay.pipeline.output.table_files import write_file
 from hearsay.pipeline.spark.task_lists import made_by_tasks
 from hearsay.trace.folder.manifest import this_program
 from hearsay.trace.language.schema import Column
@@ -148,7 +147,7 @@ class PartialStore:
 
         def work(number: int) -> Iterator[bytes]:
             partial, target = missing[number]
-            write_file(target, PARTS_SCHEMA, partial.compute())
+            write_parts(target, partial.compute())
             yield from ()
 
         made_by_tasks(spark, len(missing), work)
