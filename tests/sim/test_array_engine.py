@@ -26,12 +26,12 @@ from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import PartKind
 from hearsay.core.shell import randomness
-from hearsay.sim.array import building
 from hearsay.sim.array import engine as engine_module
+from hearsay.sim.array.building import build, nodes, room
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.machine.compiling import entry
 from hearsay.sim.array.run import loop
-from hearsay.sim.array.world import draws, layout, queue, record
+from hearsay.sim.array.world import draws, event_words, layout, record
 from hearsay.sim.array.world.layout import World
 from hearsay.sim.plan import engines
 from hearsay.sim.plan.engines import choose_engine, unsupported
@@ -83,8 +83,8 @@ def test_engines_agree_on_even_scenarios(number):
 
 def test_kinds_of_events_and_vias_have_room_in_the_words_of_the_queue():
     """Four bits each; the engine adds a kind of its own, and -1 stands for no via."""
-    assert len(EventKind) < 1 << (queue.OFFSET - queue.EVENT_KIND)
-    assert max(Via) + 1 < 1 << (queue.EVENT_SOURCE - queue.VIA)
+    assert len(EventKind) < 1 << (event_words.OFFSET - event_words.EVENT_KIND)
+    assert max(Via) + 1 < 1 << (event_words.EVENT_SOURCE - event_words.VIA)
 
 
 @pytest.mark.parametrize("text", list(islice(corner_scenarios(), CORNERS)))
@@ -97,7 +97,7 @@ def test_engines_agree_in_corners(text):
 def test_two_threads_give_the_same_trace(text):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(engine_module, "_WORTH_SHARING", 0)
-        patched.setattr(building, "_BLOCK_BITS", 3)
+        patched.setattr(build, "_BLOCK_BITS", 3)
         check(text, threads=2)
 
 
@@ -110,8 +110,8 @@ def lively():
 
 @pytest.mark.parametrize("columns", [8, 64])
 def test_columns_of_dead_messages_are_used_again(monkeypatch, lively, columns):
-    monkeypatch.setattr(building, "_LEAST_COLUMNS", columns)
-    monkeypatch.setattr(building, "_CELLS_AT_FIRST", columns)
+    monkeypatch.setattr(nodes, "_LEAST_COLUMNS", columns)
+    monkeypatch.setattr(nodes, "_CELLS_AT_FIRST", columns)
     plan, expected_rows, expected_summary = lively
     rows, summary = run_array(plan)
     assert np.array_equal(rows, expected_rows)
@@ -156,7 +156,7 @@ def test_hundreds_of_thousands_of_copies_may_wait_for_narrow_uplinks():
     plan = plan_of(NARROW)
     engine = ArrayEngine(plan, None)
     assert engine.run()
-    assert engine.arrays["control"][0, queue.FAR] > 250_000
+    assert engine.arrays["control"][0, layout.FAR] > 250_000
     reference = ReferenceEngine(plan, Recorder())
     reference.run()
     assert engine.trace_hash == reference.trace_hash
@@ -164,7 +164,7 @@ def test_hundreds_of_thousands_of_copies_may_wait_for_narrow_uplinks():
 
 def test_auto_begins_anew_with_the_reference_engine_where_the_array_engine_has_no_room(monkeypatch, tmp_path):
     monkeypatch.setattr(engines, "WORTH_COMPILING", 0)
-    monkeypatch.setattr(building, "lines_at_most", lambda least, _bytes: min(least, 200))
+    monkeypatch.setattr(room, "lines_at_most", lambda least, _bytes: min(least, 200))
     file = tmp_path / "lively.toml"
     text = LIVELY.replace("messages = 240", "messages = 60")
     file.write_text(text, encoding="utf-8")
@@ -299,7 +299,6 @@ def test_names_fit_into_their_tables():
     assert layout._scalar.count <= layout.SCALARS
     assert layout._field.count <= layout.PARAMETERS
     assert record.COUNTS <= layout.COUNTERS
-    assert queue.LEAVING_NEXT < layout.CONTROL
 
 
 def test_most_gossip_and_many_duplicates_do_not_travel():
@@ -456,7 +455,7 @@ def test_latencies_beyond_the_counted_ones_are_all_there(monkeypatch):
     in_pieces = ArrayEngine(plan, None)
     in_pieces.run()
     expected, counted = whole.figures().latencies, in_pieces.figures().latencies
-    assert expected.microseconds.max() > building.MEASURED_US
+    assert expected.microseconds.max() > room.MEASURED_US
     assert np.array_equal(counted.microseconds, expected.microseconds)
     assert np.array_equal(counted.counts, expected.counts)
 

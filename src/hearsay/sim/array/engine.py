@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import PartKind
 from hearsay.core.shell.randomness import Randomness
-from hearsay.sim.array.building import build
+from hearsay.sim.array.building.build import build
 from hearsay.sim.array.machine.memory import zeros
 from hearsay.sim.array.run.loop import ADVANCE, BEGIN, CLOSE, COLLECT, FINISH, LATENCIES_AT_ONCE, SHARE, work
 from hearsay.sim.array.world import layout as at
-from hearsay.sim.array.world import queue, record
+from hearsay.sim.array.world import record, status
 from hearsay.sim.plan.engines import CapacityExceeded
 from hearsay.sim.plan.latency import make_latency
 from hearsay.sim.plan.plan import Plan
@@ -69,19 +69,19 @@ class ArrayEngine:
             self._hand_over_rows()
             self._take_long_latencies(LATENCIES_AT_ONCE // 2)
             match int(w[at.STATUS]):
-                case queue.FINISHED:
+                case status.FINISHED:
                     self.complete = True
                     return True
-                case queue.OK | queue.ROWS_WAIT:
+                case status.OK | status.ROWS_WAIT:
                     pass
-                case queue.NEEDS_LINKS:
+                case status.NEEDS_LINKS:
                     self._make_room_for_links()
-                case queue.NEEDS_COLUMNS:
+                case status.NEEDS_COLUMNS:
                     self._add_columns()
-                case queue.NEEDS_SLOTS:
+                case status.NEEDS_SLOTS:
                     self._grow_slots()
-                case status:
-                    raise CapacityExceeded(f"the array engine has no room for {queue.LIMIT_WORDS[status]}")
+                case limit:
+                    raise CapacityExceeded(f"the array engine has no room for {status.LIMIT_WORDS[limit]}")
             if progress is not None:
                 progress(self.now)
         return False

@@ -56,9 +56,10 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.lists import owner
 from hearsay.sim.array.world.neighbours import lay_out_targets
-from hearsay.sim.array.world.queue import NEEDS_LINKS, push
+from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import sending, sent
 from hearsay.sim.array.world.slots import find_slot, insert_slot, latency, remove_slot
+from hearsay.sim.array.world.status import NEEDS_LINKS
 
 _CONNECTED = int(EventKind.PEER_CONNECTED)
 _DISCONNECTED = int(EventKind.PEER_DISCONNECTED)

@@ -23,6 +23,7 @@ from hearsay.sim.array.rules.unsent import SAID_AGAIN, note_unsent, say_again
 from hearsay.sim.array.travel.outbox import flush
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1
+from hearsay.sim.array.world.event_words import INLINE
 from hearsay.sim.array.world.layout import (
     APPLICATION,
     BEAT_SPREAD,
@@ -34,6 +35,7 @@ from hearsay.sim.array.world.layout import (
     MAX_MESSAGES,
     MISSING_WINDOW,
     NEWS,
+    OUT_COUNT,
     OWED,
     ROUTER_KIND,
     SERVICE,
@@ -77,7 +79,7 @@ from hearsay.sim.array.world.payload import (
     UNSUBSCRIBE,
     part_place,
 )
-from hearsay.sim.array.world.queue import INLINE, OUT_COUNT, push
+from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import EVENTS, is_witness, row
 from hearsay.sim.array.world.routers import parameter
 from hearsay.sim.array.world.slots import find_slot

@@ -43,6 +43,7 @@ from hearsay.sim.array.world.layout import (
     NEWS,
     OLDEST,
     ROUTER_KIND,
+    SCRATCH_USED,
     SEEN_BEAT,
     SEEN_WINDOWS,
     STATUS,
@@ -66,9 +67,9 @@ from hearsay.sim.array.world.layout import (
     scratch,
 )
 from hearsay.sim.array.world.payload import IHAVE, IWANT
-from hearsay.sim.array.world.queue import OUTBOX_FULL, SCRATCH_USED
 from hearsay.sim.array.world.routers import is_in, parameter
 from hearsay.sim.array.world.slots import find_slot, is_native
+from hearsay.sim.array.world.status import OUTBOX_FULL
 
 _DRAW_GOSSIP = int(Purpose.GOSSIP)
 _DRAW_GOSSIP_IDS = int(Purpose.GOSSIP_IDS)

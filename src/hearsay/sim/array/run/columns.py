@@ -35,8 +35,8 @@ from hearsay.sim.array.world.layout import (
     counts,
     messages,
 )
-from hearsay.sim.array.world.queue import NEEDS_COLUMNS
 from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT
+from hearsay.sim.array.world.status import NEEDS_COLUMNS
 
 _LOOK_EVERY = 500_000
 

@@ -26,6 +26,19 @@ from hearsay.sim.array.rules.calls import (
 )
 from hearsay.sim.array.travel.transport import unreachable
 from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.event_words import (
+    EVENT_KIND,
+    GOSSIP,
+    INLINE,
+    MESSAGE,
+    NODE,
+    PAYLOAD,
+    TOPIC_PART,
+    VIA,
+    gossip_bits,
+    source_of,
+    topic_kind,
+)
 from hearsay.sim.array.world.layout import (
     ALONE_BYTES,
     APPLICATION,
@@ -44,20 +57,7 @@ from hearsay.sim.array.world.layout import (
     words_at,
 )
 from hearsay.sim.array.world.payload import PART_KIND, part_place, release
-from hearsay.sim.array.world.queue import (
-    EVENT_KIND,
-    GOSSIP,
-    INLINE,
-    MESSAGE,
-    NODE,
-    PAYLOAD,
-    TOPIC_PART,
-    VIA,
-    gossip_bits,
-    push,
-    source_of,
-    topic_kind,
-)
+from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import (
     row,
 )

@@ -44,21 +44,13 @@ from hearsay.sim.array.world.layout import (
     world,
 )
 from hearsay.sim.array.world.neighbours import lay_out_callers, lay_out_targets
-from hearsay.sim.array.world.queue import (
-    FINISHED,
-    OK,
-    ROWS_WAIT,
-    bring_near,
-    divide,
-    gather,
-    has_events,
-    push,
-)
+from hearsay.sim.array.world.queue import bring_near, divide, gather, has_events, push
 from hearsay.sim.array.world.record import (
     LONG,
     ROWS,
     count_latencies,
 )
+from hearsay.sim.array.world.status import FINISHED, OK, ROWS_WAIT
 
 ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT = range(6)
 """Tasks."""

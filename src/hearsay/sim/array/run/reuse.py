@@ -12,6 +12,7 @@ from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     BACKLOG,
     BUCKETS,
+    FAR,
     LINK_SOURCE,
     LINKS_FREE,
     LINKS_SPARE,
@@ -34,7 +35,7 @@ from hearsay.sim.array.world.layout import (
     pool,
     queued_links,
 )
-from hearsay.sim.array.world.queue import CHUNK, DIVISIONS, FAR
+from hearsay.sim.array.world.queue import CHUNK, DIVISIONS
 
 
 @kernel

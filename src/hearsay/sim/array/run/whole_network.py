@@ -68,12 +68,7 @@ from hearsay.sim.array.world.layout import (
     touch_members,
     verdicts,
 )
-from hearsay.sim.array.world.queue import (
-    NEEDS_LINKS,
-    NEEDS_SLOTS,
-    OK,
-    push,
-)
+from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import (
     ELIGIBLE,
     PUBLISHES,
@@ -83,6 +78,7 @@ from hearsay.sim.array.world.record import (
     sent,
 )
 from hearsay.sim.array.world.slots import latency
+from hearsay.sim.array.world.status import NEEDS_LINKS, NEEDS_SLOTS, OK
 from hearsay.trace.language import event_rows
 
 TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)

@@ -29,9 +29,16 @@ from hearsay.sim.array.travel.transport import (
     send_gossip,
     send_rpc,
 )
+from hearsay.sim.array.world.event_words import GOSSIP_SPAN
 from hearsay.sim.array.world.layout import (
     HAS_LINKS,
+    OUT_COUNT,
+    OUT_MESSAGE,
+    OUT_MODE,
+    OUT_TOPIC,
+    OUT_VIA,
     PUBLISHER,
+    SCRATCH_USED,
     STATUS,
     TOPIC,
     World,
@@ -53,17 +60,8 @@ from hearsay.sim.array.world.payload import (
     hold,
     release,
 )
-from hearsay.sim.array.world.queue import (
-    GOSSIP_SPAN,
-    OUT_COUNT,
-    OUT_MESSAGE,
-    OUT_MODE,
-    OUT_TOPIC,
-    OUT_VIA,
-    OUTBOX_FULL,
-    SCRATCH_USED,
-)
 from hearsay.sim.array.world.record import sending
+from hearsay.sim.array.world.status import OUTBOX_FULL
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
 

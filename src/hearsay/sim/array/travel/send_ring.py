@@ -12,22 +12,30 @@ from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.world.knowledge import column, surely_seen, word_of
-from hearsay.sim.array.world.layout import DEFERS, HEARD, THREADS, World, control, counts, leaving, touch_seen
-from hearsay.sim.array.world.queue import (
+from hearsay.sim.array.world.event_words import (
     GOSSIP,
     INLINE,
-    LEAVING_FIRST,
-    LEAVING_NEXT,
     MESSAGE,
     NODE,
     gossip_bits,
     gossip_payload,
     gossip_rest,
-    insert,
-    push,
     word_0,
 )
+from hearsay.sim.array.world.knowledge import column, surely_seen, word_of
+from hearsay.sim.array.world.layout import (
+    DEFERS,
+    HEARD,
+    LEAVING_FIRST,
+    LEAVING_NEXT,
+    THREADS,
+    World,
+    control,
+    counts,
+    leaving,
+    touch_seen,
+)
+from hearsay.sim.array.world.queue import insert, push
 from hearsay.sim.array.world.record import DUPLICATES, EVENTS
 
 ROOM = 128

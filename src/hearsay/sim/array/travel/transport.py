@@ -11,6 +11,7 @@ from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.travel.send_ring import post, post_gossip
 from hearsay.sim.array.world.draws import below, draw1, extend
+from hearsay.sim.array.world.event_words import INLINE, topic_payload
 from hearsay.sim.array.world.layout import (
     ALONE_BYTES,
     HAS_JITTER,
@@ -67,7 +68,7 @@ from hearsay.sim.array.world.payload import (
     part_place,
     release,
 )
-from hearsay.sim.array.world.queue import INLINE, push, topic_payload
+from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT, row, sending, sent
 from hearsay.sim.array.world.slots import latency, region
 from hearsay.trace.language import event_rows

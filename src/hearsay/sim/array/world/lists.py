@@ -7,8 +7,18 @@ its lists, -1 for none. Entries of a node come from the pool of the thread that 
 from __future__ import annotations
 
 from hearsay.sim.array.machine.compiling import kernel
-from hearsay.sim.array.world.layout import BLOCK_BITS, STATUS, THREADS, World, control, nodes32, pool
-from hearsay.sim.array.world.queue import POOL_FREE, POOL_FRESH, POOL_FULL
+from hearsay.sim.array.world.layout import (
+    BLOCK_BITS,
+    POOL_FREE,
+    POOL_FRESH,
+    STATUS,
+    THREADS,
+    World,
+    control,
+    nodes32,
+    pool,
+)
+from hearsay.sim.array.world.status import POOL_FULL
 
 NEXT, FIRST, SECOND, VALUE = range(4)
 

@@ -11,17 +11,22 @@ from __future__ import annotations
 
 from hearsay.core.language.rpc import CONTROL_KINDS, PartKind
 from hearsay.sim.array.machine.compiling import kernel
-from hearsay.sim.array.world.layout import STATUS, THREADS, World, arena, control, pending
-from hearsay.sim.array.world.queue import (
+from hearsay.sim.array.world.layout import (
     ARENA_AT,
     ARENA_CHUNK,
     ARENA_END,
     ARENA_FREE,
     ARENA_FRESH,
-    ARENA_FULL,
     ARENA_LEFT,
     ARENA_TAKEN,
+    STATUS,
+    THREADS,
+    World,
+    arena,
+    control,
+    pending,
 )
+from hearsay.sim.array.world.status import ARENA_FULL
 
 ARENA_BITS = 14
 PART = 8

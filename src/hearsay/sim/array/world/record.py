@@ -32,7 +32,7 @@ from hearsay.sim.array.world.layout import (
     topics,
     witnesses,
 )
-from hearsay.sim.array.world.queue import ROWS_FULL
+from hearsay.sim.array.world.status import ROWS_FULL
 from hearsay.trace.language.digest import LOWER_CONSTANTS, UPPER_CONSTANTS
 from hearsay.trace.language.schema import TraceEvent
 

@@ -40,7 +40,7 @@ from hearsay.sim.array.world.layout import (
     nodes32,
     peers,
 )
-from hearsay.sim.array.world.queue import NEEDS_SLOTS
+from hearsay.sim.array.world.status import NEEDS_SLOTS
 from hearsay.sim.plan.quantiles import LAST_BIN, TAIL_BINS
 
 UNIFORM, LOG_NORMAL, REGIONS = range(3)

@@ -1,0 +1,1 @@
+"""From a plan to the arrays of a run, as they are before it starts."""

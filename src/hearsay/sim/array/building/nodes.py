@@ -1,0 +1,112 @@
+"""The nodes, what they know, and room for their neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.sim.array.machine.memory import filled, zeros
+from hearsay.sim.array.world import layout as at
+from hearsay.sim.array.world.layout import Arrays
+from hearsay.sim.plan.plan import Plan
+from hearsay.sim.plan.subscriptions import SameForAllNodes
+
+_LEAST_COLUMNS = 64
+_CELLS_AT_FIRST = 1 << 26
+
+
+def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
+    w = arrays.world
+    nodes, topics = int(w[at.NODES]), int(w[at.TOPICS])
+    header = zeros((nodes, at.NODE32), np.int32)
+    header[:, [at.ANSWERS, at.NEWS, at.BACKOFFS, at.BACKLOG, at.BACKLOG_END]] = -1
+    header[:, [at.AGES_AT, at.GOSSIPS_FROM]] = at.NEVER
+    header[:, at.ROUTER] = np.frombuffer(plan.router_of, np.uint16)
+    header[:, at.UP] = 1
+    header[list(plan.initially_down), at.UP] = 0
+    arrays["nodes32"] = header
+    arrays["nodes64"] = zeros((nodes, at.NODE64), np.int64)
+    arrays["bytes_out"] = zeros((nodes,), np.int64)
+    arrays["members"] = _members(plan, place_of, nodes, topics)
+    if w[at.TRACKS_SINCE]:
+        arrays["since_us"] = filled((nodes, topics), np.int64, -1)
+    arrays["fanout_us"] = zeros((nodes, topics), np.int64)
+    columns = 1
+    while columns < min(int(w[at.MESSAGES]), max(_LEAST_COLUMNS, _CELLS_AT_FIRST // nodes)):
+        columns *= 2
+    w[at.COLUMNS] = columns
+    w[at.RECYCLES] = w[at.SERVICE] == 0
+    for name in ("seen", "cached"):
+        arrays[name] = zeros((-(-nodes * columns // 64),), np.uint64)
+    table = (nodes, max(1, min(columns, int(w[at.MESSAGES]))))
+    arrays["cells"] = zeros(table, np.uint64)
+    if w[at.SEEN_EXPIRES]:
+        arrays["first_us"] = zeros(table, np.int64)
+    if w[at.MAX_SEEN_BINDS]:
+        arrays["seen_serials"] = zeros(table, np.int64)
+    if w[at.MAX_CACHED_BINDS]:
+        arrays["cache_serials"] = zeros(table, np.int64)
+
+
+def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.int32]:
+    members = zeros((nodes, topics), np.int32)
+    if isinstance(plan.subscriptions, SameForAllNodes):
+        members[:, [place_of[topic] for topic in plan.subscriptions.topics]] = at.APPLICATION
+    else:
+        for node, subscribed in enumerate(plan.subscriptions):
+            for topic in subscribed:
+                members[node, place_of[topic]] = at.APPLICATION
+    return members
+
+
+def set_neighbours(arrays: Arrays, plan: Plan) -> None:
+    """Slots for all who are connected at the start; with links of their own, slots come as nodes dial."""
+    w = arrays.world
+    nodes = int(w[at.NODES])
+    starts, targets = plan.dials.starts, plan.dials.targets
+    counts = np.diff(starts)
+    arrays["dial_starts"] = starts
+    arrays["dial_targets"] = targets if len(targets) else np.zeros(1, np.int32)
+    refused = np.zeros(nodes, dtype=np.uint8)
+    refused[list(plan.natted)] = 1
+    arrays["natted"] = refused
+    w[at.HAS_NATTED] = len(plan.natted) > 0
+    if len(plan.natted):
+        reached = refused[targets] == 0
+        degrees = np.bincount(np.repeat(np.arange(nodes), counts)[reached], minlength=nodes)
+        degrees += np.bincount(targets[reached], minlength=nodes)
+    else:
+        degrees = counts + np.bincount(targets, minlength=nodes)
+    used = int(degrees.sum())
+    header = arrays["nodes32"]
+    header[1:, at.FIRST_SLOT] = np.cumsum(degrees[:-1])
+    header[:, at.CAP] = degrees
+    topics = int(w[at.TOPICS])
+    faulty = bool(plan.faults or plan.initially_down)
+    room = 4 * used + 64 if faulty else used + 1
+    w[at.SLOTS], w[at.SLOTS_USED] = room, used
+    arrays["peers"] = zeros((room,), np.int32)
+    arrays["flags"] = zeros((room, topics), np.uint8)
+    if w[at.HAS_LINKS]:
+        links = 2 * int(starts[-1]) + 64
+        arrays["links_of"] = filled((room,), np.int32, -1)
+        w[at.LINKS] = links
+        arrays["links32"] = zeros((links, at.LINK32), np.int32)
+        arrays["link_marks"] = zeros((links,), np.uint8)
+        arrays["links64"] = zeros((links, at.LINK64), np.int64)
+    most = int(degrees.max(initial=1))
+    if faulty:
+        most = max(most * 2, nodes if nodes <= 100_000 else 4 * most + 1000)
+    threads = int(w[at.THREADS])
+    arrays["candidates"] = zeros((threads, most + 1), np.int64)
+    messages = int(w[at.MESSAGES])
+    samples = _gossip_samples(arrays, messages)
+    arrays["marks"] = zeros((threads, max(most, messages if samples else 0) + 1), np.uint8)
+    arrays["scratch"] = zeros((threads, max(1024, messages * (1 + min(samples, most)) + 64)), np.int64)
+
+
+def _gossip_samples(arrays: Arrays, messages: int) -> int:
+    """How many peers a node gossips to with a sample of ids for each, if there may be too many ids for one IHAVE."""
+    table = arrays["parameters"]
+    cramped = (table[:, at.ROUTER_KIND] == at.GOSSIPSUB) & (table[:, at.MAX_IHAVE] < messages)
+    return int(table[cramped, at.LAZY].max(initial=0))
