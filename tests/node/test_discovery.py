@@ -113,7 +113,7 @@ async def test_nodes_meet_though_a_rendezvous_point_is_poisoned(stack):
     await until(lambda: one.topic_peers("news") and two.topic_peers("news"))
     await two.publish("news", b"met", wait_for_peers=True)
     assert (await topic.next()).data == b"met"
-    assert len(two._running.links) <= 3
+    assert len(two._running.links.of) <= 3
 
 
 @run

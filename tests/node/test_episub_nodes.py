@@ -73,7 +73,7 @@ async def test_ten_nodes_deliver_everything_and_so_do_the_seven_that_are_left():
             nodes.append(node)
             topics[node] = await node.join("news")
         await until(lambda: whole(nodes) and all(len(neighbours(node)) >= 3 for node in nodes))
-        inbound = [link.intake.stream for node in nodes for link in node._running.links.values()]
+        inbound = [link.intake.stream for node in nodes for link in node._running.links.of.values()]
         assert {stream.protocol for stream in inbound if stream is not None} == {EPISUB}  # None: it is being opened
         await deliver(nodes, topics, "all")
         assert any(len(strategy(node).trees["news"].lazy) for node in nodes)
@@ -96,8 +96,8 @@ async def test_the_router_hangs_up_but_not_on_bootstrap_peers():
     async with Node(config()) as hub, Node(config()) as third, Node(config(hub.addresses[0])) as node:
         await node.connect(third.addresses[0])
         await until(lambda: {hub.peer, third.peer} <= set(node.peers))
-        node._hang_up(hub.peer)
-        node._hang_up(third.peer)
+        node._discovery.hang_up(hub.peer)
+        node._discovery.hang_up(third.peer)
         assert set(node._host.connections) == {hub.peer}
 
 
@@ -138,7 +138,7 @@ async def test_episub_serves_peers_that_only_flood():
         here, there = await one.join("news"), await other.join("news")
         await one.connect(other.addresses[0])
         await until(lambda: one.topic_peers("news") and other.topic_peers("news"))
-        assert one._running.links[other.peer].outbound.protocol == FLOODSUB
+        assert one._running.links.of[other.peer].outbound.protocol == FLOODSUB
         await here.publish(b"to a flooder")
         assert (await there.next()).data == b"to a flooder"
         await there.publish(b"from a flooder")

@@ -126,7 +126,7 @@ async def test_a_short_request_for_much_fills_no_more_than_the_queue():
         await until(lambda: node.statistics.messages_dropped >= 20)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert node._running.links[host.peer].queue.bytes <= 1 << 20
+        assert node._running.links.of[host.peer].queue.bytes <= 1 << 20
         assert peak < 5 << 20
 
 
@@ -157,7 +157,7 @@ async def test_stale_rpcs_of_a_peer_that_is_gone_are_dropped():
     async with attacked() as (node, host, stream):
         stream.write(frame(subscribes(0, 1)))
         await until(lambda: node.topic_peers("topic 0") == 1)
-        inbound = node._running.links[host.peer].intake.stream
+        inbound = node._running.links.of[host.peer].intake.stream
         receiver = inbound._receiver
         host.disconnect(node.peer)
         await until(lambda: node.peers == ())
@@ -201,7 +201,7 @@ async def test_a_forged_copy_does_not_keep_out_the_true_message():
     true = author.write("news", b"true", SignaturePolicy.STRICT_SIGN)
     forged = (replace(true, data=b"forged"), replace(true, signature=bytes(64)), replace(true, topic="others"))
     async with attacked() as (node, _, stream):
-        topic = node._topics["news"]
+        topic = node._topics._topics["news"]
         await node.join("others")
         for copy in forged:
             stream.write(frame(encode_rpc(Rpc(messages=(copy,)))))

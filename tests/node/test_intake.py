@@ -187,7 +187,7 @@ async def test_what_a_peer_sent_before_it_left_is_handled():
         await sender.host.close()
         assert [(await topic.next()).data for _ in range(200)] == [b"%d" % number for number in range(200)]
         await until(lambda: not node._running.router.connected)
-        assert not node._running._leaving
+        assert not node._running.links.leaving
 
 
 @run
@@ -206,17 +206,17 @@ async def test_of_a_peer_that_left_nothing_is_handled_after_its_first_offence():
 @run
 async def test_a_peer_that_comes_back_is_not_held_up_by_what_it_sent_before():
     async with node_and_bare_hosts(1) as (node, topic, sender):
-        node._running.links[sender.host.peer].intake.rest(60)
+        node._running.links.of[sender.host.peer].intake.rest(60)
         sender.send(sender.write(b"lost"))
-        await until(lambda: node._running.links[sender.host.peer].intake.stream._unread)
+        await until(lambda: node._running.links.of[sender.host.peer].intake.stream._unread)
         sender.host.disconnect(node.peer)
         await until(lambda: not node.peers)
-        assert node._running._leaving
+        assert node._running.links.leaving
         await sender.host.dial(node.addresses[0])
         stream = await sender.host.open_stream(node.peer, [MESHSUB])
         stream.write(frame(encode_rpc(Rpc(messages=(sender.write(b"again"),)))))
         assert (await topic.next()).data == b"again"
-        assert not node._running._leaving
+        assert not node._running.links.leaving
 
 
 @run
@@ -234,7 +234,7 @@ async def test_a_closed_node_has_no_threads_left():
 async def test_tiny_rpcs_beyond_the_allowance_wait_and_are_told_of():
     offences = []
     async with node_and_bare_hosts(1, offences, parts_per_s=2000, parts_at_once=3000) as (node, _, flood):
-        intake = node._running.links[flood.host.peer].intake
+        intake = node._running.links.of[flood.host.peer].intake
         intake._reported_s = 0
         before = node.statistics.rpcs_received
         flood.stream.write(TINY * 20_000)
@@ -247,13 +247,13 @@ async def test_tiny_rpcs_beyond_the_allowance_wait_and_are_told_of():
 @run
 async def test_new_messages_cost_nothing_of_the_allowance():
     async with node_and_bare_hosts(1, parts_per_s=1e-9, parts_at_once=100) as (node, topic, sender):
-        left = node._running.links[sender.host.peer].intake.allowance.left
+        left = node._running.links.of[sender.host.peer].intake.allowance.left
         for number in range(500):
             sender.send(sender.write(b"%d" % number))
         assert [(await topic.next()).data for _ in range(500)] == [b"%d" % number for number in range(500)]
-        assert node._running.links[sender.host.peer].intake.allowance.left == left
+        assert node._running.links.of[sender.host.peer].intake.allowance.left == left
         sender.stream.write(frame(encode_rpc(Rpc(control=Control(iwant=(IWant((b"x",) * 16),))))))
-        await until(lambda: node._running.links[sender.host.peer].intake.allowance.left == left - 4)
+        await until(lambda: node._running.links.of[sender.host.peer].intake.allowance.left == left - 4)
 
 
 @run
@@ -318,7 +318,7 @@ async def test_a_peer_without_room_waits_and_nobody_else_does():
         budget = node._running._reception._unverified
         budget.reserve(budget.limit)
         dear_one.send(DearAuthor().write(b"later"))
-        intake = node._running.links[dear_one.host.peer].intake
+        intake = node._running.links.of[dear_one.host.peer].intake
         await until(lambda: intake._kept is not None or intake._batch is not None or node.statistics.delivered)
         assert intake._kept is not None, "it waits before its signature is checked"
         honest.send(honest.write(b"now"))
@@ -335,7 +335,7 @@ async def test_a_topic_joined_while_its_messages_wait_takes_no_forged_one():
             sender.send(dear.write(b"%d" % number))
         forged = dear.forge(b"forged")
         sender.send(Message(b"", "later", b"forged", forged.source, forged.seqno, forged.signature, forged.key))
-        intake = node._running.links[sender.host.peer].intake
+        intake = node._running.links.of[sender.host.peer].intake
         await until(lambda: intake._batch is not None or node.statistics.delivered == 40)
         later = await node.join("later")
         await until(lambda: node.statistics.bad_signatures == 1 or node.statistics.rejected)

@@ -157,7 +157,7 @@ async def test_who_is_slowed_is_not_read_from_for_a_while():
         await attacker.meet(node)
         attacker.say(*attacker.forged(6))
         await until(lambda: node.statistics.slowed == 1)
-        inbound = node._running.links[attacker.host.peer].intake.stream
+        inbound = node._running.links.of[attacker.host.peer].intake.stream
         assert inbound._paused
         attacker.say(SUBSCRIBE)
         await until(lambda: node.topic_peers("news") == 1)

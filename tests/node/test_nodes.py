@@ -204,7 +204,7 @@ async def test_reading_from_a_peer_pauses_while_validation_is_behind():
         await until(lambda: one.mesh("news"))
         for number in range(50):
             await here.publish(bytes([number]) * 60_000)
-        link = other._driver.links[one.peer]
+        link = other._driver.links.of[one.peer]
         await until(lambda: link.intake._paused)
         received = other.statistics.rpcs_received
         assert await one.ping(other.peer) > 0
@@ -237,7 +237,7 @@ async def test_policies_differ_by_topic_and_wrong_messages_are_counted():
         await until(lambda: one.mesh("news") and one.mesh("signed"))
         await one.publish("news", b"not signed")
         await one.publish("signed", b"signed")
-        assert (await other._topics["signed"].next()).data == b"signed"
+        assert (await other._topics._topics["signed"].next()).data == b"signed"
         assert other.statistics.bad_signatures == 1
 
 
@@ -323,7 +323,7 @@ async def test_closing_says_who_has_taken_everything():
         await one.publish("news", b"the last words")
         await one.close()
         assert one.confirmed == {other.peer}
-        assert (await other._topics["news"].next()).data == b"the last words"
+        assert (await other._topics._topics["news"].next()).data == b"the last words"
 
 
 @run
@@ -358,13 +358,13 @@ async def test_a_slow_peer_loses_messages_and_stalls_nobody():
         await quick.connect(one.addresses[0])
         await until(lambda: one.topic_peers("news") == 2)
         await until(lambda: slow.peers)
-        slow._driver.links[one.peer].intake.set_paused(True)
+        slow._driver.links.of[one.peer].intake.set_paused(True)
         dropped = 0
         for number in range(60):
             dropped += (await here.publish(bytes([number]) * 100_000)).dropped
             assert (await there.next()).data[0] == number
         assert dropped == one.statistics.messages_dropped > 0
-        assert one._driver.links[slow.peer].queue.bytes <= 1 << 20
+        assert one._driver.links.of[slow.peer].queue.bytes <= 1 << 20
 
 
 @run
@@ -385,7 +385,7 @@ async def test_what_waits_for_the_application_is_bounded_in_bytes():
             await topic.publish(bytes([number]) * 30_000)
         assert [(await topic.next()).data[0] for _ in range(3)] == [7, 8, 9]
         assert node.statistics.missed == 7
-        assert node._backlogs._room.used == 0
+        assert node._topics._backlogs._room.used == 0
 
 
 @run
@@ -398,10 +398,10 @@ async def test_topics_that_are_not_read_take_no_room_from_one_that_is():
                 await other.publish(bytes([number]) * 30_000)
             await topic.publish(bytes([number]) * 50_000)
             assert (await topic.next()).data[0] == number
-        assert node._backlogs._room.used <= 200_000
+        assert node._topics._backlogs._room.used <= 200_000
         for other in unread:
             await other.leave()
-        assert node._backlogs._room.used == 0
+        assert node._topics._backlogs._room.used == 0
 
 
 @run

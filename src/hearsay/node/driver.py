@@ -7,7 +7,6 @@ what it wants sent is encoded once, split at the limit, queued per peer, and wri
 from __future__ import annotations
 
 import asyncio
-from logging import getLogger
 from os import urandom
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -37,31 +36,29 @@ from hearsay.core.language.events import (
     Event,
     MessageRefused,
     MessageValidated,
-    PeerConnected,
-    PeerDisconnected,
     RpcReceived,
     SendFailed,
     TimerFired,
     Verdict,
 )
 from hearsay.core.language.fast_frozen import fast_init
-from hearsay.core.language.identifiers import Identifier, Micros
-from hearsay.core.language.rpc import Message, PartKind, Rpc
-from hearsay.core.mesh.versions import knows_backoff
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.rpc import Message, Rpc
 from hearsay.core.registry import create
 from hearsay.core.shell.contract import UsageError
 from hearsay.core.shell.failures import RouterFailed, describe_error
 from hearsay.core.shell.randomness import Randomness
 from hearsay.libp2p.limits.resources import Resources
-from hearsay.libp2p.mux.stream import Stream
-from hearsay.libp2p.names.peer_id import PeerId, to_text
+from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.fairness.conduct import EarlyGrafts, Offence
+from hearsay.node.fairness.conduct import Offence
+from hearsay.node.fairness.misdeeds import EarlyGrafts, offence_in
 from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.reception import Reception
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation, ValidationLimits
+from hearsay.node.links import Links
 from hearsay.node.outgoing_queue import OutgoingMemory
 from hearsay.node.peer_link import PeerLink
 from hearsay.node.sending import Sender
@@ -73,10 +70,6 @@ if TYPE_CHECKING:
     from hearsay.node.metrics.durations import Durations
     from hearsay.node.metrics.traffic import Traffic
     from hearsay.node.trace_rows import TraceRows
-
-_log = getLogger(__name__)
-_BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
-"""Parts that no honest peer sends too many of; GRAFTs and ids beyond a limit come from honest ones, too."""
 
 _rpc_received = fast_init(RpcReceived)
 _message_validated = fast_init(MessageValidated)
@@ -112,7 +105,6 @@ class Driver:
         self.message_ids = MessageIds(config.message_id)
         self.signatures: dict[str, SignaturePolicy] = {}
         self._default_signatures = config.signatures
-        self.links: dict[PeerId, PeerLink] = {}
         self.statistics = Statistics()
         self._trace: TraceRows | None = None
         self._traffic: Traffic | None = None
@@ -139,8 +131,6 @@ class Driver:
             refused=self._refused,
             hand_over=self._hand_over,
         )
-        self._leaving: dict[PeerId, PeerLink] = {}
-        """Links of peers that are gone, and sent something that is not handled."""
         self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         memory = OutgoingMemory(resources.share("outgoing", limits.outgoing_bytes))
         self._sender = Sender(
@@ -150,6 +140,9 @@ class Driver:
             around.record_of,
             self._say_again,
             withdraws=self.router.strategy.withdraws,
+        )
+        self.links = Links(
+            limits.peer_queue_bytes, self._sender, self._reception, self._early_grafts, around, self.feed
         )
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
@@ -200,85 +193,10 @@ class Driver:
         self.feed(event)
         return self._sender.messages_sent, self._sender.messages_dropped
 
-    def peer_up(self, peer: PeerId) -> None:
-        """A connection is there; its pubsub streams are not."""
-        _log.debug("%s is connected", to_text(peer))
-        self.links[peer] = PeerLink(
-            peer,
-            self._limits.peer_queue_bytes,
-            self._sender.memory,
-            self._around.address_of(peer),
-            self._reception.intake_of(peer),
-            left=self._sender.left,
-            lost=self._sender.lost,
-        )
-
-    def peer_down(self, peer: PeerId) -> None:
-        """A connection is gone. What the peer sent before is handled; then the router hears of it."""
-        link = self.links.pop(peer, None)
-        self._early_grafts.gone(peer)
-        if link is None:
-            return
-        _log.debug("%s is gone", to_text(peer))
-        link.settled.set()
-        link.queue.clear()
-        self._sender.forget(peer)
-        if link.connected:
-            link.outbound = None
-            self._leaving[peer] = link
-            link.intake.leave(lambda: self._gone(peer))
-        else:
-            link.intake.end()
-            self._reception.forget(peer)
-
-    def outbound_open(self, link: PeerLink, stream: Stream) -> None:
-        """The peer speaks pubsub: the router may know it."""
-        before = self._leaving.get(link.peer)
-        if before is not None:
-            before.intake.end()
-        link.outbound = stream
-        address, outbound = self._around.address_of(link.peer), self._around.dialled(link.peer)
-        self.feed(PeerConnected(link.peer, stream.protocol, address=address, outbound=outbound))
-        link.set_outbound(stream)
-        link.settled.set()
-
-    def outbound_lost(self, link: PeerLink) -> None:
-        if link.connected:
-            link.set_outbound(None)
-            self._sender.forget(link.peer)
-            self.feed(PeerDisconnected(link.peer))
-
-    def _gone(self, peer: PeerId) -> None:
-        del self._leaving[peer]
-        self._reception.forget(peer)
-        self.feed(PeerDisconnected(peer))
-
-    def inbound_open(self, stream: Stream) -> None:
-        """A peer opened its stream to us."""
-        link = self.links.get(stream.peer)
-        if link is None:
-            stream.reset()
-        else:
-            link.intake.receive_from(stream)
-
-    async def flush(self) -> None:
-        """Wait until all queues are empty and their bytes have left."""
-        self._sender.flush()
-        await asyncio.gather(*(link.drain() for link in list(self.links.values())))
-
-    async def make_room(self) -> None:
-        """Wait until the queues that are more than half full are empty."""
-        self._sender.flush()
-        most = self._limits.peer_queue_bytes // 2
-        crowded = [link.drain() for link in self.links.values() if link.queue.bytes > most]
-        if crowded:
-            await asyncio.gather(*crowded)
-
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for link in (*self.links.values(), *self._leaving.values()):
-            link.intake.end()
+        self.links.close()
         await self._reception.close()
         await self.validation.close()
         if self._trace is not None:
@@ -316,15 +234,13 @@ class Driver:
     def _blame(self, peer: PeerId, offence: Offence, count: int) -> None:
         """A peer did something no honest one does. Of one that is gone nothing more is taken then."""
         self._around.offence(peer, offence, count)
-        link = self._leaving.get(peer)
-        if link is not None:
-            link.intake.end()
+        self.links.hear_no_more(peer)
 
     def _perform(self, action: Action) -> None:
         match action:
             case Send():
                 assert isinstance(action.peer, bytes)
-                link = self.links.get(action.peer)
+                link = self.links.of.get(action.peer)
                 if link is not None and link.connected:
                     self._sender.send(action, link)
             case Deliver():
@@ -347,7 +263,7 @@ class Driver:
                 self._around.disconnect(action.peer)
             case Withdraw():
                 assert isinstance(action.peer, bytes)
-                link = self.links.get(action.peer)
+                link = self.links.of.get(action.peer)
                 if link is not None:
                     self._sender.withdraw(link, action.message_id)
             case _:
@@ -356,15 +272,11 @@ class Driver:
                     self.validation.copy_came(action.message_id, action.peer)
                 elif isinstance(action, MessageRejected):
                     self.statistics.rejected += 1
-                    if action.reason is Reason.REJECTED and not self.router.strategy.keeps_scores:
-                        self._offended(action.peer, Offence.REJECTED)
+                    self._look_for_offence(action)
                 elif isinstance(action, PartDropped):
                     self.statistics.parts_dropped += action.count
                     self.statistics.dropped_because[action.reason] += action.count
-                    if action.reason is Reason.BACKOFF and self._broke_backoff(action):
-                        self._offended(action.peer, Offence.BACKOFF_BROKEN)
-                    elif action.reason is Reason.OVER_LIMIT and action.kind in _BOUNDED:
-                        self._offended(action.peer, Offence.OVER_LIMIT)
+                    self._look_for_offence(action)
                 elif isinstance(action, MessagePublished):
                     self.statistics.published += 1
                 elif isinstance(action, PeerGrafted | LinkEager):
@@ -375,18 +287,11 @@ class Driver:
                 if self._traffic is not None:
                     self._traffic.happened(action)
 
-    def _offended(self, peer: Identifier, offence: Offence) -> None:
-        assert isinstance(peer, bytes)
-        self._blame(peer, offence, 1)
-
-    def _broke_backoff(self, action: PartDropped) -> bool:
-        """Whether a peer that said GRAFT in backoff must have known; where scores are kept, they are about that."""
-        if self.router.strategy.keeps_scores:
-            return False
-        peer = self.router.connected.get(action.peer)
-        if peer is None or not knows_backoff(peer.protocol) or action.topic is None:
-            return False
-        return not self._early_grafts.forgives(action.peer, action.topic)
+    def _look_for_offence(self, told: MessageRejected | PartDropped) -> None:
+        offence = offence_in(told, self.router, self._early_grafts)
+        if offence is not None:
+            assert isinstance(told.peer, bytes)
+            self._blame(told.peer, offence, 1)
 
     def _validate(self, action: Validate) -> None:
         message, sender = action.message, action.received_from
@@ -410,7 +315,7 @@ class Driver:
         self._reception.verdict_came(senders)
 
     def _say_again(self, link: PeerLink, rpc: Rpc) -> None:
-        if link.connected and self.links.get(link.peer) is link:
+        if link.connected and self.links.of.get(link.peer) is link:
             self.feed(SendFailed(link.peer, rpc))
 
     def _arm(self) -> None:

@@ -27,7 +27,7 @@ class HeldPeers:
         driver, address = self._running, self._host.address_of(peer)
         driver.statistics.offences[offence] += count
         self.conduct.note(peer, address, offence, count)
-        link = driver.links.get(peer)
+        link = driver.links.of.get(peer)
         if link is not None and self.conduct.slowed(peer, address):
             driver.statistics.slowed += 1
             link.rest(self._limits.pause_s)
@@ -43,7 +43,7 @@ class HeldPeers:
         driver.statistics.put_out += 1
         for peer in list(self._host.connections):
             if peer == news.peer or (news.peer is None and self._host.address_of(peer) == news.address):
-                link = driver.links.get(peer)
+                link = driver.links.of.get(peer)
                 if link is not None:
                     link.intake.refuse()
                 loop.call_soon(self._host.disconnect, peer)

@@ -20,19 +20,15 @@ from typing import Self
 
 from hearsay.core.language.actions import Deliver
 from hearsay.core.language.events import DirectPeerChosen, Join, Leave, Publish
-from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.rpc import Message, PartialUse
 from hearsay.core.language.state_table import RouterState
 from hearsay.core.shell.failures import RouterFailed
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.host.node_host import NodeHost
-from hearsay.libp2p.limits.resources import Budget, address_group
-from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.services.identification import Identification
-from hearsay.libp2p.services.identify import Identity
 from hearsay.libp2p.services.ping_service import PingService
 from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
 from hearsay.node import freed_memory
@@ -43,17 +39,19 @@ from hearsay.node.fairness.conduct import Offence
 from hearsay.node.held_peers import HeldPeers
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validator
+from hearsay.node.joined_topics import JoinedTopics
 from hearsay.node.meeting.address_news import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.request_handler import RequestHandler
 from hearsay.node.meeting.searches import Searches
 from hearsay.node.our_streams import OurStreams
 from hearsay.node.partials import Partials
+from hearsay.node.peer_facts import PeerFacts
 from hearsay.node.peer_scores import PeerScores
 from hearsay.node.reach import Reach
 from hearsay.node.records import Records
 from hearsay.node.surroundings import Surroundings
-from hearsay.node.topic import Backlogs, Published, Received, Topic
+from hearsay.node.topic import Backlogs, Published, Topic
 from hearsay.node.trace_rows import TraceRows
 from hearsay.partial.application import DrivenApplication, Outcome
 from hearsay.py_libp2p.host import PyLibp2pHost
@@ -64,13 +62,8 @@ from hearsay.wire.splitting import check_fits, check_topic
 
 MAX_INBOUND_STREAMS = 3
 """A peer's, for a protocol of pubsub; the newest counts."""
-OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
-"""Who speaks from here counts for itself in a mesh: a machine's many nodes are there for a reason."""
-
 GOODBYE_SECONDS = 1.0
 """So long closing waits for peers to take what they were sent."""
-
-_received = fast_init(Received)
 
 
 class Node:
@@ -94,14 +87,15 @@ class Node:
         )
         self.peer: PeerId = self._host.peer
         limits = self.config.limits
-        self._backlogs = Backlogs(
-            self._host.resources.share("messages for the application", limits.all_topic_queues_bytes),
-            limits.topic_queue,
-            limits.topic_queue_bytes,
-        )
         self._author = Author(self._host.identity, time_ns())
-        self._topics: dict[str, Topic] = {}
-        self._reach = Reach(lambda: self._running, lambda topic: topic in self._topics, limits.waiting_publishes)
+        self._topics = JoinedTopics(
+            Backlogs(
+                self._host.resources.share("messages for the application", limits.all_topic_queues_bytes),
+                limits.topic_queue,
+                limits.topic_queue_bytes,
+            )
+        )
+        self._reach = Reach(lambda: self._running, self._topics.__contains__, limits.waiting_publishes)
         self.confirmed: frozenset[PeerId] | None = None
         """After `close`: the peers that took everything they were sent; None if the host cannot know."""
         self._addresses = AddressBoard()
@@ -116,14 +110,14 @@ class Node:
         self.scores = PeerScores(lambda: self._running, self._start)
         """What this node thinks of its peers."""
         self._partials = Partials(
-            lambda event: self._running.feed(event),
+            lambda: self._running,
             lambda topic, data: self._running.feed(Publish(self._write(topic, data))),
-            self._sent_no_part,
+            self._held_peers.offended,
         )
         self._discovery = Discovery(
             self._host,
             tell=self._addresses.tell,
-            protocol_of=self._protocol_of,
+            protocol_of=lambda peer: self._running.links.protocol_of(peer),
             limits=self.config.limits.discovery,
             kept_out=self._held_peers.conduct.kept_out,
         )
@@ -135,12 +129,13 @@ class Node:
             self.config,
             self._discovery,
             self._identification,
-            topics=lambda: self._topics,
+            topics=lambda: self._topics.names,
             tell=self._addresses.tell,
         )
 
     async def __aenter__(self) -> Self:
         clock = Clock()
+        peer_facts = PeerFacts(self._host, self._identification, self._discovery, lambda: self._running)
         driver = self._driver = Driver(
             self.config,
             self.peer,
@@ -150,12 +145,12 @@ class Node:
                 deliver=self._delivered,
                 partial=self._partials.perform,
                 ask=self._request_handler.perform,
-                disconnect=self._hang_up,
+                disconnect=self._discovery.hang_up,
                 learn=self._discovery.learn,
-                record_of=self._record_of,
-                address_of=self._place_of,
+                record_of=peer_facts.record_of,
+                address_of=peer_facts.place_of,
                 dialled=self._host.has_dialled,
-                budget_of=self._budget_of,
+                budget_of=peer_facts.budget_of,
                 reachable=self._reachable,
                 offence=self._held_peers.offended,
                 failed=self._router_failed,
@@ -165,11 +160,11 @@ class Node:
         try:
             self._records.begin(driver, clock, self._host, self._addresses, failure=lambda: self.failure)
             for protocol in driver.protocols:
-                self._host.handle(protocol, self._inbound, MAX_INBOUND_STREAMS)
+                self._host.handle(protocol, driver.links.inbound_open, MAX_INBOUND_STREAMS)
             if driver.router.strategy.chooses_connections:
-                self._identification.on_identified.append(self._remember)
+                self._identification.on_identified.append(self._discovery.identified)
             self._host.on_peer_up.append(OurStreams(self._host, driver, self._start).peer_up)
-            self._host.on_peer_down.append(driver.peer_down)
+            self._host.on_peer_down.append(driver.links.peer_down)
             self._host.on_over_limit.append(lambda peer: self._held_peers.offended(peer, Offence.OVER_LIMIT, 1))
             for address in self.config.listen:
                 await self._host.listen(Multiaddr.parse(address))
@@ -228,12 +223,12 @@ class Node:
     @property
     def peers(self) -> tuple[PeerId, ...]:
         """Connected peers that speak pubsub."""
-        return tuple(sorted(peer for peer, link in self._running.links.items() if link.connected))
+        return self._running.links.connected
 
     @property
     def agreeing(self) -> tuple[PeerId, ...]:
         """Connected peers with whom a pubsub protocol is not agreed on yet."""
-        links = self._running.links
+        links = self._running.links.of
         return tuple(
             sorted(
                 peer
@@ -297,21 +292,21 @@ class Node:
             raise ValueError(f"topic {topic!r} is joined already")
         self._check_topic(topic)
         if partial is not None:
-            self._check_partial(topic, signatures or driver.policy(topic))
+            self._partials.check(topic, signatures or driver.policy(topic))
         if signatures is not None:
             driver.signatures[topic] = signatures
         if message_id is not None:
             driver.message_ids.set(topic, message_id)
         if partial is not None:
             self._partials.choose(topic, partial, partial_use)
-        joined = self._topics[topic] = Topic(self, topic, self._backlogs)
+        joined = self._topics.add(self, topic)
         driver.feed(Join(topic))
         self._require_router()
         self._searches.topic_joined()
         return joined
 
     async def leave(self, topic: str) -> None:
-        joined = self._topics.pop(topic, None)
+        joined = self._topics.remove(topic)
         if joined is None:
             self._require_router()
             raise ValueError(f"topic {topic!r} is not joined")
@@ -362,14 +357,7 @@ class Node:
 
     async def wait_for_peers(self, topic: str, within_s: float | None = None) -> bool:
         """Wait until a message of a topic would reach somebody; False if nobody came in time."""
-        try:
-            async with asyncio.timeout(within_s):
-                while not self.reaches_somebody(topic):
-                    self._require_router()
-                    await self._reach.change()
-        except TimeoutError:
-            return False
-        return True
+        return await self._reach.somebody(topic, within_s)
 
     async def make_room(self, within_s: float) -> bool:
         """Wait until no peer's queue is more than half full; False if the time was too short.
@@ -379,7 +367,7 @@ class Node:
         self._require_router()
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                await self._running.make_room()
+                await self._running.links.make_room()
                 return True
         return False
 
@@ -389,7 +377,7 @@ class Node:
         Messages that wait for a first peer (`waiting`) have not been sent to anybody: `wait_for_peers` is for them.
         """
         self._require_router()
-        await self._running.flush()
+        await self._running.links.flush()
 
     def add_validator(self, topic: str, validator: Validator, *, threads: bool = False) -> None:
         """Ask `validator` about every message of a topic that comes from a peer.
@@ -413,11 +401,11 @@ class Node:
         await self._discovery.close()
         await self._request_handler.close()
         if self._driver is not None:
-            for topic in list(self._topics):
+            for topic in self._topics.names:
                 await self.leave(topic)
             with suppress(TimeoutError):
                 async with asyncio.timeout(GOODBYE_SECONDS):
-                    await self._driver.flush()
+                    await self._driver.links.flush()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -435,37 +423,15 @@ class Node:
 
     def _router_failed(self, failure: RouterFailed) -> None:
         """Without its router the node is none: whoever waits hears of it, and the node closes."""
-        for topic in self._topics.values():
-            topic.fail(failure)
+        self._topics.fail(failure)
         self._reach.wake()
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
-
-    def _place_of(self, peer: PeerId) -> str:
-        """What a mesh spreads its places by: the address, unless it is this machine's own. Scores want all of it."""
-        if self._running.router.strategy.keeps_scores:
-            remote = self._host.remote_address(peer)
-            return remote.parts[0][1] if remote is not None else ""
-        address = self._host.address_of(peer)
-        return "" if address in OWN_MACHINE else address
-
-    def _budget_of(self, peer: PeerId) -> Budget:
-        return self._host.resources.peer(peer, self._host.address_of(peer))
 
     def _check_topic(self, topic: str) -> None:
         check_topic(topic, self.config.limits.rpc)
         if not self._running.router.allows(topic):
             raise ValueError(f"topic {topic!r} is not one of the router's allowed_topics")
-
-    def _check_partial(self, topic: str, policy: SignaturePolicy) -> None:
-        if not self._running.router.strategy.has_partials:
-            raise ValueError(f"topic {topic!r}: the router has no partial messages; gossipsub's partial_messages has")
-        if policy.signs:
-            raise ValueError(f"topic {topic!r}: partial messages have no author, and its messages are signed")
-
-    def _sent_no_part(self, peer: PeerId) -> None:
-        if not self._running.router.strategy.keeps_scores:
-            self._held_peers.offended(peer, Offence.REJECTED, 1)
 
     def _require_router(self) -> None:
         if self.failure is not None:
@@ -473,48 +439,12 @@ class Node:
 
     def _delivered(self, action: Deliver) -> None:
         self._partials.delivered(action)
-        message, sender = action.message, action.received_from
-        topic = self._topics.get(str(message.topic))
-        if topic is None:
-            return
-        assert sender is None or isinstance(sender, bytes)
-        assert message.source is None or isinstance(message.source, bytes)
-        assert isinstance(message.id, bytes)
-        received = _received(message.data, topic.name, message.source, message.id, sender)
-        self._running.statistics.missed += topic.put(received)
+        self._running.statistics.missed += self._topics.deliver(action)
 
     def _reachable(self) -> None:
         """Somebody subscribed, or joined a mesh."""
         if self.failure is None:
             self._reach.changed()
-
-    async def _protocol_of(self, peer: PeerId) -> str:
-        """What is spoken with a peer that has just come; nothing if it does not speak pubsub."""
-        link = self._running.links.get(peer)
-        if link is None:
-            return ""
-        await link.settled.wait()
-        return link.outbound.protocol if link.outbound is not None else ""
-
-    def _record_of(self, peer: PeerId) -> bytes | None:
-        if peer == self.peer:
-            return self._identification.record()
-        known = self._identification.known.get(peer)
-        record = known.signed_record if known is not None else None
-        return record or self._discovery.record_of(peer)
-
-    def _remember(self, peer: PeerId, identity: Identity) -> None:
-        """What a peer says of its addresses serves to find it again later."""
-        if identity.signed_record:
-            self._discovery.learn(identity.signed_record, peer)
-
-    def _hang_up(self, peer: PeerId) -> None:
-        """The router needs a connection no more; those to bootstrap peers stay, as they would come back anyway."""
-        if not self._discovery.keeps(peer):
-            self._host.disconnect(peer)
-
-    def _inbound(self, stream: Stream) -> None:
-        self._running.inbound_open(stream)
 
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -30,8 +30,9 @@ class OurStreams:
         self._start = start
 
     def peer_up(self, peer: PeerId) -> None:
-        self._driver.peer_up(peer)
-        link = self._driver.links[peer]
+        links = self._driver.links
+        links.peer_up(peer)
+        link = links.of[peer]
         opening = self._start(self._open(link))
         opening.add_done_callback(lambda _: link.settled.set())
 
@@ -39,7 +40,7 @@ class OurStreams:
         driver = self._driver
         for wait_s in (0.0, *REOPEN_SECONDS):
             await asyncio.sleep(wait_s)
-            if driver.links.get(link.peer) is not link:
+            if driver.links.of.get(link.peer) is not link:
                 return
             try:
                 stream = await self._host.open_stream(link.peer, driver.protocols)
@@ -47,15 +48,15 @@ class OurStreams:
                 return  # the peer does not speak pubsub
             except (StreamClosed, ProtocolError):
                 continue
-            if driver.links.get(link.peer) is not link:
+            if driver.links.of.get(link.peer) is not link:
                 stream.reset()
                 return
             ended = asyncio.Event()
-            driver.outbound_open(link, stream)
+            driver.links.outbound_open(link, stream)
             stream.receive_with(_OurStream(ended))
             await ended.wait()
             if link.outbound is stream:
-                driver.outbound_lost(link)
+                driver.links.outbound_lost(link)
 
 
 class _OurStream:

@@ -5,33 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial
-from hearsay.core.language.events import Event, PartialFeedback, PartialsChosen
+from hearsay.core.language.events import PartialFeedback, PartialsChosen
+from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import PartialUse
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.driver import Driver
+from hearsay.node.fairness.conduct import Offence
 from hearsay.partial.application import DrivenApplication, Outcome, RemindedApplication
+from hearsay.wire.signing import SignaturePolicy
 
 
 class Partials:
     def __init__(
         self,
-        feed: Callable[[Event], None],
+        driver: Callable[[], Driver],
         publish: Callable[[str, bytes], None],
-        blame: Callable[[PeerId], None],
+        blame: Callable[[PeerId, Offence, int], None],
     ) -> None:
-        self._feed = feed
+        self._driver = driver
         self._publish = publish
         """A full message, to those who do not take parts, and to the node itself."""
         self._blame = blame
-        """Somebody sent what is no part of its group; scores hear of it from the router."""
         self._applications: dict[str, DrivenApplication] = {}
 
+    def check(self, topic: str, policy: SignaturePolicy) -> None:
+        """Raise `ValueError` if a topic cannot have partial messages."""
+        if not self._driver().router.strategy.has_partials:
+            raise ValueError(f"topic {topic!r}: the router has no partial messages; gossipsub's partial_messages has")
+        if policy.signs:
+            raise ValueError(f"topic {topic!r}: partial messages have no author, and its messages are signed")
+
     def choose(self, topic: str, application: DrivenApplication, use: PartialUse) -> None:
-        self._feed(PartialsChosen(topic, use, application))
+        self._driver().feed(PartialsChosen(topic, use, application))
         self._applications[topic] = application
 
     def leave(self, topic: str) -> None:
         if self._applications.pop(topic, None) is not None:
-            self._feed(PartialsChosen(topic, PartialUse.NONE, None))
+            self._driver().feed(PartialsChosen(topic, PartialUse.NONE, None))
 
     def perform(self, action: DeliverPartial | RemindOfPartial) -> None:
         topic = str(action.partial.topic if isinstance(action, DeliverPartial) else action.topic)
@@ -55,9 +65,14 @@ class Partials:
         if topic not in self._applications:
             raise ValueError(f"topic {topic!r} has no partial messages")
         for event in outcome.events:
-            self._feed(event)
+            self._driver().feed(event)
             if isinstance(event, PartialFeedback) and not event.useful:
-                assert isinstance(event.peer, bytes)
-                self._blame(event.peer)
+                self._sent_no_part(event.peer)
         if outcome.whole is not None:
             self._publish(topic, outcome.whole)
+
+    def _sent_no_part(self, peer: Identifier) -> None:
+        """Somebody sent what is no part of its group; scores hear of it from the router."""
+        assert isinstance(peer, bytes)
+        if not self._driver().router.strategy.keeps_scores:
+            self._blame(peer, Offence.REJECTED, 1)

@@ -45,9 +45,18 @@ class Reach:
             waiting.popleft()
             self._driver().statistics.gave_up_waiting += 1
 
-    async def change(self) -> None:
-        """Wait until somebody may have become reachable, or never can."""
-        await self._changed.wait()
+    async def somebody(self, topic: str, within_s: float | None) -> bool:
+        """Wait until a message of a topic would reach somebody; False if nobody came in time."""
+        try:
+            async with asyncio.timeout(within_s):
+                while not self.is_somebody(topic):
+                    failure = self._driver().failure
+                    if failure is not None:
+                        raise failure
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def forget(self, topic: str) -> None:
         self._messages.pop(topic, None)

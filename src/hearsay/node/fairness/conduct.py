@@ -25,7 +25,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from hearsay.core.language.identifiers import Identifier
 from hearsay.libp2p.names.peer_id import PeerId, to_text
 from hearsay.node.fairness.demerits import Demerits
 
@@ -144,37 +143,6 @@ class Conduct:
         if left_s := self._addresses.out_s(address, now_s):
             return KeptOut(None, address, left_s, _why(self._addresses.counts(address)))
         return None
-
-
-class EarlyGrafts:
-    """Which GRAFTs in backoff are forgiven, by connection and topic: those until `grace_s` after the first.
-
-    The first is answered with PRUNE, so a peer that comes again after that time knows that it comes too early.
-    """
-
-    _TOPICS = 1024
-    """Of a peer; beyond that the oldest is forgotten, and forgiven anew."""
-
-    def __init__(self, now_s: Callable[[], float], grace_s: float) -> None:
-        self._now_s = now_s
-        self._grace_s = grace_s
-        self._first_s: dict[Identifier, dict[Identifier, float]] = {}
-
-    def forgives(self, peer: Identifier, topic: Identifier) -> bool:
-        """A peer that knows of backoffs said GRAFT in one."""
-        now_s = self._now_s()
-        known = self._first_s.setdefault(peer, {})
-        first_s = known.setdefault(topic, now_s)
-        if len(known) > self._TOPICS:
-            del known[next(iter(known))]
-        return now_s - first_s < self._grace_s
-
-    def grafted(self, peer: Identifier, topic: Identifier) -> None:
-        """The backoff is over."""
-        self._first_s.get(peer, {}).pop(topic, None)
-
-    def gone(self, peer: Identifier) -> None:
-        self._first_s.pop(peer, None)
 
 
 def _why(counts: dict[str, int]) -> str:

@@ -23,6 +23,7 @@ from hearsay.libp2p.limits.resources import address_group
 from hearsay.libp2p.names.errors import DialError, EncodingError, OwnAddress
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, to_text
+from hearsay.libp2p.services.identify import Identity
 from hearsay.libp2p.services.rendezvous import open_unsigned
 from hearsay.node.fairness.conduct import KeptOut
 from hearsay.node.meeting.address_book import AddressBook, BookLimits, Learnt
@@ -85,6 +86,11 @@ class Discovery:
         if not self._records.wait_s(source):
             self._learnt(self._book.learn(envelope, source, teller=teller))
 
+    def identified(self, peer: PeerId, identity: Identity) -> None:
+        """What a peer says of its addresses serves to find it again later."""
+        if identity.signed_record:
+            self.learn(identity.signed_record, peer)
+
     def found(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
         """A search says where a peer is: dial it when its turn comes."""
         if peer != self._host.peer:
@@ -114,9 +120,10 @@ class Discovery:
         """A peer's signed addresses, if they were learnt."""
         return self._book.record(peer)
 
-    def keeps(self, peer: PeerId) -> bool:
-        """Whether a bootstrap address leads to this peer."""
-        return peer in self._kept
+    def hang_up(self, peer: PeerId) -> None:
+        """A connection is needed no more; those to bootstrap peers stay, as they would come back anyway."""
+        if peer not in self._kept:
+            self._host.disconnect(peer)
 
     async def reach(self, peer: PeerId) -> bool:
         """Try a peer whose addresses are known, when its turn comes; whether it is connected then."""

@@ -171,7 +171,7 @@ def _peers(driver: Driver) -> Iterator[Family]:
     for protocol in driver.protocols:
         protocols.add(spoken[protocol], (("protocol", protocol),))
     yield protocols
-    queued = sum(link.queue.bytes for link in driver.links.values())
+    queued = sum(link.queue.bytes for link in driver.links.of.values())
     yield Family("hearsay_outgoing_queue_bytes", _GAUGE, "What waits to leave for peers").add(queued)
     if router.strategy.keeps_scores:
         yield from _scores(sorted(parts.score for _, parts in router.strategy.scores()), router.parameters)
