@@ -142,7 +142,7 @@ def lost_link(seed: int) -> None:
     link = source.links[child]
     for end in (link, link.twin):
         end.cut_line()
-        run.engine.notice_loss(end, run.engine.now + run.engine.queue.width_us)
+        run.engine.connections.notice_loss(end, run.engine.now + run.engine.queue.width_us)
     run.finish()
     next_message = 11
     rows = run.recorder.deliveries

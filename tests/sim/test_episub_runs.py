@@ -329,7 +329,7 @@ def test_a_lost_eager_link_heals_within_two_touches_of_the_next_message(repair):
     child = next(peer for peer in trees[source.id].eager.ordered if len(trees[peer].lazy))
     for end in (source.links[child], source.links[child].twin):
         end.cut_line()
-        engine.notice_loss(end, engine.now + engine.queue.width_us)
+        engine.connections.notice_loss(end, engine.now + engine.queue.width_us)
     engine.run()
     rows = made.recorder.deliveries
     times = {

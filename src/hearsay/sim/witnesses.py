@@ -148,7 +148,7 @@ class _Replay:
         link = connect_pair(node.id, remote, self._engine.latency.base_us(node.id, remote), None, None)
         link.twin.set_open(True)
         node.links[remote] = link
-        self._engine.open(node, link)
+        self._engine.connections.open(node, link)
 
     def _rpc(self, parts: list[tuple[list[int], list[int]]]) -> Rpc:
         topics = self._plan.topics

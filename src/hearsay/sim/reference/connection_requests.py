@@ -25,9 +25,10 @@ from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, Randomness, below, key_of, sample
 from hearsay.sim.plan.latency import LatencyModel
 from hearsay.sim.plan.plan import Plan
+from hearsay.sim.reference.connections import Connections
 from hearsay.sim.reference.event_queue import EVERYWHERE, EventQueue
 from hearsay.sim.reference.host import Host
-from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
+from hearsay.sim.reference.nodes import Link, SimNode, connect_nodes
 from hearsay.sim.reference.transport import Transport
 
 _ATTEMPTS_PER_CONTACT = 20
@@ -50,6 +51,7 @@ class ConnectionRequests:
     def __init__(
         self,
         host: Host,
+        connections: Connections,
         plan: Plan,
         latency: LatencyModel,
         randomness: Randomness,
@@ -58,6 +60,7 @@ class ConnectionRequests:
         barriers: Barriers,
     ) -> None:
         self._host = host
+        self._connections = connections
         self._latency = latency
         self._randomness = randomness
         self._queue = queue
@@ -131,13 +134,9 @@ class ConnectionRequests:
             delay_us = max(latency_us, dialled_us + self._detection_us - now)
             self._push(node, delay_us, EventKind.DIAL_FAILED, other.id, None)
             return
-        existing = node.links.get(other.id)
-        if existing is not None and not existing.dead:
-            link = existing  # there already, or just made by a dial the other way
-        else:
-            link = connect_pair(node.id, other.id, latency_us, existing, other.links.get(node.id))
-            node.links[other.id] = link
-            other.links[node.id] = link.twin
+        link = node.links.get(other.id)
+        if link is None or link.dead:  # else it is there already, or just made by a dial the other way
+            link = connect_nodes(node, other, latency_us)
         # The dial is one latency old. What either end says from now on comes after the other is connected.
         self._transport.connected(link, dialled_us, now)
         link.twin.last_arrival_us = max(link.twin.last_arrival_us, now + latency_us)
@@ -148,9 +147,8 @@ class ConnectionRequests:
         link = node.links.get(peer)
         if link is None or not link.open or link.dead:
             return
-        host = self._host
-        host.notice_loss(link, host.now)
-        host.notice_loss(link.twin, max(host.now + link.latency_us, host.last_arrival_us(link)))
+        self._connections.notice_loss(link, self._host.now)
+        self._connections.notice_loss(link.twin, self._connections.heard_out_us(link))
 
     def _ping(self, node: SimNode, peer: Any) -> None:
         link = node.links.get(peer)

@@ -25,7 +25,6 @@ from hearsay.core.language.events import (
     Join,
     Leave,
     MessageValidated,
-    PeerDisconnected,
     Publish,
     RpcReceived,
     TimerFired,
@@ -40,10 +39,11 @@ from hearsay.sim.plan.planned_events import Publication
 from hearsay.sim.plan.verdicts import Verdicts
 from hearsay.sim.reference.action_handler import ActionHandler
 from hearsay.sim.reference.connection_requests import ConnectionRequests
+from hearsay.sim.reference.connections import Connections
 from hearsay.sim.reference.event_queue import EVERYWHERE, Entry, EventQueue
 from hearsay.sim.reference.faults import Faults
 from hearsay.sim.reference.introductions import Introductions
-from hearsay.sim.reference.nodes import Link, SimNode, connect_pair
+from hearsay.sim.reference.nodes import Link, SimNode
 from hearsay.sim.reference.observer import Observer
 from hearsay.sim.reference.partial_messages import PartialMessages
 from hearsay.sim.reference.planned_entries import END, is_planned, queue_plan
@@ -94,9 +94,10 @@ class ReferenceEngine:
         self.latency = latency
         self.queue = EventQueue(latency.minimum_us)
         self.transport = Transport(scenario, latency, self.randomness, self.queue, recorder, self.topic_numbers)
-        self.faults = Faults(self, scenario, self.randomness)
+        self.connections = Connections(self, plan.natted, latency, self.queue, self.transport, self.introductions)
+        self.faults = Faults(self, self.connections, scenario, self.randomness)
         self.connection_requests = ConnectionRequests(
-            self, plan, latency, self.randomness, self.queue, self.transport, self.faults
+            self, self.connections, plan, latency, self.randomness, self.queue, self.transport, self.faults
         )
         self.partial_messages = PartialMessages(scenario, self.transport, self.feed)
         self.actions = ActionHandler(
@@ -206,9 +207,9 @@ class ReferenceEngine:
             if not self._chooses_connections(node):
                 for target in self.plan.dials[node.id]:
                     if self.nodes[target].router is not None:
-                        self.dial(node, target)
+                        self.connections.dial(node, target)
         for node, target in self.introductions.direct_dials():
-            self.dial(node, target)
+            self.connections.dial(node, target)
 
     def inject(self, publication: Publication, message: Message) -> None:
         """The script hands a message to a few routers, over links like any other."""
@@ -224,7 +225,7 @@ class ReferenceEngine:
     def sample_scores(self) -> None:
         sample_scores(self.nodes, self.topic_numbers, self.now, self.recorder)
 
-    # Nodes and connections.
+    # Nodes.
 
     def start(self, node: SimNode) -> None:
         """Bring a node up: a new router, empty, that joins the node's topics."""
@@ -257,50 +258,6 @@ class ReferenceEngine:
 
     def _chooses_connections(self, node: SimNode) -> bool:
         return node.router is not None and node.router.strategy.chooses_connections
-
-    def dial(self, node: SimNode, target: int) -> None:
-        """`node` opens a connection; the target learns of it one latency later, unless it takes none."""
-        if target in self.plan.natted:
-            return
-        existing = node.links.get(target)
-        if existing is not None and not existing.dead and (existing.open or existing.twin.open):
-            link = existing
-        else:
-            other = self.nodes[target]
-            base_us = self.latency.base_us(node.id, target)
-            link = connect_pair(node.id, other.id, base_us, existing, other.links.get(node.id))
-            node.links[other.id] = link
-            other.links[node.id] = link.twin
-        self.transport.connect(link, self.now)
-        arrival = self.now + link.latency_us
-        self.queue.add(arrival, link.destination, _CONNECTED, node.id, link.sequence, link.twin)
-        if not link.open:
-            self.open(node, link)
-
-    def notice_loss(self, link: Link, time: Micros) -> None:
-        """The source of a link that is gone notices at `time`."""
-        link.dead = True
-        self.queue.add(time, link.source, _DISCONNECTED, link.destination, link.sequence, link)
-
-    def last_arrival_us(self, link: Link) -> Micros:
-        return self.transport.last_arrival_us(link)
-
-    def open(self, node: SimNode, link: Link) -> None:
-        previous = link.previous
-        if previous is not None and previous.open:
-            self._close(node, previous)
-        link.previous = None
-        link.set_open(True)
-        opinion = self.introductions.opinion(node, link.destination)
-        if opinion is not None:
-            self.feed(node, opinion)
-        self.feed(node, self.introductions.connected(node, link))
-
-    def _close(self, node: SimNode, link: Link) -> None:
-        link.set_open(False)
-        if node.links.get(link.destination) is link:
-            del node.links[link.destination]
-        self.feed(node, PeerDisconnected(link.destination))
 
     # Events.
 
@@ -366,12 +323,12 @@ class ReferenceEngine:
                 self.validated(node, payload)
         elif kind == _CONNECTED:
             if not payload.open and not payload.dead:
-                self.open(node, payload)
+                self.connections.open(node, payload)
             elif payload.dead and event_or_life == node.starts:
                 self.feed(node, DialFailed(payload.destination))
         elif kind == _DISCONNECTED:
             if payload.open:
-                self._close(node, payload)
+                self.connections.close(node, payload)
         elif kind == _FAILED:
             self.feed(node, payload)
         elif event_or_life == node.starts:

@@ -15,6 +15,7 @@ from hearsay.core.language.events import Leave
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, Randomness, below
 from hearsay.sim.plan.planned_events import LinksCut, LinksHealed, NodeDown, NodeUp
+from hearsay.sim.reference.connections import Connections
 from hearsay.sim.reference.host import HostOfFaults
 from hearsay.sim.reference.nodes import Link, SimNode
 from hearsay.sim.scenario.scenario import Scenario
@@ -24,8 +25,11 @@ ATTEMPTS_PER_PEER = 20
 
 
 class Faults:
-    def __init__(self, host: HostOfFaults, scenario: Scenario, randomness: Randomness) -> None:
+    def __init__(
+        self, host: HostOfFaults, connections: Connections, scenario: Scenario, randomness: Randomness
+    ) -> None:
         self._host = host
+        self._connections = connections
         self._randomness = randomness
         self._detection_us = scenario.faults.detection_us
         self._redial = scenario.faults.redial
@@ -66,8 +70,8 @@ class Faults:
                 earlier = earlier.previous
             link.set_open(False)
             link.dead = True
-            heard_out = max(now + link.latency_us, host.last_arrival_us(link)) + 1
-            host.notice_loss(link.twin, heard_out if goodbye else now + self._detection_us)
+            noticed_us = self._connections.heard_out_us(link) + 1 if goodbye else now + self._detection_us
+            self._connections.notice_loss(link.twin, noticed_us)
         node.links.clear()
 
     def _up(self, node: SimNode) -> None:
@@ -92,7 +96,7 @@ class Faults:
     def _cut_link(self, link: Link) -> None:
         while True:
             link.cut_line()
-            self._host.notice_loss(link, self._host.now + self._detection_us)
+            self._connections.notice_loss(link, self._host.now + self._detection_us)
             if link.previous is None:
                 return
             link = link.previous
@@ -121,5 +125,5 @@ class Faults:
             taken = link is not None and not link.dead
             live = host.nodes[target].router is not None
             if target != node.id and live and not taken and self.reachable(node.id, target):
-                host.dial(node, target)
+                self._connections.dial(node, target)
                 dialled += 1

@@ -91,3 +91,11 @@ class SimNode:
         """Hops and via of messages that wait for the application's verdict."""
         self.backlog: deque[Entry] = deque()
         """Events that wait for the node to have time (service time)."""
+
+
+def connect_nodes(node: SimNode, other: SimNode, latency_us: Micros) -> Link:
+    """A new connection in the place of an old one, if there was one; the link from `node`, who dials."""
+    link = connect_pair(node.id, other.id, latency_us, node.links.get(other.id), other.links.get(node.id))
+    node.links[other.id] = link
+    other.links[node.id] = link.twin
+    return link
