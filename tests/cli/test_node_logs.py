@@ -110,8 +110,8 @@ def test_peers_that_come_and_go_are_told_at_debug():
     with Running("--subscribe", "chat", "--log-level", "debug") as node:
         address = node.line(lambda line: line.startswith("listening: ")).removeprefix("listening: ").strip()
         peer = to_text(asyncio.run(call_on(address)).peer)
-        assert node.line(lambda line: line.endswith(f" debug hearsay.node.driver: {peer} is connected\n"))
-        assert node.line(lambda line: line.endswith(f" debug hearsay.node.driver: {peer} is gone\n"))
+        assert node.line(lambda line: line.endswith(f" debug hearsay.node.links: {peer} is connected\n"))
+        assert node.line(lambda line: line.endswith(f" debug hearsay.node.links: {peer} is gone\n"))
 
 
 def record(name, text, error=None):
