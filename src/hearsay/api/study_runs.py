@@ -11,7 +11,6 @@ from hearsay.api.table import Table
 from hearsay.extras import require_extra
 from hearsay.pipeline.spark.place import Where, cores
 from hearsay.pipeline.spark.session import require_spark
-from hearsay.sim.scenario.toml_text import value_text
 from hearsay.studies.errors import StudyError
 from hearsay.studies.folder import StudyFolder, read_table
 from hearsay.studies.needs import Needs
@@ -21,6 +20,7 @@ from hearsay.studies.run_places import OpenPlace, is_on_spark, place_of_runs
 from hearsay.studies.runner import Progress
 from hearsay.studies.study_file import Study
 from hearsay.studies.sweep import Sweep, Swept
+from hearsay.text.toml import value_text
 
 FOLDER = Path("sweeps")
 """Where studies go without a folder, as the commands put them."""

@@ -11,7 +11,6 @@ from hearsay.api.simulations import Engine
 from hearsay.api.study_runs import FOLDER, Progresses, errors_by_run, make_runs, table_of, texts_of
 from hearsay.api.table import Table
 from hearsay.pipeline.spark.place import Where
-from hearsay.sim.scenario.toml_text import value_text
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import points_of
 from hearsay.studies.study_file import load_study
@@ -19,6 +18,7 @@ from hearsay.studies.study_text import points_cells, points_text
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import TABLES
 from hearsay.text.html_table import html_table
+from hearsay.text.toml import value_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,6 @@ class Shortcut:
     """The first hop on which the message did not go so; None where it went so."""
     why: Cause | None
     """Why it did not."""
-    instead: Copy | None
-    """What went over that hop, if anything did."""
-
-
-NOT_THERE = Cause("the connection came too late for it", None)
 
 
 def shortcut_of(story: Story, path: Path) -> Shortcut | str:
@@ -49,12 +44,11 @@ def shortcut_of(story: Story, path: Path) -> Shortcut | str:
         return "the trace does not tell how the message came here from its publisher"
     sooner_us = path.delivered_us - found.arrived_us
     if not sooner_us:
-        return Shortcut(found, 0, None, None, None)
+        return Shortcut(found, 0, None, None)
     parting = next((hop for hop in found.hops if not _went_so(story, hop)), None)
     if parting is None:
-        return Shortcut(found, sooner_us, None, None, None)
-    instead = _copy_over(story, parting)
-    return Shortcut(found, sooner_us, parting, _why(story, parting, instead), instead)
+        return Shortcut(found, sooner_us, None, None)
+    return Shortcut(found, sooner_us, parting, _why(story, parting, _copy_over(story, parting)))
 
 
 def _went_so(story: Story, hop: FastHop) -> bool:

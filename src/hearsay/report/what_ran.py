@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hearsay.report.document import labelled_table
 from hearsay.report.markup import Html, join, tag
-from hearsay.studies.what_ran import Settings, differing, shared, written
+from hearsay.studies.what_ran import Settings, differing, shared
+from hearsay.text.toml import value_text
 
 NO_SETTING = "–"
 
@@ -59,7 +60,7 @@ def _setting(settings: Settings | None, key: str) -> str:
     if settings is None or key not in settings:
         return NO_SETTING
     value = settings[key]
-    return value if isinstance(value, str) else written(value)
+    return value if isinstance(value, str) else value_text(value)
 
 
 def _commands(all_ran: Sequence[Ran]) -> Html:
@@ -74,5 +75,5 @@ def _shared(known: Sequence[Settings]) -> Html:
         return Html("")
     common = shared(known)
     title = f"{len(common)} settings that all share" if len(known) > 1 else f"All {len(common)} settings"
-    lines = [join([f"{key} = {written(value)}"]) for key, value in common.items()]
+    lines = [join([f"{key} = {value_text(value)}"]) for key, value in common.items()]
     return tag("details", tag("summary", title), tag("pre", Html("\n".join(lines))), class_="data")

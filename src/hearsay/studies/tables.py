@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from hearsay.sim.scenario.toml_text import shown_value
 from hearsay.studies.figures import FIGURES
 from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.study_file import Study
+from hearsay.text.toml import shown_value
 from hearsay.trace.folder.arrow import pa
 
 _FIGURE_FIELDS = [(figure.name, pa.int64() if figure.whole else pa.float64()) for figure in FIGURES]

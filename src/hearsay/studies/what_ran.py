@@ -10,16 +10,16 @@ Rules:
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names
-from hearsay.sim.scenario.toml_text import Document, parse
+from hearsay.sim.scenario.toml_text import parse
 from hearsay.studies.base import flattened
 from hearsay.text.numbers import plural
+from hearsay.text.toml import value_text
 
 Settings: TypeAlias = Mapping[str, object]
 """The keys of a resolved scenario by their paths."""
@@ -71,24 +71,8 @@ def size_words(settings: Settings) -> list[str]:
         words.append(plural(messages, "message") + (f" of {plural(size, 'byte')}" if isinstance(size, int) else ""))
     loss = settings.get("loss.rate")
     if loss:
-        words.append(f"loss {written(loss)}")
+        words.append(f"loss {value_text(loss)}")
     return words
-
-
-def written(value: object) -> str:
-    """A value on one line, as TOML writes it."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return json.dumps(value, ensure_ascii=False)
-        case list() | tuple():
-            return f"[{', '.join(map(written, cast('Sequence[object]', value)))}]"
-        case dict():
-            inner = cast(Document, value).items()
-            return "{" + ", ".join(f"{key} = {written(each)}" for key, each in inner) + "}"
-        case _:
-            return str(value)
 
 
 def simulate_command(wanted: Settings, seed: int | None = None) -> str | None:
@@ -141,7 +125,7 @@ def _from_preset(preset: str, wanted: Settings) -> list[str] | None:
         words += ["--router", router]
     for key, value in sorted(overrides, key=lambda setting: setting[0] not in _FLAGS):
         flag = _FLAGS.get(key)
-        words += [flag, str(value)] if flag is not None else ["--set", f"{key}={written(value)}"]
+        words += [flag, str(value)] if flag is not None else ["--set", f"{key}={value_text(value)}"]
     return words
 
 

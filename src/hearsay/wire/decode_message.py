@@ -65,18 +65,27 @@ def usual_message(
         values[number] = data[begin:offset]
         last = number
     _, source, payload, seqno, topic, signature, key_bytes = values
-    name = topic_name(topic, limits)
-    if name is None:
-        return None
     content = payload or b""
-    number = _short_enough(message_id(name, source, seqno, content), limits)
-    if number is None:
+    names = _topic_and_id(topic, source, seqno, content, message_id, limits)
+    if names is None:
         return None
+    name, number = names
     return _message(number, name, content, source, seqno, signature, key_bytes, data[start:stop])
 
 
-def _short_enough(message_id: bytes, limits: RpcLimits) -> bytes | None:
-    return None if len(message_id) > limits.max_id_bytes else message_id
+def _topic_and_id(
+    topic: bytes | None,
+    source: bytes | None,
+    seqno: bytes | None,
+    content: bytes,
+    message_id: MessageIdFunction,
+    limits: RpcLimits,
+) -> tuple[str, bytes] | None:
+    name = topic_name(topic, limits)
+    if name is None:
+        return None
+    number = message_id(name, source, seqno, content)
+    return None if len(number) > limits.max_id_bytes else (name, number)
 
 
 def decode_message(
@@ -110,13 +119,11 @@ def decode_message(
             signature = value
         else:
             key = value
-    name = topic_name(topic, limits)
-    if name is None:
-        return None
     content = payload or b""
-    number = _short_enough(message_id(name, source, seqno, content), limits)
-    if number is None:
+    names = _topic_and_id(topic, source, seqno, content, message_id, limits)
+    if names is None:
         return None
+    name, number = names
     if ordered and size == stop - start:
         encoded = data[start:stop]
     else:

@@ -219,7 +219,7 @@ class ManagedOverlay:
             case Shuffle():
                 self.shuffles.on_shuffle(sender, part)
             case ShuffleReply():
-                self.shuffles.on_shuffle_reply(sender, part)
+                self.shuffles.on_shuffle_reply(part)
             case _:
                 raise AssertionError(f"{type(part).__name__} is not the membership's")
 

@@ -73,7 +73,7 @@ class Shuffles:
         else:
             self._connections.meet(part.peer, self._topic, lambda: self._exchange(part), lambda: None)
 
-    def on_shuffle_reply(self, sender: PeerId, part: ShuffleReply) -> None:
+    def on_shuffle_reply(self, part: ShuffleReply) -> None:
         mine = self._open
         if mine is None or part.sequence != mine.sequence:
             return

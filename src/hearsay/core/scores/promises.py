@@ -84,10 +84,6 @@ class Promises:
             broken[peer] += 1
         return tuple(sorted(broken.items(), key=lambda item: item[0]))
 
-    def is_promised(self, message: MessageId) -> bool:
-        """Whether somebody was asked for it and may still send it (rust asks nobody else then)."""
-        return message in self._of_message
-
     @property
     def ends(self) -> Mapping[tuple[PeerId, MessageId], Micros]:
         """Until when each is waited for, as it is at any time."""

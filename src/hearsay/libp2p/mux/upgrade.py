@@ -19,7 +19,6 @@ class Upgrade:
     """One side of a connection's way up. It is over when `done`."""
 
     def __init__(self, identity: PrivateKey, dialer: bool, expected: PeerId | None = None) -> None:
-        self._dialer = dialer
         self._security = _negotiation(dialer, noise.PROTOCOL)
         self._handshake = Handshake(identity, dialer, expected)
         self._muxer = _negotiation(dialer, yamux_frames.PROTOCOL)

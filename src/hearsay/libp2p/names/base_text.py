@@ -5,7 +5,7 @@ Base58 takes time quadratic in the length, so callers bound the length first.
 
 from __future__ import annotations
 
-from base64 import b32decode, b32encode
+from base64 import b32decode
 from binascii import Error as BinasciiError
 
 from hearsay.libp2p.names.errors import EncodingError
@@ -33,10 +33,6 @@ def from_base58(text: str) -> bytes:
         number = number * 58 + value
     zeros = len(text) - len(text.lstrip("1"))
     return b"\0" * zeros + number.to_bytes((number.bit_length() + 7) // 8, "big")
-
-
-def to_base32(data: bytes) -> str:
-    return b32encode(data).decode("ascii").rstrip("=").lower()
 
 
 def from_base32(text: str) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TypeAlias
 
-from hearsay.libp2p.names.base_text import from_base32, from_base58, to_base32, to_base58
+from hearsay.libp2p.names.base_text import from_base32, from_base58, to_base58
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.keys import PublicKey
 
@@ -48,10 +48,6 @@ def inlined_key(peer: PeerId) -> PublicKey | None:
 
 def to_text(peer: PeerId) -> str:
     return to_base58(peer)
-
-
-def to_cid(peer: PeerId) -> str:
-    return "b" + to_base32(_CID_PREFIX + peer)
 
 
 def from_text(text: str) -> PeerId:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hearsay.explain.fastest import FastPath
 from hearsay.explain.node_words import STEP_WORDS, cost
-from hearsay.explain.path import Hop, Path, Spell, Step
+from hearsay.explain.path import Path, Spell, Step
 from hearsay.explain.story import Story
 from hearsay.report.markup import Html, tag
 from hearsay.report.study import drawing
@@ -62,7 +62,7 @@ def timeline(story: Story, path: Path) -> Html:
     lanes = Lanes([story.node(node) for node in path.nodes], path.delivered_us - start)
     parts = [*lanes.frame()]
     for number, hop in enumerate(path.hops):
-        parts += [_spell(story, lanes, number, hop, spell) for spell in hop.spells]
+        parts += [_spell(story, lanes, number, spell) for spell in hop.spells]
     for lane, (node, had_us) in enumerate(_havings(path)):
         words = f"{story.node(node)} had it after {cost(had_us - start)}"
         parts.append(_mark(lanes, lane, had_us - start, words))
@@ -115,7 +115,7 @@ def _havings(path: Path) -> Iterator[tuple[int, int]]:
         yield hop.receiver, hop.delivered_us
 
 
-def _spell(story: Story, lanes: Lanes, number: int, hop: Hop, spell: Spell) -> Html:
+def _spell(story: Story, lanes: Lanes, number: int, spell: Spell) -> Html:
     start = story.books.start_us()
     left, right = lanes.across(spell.from_us - start), lanes.across(spell.until_us - start)
     sender, receiver = lanes.down(number), lanes.down(number + 1)

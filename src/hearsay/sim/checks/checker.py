@@ -112,7 +112,7 @@ class Checker:
         router = node.router
         assert router is not None
         standing = book.promises.standing
-        self._learn(book, event, now)
+        self._learn(book, event)
         heard = isinstance(event, RpcReceived) and self._judgement.hears(node, standing, event.peer)
         if isinstance(event, RpcReceived) and event.rpc.control is not None:
             self._prunes_received(book, event.peer, event.rpc.control.prune, heard, now)
@@ -137,7 +137,7 @@ class Checker:
                     early = book.promises.backoff.early_us if book.promises.backoff is not None else 0
                     self._not_too_early(node, book, "takes in", action.topic, action.peer, now + early)
                 case Send():
-                    self._send(node, router, book, event, action, now)
+                    self._send(node, book, event, action, now)
                 case _:
                     pass
         match event:
@@ -171,7 +171,7 @@ class Checker:
                 for peer in peers:
                     self._mutual(run, node, topic, peer, under_way)
 
-    def _learn(self, book: _Book, event: Event, now: Micros) -> None:
+    def _learn(self, book: _Book, event: Event) -> None:
         match event:
             case PeerConnected():
                 book.subscribed[event.peer] = set(event.subscribed)
@@ -242,7 +242,7 @@ class Checker:
             return book.beat - book.delivered_beat[message_id] < heartbeats
         return age_us < router.parameters.seen_ttl_us
 
-    def _send(self, node: SimNode, router: Router, book: _Book, event: Event, action: Send, now: Micros) -> None:
+    def _send(self, node: SimNode, book: _Book, event: Event, action: Send, now: Micros) -> None:
         peer = action.peer
         known = book.subscribed.get(peer)
         if known is None:

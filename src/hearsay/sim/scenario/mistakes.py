@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.toml_lines import KeyPath
-from hearsay.sim.scenario.toml_text import dotted, shown_value
+from hearsay.text.toml import dotted, shown_value
 
 UnknownKey: TypeAlias = Callable[[KeyPath, object], str]
 """What to say of an unknown key, by its path and value."""

@@ -37,7 +37,8 @@ from hearsay.sim.scenario.sections.routers import RouterChoice
 from hearsay.sim.scenario.sections.values import near_key, unknown_key
 from hearsay.sim.scenario.tables import read_edges, read_regions
 from hearsay.sim.scenario.toml_lines import KeyPath
-from hearsay.sim.scenario.toml_text import Document, dotted, parse, parse_file, parse_value, shown_value
+from hearsay.sim.scenario.toml_text import Document, parse, parse_file, parse_value
+from hearsay.text.toml import dotted, shown_value
 
 _FILE_KEYS = (("network", "edges_file"), ("links", "regions_file"))
 

@@ -11,9 +11,9 @@ import tomllib
 from bisect import bisect_left
 from typing import TypeAlias
 
-KeyPath: TypeAlias = tuple[str | int, ...]
+from hearsay.text.toml import BARE_KEY
 
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+KeyPath: TypeAlias = tuple[str | int, ...]
 
 
 def locate_lines(text: str) -> dict[KeyPath, int]:

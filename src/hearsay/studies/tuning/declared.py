@@ -13,10 +13,11 @@ import tomli_w
 
 from hearsay.sim.scenario.scenario import ScenarioError
 from hearsay.sim.scenario.scenario_file import find_scenario
-from hearsay.sim.scenario.toml_text import Document, parse_value, shown_value
+from hearsay.sim.scenario.toml_text import Document, parse_value
 from hearsay.studies.checked_file import Places
 from hearsay.studies.errors import StudyError
 from hearsay.studies.tuning.tune_file import Tuning, tuning_of
+from hearsay.text.toml import shown_value
 
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?")

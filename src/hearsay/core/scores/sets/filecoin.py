@@ -15,9 +15,6 @@ from hearsay.core.scores.sets.implementations import GO
 from hearsay.core.scores.thresholds import ScoreThresholds
 from hearsay.core.scores.topic_parameters import TopicScoreParameters
 
-BOOTSTRAP_APPLICATION_SCORE = 2500.0
-DRAND_APPLICATION_SCORE = 1500.0
-"""What the application says of such peers."""
 _HOUR = decay_over(3600, 0.01)
 _TEN_MINUTES = decay_over(600, 0.01)
 

@@ -193,7 +193,7 @@ def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, h
     deliver(w, th, now, node, message, sender, hops, via)
     kind = parameter(w, node, ROUTER_KIND)
     if kind == GOSSIPSUB:
-        cache(w, now, node, message)
+        cache(w, node, message)
     if kind >= MESHSUB:
         _forward(w, th, node, message, sender)
     elif kind == RANDOMSUB:
@@ -231,7 +231,7 @@ def publish(w: World, th: int, now: int, node: int, source: int, message: int) -
             _to_random_peers(w, th, node, message)
         _forward(w, th, node, message, -1)
     else:
-        cache(w, now, node, message)
+        cache(w, node, message)
         if not is_in(w, node, topic):
             _to_fanout(w, th, now, node, message)
         elif parameter(w, node, TOP_UP_MESH):

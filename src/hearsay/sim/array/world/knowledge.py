@@ -163,7 +163,7 @@ def mark_seen(w: World, now: int, node: int, message: int) -> None:
 
 
 @kernel
-def cache(w: World, now: int, node: int, message: int) -> None:
+def cache(w: World, node: int, message: int) -> None:
     at = column(w, message)
     if is_cached(w, node, at):
         return
