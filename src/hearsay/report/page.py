@@ -11,23 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from hearsay.pipeline.output.tables import QUALITY, MetricTable
+from hearsay.pipeline.output.tables import QUALITY
 from hearsay.report.answers import QUESTIONS, Question, caveats
 from hearsay.report.comparison import lines, measures
 from hearsay.report.definitions import definitions
 from hearsay.report.document import asset, document, footer, labelled_row, scrolling
 from hearsay.report.figure import Figure
+from hearsay.report.figure_cards import figure_cards, preview
 from hearsay.report.markup import Html, join, json_for_script, tag, visible
 from hearsay.report.run import SCENARIO, Row, Run, Selection, View, topic_name, trouble
+from hearsay.report.run_names import marks, name_shown, named, run_key, shortened, topic_words
 from hearsay.report.verdict import verdict
 from hearsay.report.what_ran import Ran, what_ran
 from hearsay.studies.what_ran import command_of, differing, shared, simulate_command, size_words
-from hearsay.text.numbers import count, figure, plural, seconds
+from hearsay.text.numbers import count, plural, seconds
 
 SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "spread.js", "page.js")
-COLOURS = 8
-PREVIEW_ROWS = 12
-PREVIEW_DIGITS = 6
 
 _NOT_MEASURED = Html('<span class="faint" title="not measured">n/m</span>')
 
@@ -35,7 +34,7 @@ _NOT_MEASURED = Html('<span class="faint" title="not measured">n/m</span>')
 def page(selection: Selection, figures: Sequence[Figure], explained: Html) -> str:
     script = "\n".join(asset(name) for name in SCRIPTS)
     body = [
-        _marks(),
+        marks(),
         _header(selection),
         _toolbar(selection),
         tag(
@@ -46,7 +45,7 @@ def page(selection: Selection, figures: Sequence[Figure], explained: Html) -> st
             _comparison(selection),
             explained,
             _what_ran(selection),
-            _figures(selection, figures),
+            figure_cards(selection, figures),
             _quality(selection),
             _definitions(),
         ),
@@ -125,13 +124,13 @@ def _toolbar(selection: Selection) -> Html:
         tag(
             "label",
             Html(f'<input type="checkbox" checked data-run="{index}">'),
-            _key(index),
+            run_key(index),
             " ",
-            _name(run.label),
+            name_shown(run.label),
         )
         for index, run in enumerate(selection.runs)
     ]
-    options = [tag("option", _shortened(name, 60), value=place) for place, name in enumerate(selection.topics)]
+    options = [tag("option", shortened(name, 60), value=place) for place, name in enumerate(selection.topics)]
     picker = tag("label", "Topic ", tag("select", *options, id="topic"), class_="picker")
     left_out = (
         tag("span", f"and {plural(selection.left_out, 'other topic')} in the table only", class_="faint")
@@ -149,7 +148,7 @@ def _caveats(selection: Selection) -> Html:
     items: list[Html] = []
     for index, run in enumerate(selection.runs):
         for warning in caveats(run, _findings(run)):
-            items.append(tag("li", _key(index), " ", _name(run.label), ": ", warning))
+            items.append(tag("li", run_key(index), " ", name_shown(run.label), ": ", warning))
     if not items:
         return Html("")
     return tag("section", tag("h2", "Before you read on"), tag("ul", *items), class_="caveats", id="caveats")
@@ -185,7 +184,7 @@ def _sentences(selection: Selection, question: Question) -> list[Html]:
             tag("span", *_between([named(selection, run) for run in runs], ", "), ":", class_="who")
             if len(selection.runs) > 1
             else "",
-            tag("span", _topic_words(selection, place), class_="topic"),
+            tag("span", topic_words(selection, place), class_="topic"),
             tag("span", text, class_="text"),
             class_="answer",
             data_topic=place,
@@ -205,10 +204,6 @@ def _answer(selection: Selection, question: Question, view: View) -> str:
     return f"{topic_name(worst.headline)}, {chosen}: {question.answer(selection.runs, worst)}"
 
 
-def named(selection: Selection, run: int) -> Html:
-    return join([_key(run), " ", _name(selection.runs[run].label)])
-
-
 _LINKS = {
     "latency": "latency",
     "latency-over-time": "over time",
@@ -221,10 +216,6 @@ _LINKS = {
 }
 
 
-def _topic_words(selection: Selection, place: int) -> str:
-    return f"{selection.topics[place]}: " if len(selection.topics) > 1 else ""
-
-
 def _comparison(selection: Selection) -> Html:
     shown, total = lines(selection)
     several_topics = len({line.topic for line in shown}) > 1
@@ -234,8 +225,8 @@ def _comparison(selection: Selection) -> Html:
     heads += [measure.title for measure in figures]
     body: list[Html] = []
     for line in shown:
-        cells: list[object] = [join([_key(line.run), " ", _name(selection.runs[line.run].label)])]
-        cells += [_name(line.topic)] if several_topics else []
+        cells: list[object] = [join([run_key(line.run), " ", name_shown(selection.runs[line.run].label)])]
+        cells += [name_shown(line.topic)] if several_topics else []
         cells.append(line.row["router"] or "unknown")
         for measure in figures:
             value = line.row.get(measure.key)
@@ -263,74 +254,6 @@ def _comparison(selection: Selection) -> Html:
     )
 
 
-def _figures(selection: Selection, figures: Sequence[Figure]) -> Html:
-    shown = [
-        tag(
-            "figure",
-            tag(
-                "figcaption",
-                tag("h3", each.title),
-                tag("p", each.question, class_="question"),
-                tag("p", each.remark, class_="question") if each.remark else "",
-            ),
-            tag("div", tag("p", "The charts need JavaScript.", class_="faint"), class_="chart"),
-            _notes(selection, each),
-            tag("p", tag("a", "definition", href=f"#definition-{each.source.name}"), class_="links"),
-            _preview(selection, each.source, f"table-{each.id}"),
-            class_="card wide" if each.wide else "card",
-            id=each.id,
-        )
-        for each in figures
-    ]
-    return tag("section", tag("h2", "Figures"), tag("div", *shown, class_="figures"), id="figures")
-
-
-def _notes(selection: Selection, shown: Figure) -> Html:
-    notes = [
-        tag(
-            "li",
-            join([named(selection, view.run), ": "]) if len(selection.runs) > 1 else "",
-            tag("span", _topic_words(selection, view.place), class_="topic"),
-            note,
-            data_topic=view.place,
-            data_run=view.run,
-        )
-        for view, note in shown.notes
-    ]
-    return tag("ul", *notes, class_="notes") if notes else Html("")
-
-
-def _preview(selection: Selection, table: MetricTable, id_: str) -> Html:
-    parts: list[Html] = []
-    total = 0
-    for index, run in enumerate(selection.runs):
-        first, rows = run.preview(table, PREVIEW_ROWS)
-        total += rows
-        said = f"{count(len(first))} of {plural(rows, 'row')} of metrics/{table.name}"
-        parts.append(tag("p", _key(index), " ", _name(run.label), f": {said}"))
-        if rows:
-            columns = [name for name in table.names if name != "run"]
-            head = tag("tr", *(tag("th", name, scope="col") for name in columns))
-            body = [tag("tr", *(_cell(row[name]) for name in columns)) for row in first.to_pylist()]
-            parts.append(
-                scrolling(tag("table", tag("thead", head), tag("tbody", *body)), f"First rows of {table.name}")
-            )
-    summary = tag("summary", f"Data: {table.name} ({plural(total, 'row')})")
-    return tag(
-        "details", summary, tag("p", f"{table.title[0].upper()}{table.title[1:]}."), *parts, id=id_, class_="data"
-    )
-
-
-def _cell(value: object) -> Html:
-    if value is None or value != value:
-        return tag("td", "–", class_="faint number")
-    if isinstance(value, float):
-        return tag("td", figure(value, PREVIEW_DIGITS), class_="number")
-    if isinstance(value, int) and not isinstance(value, bool):
-        return tag("td", str(value), class_="number")
-    return tag("td", _name(str(value)))
-
-
 def _findings(run: Run) -> list[Row]:
     return [row for row in run.read(QUALITY).to_pylist() if row["rows"]]
 
@@ -340,7 +263,7 @@ def _quality(selection: Selection) -> Html:
         "section",
         tag("h2", "Quality of the traces"),
         tag("p", definitions()["quality"].text, class_="faint"),
-        _preview(selection, QUALITY, "table-quality"),
+        preview(selection, QUALITY, "table-quality"),
         id="quality",
     )
 
@@ -355,43 +278,11 @@ def _definitions() -> Html:
 def _data(selection: Selection, figures: Sequence[Figure]) -> Html:
     return json_for_script(
         {
-            "runs": [_shortened(run.label, 40) for run in selection.runs],
+            "runs": [shortened(run.label, 40) for run in selection.runs],
             "figures": [each.to_json() for each in figures],
             "overall": selection.overall,
         }
     )
-
-
-def _name(name: str) -> Html:
-    """A name from outside; isolated, so that its direction does not disturb the text around it."""
-    return tag("bdi", name, class_="name", title=name)
-
-
-def _shortened(name: str, most: int) -> str:
-    text = visible(name)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _key(run: int) -> Html:
-    """The colour and the mark of a run."""
-    mark = (run + run // COLOURS) % COLOURS
-    attributes = f'class="key run-{run % COLOURS}" viewBox="-6 -6 12 12" aria-hidden="true"'
-    return Html(f'<svg {attributes}><use href="#mark-{mark}"/></svg>')
-
-
-def _marks() -> Html:
-    shapes = (
-        '<circle r="4.2"/>',
-        '<rect x="-3.8" y="-3.8" width="7.6" height="7.6"/>',
-        '<path d="M0-5 4.8 4H-4.8Z"/>',
-        '<path d="M0-5.4 5.4 0 0 5.4-5.4 0Z"/>',
-        '<path d="M0 5 4.8-4H-4.8Z"/>',
-        '<path d="M-1.6-5h3.2v3.4H5v3.2H1.6V5h-3.2V1.6H-5v-3.2h3.4Z"/>',
-        '<path d="M0-5.2 5-1.6 3.1 4.3H-3.1L-5-1.6Z"/>',
-        '<path d="M-4.6-2.6-2.6-4.6 0-2 2.6-4.6 4.6-2.6 2 0 4.6 2.6 2.6 4.6 0 2-2.6 4.6-4.6 2.6-2 0Z"/>',
-    )
-    symbols = "".join(f'<g id="mark-{number}">{shape}</g>' for number, shape in enumerate(shapes))
-    return Html(f'<svg width="0" height="0" class="unseen" aria-hidden="true"><defs>{symbols}</defs></svg>')
 
 
 def _between(items: Iterable[Html], separator: str) -> list[object]:

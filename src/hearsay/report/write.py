@@ -22,9 +22,10 @@ from hearsay.report.figures.standing import (
     saved_by_idontwant,
     scores_over_time,
 )
-from hearsay.report.page import named, page
+from hearsay.report.page import page
 from hearsay.report.report_file import require_report_or_nothing, write_report_file
 from hearsay.report.run import Run, open_runs
+from hearsay.report.run_names import named
 from hearsay.trace.folder.own_folders import held_by
 
 FIGURES = (
