@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
-import warnings
-from collections.abc import Iterator
 from subprocess import PIPE
 
 import pytest
 from commands import started
 from watched import watched
 
-from chromium import Browser, Page, browsing, find_chromium
+from chromium import Page
 from hearsay.sim.scenario.scenario_file import load_scenario
 
-CHROMIUM = find_chromium()
 HOSTILE = "<img src=x onerror=alert(1)>\u202e</script>"
-
-if CHROMIUM is None:
-    warnings.warn(
-        "NOT TESTED: `hearsay watch` in a browser; no Chromium is installed (apt-get install chromium)", stacklevel=1
-    )
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED IN A BROWSER: no Chromium is installed")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory) -> Iterator[Browser]:
-    profile = tmp_path_factory.mktemp("profile")
-    with browsing(str(CHROMIUM), profile) as browser:
-        yield browser
-    shutil.rmtree(profile, ignore_errors=True)
 
 
 def scenario(nodes, *more):
