@@ -29,9 +29,10 @@ from pathlib import Path
 PREPARED = (
     "pyarrow.dataset", "pyarrow.parquet", "hearsay.cli.analyze", "hearsay.cli.main", "hearsay.cli.commands",
     "hearsay.cli.node_terminal", "hearsay.cli.report", "hearsay.cli.simulate", "hearsay.cli.study_session",
-    "hearsay.cli.trace", "hearsay.ingest.run.import_traces", "hearsay.ingest.run.tracestat", "hearsay.node.node",
-    "hearsay.pipeline.input.run_facts", "hearsay.pipeline.output.outputs", "hearsay.report.write",
-    "hearsay.sim.array.engine", "hearsay.sim.simulate", "hearsay.trace.read.show",
+    "hearsay.cli.trace", "hearsay.cli.tune", "hearsay.ingest.run.import_traces", "hearsay.ingest.run.tracestat",
+    "hearsay.node.node", "hearsay.pipeline.input.run_facts", "hearsay.pipeline.output.outputs",
+    "hearsay.report.write", "hearsay.sim.array.engine", "hearsay.sim.simulate", "hearsay.studies.tuning.tune",
+    "hearsay.trace.read.show",
 )  # fmt: skip
 LONGEST_REQUEST = 1 << 20
 STREAMS = 3

@@ -31,7 +31,8 @@ def started(*arguments: object, afresh: bool = False, **options: Any) -> Process
     given = [str(argument) for argument in arguments]
     if not afresh and options.keys() <= FORKED and can_become(options.get("env") or os.environ):
         return Command(given, **options)
-    return subprocess.Popen([str(HEARSAY), *given], text=True, **options)
+    # The debugger that pytest loads brings readline, which tells processes of COLUMNS and os.environ of nothing.
+    return subprocess.Popen([str(HEARSAY), *given], text=True, **{**options, "env": options.get("env") or os.environ})
 
 
 def hearsay(

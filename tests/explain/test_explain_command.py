@@ -110,3 +110,26 @@ def test_a_file_that_is_gone_is_said_once(tmp_path):
     done = hearsay("explain", broken, "--message", "3")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"hearsay: {part}: is not there, and the run's manifest names it\n"
+
+
+def test_who_came_after_the_publication_is_not_slow(tmp_path):
+    path = simulated(scenario_of("churn"), tmp_path / "run")
+    rows = list(iter_rows(path))
+    ends = (TraceEvent.LEAVE, TraceEvent.NODE_DOWN)
+    latecomers = 0
+    for message in range(8):
+        of_it = [row for row in rows if row.message == message]
+        published = next(row for row in of_it if row.event is TraceEvent.PUBLISH)
+        standing: dict[int, bool] = {}
+        for row in rows:
+            if row.peer is not None and row.time_us <= published.time_us and row.event in (TraceEvent.JOIN, *ends):
+                standing[row.peer] = row.event is TraceEvent.JOIN
+        got = {row.peer for row in of_it if row.event is TraceEvent.DELIVER} - {published.peer}
+        late = {node for node in got if not standing.get(node)}
+        told = json.loads(hearsay("explain", path, "--message", message, "--json").stdout)
+        assert (told["deliveries"], told["latecomers"]) == (len(got - late), len(late))
+        assert not late & {each["node"] for each in told["slowest"]}
+        words = hearsay("explain", path, "--message", message).stdout
+        assert ("that came to the topic after the publication got it as well" in words) == bool(late)
+        latecomers += len(late)
+    assert latecomers > 3

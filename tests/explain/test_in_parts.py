@@ -15,7 +15,7 @@ from hearsay.explain.path import Step
 from hearsay.explain.shortcut import shortcut_of
 from hearsay.explain.story import open_story
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.language.schema import TraceEvent, TraceRow
 from hearsay.trace.read.reader import iter_rows
 
 SCENARIO = """
@@ -99,14 +99,14 @@ def test_what_the_rows_do_not_tell_is_not_claimed(run):
 IN_PARTS = (Why.PARTS_LOST, Why.PARTS_NOT_ASKED, Why.PARTS_NOT_SENT, Why.UNKNOWN)
 
 
-def told_by_rows(run, story, node: int) -> tuple[Why, list[int]] | None:
+def told_by_rows(all_rows: list[TraceRow], story, node: int) -> tuple[Why, list[int]] | None:
     """Why a node has no part that made a message whole, searched in all rows; None where nobody around it had it."""
     start = story.books.published_us
     until = min(start + story.run.window_us, story.run.end_us)
-    rows = [row for row in iter_rows(run) if row.remote is not None]
+    rows = [row for row in all_rows if row.remote is not None]
     had = {story.books.publisher: start}
-    for row in iter_rows(run, events=[TraceEvent.DELIVER]):
-        if row.message == story.name.number:
+    for row in all_rows:
+        if row.event is TraceEvent.DELIVER and row.message == story.name.number:
             had.setdefault(row.peer, row.time_us)
     connected = {row.remote for row in rows if row.event is TraceEvent.ADD_PEER and row.peer == node}
     around = connected & set(had)
@@ -134,13 +134,14 @@ def told_by_rows(run, story, node: int) -> tuple[Why, list[int]] | None:
 ])  # fmt: skip
 def test_why_a_node_has_no_last_part_is_what_the_rows_tell(tmp_path, overrides):
     run = simulated_in_parts(tmp_path, *overrides)
+    rows = list(iter_rows(run))
     compared = 0
     for message in range(8):
         story = open_story(run, str(message))
         for each in explain_missing(story).missing:
             if each.copies or each.why in (Why.NO_HOLDER, Why.ALONE, Why.TOO_LATE):
                 continue
-            told = told_by_rows(run, story, each.node)
+            told = told_by_rows(rows, story, each.node)
             assert told is not None
             assert each.why in IN_PARTS
             assert (each.why, [int(number) for number in re.findall(r"\d+", each.detail)]) == told

@@ -34,6 +34,7 @@ def slow_json(story: Story, answer: SlowAnswer) -> dict[str, Any]:
     return {
         **_head(story),
         "deliveries": answer.deliveries,
+        "latecomers": answer.latecomers,
         "median_us": answer.median_us,
         "slowest": [
             {"node": path.node, "delivered_us": path.delivered_us - start, "path": _path(story, path)}

@@ -32,14 +32,20 @@ def slow_text(story: Story, answer: SlowAnswer) -> str:
 
 
 def slow_summary(story: Story, answer: SlowAnswer) -> str:
+    later = f" {_latecomers(answer.latecomers)}" if answer.latecomers else ""
     if not answer.slow or answer.median_us is None:
-        return _nobody(story)
+        return f"Nobody that was there in time got it.{later}" if later else _nobody(story)
     last = milliseconds((answer.slow[0].delivered_us - story.books.start_us()) / 1000)
     beside = " beside its publisher" if story.books.publisher in story.run.nodes else ""
     got = f"{plural(answer.deliveries, 'node')} got it{beside}"
     if answer.deliveries == 1:
-        return f"{got}, after {last}."
-    return f"{got}, half of them within {milliseconds(answer.median_us / 1000)}, the last after {last}."
+        return f"{got}, after {last}.{later}"
+    return f"{got}, half of them within {milliseconds(answer.median_us / 1000)}, the last after {last}.{later}"
+
+
+def _latecomers(count: int) -> str:
+    who, verb = ("1 more node", "is") if count == 1 else (f"{count:,} more nodes", "are")
+    return f"{who} that came to the topic after the publication got it as well, and {verb} not counted."
 
 
 def _nobody(story: Story) -> str:

@@ -2,7 +2,8 @@
 
 Rules:
 
-* Of each node its first delivery counts, but the publisher's; the slowest ten are shown.
+* Of each node its first delivery counts, but the publisher's; the slowest ten are shown. Who came to the topic after
+  the publication is not slow: those are counted by themselves.
 * The others are a sample of at most three hundred, evenly over the order of delay.
 * A trait is said if at least half of the slowest have it, two of them at least, and their share is one and a half
   times that of the others or more.
@@ -59,7 +60,9 @@ class Trait:
 @dataclass(frozen=True, slots=True)
 class SlowAnswer:
     deliveries: int
-    """At nodes other than the publisher, the first of each."""
+    """At nodes other than the publisher that were there in time, the first of each."""
+    latecomers: int
+    """Others that got it, and came to the topic after the publication."""
     median_us: int | None
     slow: tuple[Path, ...]
     traits: tuple[Trait, ...]
@@ -69,13 +72,24 @@ def explain_slowest(story: Story) -> SlowAnswer:
     books = story.books
     first = books.deliveries.first()
     away = first[books.deliveries.node[first] != books.publisher]
+    came_later = np.isin(books.deliveries.node[away], _latecomers(story))
+    away, latecomers = away[~came_later], int(np.count_nonzero(came_later))
     order = away[np.lexsort((books.deliveries.node[away], books.deliveries.time_us[away]))]
     slow, rest = order[-SLOWEST:][::-1], order[:-SLOWEST]
     others = rest[:: max(1, -(-len(rest) // _SAMPLE))]
     slow_paths = _asked_paths(story, slow)
     other_paths = [path_to(books, place, story.model) for place in others.tolist()]
     median = int(np.median(books.deliveries.time_us[order])) - books.start_us() if len(order) else None
-    return SlowAnswer(len(order), median, tuple(slow_paths), tuple(_traits(story, slow_paths, other_paths)))
+    traits = tuple(_traits(story, slow_paths, other_paths))
+    return SlowAnswer(len(order), latecomers, median, tuple(slow_paths), traits)
+
+
+def _latecomers(story: Story) -> Ints:
+    """Nodes that were not in the topic at the publication, and came later."""
+    members = memberships_of(story.run).of_topic(story.books.topic)
+    before = members.since_us <= story.books.start_us()
+    there = before & (members.until_us > story.books.start_us())
+    return np.setdiff1d(members.node[~before], members.node[there])
 
 
 def _asked_paths(story: Story, places: Ints) -> list[Path]:
@@ -112,7 +126,6 @@ class _Facts:
         self._story = story
         self._hops = int(np.median([len(path.hops) for path in (*slow, *others)]))
         nodes = [path.node for path in (*slow, *others)]
-        self._joined_us = _joined(story, nodes)
         self._could_us: dict[int, int] = {}
         self._links: dict[int, int] = {}
         try:
@@ -143,8 +156,6 @@ class _Facts:
             yield f"more than {self._hops + 1} hops"
         if _lost_before(story, path):
             yield "an earlier copy to the node was lost or refused by a full queue"
-        if self._joined_us.get(path.node, start) > start:
-            yield "the node came to the topic after the publication"
         could = self._could_us.get(path.node)
         if self._far_us is not None and could is not None and could > self._far_us:
             least = milliseconds((self._far_us - start) / 1000)
@@ -159,16 +170,6 @@ class _Facts:
         for node in path.nodes[:-1]:
             if node != story.books.publisher:
                 yield f"by way of {story.node(node)}"
-
-
-def _joined(story: Story, nodes: Sequence[int]) -> dict[int, int]:
-    """When each node came to the topic at last, before it got the message or after."""
-    members = memberships_of(story.run).of_topic(story.books.topic)
-    mine = np.isin(members.node, nodes) & (members.until_us > story.books.start_us())
-    since: dict[int, int] = {}
-    for node, time in zip(members.node[mine].tolist(), members.since_us[mine].tolist(), strict=True):
-        since[node] = min(time, since.get(node, time))
-    return since
 
 
 def _lost_before(story: Story, path: Path) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import optuna
-from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
 from hearsay.studies.axes import Axis
 from hearsay.studies.figures import HeadlineFigure
@@ -45,6 +45,8 @@ def explained(searched: Searched, figure: HeadlineFigure) -> Mapping[str, float]
 
 
 def _shares(axes: Sequence[Axis], study: optuna.Study) -> dict[str, float]:
-    evaluator = FanovaImportanceEvaluator(seed=_FOREST_SEED)
-    found = get_param_importances(study, evaluator=evaluator, normalize=False)
+    # It brings scikit-learn, which takes seconds to import; a small search has too few points to ask for it.
+    importance: Any = import_module("optuna.importance")
+    evaluator = importance.FanovaImportanceEvaluator(seed=_FOREST_SEED)
+    found = importance.get_param_importances(study, evaluator=evaluator, normalize=False)
     return {axes[int(number)].name: float(share) for number, share in found.items()}
