@@ -21,6 +21,7 @@ import pyarrow.parquet
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/pipeline"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/studies"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/cli"))
 
 from small_study import assert_equal_tables, write_study
 from sweep_kills import Kill, command, seeded_kills, study, sweep, sweep_and_kill

@@ -1,4 +1,4 @@
-"""SIGKILL at random points of an analysis or a sweep: a rerun completes, and no row is lost or taken twice."""
+"""SIGKILL at a random point of an analysis or a sweep: a rerun completes, and no row is lost or taken twice."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ import sweep_kills
 import kill_spark
 import kill_sweeps
 
-KILLS = 2
-"""One after the other on the same output."""
 SWEPT_SEEDS = 12
 
 
@@ -31,8 +29,8 @@ def analysis(number: int, base: Path, mode: str = "batch") -> Counter[str]:
     subprocess.run(simulate, check=True, capture_output=True)
     done = kills.analyze("batch", source, base / "reference")
     assert done.returncode == 0, done.stderr
-    chain = kills.seeded_kills(number, KILLS, mode)
-    return kill_spark.run_chain("killed", chain, source, base / "reference" / source.name, base)
+    kill = kills.seeded_kills(number, len(kills.VICTIMS), mode)[number // 3 % len(kills.VICTIMS)]
+    return kill_spark.run_chain("killed", [kill], source, base / "reference" / source.name, base)
 
 
 def followed(number: int, base: Path) -> Counter[str]:
@@ -44,5 +42,5 @@ def sweep(number: int, base: Path) -> Counter[str]:
     file = small_study.write_study(base, text)
     done = sweep_kills.sweep(file, base / "reference")
     assert done.returncode == 0, done.stderr
-    chain = sweep_kills.seeded_kills(number, KILLS)
-    return kill_sweeps.run_chain("killed", chain, file, base, base / "reference", runs)
+    kill = sweep_kills.seeded_kills(number, len(kills.VICTIMS))[number // 3 % len(kills.VICTIMS)]
+    return kill_sweeps.run_chain("killed", [kill], file, base, base / "reference", runs)

@@ -3,9 +3,10 @@
     python tests/soak/run_soak.py [--seconds 600] [--seed N] [--only NAME …]
     python tests/soak/run_soak.py --only NAME --seed N --once
 
-Subjects take turns: the one that has had least time is next, with the next seed, in a process of its own. A failure
-is printed with the line that brings it back. At the end, after Ctrl-C too, a table says what was done, and what was
-seen at least once. The exit code is 1 when anything failed.
+Subjects take turns: the one that has had least time is next, with the next seed, in a process of its own. Turns are
+short, and those that are shortest come first, so that five minutes are enough for all of them. A failure is printed
+with the line that brings it back; a turn that does not end is one. At the end, after Ctrl-C too, a table says what
+was done, and what was seen at least once. The exit code is 1 when anything failed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -21,8 +23,13 @@ from pathlib import Path
 from time import monotonic, time
 
 ROOT = Path(__file__).parents[2]
-SUBJECTS = ("scenarios", "judging_scenarios", "engines", "kernel_faults", "parsers", "defences", "kill_points")
-PATHS = ("src", "bench", "tests/soak", "tests/fuzz", "tests/mutants", "tests/pipeline", "tests/studies")
+SUBJECTS = ("parsers", "scenarios", "judging_scenarios", "defences", "engines", "kill_points", "kernel_faults")
+LONGEST_S = 1200
+"""For a turn, which takes half a minute at most; but kernels with faults are compiled once, on any machine."""
+PATHS = (
+    "src", "bench", "tests/soak", "tests/cli", "tests/fuzz", "tests/kernel_mutants", "tests/mutants",
+    "tests/pipeline", "tests/studies",
+)  # fmt: skip
 SEEN = "seen: "
 
 
@@ -51,7 +58,7 @@ def main() -> int:
 
 class Soak:
     def __init__(self, subjects: tuple[str, ...], seed: int) -> None:
-        self._spent_s = dict.fromkeys(subjects, 0.0)
+        self.spent_s = dict.fromkeys(subjects, 0.0)
         self._turns: Counter[str] = Counter()
         self._seen: Counter[str] = Counter()
         self._first_seed = seed
@@ -63,27 +70,32 @@ class Soak:
         """The last turn may take longer."""
         end = monotonic() + seconds
         while monotonic() < end:
-            self._turn(min(self._spent_s, key=self._spent_s.__getitem__), self._seed)
+            self._turn(self.next(), self._seed)
             self._seed += 1
+
+    def next(self) -> str:
+        """Who has had least time; of several, whoever is named first."""
+        return min(self.spent_s, key=self.spent_s.__getitem__)
 
     def _turn(self, subject: str, seed: int) -> None:
         began = monotonic()
         arguments = ["tests/soak/run_soak.py", "--only", subject, "--seed", str(seed), "--once"]
-        done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True)
+        order = {"PYTHONHASHSEED": str(seed % (1 << 32))}
+        code, told = outcome_of([sys.executable, *arguments], {**os.environ, **order})
         took_s = monotonic() - began
-        self._spent_s[subject] += took_s
+        self.spent_s[subject] += took_s
         self._turns[subject] += 1
-        said = done.stdout.splitlines()
-        print(f"{subject} {seed}: {took_s:.0f} s, {'failed' if done.returncode else 'ok'}", flush=True)
-        if done.returncode:
-            self.failed.append(f"python {' '.join(arguments)}")
-            print(f"{done.stdout}{done.stderr}\nagain: {self.failed[-1]}", flush=True)
-        elif said and said[-1].startswith(SEEN):
-            self._seen.update(json.loads(said[-1].removeprefix(SEEN)))
+        print(f"{subject} {seed}: {took_s:.0f} s, {'failed' if code else 'ok'}", flush=True)
+        if code:
+            self.failed.append(f"PYTHONHASHSEED={order['PYTHONHASHSEED']} python {' '.join(arguments)}")
+            print(f"{told}\nagain: {self.failed[-1]}", flush=True)
+        for line in told.splitlines():
+            if line.startswith(SEEN):
+                self._seen.update(json.loads(line.removeprefix(SEEN)))
 
     def print_table(self) -> None:
         print(f"\nseeds {self._first_seed} to {self._seed - 1}")
-        for subject, spent_s in self._spent_s.items():
+        for subject, spent_s in self.spent_s.items():
             print(f"{subject:17} {self._turns[subject]:5} turns {spent_s:7.0f} s")
         print("\nseen")
         for what, count in sorted(self._seen.items(), key=lambda pair: (pair[1] > 0, pair[0])):
@@ -91,6 +103,23 @@ class Soak:
         print(f"\n{len(self.failed)} failed")
         for line in self.failed:
             print(line)
+
+
+def outcome_of(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """The exit code and all that was said; whatever a turn has started ends with it."""
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            told, _ = process.communicate(timeout=LONGEST_S)
+            return process.returncode, told
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return 1, f"{process.communicate()[0]}it does not end"
+        except KeyboardInterrupt:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
 
 
 def find_modules() -> None:
