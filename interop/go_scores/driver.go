@@ -136,21 +136,17 @@ func (ps *peerScore) connect(id peer.ID, addresses []string) {
 	stats.ips = addresses
 }
 
-func (ps *peerScore) driven(call drivenCall, application map[peer.ID]float64) {
-	id := peer.ID(call.Peer)
-	topic := call.Topic
-	msg := &Message{Message: &pb.Message{Topic: &topic}, ID: call.Message, ReceivedFrom: id}
-	switch call.Call {
-	case "connect":
-		ps.connect(id, call.Addresses)
+// both performs what calls and steps of vectors name alike; false for anything else.
+func (ps *peerScore) both(name string, id peer.ID, msg *Message, rejection string) bool {
+	switch name {
 	case "disconnect":
 		if stats, known := ps.peerStats[id]; known && stats.connected {
 			ps.OnClosedOutboundStream(id)
 		}
 	case "graft":
-		ps.Graft(id, topic)
+		ps.Graft(id, msg.GetTopic())
 	case "prune":
-		ps.Prune(id, topic)
+		ps.Prune(id, msg.GetTopic())
 	case "validate":
 		ps.ValidateMessage(msg)
 	case "deliver":
@@ -158,14 +154,29 @@ func (ps *peerScore) driven(call drivenCall, application map[peer.ID]float64) {
 	case "duplicate":
 		ps.DuplicateMessage(msg)
 	case "reject":
-		ps.RejectMessage(msg, drivenReasons[call.Reason])
+		ps.RejectMessage(msg, rejection)
+	case "refresh":
+		ps.refreshScores()
+		ps.gcDeliveryRecords()
+	default:
+		return false
+	}
+	return true
+}
+
+func (ps *peerScore) driven(call drivenCall, application map[peer.ID]float64) {
+	id := peer.ID(call.Peer)
+	msg := &Message{Message: &pb.Message{Topic: &call.Topic}, ID: call.Message, ReceivedFrom: id}
+	if ps.both(call.Call, id, msg, drivenReasons[call.Reason]) {
+		return
+	}
+	switch call.Call {
+	case "connect":
+		ps.connect(id, call.Addresses)
 	case "penalise":
 		ps.AddPenalty(id, int(call.Value))
 	case "set_application_score":
 		application[id] = call.Value
-	case "refresh":
-		ps.refreshScores()
-		ps.gcDeliveryRecords()
 	default:
 		panic(call.Call)
 	}

@@ -152,8 +152,11 @@ func newVectorRun(given *vectorParameters) *vectorRun {
 }
 
 func (run *vectorRun) perform(step vectorStep) {
-	ps, id, topic := run.ps, peer.ID(step.Peer), step.Topic
-	msg := &Message{Message: &pb.Message{Topic: &topic}, ID: step.Message, ReceivedFrom: id}
+	ps, id := run.ps, peer.ID(step.Peer)
+	msg := &Message{Message: &pb.Message{Topic: &step.Topic}, ID: step.Message, ReceivedFrom: id}
+	if ps.both(step.Event, id, msg, vectorReasons[step.Reason]) {
+		return
+	}
 	switch step.Event {
 	case "connect":
 		run.host.network.connections[id] = vectorConnections(step.Addresses)
@@ -161,33 +164,16 @@ func (run *vectorRun) perform(step vectorStep) {
 	case "addresses":
 		run.host.network.connections[id] = vectorConnections(step.Addresses)
 		ps.refreshIPs()
-	case "disconnect":
-		if stats, known := ps.peerStats[id]; known && stats.connected {
-			ps.OnClosedOutboundStream(id)
-		}
-	case "graft":
-		ps.Graft(id, topic)
-	case "prune":
-		ps.Prune(id, topic)
-	case "validate":
-		ps.ValidateMessage(msg)
-	case "deliver", "deliver_own":
+	case "deliver_own":
 		ps.DeliverMessage(msg)
-	case "duplicate":
-		ps.DuplicateMessage(msg)
-	case "reject":
-		ps.RejectMessage(msg, vectorReasons[step.Reason])
 	case "behaviour_penalty":
 		ps.AddPenalty(id, step.Count)
 	case "application_score":
 		run.application[id] = step.Score
 	case "topic_parameters":
-		if err := ps.SetTopicScoreParams(topic, step.Parameters.inMicroseconds()); err != nil {
+		if err := ps.SetTopicScoreParams(step.Topic, step.Parameters.inMicroseconds()); err != nil {
 			panic(err)
 		}
-	case "refresh":
-		ps.refreshScores()
-		ps.gcDeliveryRecords()
 	default:
 		panic("no such event: " + step.Event)
 	}
