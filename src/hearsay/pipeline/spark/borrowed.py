@@ -14,14 +14,14 @@ from hearsay.pipeline.spark.gateway_log import quiet_the_gateway, say_nothing
 from hearsay.pipeline.spark.jvm import python_of_workers
 from hearsay.pipeline.spark.kept_session import KeptSessionGone, Lent
 
-_SET = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_PYTHON")
-
 
 @contextmanager
 def borrowed_session(lent: Lent) -> Generator[Any]:
     """A session in the JVM that is kept. Its jobs end with the command."""
-    before = {name: os.environ.get(name) for name in _SET}
-    os.environ.update(zip(_SET, (str(lent.port), lent.secret, python_of_workers()), strict=True))
+    before = _environment_of_spark()
+    os.environ.update(
+        PYSPARK_GATEWAY_PORT=str(lent.port), PYSPARK_GATEWAY_SECRET=lent.secret, PYSPARK_PYTHON=python_of_workers()
+    )
     try:
         quiet_the_gateway()
         with ThreadPoolExecutor(1) as thread:  # on the main thread PySpark would take Ctrl-C for itself
@@ -34,11 +34,9 @@ def borrowed_session(lent: Lent) -> Generator[Any]:
         raise
     finally:
         _forget()
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in _environment_of_spark():
+            del os.environ[name]
+        os.environ.update(before)
         lent.close()
 
 
@@ -53,6 +51,11 @@ def _session() -> Any:
     context: Any = SparkContext(gateway=gateway, jsc=java, conf=SparkConf(_jconf=there.getConf()))
     context._accumulatorServer.handle_error = say_nothing
     return SparkSession(context)
+
+
+def _environment_of_spark() -> dict[str, str]:
+    """PySpark adds to it, and what is borrowed next must find it as it was."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("SPARK_", "PYSPARK_"))}
 
 
 def is_pyspark_in_use() -> bool:
