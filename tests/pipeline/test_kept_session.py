@@ -123,13 +123,15 @@ def test_when_it_vanishes_the_command_does_its_work_with_one_of_its_own(own, two
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("end", ["unused", "without its JVM"])
+@pytest.mark.parametrize("end", ["unused", "without its JVM", "without its socket"])
 def test_it_ends_by_itself(own, end):
     keeper = own.keep("--minutes", "0.1" if end == "unused" else "5")
     jvm = find(keeper, JVM)
     assert jvm is not None
-    if end != "unused":
+    if end == "without its JVM":
         os.kill(jvm, signal.SIGKILL)
+    elif end == "without its socket":
+        own.socket.unlink()
     gone(keeper)
     gone(jvm)
     assert not own.socket.exists()

@@ -100,7 +100,7 @@ def wait_for(process: Process, out: Path, results: int = 1) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_one_that_is_stopped_leaves_the_session_to_others(kept, tmp_path, number):
-    path, other = write_study(tmp_path, LONG.format(seeds=60), "long"), write_study(tmp_path)
+    path, other = write_study(tmp_path, LONG.format(seeds=30), "long"), write_study(tmp_path)
     stopped, beside = sweep(kept, path, tmp_path / "long"), sweep(kept, other, tmp_path / "other")
     wait_for(stopped, tmp_path / "long")
     stopped.send_signal(number)
@@ -125,7 +125,7 @@ def test_when_it_vanishes_the_runs_that_are_missing_are_made_in_one_of_the_comma
     (tmp_path / "kept").mkdir()
     kept = Kept(tmp_path / "kept")
     kept.environment["TMPDIR"] = str(tmp_path)
-    path, out = write_study(tmp_path, LONG.format(seeds=60), "long"), tmp_path / "out"
+    path, out = write_study(tmp_path, LONG.format(seeds=30), "long"), tmp_path / "out"
     keeper = kept.keep()
     jvm = find(keeper, JVM)
     assert jvm is not None

@@ -7,8 +7,9 @@ Rules:
 * It holds the JVM and tells commands of this user, in the same surroundings, where it listens and its secret
   (`kept_place`, `surroundings`). Commands are drivers of their own: they share the JVM, its context and its Python
   workers.
-* It ends by itself: after so many minutes without a command, when it was asked to, when its JVM has ended, and when
-  it has served as many commands as it may (`lender`). Commands see that before their jobs fail.
+* It ends by itself: after so many minutes without a command, when it was asked to, when its JVM has ended, when its
+  socket is gone (at the end of a login), and when it has served as many commands as it may (`lender`). Commands see
+  that before their jobs fail.
 * One is kept at a time: the lock says which.
 """
 
@@ -63,7 +64,7 @@ def keep(minutes: float, is_ready: Callable[[], None]) -> None:
         _warm(session)
         is_ready()
         try:
-            while jvm_is_running() and not lender.is_over:
+            while jvm_is_running() and not lender.is_over and (place.exists() or lender.is_used):
                 if select([listener], [], [], _LOOK_EVERY_S)[0]:
                     lender.meet(listener.accept()[0])
         finally:

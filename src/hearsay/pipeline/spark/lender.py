@@ -56,6 +56,11 @@ class Lender:
             is_spent = self._served >= MOST_COMMANDS or monotonic() - self._last > self._minutes * 60
             return self._asked_to_end or (is_spent and not self._lent)
 
+    @property
+    def is_used(self) -> bool:
+        with self._lock:
+            return bool(self._lent)
+
     def meet(self, there: socket.socket) -> None:
         """Serve a connection on a thread of its own, or close it if there are too many."""
         if not self._connections.acquire(blocking=False):
