@@ -21,8 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic, sleep
+from traceback import print_exc
 from typing import NoReturn, TextIO
 
 import pytest
@@ -45,6 +47,8 @@ TURNS = 600
 """Of its loop that a test may wait: six seconds, or more on a busy machine (`tests/node/waiting.py`)."""
 LOOK_AGAIN_S = 0.005
 IN_VAIN = "in vain"
+SOUND = "sound"
+"""The copy in which nothing is changed."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,8 @@ class Told:
     in_vain: set[str] = field(default_factory=set[str])
     """Failed because what they wait for does not happen: their patience ended, not they."""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
-    tested: str = ""
-    """The package that was tested."""
+    copy: str = ""
+    """The folder's name of the package that was tested."""
     said: str = ""
     took_s: float = 0
 
@@ -141,8 +145,8 @@ def _told(file: Path) -> Told:
                 of = {"failed": [told.failed], "passed": [told.passed], IN_VAIN: [told.failed, told.in_vain]}
                 for names in of.get(outcome, []):
                     names.add(test)
-            case {"code": int(code), "tested": str(tested)}:
-                told.code, told.tested = code, tested
+            case {"code": int(code), "copy": str(copy)}:
+                told.code, told.copy = code, copy
     return told
 
 
@@ -154,18 +158,21 @@ def _become(task: Task, folder: Path) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for stream in (1, 2):
             os.dup2(said, stream)
-        package = folder / "sound"
+        package = folder / SOUND
         if task.changed:
             package = folder / task.name
-            link_but(task.changed, package / "hearsay", folder / "sound" / "hearsay")
+            link_but(task.changed, package / "hearsay", folder / SOUND / "hearsay")
         path = [str(package), str(Path(__file__).parent)]
         os.environ.update(environment(package))
         sys.path[:0] = path
         os.chdir(TESTS.parent)
         with (folder / f"{task.name}.told").open("w", encoding="utf-8", buffering=1) as file:
             code = pytest.main([*OPTIONS, *task.tests], plugins=[Witness(file, task.tests)])
-            tested = sys.modules["hearsay"].__file__
-            file.write(json.dumps({"code": int(code), "tested": tested}) + "\n")
+            tested = find_spec("hearsay")
+            copy = "" if tested is None else Path(str(tested.origin)).parents[1].name
+            file.write(json.dumps({"code": int(code), "copy": copy}) + "\n")
+    except BaseException:
+        print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

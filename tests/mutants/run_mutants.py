@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from forked_tests import Forks, Task, Told, is_part, prepare
+from forked_tests import SOUND, Forks, Task, Told, is_part, prepare
 from planted import SOURCE, Mutant, mutants, node_id
 
 NO_PROGRAM = re.compile(r"\b(NameError|UnboundLocalError|SyntaxError|ImportError)\b")
@@ -44,7 +44,7 @@ def main() -> int:
     began = monotonic()
     prepare()
     with TemporaryDirectory(prefix="hearsay-mutants-") as folder:
-        shutil.copytree(SOURCE, Path(folder, "sound", "hearsay"), ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(SOURCE, Path(folder, SOUND, "hearsay"), ignore=shutil.ignore_patterns("__pycache__"))
         forks = Forks(Path(folder), flags.jobs)
         try:
             needed_s = sound_tests(forks, sorted({test for each in chosen for test in each.tests}))
@@ -80,6 +80,8 @@ def sound_tests(forks: Forks, tests: Sequence[str]) -> dict[str, float]:
         if told.code != 0:
             ending = "do not end" if told.code is None else "fail"
             raise Unsound(f"tests {ending} before anything is changed: {task.name}\n{told.said}")
+        if told.copy != SOUND:
+            raise Unsound(f"the copy is not what would be tested, but {told.copy}")
     if missing := [test for test in tests if test not in needed_s]:
         raise Unsound(f"tests do not run here: {', '.join(missing)}")
     return needed_s
@@ -90,7 +92,7 @@ def survivors(forks: Forks, chosen: Sequence[Mutant], limit_s: Callable[[str], f
     width = max(len(each.name) for each in chosen)
     by_name = {each.name: each for each in chosen}
     for task, told in forks.run(tasks_of(chosen, limit_s)):
-        verdict = verdict_of(told, by_name[task.name].tests)
+        verdict = verdict_of(told, by_name[task.name])
         print(f"{task.name:{width}}  {told.took_s:5.1f} s  {verdict}", flush=True)
         if not verdict.startswith(KILLED):
             yield task.name
@@ -102,10 +104,12 @@ def tasks_of(chosen: Iterable[Mutant], limit_s: Callable[[str], float]) -> Itera
         yield Task(each.name, tests, sum(map(limit_s, each.tests)), each.plant(SOURCE))
 
 
-def verdict_of(told: Told, tests: Sequence[str]) -> str:
+def verdict_of(told: Told, mutant: Mutant) -> str:
     if told.code not in (None, 0, 1) or NO_PROGRAM.search(told.said):
         return f"NO PROGRAM\n{told.said}"
-    held = [test for test in tests if not any(is_part(name, node_id(test)) for name in told.failed)]
+    if told.code is not None and told.copy != mutant.name:
+        return f"NOT TESTED, but {told.copy}"
+    held = [test for test in mutant.tests if not any(is_part(name, node_id(test)) for name in told.failed)]
     if held and told.code is None:
         return f"DOES NOT END: {', '.join(held)}"
     if held:
