@@ -15,6 +15,7 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 
 EXAMPLES = 15
+BACK = "rejoin_after_s = 1"
 
 
 @st.composite
@@ -40,10 +41,7 @@ def scenario_texts(draw: st.DrawFn) -> str:
         f"[faults.churn]\naway_share = {pick(0, 0.3, 0.6)}\nmean_session_s = {pick(2, 10)}",
     ]
     if draw(st.booleans()):
-        lines.append(
-            f"[[faults.crash]]\nat_s = {pick(3.1, 6)}\n{pick('share = 0.2', 'share = 0.5', 'listed = [1, 3]')}\n"
-            f"{pick('', 'rejoin_after_s = 1')}"
-        )
+        lines.append(f"[[faults.crash]]\nat_s = {pick(3.1, 6)}\n{pick(*who_crashes(nodes))}\n{pick('', BACK)}")
     if draw(st.booleans()):
         lines.append(f"[[faults.partition]]\nat_s = {pick(3.2, 5)}\nheal_s = {pick(6, 9)}\nshare = 0.4")
     says_hello = preset != "simsub"  # without a hello nobody would learn who leaves
@@ -52,6 +50,10 @@ def scenario_texts(draw: st.DrawFn) -> str:
         node, action = draw(st.integers(0, nodes - 1)), ("leave", "join")[number % 2]
         lines.append(f'[[timed]]\nat_s = {at_s}\nnode = {node}\naction = "{action}"\ntopic = "topic"')
     return "\n".join(lines)
+
+
+def who_crashes(nodes: int) -> tuple[str, str, str]:
+    return "share = 0.2", "share = 0.5", f"listed = {sorted({nodes // 3, nodes - 1})}"
 
 
 def soak(number: int) -> Counter[str]:

@@ -6,7 +6,12 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from judging_scenarios import judging_texts
 from run_soak import ROOT, SUBJECTS, Soak, outcome_of
+from scenarios import scenario_texts, who_crashes
+
+from hearsay.sim.scenario.scenario_file import load_scenario
 
 RUNNER = ROOT / "tests" / "soak" / "run_soak.py"
 
@@ -40,3 +45,21 @@ def test_what_does_not_end_is_a_failure(monkeypatch):
     code, told = outcome_of([sys.executable, "-c", "import signal; print('begun', flush=True); signal.pause()"], {})
     assert code == 1
     assert told.endswith("it does not end")
+
+
+@pytest.mark.parametrize("nodes", range(1, 6))
+def test_however_few_nodes_there_are_some_of_them_can_crash(tmp_path, nodes):
+    for who in who_crashes(nodes):
+        text = f"[network]\nnodes = {nodes}\ndegree = 0\n[[faults.crash]]\nat_s = 6\n{who}"
+        assert loaded(tmp_path, text).faults.crash
+
+
+@given(scenario_texts() | judging_texts())
+def test_what_is_drawn_is_a_scenario(tmp_path_factory, text):
+    assert loaded(tmp_path_factory.mktemp("drawn"), text).network.nodes > 0
+
+
+def loaded(folder, text):
+    file = folder / "scenario.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_scenario(file)
