@@ -2,7 +2,8 @@
 
 Questions: counts of every message; exact percentiles of every message; traffic of every node by kind; the mesh over
 time; and all of them with the rest of what the pipeline's scan says (Polars: without the rest). Spark's tasks answer
-by loops over whole files, as those of the pipeline do (`pipeline.metrics.whole_files`).
+by loops over whole files, as those of the pipeline do (`pipeline.metrics.whole_files`). The mesh has few rows: it is
+asked for as the pipeline asks for such work, which the driver does itself below two million rows.
 Every tool has the same number of threads and is warm; the answers go nowhere. Beside seconds there are seconds of
 CPU, of all processes of a tool, since a busy machine stretches the first more than the second.
 
@@ -174,7 +175,9 @@ class Spark:
             for rows in row_groups(paths[number], MESH_COLUMNS):
                 yield _mesh_changes(rows).tobytes()
 
-        changes = [np.frombuffer(made, dtype=np.int64) for made in made_by_tasks(self.session, len(paths), work)]
+        rows = sum(file.rows for file in self.run.files("mesh"))
+        found = made_by_tasks(self.session, len(paths), work, rows)
+        changes = [np.frombuffer(made, dtype=np.int64) for made in found]
         topics, seconds, change = np.concatenate(changes).reshape(-1, 3).T
         summed = grouped([topics, seconds], [change])
         for topic in np.unique(summed.keys[:, 0]):

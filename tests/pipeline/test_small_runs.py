@@ -20,14 +20,16 @@ from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.kernels.columns import in_time
 from hearsay.pipeline.output.table_files import write_file
 from hearsay.pipeline.scan import scan_files
+from hearsay.pipeline.spark import task_lists
 from hearsay.trace.language.schema import COLUMNS, Column
 
 
-@pytest.mark.parametrize(
-    "most", [pytest.param(large_runs.ADDED_UP_BY_ONE_TASK, id="tasks"), pytest.param(0, id="Spark")]
-)
-def test_one_task_says_what_many_say_and_tasks_or_spark_add_up(most, spark, two_runs, tmp_path, monkeypatch):
-    monkeypatch.setattr(large_runs, "ADDED_UP_BY_ONE_TASK", most)
+@pytest.mark.parametrize("who", ["the driver", "tasks", "Spark"])
+def test_one_task_says_what_many_say_whoever_adds_up(who, spark, two_runs, tmp_path, monkeypatch):
+    if who != "the driver":
+        monkeypatch.setattr(task_lists, "DONE_HERE_BELOW", 0)
+    if who == "Spark":
+        monkeypatch.setattr(large_runs, "ADDED_UP_BY_ONE_TASK", 0)
     runs = load_runs(list(two_runs.values()))
     outputs = {run.name: tmp_path / run.name for run in runs}
     analyze(spark, runs, outputs, lambda _: None, partial(scan_files, spark, runs))

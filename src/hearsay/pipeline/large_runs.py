@@ -32,7 +32,9 @@ def compute_in_parts(
     spark: SparkSession, runs: Sequence[RunFacts], store: TableStore, scan: Scan | None, step: Callable[[str], None]
 ) -> None:
     step("who was in which topic")
-    store.write(tables_of(spark, [MembershipsOf(run, store.new_file(tables.MEMBERSHIPS, run.name)) for run in runs]))
+    members = [MembershipsOf(run, store.new_file(tables.MEMBERSHIPS, run.name)) for run in runs]
+    rows = sum(file.rows for run in runs for name in ("mesh", "node") for file in run.files(name))
+    store.write(tables_of(spark, members, rows))
     folders = {run.name: str(store.folder_of(tables.MEMBERSHIPS, run.name)) for run in runs}
     step("reading the trace: messages and traffic")
     scratch = store.scratch
@@ -52,8 +54,10 @@ def added_up(
 ) -> dict[str, SummedParts]:
     """By run, what these files of partial sums say together."""
     parts = {run.name: SummedParts(str(scratch), number, tuple(files[run.name])) for number, run in enumerate(runs)}
-    many = [part for part in parts.values() if part.lines() > ADDED_UP_BY_ONE_TASK]
-    for _ in tables_of(spark, [SumsOf(run, parts[run.name]) for run in runs if parts[run.name] not in many]):
+    lines = {name: part.lines() for name, part in parts.items()}
+    many = [part for name, part in parts.items() if lines[name] > ADDED_UP_BY_ONE_TASK]
+    few = [SumsOf(run, parts[run.name]) for run in runs if parts[run.name] not in many]
+    for _ in tables_of(spark, few, sum(lines[task.run.name] for task in few)):
         pass
     add_up(spark, many, scratch)
     return parts

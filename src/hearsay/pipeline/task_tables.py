@@ -31,13 +31,15 @@ class MakesTables(Protocol):
     def compute(self) -> Iterator[Made]: ...
 
 
-def tables_of(spark: SparkSession, tasks: Sequence[MakesTables]) -> Iterator[tuple[MetricTable, str, Any]]:
-    """(table, run, lines as Arrow) of all tasks."""
+def tables_of(
+    spark: SparkSession, tasks: Sequence[MakesTables], rows: int | None = None
+) -> Iterator[tuple[MetricTable, str, Any]]:
+    """(table, run, lines as Arrow) of all tasks; `rows` as in `made_by_tasks`."""
 
     def work(number: int) -> Iterator[bytes]:
         return _streams_of(tasks[number])
 
-    for stream in made_by_tasks(spark, len(tasks), work):
+    for stream in made_by_tasks(spark, len(tasks), work, rows):
         with ipc.open_stream(stream) as reader:
             named = reader.schema.metadata
             yield TABLES[named[b"table"].decode()], named[b"run"].decode(), reader.read_all()

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SMALL_ROWS = 3_000_000
-_MANY_ROWS = 200_000_000
+_MANY_ROWS = 1_000_000_000
 FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _THROUGHPUT = ("-XX:+UseParallelGC",)
 _PORTS = {"sc": 15002, "spark": 7077}

@@ -1,7 +1,8 @@
 """Tasks in Python as one job of Spark: each number of a range is a task, what it makes comes back to the driver.
 
 Where the driver is here, they are an RDD: Spark plans no query for them, which takes longer than small tasks. Spark
-Connect knows queries alone.
+Connect knows queries alone. Tasks that read few rows together are done by the driver itself, in less time than a job
+takes to reach the workers and to come back.
 """
 
 from __future__ import annotations
@@ -21,10 +22,15 @@ pa: Any = pyarrow
 Work = Callable[[int], Iterator[bytes]]
 
 
-def made_by_tasks(spark: SparkSession, count: int, work: Work) -> list[bytes]:
-    """What `work` makes of each number below `count`, in their order."""
-    if not count:
-        return []
+DONE_HERE_BELOW = 2_000_000
+"""Rows that the tasks of a job read together."""
+
+
+def made_by_tasks(spark: SparkSession, count: int, work: Work, rows: int | None = None) -> list[bytes]:
+    """What `work` makes of each number below `count`, in their order; `rows` are what it reads for all of them, where
+    that is known and is most of the work."""
+    if not count or (rows is not None and rows < DONE_HERE_BELOW):
+        return [made for number in range(count) for made in work(number)]
     if not _is_connect(spark):
         numbers: Any = spark.sparkContext.parallelize(range(count), count)
         return numbers.flatMap(work).collect()
@@ -35,8 +41,8 @@ def made_by_tasks(spark: SparkSession, count: int, work: Work) -> list[bytes]:
                 for made in work(number):
                     yield pa.RecordBatch.from_arrays([pa.array([made], pa.binary())], names=["made"])
 
-    rows = map_batches(spark.range(0, count, 1, count), of_batches, "made binary").collect()
-    return [bytes(row["made"]) for row in rows]
+    found = map_batches(spark.range(0, count, 1, count), of_batches, "made binary").collect()
+    return [bytes(row["made"]) for row in found]
 
 
 def _is_connect(spark: SparkSession) -> bool:
