@@ -103,12 +103,25 @@ def test_a_list_of_words_has_each_with_its_heading():
     ]
 
 
-def test_progress_of_a_sweep_counts_from_the_start_and_is_plain_on_a_dumb_terminal(tmp_path):
-    study = '[base]\npreset = "r1"\nnetwork.nodes = 9\nworkload.messages = 1\n'
-    (tmp_path / "small.toml").write_text(f"seeds = 2\n{study}")
+SMALL_STUDY = """
+seeds = 2
+[base]
+preset = "r1"
+network.nodes = 9
+workload.messages = 1
+"""
+
+
+def test_progress_of_a_sweep_is_plain_on_a_dumb_terminal(tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL_STUDY)
     dumb = shown_on_a_terminal("dumb", "-c", WITHOUT_SPARK, "sweep", "small.toml", "--out", "dumb", cwd=tmp_path)
     assert "sweep: 2 of 2 runs done" in dumb
     assert "\x1b" not in dumb
+
+
+@pytest.mark.thorough
+def test_progress_of_a_sweep_counts_from_the_start(tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL_STUDY)
     able = shown_on_a_terminal("xterm", "-m", "hearsay", "sweep", "small.toml", "--out", "able", cwd=tmp_path)
     assert "sweep: starting Spark" in able
     assert "0 of 2 done, starting" in able

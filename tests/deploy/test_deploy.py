@@ -112,6 +112,7 @@ def step(name, environment, **inputs):
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_the_action_fails_where_a_budget_breaks(tmp_path):
     assert ACTION["runs"]["using"] == "composite"
     (tmp_path / "hearsay" / "bin").mkdir(parents=True)

@@ -53,11 +53,8 @@ def loads_from_it(work) -> bool:
     return "org.apache.spark.deploy.SparkSubmit source: shared objects file" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "content",
-    [pytest.param(b"", marks=pytest.mark.thorough), b"no such file of a JVM" * 1000],
-    ids=["empty", "other"],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("content", [b"", b"no such file of a JVM" * 1000], ids=["empty", "other"])
 def test_a_file_that_the_jvm_does_not_take_harms_nothing(cache, content):
     cache.mkdir(parents=True)
     (cache / started_jvm._name(find_java())).write_bytes(content)

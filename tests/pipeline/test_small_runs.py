@@ -24,7 +24,9 @@ from hearsay.pipeline.spark import task_lists
 from hearsay.trace.language.schema import COLUMNS, Column
 
 
-@pytest.mark.parametrize("who", ["the driver", "tasks", "Spark"])
+@pytest.mark.parametrize(
+    "who", ["the driver", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("tasks", "Spark"))]
+)
 def test_one_task_says_what_many_say_whoever_adds_up(who, spark, two_runs, tmp_path, monkeypatch):
     if who != "the driver":
         monkeypatch.setattr(task_lists, "DONE_HERE_BELOW", 0)

@@ -73,6 +73,7 @@ def kept(tmp_path_factory):
     gone(pid)
 
 
+@pytest.mark.thorough
 def test_a_sweep_and_calls_from_python_take_it_and_come_to_the_same(kept, tmp_path):
     path = write_study(tmp_path)
     before = kept.status()["served"]

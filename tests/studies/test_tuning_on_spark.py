@@ -64,6 +64,7 @@ def on(spark) -> OpenPlace:
     return lambda _: nullcontext(SparkTasks(spark, Where(), 1))
 
 
+@pytest.mark.thorough
 def test_it_comes_to_the_same_as_in_processes(spark, tmp_path):
     path = tmp_path / "tuning.toml"
     path.write_text(TUNING.format(runs=12))

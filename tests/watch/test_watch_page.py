@@ -156,6 +156,7 @@ def test_a_click_chooses_the_node(opened):
         page.until("document.getElementById('node').hidden")
 
 
+@pytest.mark.thorough
 def test_all_colourings_and_places_can_be_drawn(opened):
     with watched(scenario(60), 1.0) as source:
         page = opened(source.url)
