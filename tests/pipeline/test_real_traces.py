@@ -10,15 +10,17 @@ from threading import Event
 import numpy as np
 import pytest
 from growing_run import assert_same_tables
-from real_nodes import HEARSAY, as_one_run, three_nodes
+from real_nodes import HEARSAY, Node, as_one_run, three_nodes
 from simulated_runs import GO_DATA
 
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.trace.read.reader import read_rows
 
 pytestmark = pytest.mark.thorough
+WINDOW_S = 0.001
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -49,7 +51,10 @@ def traces(tmp_path_factory) -> Path:
     with three_nodes(base / "parts") as (ada, bob, cleo):
         ada.say("to three")
         cleo.until("message", data="to three")
-        while not sealed_delivery(base / "parts/cleo"):
+        visitor = Node("--connect", cleo.address)  # what Cleo tells of it comes when the window is over
+        visitor.until("status", peers=1)
+        visitor.close()
+        while not told_to_the_end(base / "parts/cleo"):
             Event().wait(0.1)
         cleo.process.kill()
         cleo.process.communicate()
@@ -64,16 +69,16 @@ def traces(tmp_path_factory) -> Path:
 def answers(traces) -> dict[str, dict]:
     """The answers of `hearsay analyze`, by run and topic. The window is short, as the nodes leave one by one."""
     runs = [traces / name for name in ("ada", "two", "three", "go", "killed")]
-    told = json.loads(run("analyze", "--json", "--window", 0.001, *runs).stdout)
+    told = json.loads(run("analyze", "--json", "--window", WINDOW_S, *runs).stdout)
     return {f"{line['run']}/{line['topic']}": line for line in told}
 
 
-def sealed_delivery(parts: Path) -> bool:
-    """Whether a finished part of a node's trace tells of a delivery: what comes after it is lost with the node."""
-    return any(
-        np.any(read_rows(manifest.parent)[:, Column.EVENT] == TraceEvent.DELIVER)
-        for manifest in parts.glob("*/manifest.json")
-    )
+def told_to_the_end(parts: Path) -> bool:
+    """Whether the finished parts of a node's trace tell of a delivery and of more when its window is over: what comes
+    after them is lost with the node."""
+    rows = np.concatenate([no_rows(), *(read_rows(manifest.parent) for manifest in parts.glob("*/manifest.json"))])
+    delivered = rows[rows[:, Column.EVENT] == TraceEvent.DELIVER, Column.TIME_US]
+    return len(delivered) > 0 and rows[:, Column.TIME_US].max() > delivered.max() + WINDOW_S * 1_000_000
 
 
 def stored(path: Path, table: tables.MetricTable) -> list[dict]:
