@@ -22,7 +22,6 @@ from hearsay.pipeline.spark.kept_place import (
 from hearsay.pipeline.spark.place import SparkUnavailable, WrongSetting
 from hearsay.pipeline.spark.surroundings import KEEP, surroundings
 
-USUAL_MINUTES = 15.0
 MOST_MINUTES = 24 * 60.0
 _END_S = 30.0
 
