@@ -88,12 +88,19 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def master(cluster) -> str:
-    """A standalone master with two workers of one core each."""
+    """A standalone master with a worker of one core."""
     with leftovers.for_the_whole_session():
         url = cluster.start_master()
-        for number in (1, 2):
-            cluster.start_worker(f"worker{number}", url)
+        cluster.start_worker("worker1", url)
     return url
+
+
+@pytest.fixture(scope="session")
+def master_of_two(cluster, master) -> str:
+    """The same master, once it has another worker."""
+    with leftovers.for_the_whole_session():
+        cluster.start_worker("worker2", master)
+    return master
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ are forked from is known by its pid.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from hearsay.pipeline.spark import session
 MARK = "HEARSAY_STARTED_BY"
 PATIENCE_S = 10
 """A process that was told to end may take so long."""
-LISTENS = "0A"
+INTERNET = (socket.AF_INET, socket.AF_INET6)
 _kept_ports: set[int] = set()
 
 
@@ -80,19 +81,22 @@ def read(pid: int, name: str) -> bytes:
 
 def ports() -> set[int]:
     """Those on which this process listens, by TCP, except for those of the session."""
-    inodes = set()
+    found = set()
     for file in Path("/proc/self/fd").iterdir():
         try:
-            inodes.add(os.readlink(file))
-        except OSError:  # the one that lists this folder
+            held = os.readlink(file).startswith("socket:")
+            found |= port_of(int(file.name)) if held else set()
+        except OSError:  # closed since, as the one that lists this folder is
             continue
-    found = set()
-    for table in (Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6")):
-        for line in table.read_text().splitlines()[1:] if table.exists() else ():
-            fields = line.split()
-            if fields[3] == LISTENS and f"socket:[{fields[9]}]" in inodes:
-                found.add(int(fields[1].rpartition(":")[2], 16))
     return found - _kept_ports - ports_of_spark()
+
+
+def port_of(descriptor: int) -> set[int]:
+    """One where the socket listens by TCP."""
+    with socket.socket(fileno=os.dup(descriptor)) as held:
+        if held.family not in INTERNET or not held.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            return set()
+        return {held.getsockname()[1]}
 
 
 def ports_of_spark() -> set[int]:

@@ -23,6 +23,8 @@ CORE = ROOT / "src" / "hearsay" / "core"
 KERNELS = ROOT / "src" / "hearsay" / "sim" / "array"
 TESTS = ROOT / "tests"
 ID = r"[A-Z]+-\d+"
+WITHOUT_KERNELS = {"episub", "extensions", "scores"}
+ALONE = r"\*reference only:\* ([^).]+)"
 STANDS = re.compile(rf"^\* ({ID})[:,] (.*(?:\n  .*)*)", re.MULTILINE)
 
 
@@ -38,19 +40,28 @@ def docstrings(folder: Path) -> list[tuple[Path, str]]:
     return found
 
 
-STANDING = [(rule, text, file) for file, text in docstrings(CORE) for rule, text in STANDS.findall(text)]
-RULES = {rule: " ".join(text.split()) for rule, text, _ in STANDING}
-WITHOUT_KERNELS = {"episub", "extensions", "scores"}
-OF_KERNELS = {rule for rule, _, file in STANDING if not WITHOUT_KERNELS & set(file.relative_to(CORE).parts)}
-REFERENCE_ONLY = {
-    rule: found[1] for rule, text in RULES.items() if (found := re.search(r"\*reference only:\* ([^).]+)", text))
-}
-FAMILIES = "|".join(sorted({rule.split("-")[0] for rule in RULES}))
-CITED = re.compile(rf"\b(?:{FAMILIES})-\d+")
+@cache
+def standing() -> list[tuple[str, str, Path]]:
+    """Rules as they stand, each with its text and file."""
+    return [(rule, text, file) for file, text in docstrings(CORE) for rule, text in STANDS.findall(text)]
+
+
+@cache
+def rules() -> dict[str, str]:
+    return {rule: " ".join(text.split()) for rule, text, _ in standing()}
+
+
+def of_kernels() -> set[str]:
+    return {rule for rule, _, file in standing() if not WITHOUT_KERNELS & set(file.relative_to(CORE).parts)}
+
+
+def reference_only() -> dict[str, str]:
+    return {rule: found[1] for rule, text in rules().items() if (found := re.search(ALONE, text))}
 
 
 def cited(texts: Iterable[tuple[Path, str]]) -> dict[str, Path]:
-    return {rule: file for file, text in texts for rule in CITED.findall(text)}
+    families = "|".join(sorted({rule.split("-")[0] for rule in rules()}))
+    return {rule: file for file, text in texts for rule in re.findall(rf"\b(?:{families})-\d+", text)}
 
 
 def conversations() -> Iterator[tuple[Path, str]]:
@@ -58,43 +69,57 @@ def conversations() -> Iterator[tuple[Path, str]]:
         yield file, "\n".join(re.findall(r"^# Rules: .*$", file.read_text(encoding="utf-8"), re.MULTILINE))
 
 
-SHOWN = cited(conversations())
-TESTED = cited((file, text) for file, text in docstrings(TESTS) if file != Path(__file__))
-COMPILED = cited(docstrings(KERNELS))
-MENTIONED = cited(docstrings(CORE))
-BROKEN = {mutant.rule: LIST for mutant in mutants() if mutant.rule is not None}
+def shown() -> dict[str, Path]:
+    return cited(conversations())
+
+
+@cache
+def held() -> dict[str, Path]:
+    return cited((file, text) for file, text in docstrings(TESTS) if file != Path(__file__))
+
+
+def compiled() -> dict[str, Path]:
+    return cited(docstrings(KERNELS))
+
+
+def broken() -> dict[str, Path]:
+    return {mutant.rule: LIST for mutant in mutants() if mutant.rule is not None}
+
+
+def mentioned() -> dict[str, Path]:
+    return cited(docstrings(CORE))
 
 
 def test_a_rule_stands_once():
-    assert [rule for rule, count in Counter(rule for rule, _, _ in STANDING).items() if count > 1] == []
+    assert [rule for rule, count in Counter(rule for rule, _, _ in standing()).items() if count > 1] == []
 
 
 @pytest.mark.parametrize(
     "citations",
-    [SHOWN, TESTED, COMPILED, BROKEN, MENTIONED],
+    [shown, held, compiled, broken, mentioned],
     ids=["shown", "tested", "compiled", "broken", "told"],
 )
 def test_what_is_cited_stands_somewhere(citations):
-    assert {rule: file for rule, file in citations.items() if rule not in RULES} == {}
+    assert {rule: file for rule, file in citations().items() if rule not in rules()} == {}
 
 
 def test_every_rule_is_shown_or_tested():
-    assert sorted(set(RULES) - set(SHOWN) - set(TESTED)) == []
+    assert sorted(set(rules()) - set(shown()) - set(held())) == []
 
 
 def test_every_rule_of_a_router_with_kernels_is_followed_by_one_or_is_for_the_reference_engine_alone():
-    assert sorted(OF_KERNELS - set(COMPILED) - set(REFERENCE_ONLY)) == []
+    assert sorted(of_kernels() - set(compiled()) - set(reference_only())) == []
 
 
 def test_every_rule_that_a_kernel_follows_is_broken_by_a_planted_fault():
-    assert sorted(set(COMPILED) - set(BROKEN)) == []
+    assert sorted(set(compiled()) - set(broken())) == []
 
 
 def test_the_rules_for_the_reference_engine_alone(capsys):
     """Printed, because the list is to shrink."""
     with capsys.disabled():
         print("\nrules without a kernel:")
-        for rule, switch in REFERENCE_ONLY.items():
+        for rule, switch in reference_only().items():
             print(f"  {rule}: {switch}")
-    assert set(REFERENCE_ONLY) <= OF_KERNELS
-    assert len(REFERENCE_ONLY) <= 31
+    assert set(reference_only()) <= of_kernels()
+    assert len(reference_only()) <= 31

@@ -17,8 +17,8 @@ CHOSEN = ("topics", "spanning")
 
 
 @pytest.mark.thorough
-def test_standalone_cluster(master, two_runs, tmp_path):
-    assert_equal_tables(two_runs, tmp_path, "--master", master)
+def test_standalone_cluster(master_of_two, two_runs, tmp_path):
+    assert_equal_tables(two_runs, tmp_path, "--master", master_of_two)
 
 
 @pytest.mark.thorough

@@ -59,17 +59,16 @@ def test_quantiles_of_scores(runs):
         (time, event.removeprefix("score_"), None if topic == NONE else topic) for time, event, topic in rows
     }
     assert {"score", "topics", "p1", "p2", "p4"} <= {part for _, part, _ in lines}
+    connection = duckdb.connect()
     for (time, event, topic), numbers in rows.items():
         line = lines[time, event.removeprefix("score_"), None if topic == NONE else topic]
         pairs = rows[time, "score", NONE]
         values = sorted(numbers.get(pair, 0.0) for pair in pairs)
         assert line["pairs"] == len(values)
-        connection = duckdb.connect()
-        connection.execute("create table v(x double)")
-        connection.executemany("insert into v values (?)", [(value,) for value in values])
         asked = connection.execute(
-            "select min(x), quantile_cont(x, 0.05), quantile_cont(x, 0.5), quantile_cont(x, 0.95), max(x) from v"
-        ).fetchone()
+            "select min(x), quantile_cont(x, 0.05), quantile_cont(x, 0.5), quantile_cont(x, 0.95), max(x) "
+            "from (select unnest(?::double[]) x)", [values],
+        ).fetchone()  # fmt: skip
         assert [line[name] for name in ("lowest", "p5", "median", "p95", "highest")] == pytest.approx(list(asked))
         bounds = {"below_zero": 0.0, "below_gossip": GOSSIP, "below_publish": PUBLISH, "below_graylist": GRAYLIST}
         for name, bound in bounds.items():

@@ -29,13 +29,13 @@ def problem(tmp_path, monkeypatch) -> Path:
     return path
 
 
-def test_standalone_cluster(master, problem):
+def test_standalone_cluster(master_of_two, problem):
     """The tasks' Python has the libraries but not this program, which comes with the job."""
     python = problem.with_name("python")
     libraries = Path(pyspark.__file__).parents[1]
     python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
-    assert_it_goes_on_after_a_kill(problem, "--master", master, PYSPARK_PYTHON=str(python))
+    assert_it_goes_on_after_a_kill(problem, "--master", master_of_two, PYSPARK_PYTHON=str(python))
 
 
 def test_spark_connect(connect, problem):

@@ -18,8 +18,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from enum import IntEnum
+from operator import attrgetter
 from typing import NamedTuple
 
 from hearsay.core.language.actions import (
@@ -232,7 +233,10 @@ class TraceRow:
         )
 
     def to_codes(self) -> tuple[int, ...]:
-        return tuple(NONE if value is None else int(value) for value in astuple(self))
+        return tuple([NONE if value is None else int(value) for value in _values(self)])
+
+
+_values = attrgetter(*COLUMNS)
 
 
 def _or_none(number: int) -> int | None:
