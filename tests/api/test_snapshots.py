@@ -21,6 +21,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from commands import hearsay as run_command
+from kept import kept_session
 from pydantic import BaseModel
 
 import hearsay
@@ -175,7 +176,11 @@ def test_the_keys_of_json_of_commands_on_spark(tmp_path):
     # A setting that changes nothing here, so that one is as good as the other whatever chance says.
     same = ("--vary", "router.history_length=[5, 6]", "--aim", "copies_per_delivery")
     asked["tune"] = ("r1", *same, *small, *few)
-    done = {name: run_command(name, *arguments, "--json") for name, arguments in asked.items()}
+    with kept_session(tmp_path / "kept") as kept:
+        done = {
+            name: run_command(name, *arguments, "--json", env=kept.environment) for name, arguments in asked.items()
+        }
+        assert kept.status()["served"] == len(asked)
     assert {name: each.stderr for name, each in done.items() if each.returncode} == {}
     agrees("json_spark.txt", all_keys({f"hearsay {name} --json": each.stdout for name, each in done.items()}))
 

@@ -26,7 +26,9 @@ from kills import heed_signals
 
 SERVER = Path(__file__).with_name("command_server.py")
 READ_AT_IMPORT = ("HEARSAY_CHECKED_KERNELS", "HOME", "LANG", "LC_", "NUMBA_", "PYTHON", "XDG_")
-"""Variables that are heeded as Python starts or a module is imported. What PYTHONPATH adds, the server adds."""
+"""Variables that are heeded as Python starts or a module is imported, but for these:"""
+READ_LATER = ("PYTHONPATH", "XDG_RUNTIME_DIR")
+"""What PYTHONPATH adds, the server adds."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 MOST_TOLD = 32
 
@@ -38,7 +40,9 @@ def can_become(environment: Mapping[str, str]) -> bool:
 
 def _read_at_import(environment: Mapping[str, str]) -> dict[str, str]:
     return {
-        name: value for name, value in environment.items() if name.startswith(READ_AT_IMPORT) and name != "PYTHONPATH"
+        name: value
+        for name, value in environment.items()
+        if name.startswith(READ_AT_IMPORT) and name not in READ_LATER
     }
 
 

@@ -15,13 +15,13 @@ def test_one_of_scores_and_one_of_routers_are_found():
     assert [found for _, found in found_by_vectors(ONE_OF_EACH)] == [True, True]
 
 
-@pytest.mark.thorough
+@pytest.mark.mutants
 def test_all_changes_of_rules_are_found():
     assert [mutant.name for mutant, found in found_by_vectors(RULES) if not found] == []
     assert f"changes {len(RULES)} rules" in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.thorough
+@pytest.mark.mutants
 def test_the_page_says_how_many_of_the_defences_they_hold():
     text = PAGE.read_text(encoding="utf-8")
     for name in ("scores", "judging"):

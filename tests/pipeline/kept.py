@@ -7,10 +7,12 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from commands import hearsay
-from kills import environment
+from kills import environment, gone
 
 BORROW = """
 from hearsay.pipeline.spark.kept_session import borrow
@@ -60,3 +62,17 @@ class Kept:
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.splitlines()
+
+
+@contextmanager
+def kept_session(folder: Path) -> Iterator[Kept]:
+    """One that commands in its environment borrow, and that ends with the block."""
+    folder.mkdir()
+    kept = Kept(folder)
+    pid = kept.keep()
+    try:
+        yield kept
+    finally:
+        ended = kept.run("spark", "stop").stdout
+    assert ended.startswith(f"ended: process {pid}, ")
+    gone(pid)

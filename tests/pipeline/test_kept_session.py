@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import started
 from growing_run import assert_same_tables
-from kept import Kept
+from kept import Kept, kept_session
 from kills import JVM, LOOK_AGAIN_S, ends_within, find, gone
 
 from hearsay.pipeline.spark.lender import MOST_AT_ONCE
@@ -30,12 +30,9 @@ except Exception:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    kept = Kept(tmp_path_factory.mktemp("kept"))
-    pid = kept.keep()
-    yield kept
-    assert kept.run("spark", "stop").stdout.startswith(f"ended: process {pid}, ")
+    with kept_session(tmp_path_factory.mktemp("of_a_module") / "kept") as kept:
+        yield kept
     assert kept.run("spark", "status").stdout == "no session is kept\n"
-    gone(pid)
 
 
 @pytest.fixture

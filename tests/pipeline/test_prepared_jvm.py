@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 from hearsay.pipeline.spark import started_jvm
 from hearsay.pipeline.spark.java import find_java
 from hearsay.pipeline.spark.jvm import java_options, write_logging
+from hearsay.trace.language.cache_places import user_cache
 
 HEARSAY = (sys.executable, "-m", "hearsay")
 
@@ -23,6 +25,10 @@ def run(cache, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
+    """Of JVMs; machine code there is what others have compiled."""
+    code = user_cache() / "hearsay" / "pipeline"
+    if code.is_dir():
+        shutil.copytree(code, tmp_path / "hearsay" / "pipeline")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "hearsay" / "jvm"
 

@@ -41,7 +41,7 @@ def _changed_copy(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.thorough
+@pytest.mark.mutants
 def test_one_changed_line_of_a_kernel_is_found_and_shown(tmp_path):
     copy = _changed_copy(tmp_path / "copy")
     cache = tmp_path / "cache"
