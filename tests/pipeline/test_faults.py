@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from commands import hearsay
 from growing_run import GrowingRun, assert_every_row_once, assert_same_tables, assert_whole_or_absent
 from kills import DRIVER, JVM, WORKER, Kill, analyze, analyze_and_kill, command, environment, seeded_kills
 
@@ -165,9 +166,7 @@ def test_cut_and_flipped_files_are_named_in_one_line(small_run, tmp_path):
         file = path / "trace/class=message/part-00000.parquet"
         file.write_bytes(damage(file.read_bytes()))
         paths.append(str(path))
-    done = subprocess.run(
-        [sys.executable, "-m", "hearsay", "analyze", *paths], capture_output=True, text=True, timeout=60
-    )
+    done = hearsay("analyze", *paths)
     assert done.returncode == 1
     lines = done.stderr.splitlines()
     assert len(lines) == 4
