@@ -9,6 +9,8 @@ reads, and every test goes anywhere.
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = {
@@ -104,9 +106,10 @@ def file_of(name: str) -> str:
     return name.partition("::")[0]
 
 
-def rank(name: str) -> int:
-    """Of a test, by its name: longest first, the others as they are found."""
-    return RANKS.get(file_of(name), len(RANKS))
+def rank(name: str) -> tuple[int, int]:
+    """Of a test, by its name: longest first. Other files are mixed: those of one folder wait for the same things."""
+    file = file_of(name)
+    return RANKS.get(file, len(RANKS)), 0 if file in RANKS else crc32(file.encode())
 
 
 class WholeFiles(LoadScopeScheduling):
