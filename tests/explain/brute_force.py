@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache
 from typing import Any
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.shell.randomness import Randomness
-from hearsay.sim.plan.latency import make_latency
+from hearsay.sim.plan.latency import LatencyModel, make_latency
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 
 FOREVER = 1 << 60
+
+
+def draw_lines_once(latency: LatencyModel) -> None:
+    """A latency is drawn anew whenever somebody asks, and in a search each is asked for again and again."""
+    latency.base_us = cache(latency.base_us)
 
 
 class Rows:
@@ -22,10 +28,13 @@ class Rows:
         self.scenario = scenario
         self.end_us = end_us
         self.latency = make_latency(scenario, Randomness(scenario.seed))
-        self.of_message: dict[int, list[TraceRow]] = defaultdict(list)
+        draw_lines_once(self.latency)
+        self.of_message: dict[tuple[int, TraceEvent], list[TraceRow]] = defaultdict(list)
         for row in rows:
             if row.message is not None:
-                self.of_message[row.message].append(row)
+                self.of_message[row.message, row.event].append(row)
+        self.copies = cache(self._copies)
+        self.links = cache(self._links)
 
     def publication(self, message: int) -> TraceRow:
         return min(self._events(message, TraceEvent.PUBLISH), key=lambda row: row.time_us)
@@ -37,7 +46,7 @@ class Rows:
     def receivers(self, message: int) -> list[int]:
         return sorted({row.peer for row in self._events(message, TraceEvent.DELIVER) if row.peer is not None})
 
-    def copies(self, message: int) -> list[dict[str, Any]]:
+    def _copies(self, message: int) -> list[dict[str, Any]]:
         """All copies that left, each with what became of it."""
         lost = [
             row for row in self._events(message, TraceEvent.DROP_RPC)
@@ -62,7 +71,7 @@ class Rows:
         return found
 
     def _events(self, message: int, event: TraceEvent) -> list[TraceRow]:
-        return [row for row in self.of_message[message] if row.event is event]
+        return self.of_message[message, event]
 
     def path(self, message: int, node: int) -> list[dict[str, Any]]:
         """Hops in the order of time: who from, the copy, when the sender had it, when it was delivered."""
@@ -119,7 +128,7 @@ class Rows:
             return None
         return max(0, there[0].time_us - self._delivered(arrived, there[0], -1)["arrived"])
 
-    def links(self, topic: int, publisher: int) -> list[tuple[int, int, int, int]]:
+    def _links(self, topic: int, publisher: int) -> list[tuple[int, int, int, int]]:
         """(from, to, since, until) of connections that both ends had, while both were in the topic."""
         ends: dict[tuple[int, int], list[list[int]]] = defaultdict(list)
         joined: dict[int, list[list[int]]] = defaultdict(list)

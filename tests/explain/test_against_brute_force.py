@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from brute_force import Rows
+from brute_force import Rows, draw_lines_once
 from explained_runs import KINDS, random_run, rows_of, scenario_of, simulated
 from profiles import examples
 
@@ -19,7 +19,7 @@ from hearsay.sim.scenario.scenario import Scenario
 
 def compare(run: Path, scenario: Scenario) -> int:
     """Every delivery of every message; how many there were."""
-    story, compared = None, 0
+    rows, compared = None, 0
     for message in range(scenario.workload.messages):
         try:
             story = open_story(run, str(message))
@@ -27,7 +27,9 @@ def compare(run: Path, scenario: Scenario) -> int:
             continue  # it was to be published after the end, or by nobody
         if not story.books.published:
             continue
-        rows = rows_of(run, scenario, story.run.end_us)
+        assert story.model is not None
+        draw_lines_once(story.model.latency)
+        rows = rows or rows_of(run, scenario, story.run.end_us)
         compare_copies(story, rows, message)
         for node in rows.receivers(message):
             compare_path(story, rows, message, node)

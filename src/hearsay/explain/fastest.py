@@ -25,7 +25,6 @@ from hearsay.explain.connections import Connections, connections_until, in_topic
 from hearsay.explain.path import copy_of
 from hearsay.explain.story import Story
 from hearsay.pipeline.kernels.columns import Ints
-from hearsay.pipeline.kernels.memberships import memberships_of
 from hearsay.trace.language.schema import NONE
 
 _VERDICTS = (Reason.REJECTED, Reason.IGNORED, Reason.BAD_SIGNATURE)
@@ -71,8 +70,8 @@ class Network:
         )]  # fmt: skip
         self.connections = _no_connections()
         if story.model is not None:
-            members = memberships_of(story.run).of_topic(books.topic)
-            self.connections = in_topic(connections_until(story.run, until_us), members, books.publisher)
+            connections = connections_until(story.run, until_us)
+            self.connections = in_topic(connections, story.members, books.publisher)
         refused = np.isin(books.rejects.reason, _VERDICTS)
         self._refusers = set(books.rejects.node[refused].tolist()) - set(books.deliveries.node.tolist())
         sizes = books.copies.bytes[arrived & (books.copies.bytes > 0)]

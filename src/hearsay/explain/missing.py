@@ -27,7 +27,6 @@ from hearsay.explain.score_samples import ScoreSamples, score_samples
 from hearsay.explain.story import Story
 from hearsay.pipeline.kernels.columns import Ints
 from hearsay.pipeline.kernels.eligibility import Eligibility
-from hearsay.pipeline.kernels.memberships import memberships_of
 
 _VERDICTS = (int(Reason.REJECTED), int(Reason.IGNORED))
 
@@ -108,7 +107,7 @@ def due_nodes(story: Story) -> Ints | None:
     if why_due_is_unknown(story) is not None:
         return None
     books, run = story.books, story.run
-    members = memberships_of(run).of_topic(books.topic)
+    members = story.members
     published = np.array([books.published_us])
     window_end = np.minimum(published + run.window_us, run.end_us)
     nodes = np.unique(members.node).astype(np.int64)
@@ -125,7 +124,7 @@ def why_due_is_unknown(story: Story) -> str | None:
         return "the trace has no publication of it"
     if story.only_one_traced:
         return "one node traced, and what others were given it cannot know"
-    if not len(memberships_of(story.run).of_topic(story.books.topic).node):
+    if not len(story.members.node):
         return NOBODY if story.run.simulated else "the trace tells of nobody in the topic"
     return None
 
@@ -173,7 +172,7 @@ def _refused_by_all(story: Story, refusers: Ints) -> bool:
 def _why_not_due(story: Story, node: int) -> str:
     if node in _refusers(story) or _refused_by_all(story, _refusers(story)):
         return "applications refused it"
-    members = memberships_of(story.run).of_topic(story.books.topic)
+    members = story.members
     mine = members.node == node
     published = story.books.published_us
     there = mine & (members.since_us <= published) & (members.until_us > published)
@@ -214,8 +213,7 @@ class _Surroundings:
             if story.in_parts:
                 self._partial = partial_traffic(story.run, story.books.topic, pairs, start, end)
                 return
-            members = memberships_of(story.run).of_topic(story.books.topic)
-            self._announcements = announcements_between(story.run, pairs, members, start, end)
+            self._announcements = announcements_between(story.run, pairs, story.members, start, end)
 
     def of(self, node: int) -> Missing:
         story = self._story

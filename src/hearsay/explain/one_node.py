@@ -13,7 +13,6 @@ from hearsay.explain.path import Path, path_to
 from hearsay.explain.reasons import Cause
 from hearsay.explain.refused_parts import RefusedParts, refused_parts
 from hearsay.explain.story import Story
-from hearsay.pipeline.kernels.memberships import memberships_of
 
 FIRST = Cause("the first copy", None)
 DUPLICATE = Cause("a duplicate", None)
@@ -66,7 +65,7 @@ def explain_node(story: Story, node: int) -> NodeAnswer | None:
 
 
 def _joined_us(story: Story, node: int, delivered_us: int) -> int | None:
-    members = memberships_of(story.run).of_topic(story.books.topic)
+    members = story.members
     since = members.since_us[(members.node == node) & (members.since_us <= delivered_us)]
     joined_us = int(since.max()) if len(since) else None
     return joined_us if joined_us is not None and joined_us > story.books.start_us() else None
@@ -78,8 +77,7 @@ def asked_path(story: Story, place: int) -> Path:
     asked = {(hop.sender, hop.receiver) for hop in path.hops if hop.copy is not None and hop.copy.via in ON_REQUEST}
     if not asked:
         return path
-    members = memberships_of(story.run).of_topic(story.books.topic)
-    announcements = announcements_between(story.run, asked, members, story.books.start_us(), path.delivered_us)
+    announcements = announcements_between(story.run, asked, story.members, story.books.start_us(), path.delivered_us)
     return path_to(story.books, place, story.model, announcements)
 
 

@@ -25,7 +25,6 @@ from hearsay.explain.fastest import Network, fastest_arrivals
 from hearsay.explain.path import Path, Step, path_to
 from hearsay.explain.story import Story
 from hearsay.pipeline.kernels.columns import Ints
-from hearsay.pipeline.kernels.memberships import memberships_of
 from hearsay.text.numbers import milliseconds
 
 SLOWEST = 10
@@ -86,7 +85,7 @@ def explain_slowest(story: Story) -> SlowAnswer:
 
 def _latecomers(story: Story) -> Ints:
     """Nodes that were not in the topic at the publication, and came later."""
-    members = memberships_of(story.run).of_topic(story.books.topic)
+    members = story.members
     before = members.since_us <= story.books.start_us()
     there = before & (members.until_us > story.books.start_us())
     return np.setdiff1d(members.node[~before], members.node[there])
@@ -98,8 +97,7 @@ def _asked_paths(story: Story, places: Ints) -> list[Path]:
     if not asked:
         return paths
     until_us = max(path.delivered_us for path in paths)
-    members = memberships_of(story.run).of_topic(story.books.topic)
-    announcements = announcements_between(story.run, asked, members, story.books.start_us(), until_us)
+    announcements = announcements_between(story.run, asked, story.members, story.books.start_us(), until_us)
     return [path_to(story.books, place, story.model, announcements) for place in places.tolist()]
 
 

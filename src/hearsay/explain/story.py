@@ -10,6 +10,8 @@ from hearsay.explain.last_parts import last_parts
 from hearsay.explain.link_model import LinkModel, link_model_of
 from hearsay.explain.subject import SHORTENED, MessageName, NotInThisRun, find_message, rows_of_message
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
+from hearsay.pipeline.kernels.memberships import memberships_of
+from hearsay.pipeline.kernels.stored_members import Members
 from hearsay.pipeline.metrics.knowledge import observers_of
 from hearsay.text.escape import escape
 from hearsay.trace.language.schema import NONE, Column
@@ -27,6 +29,8 @@ class Story:
     model: LinkModel | None
     observers: tuple[int, ...]
     """The nodes of which the trace tells what they did."""
+    members: Members
+    """Who was in the topic of the message, and when."""
     in_parts: bool
     """Messages of the topic go in parts."""
 
@@ -95,4 +99,5 @@ def open_story(path: Path, wanted: str, window_us: int | None = None) -> Story:
     in_parts = model is not None and books.topic != NONE and names.topic(books.topic) in model.topics_in_parts
     if in_parts:
         books = replace(books, last_parts=last_parts(run, books))
-    return Story(run, names, name, books, model, observers_of(run), in_parts)
+    members = memberships_of(run).of_topic(books.topic)
+    return Story(run, names, name, books, model, observers_of(run), members, in_parts)

@@ -9,7 +9,7 @@ broadcast hears of it through `NeighborListener` alone, so either can be used wi
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import Protocol
 
 from hearsay.core.episub.agenda import Agenda, Task
@@ -50,7 +50,7 @@ _LEAVES_REMEMBERED = 1024
 class Membership(Protocol):
     """What a router needs of a topic's membership."""
 
-    def active(self) -> Iterable[PeerId]: ...
+    def active(self) -> Set[PeerId]: ...
 
     def start(self) -> None: ...
 
@@ -136,8 +136,8 @@ class ManagedOverlay:
         self._unsaid: set[PeerId] = set()
         """Peers whose DISCONNECT did not leave."""
 
-    def active(self) -> Iterable[PeerId]:
-        return self.views.active
+    def active(self) -> Set[PeerId]:
+        return self.views.active.keys()
 
     def start(self) -> None:
         self.join_protocol.find_contacts()

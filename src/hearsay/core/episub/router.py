@@ -30,6 +30,7 @@ from hearsay.core.language.episub_parts import (
     Topics,
 )
 from hearsay.core.language.events import ContactsFound, DialFailed, RoundTripMeasured
+from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import EPISUB, FLOODSUB, Message, Rpc
 from hearsay.core.language.sizes import part_kind
@@ -38,6 +39,8 @@ from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.promises import OverlayPromise, Promises
 from hearsay.core.shell.shell import Shell
 from hearsay.core.shell.strategy import Strategy
+
+_overlay_state = fast_init(OverlayState)
 
 
 class Episub(Strategy):
@@ -231,8 +234,8 @@ class Episub(Strategy):
                 parameters.active_size if parameters.overlay is Overlay.HYPARVIEW else parameters.active_limit
             )
             passive_limit = membership.target_sizes.passive_size
-        return OverlayState(
-            active=set(membership.active()),
+        return _overlay_state(
+            active=membership.active(),
             passive=passive,
             eager=tree.eager.members,
             lazy=tree.lazy.members,

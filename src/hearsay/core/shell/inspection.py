@@ -10,14 +10,20 @@ from hearsay.core.shell.shell import Shell
 from hearsay.core.shell.strategy import Strategy
 
 
-def router_state(shell: Shell, strategy: Strategy) -> RouterState:
-    """The state as the guide's table."""
+def known_peers(shell: Shell, strategy: Strategy) -> dict[PeerId, dict[TopicId, Peering]]:
+    """All peers of the table, with their topics."""
     peerings: dict[PeerId, dict[TopicId, Peering]] = {peer: {} for peer in shell.connected}
     for topic, view in shell.peers.topics.items():
         for peer in (*view.native, *view.flood):
             peerings.setdefault(peer, {})[topic] = Peering.METADATA_ONLY
     for topic, peer, peering in strategy.peerings():
         peerings.setdefault(peer, {})[topic] = peering
+    return peerings
+
+
+def router_state(shell: Shell, strategy: Strategy) -> RouterState:
+    """The state as the guide's table."""
+    peerings = known_peers(shell, strategy)
     protocols = {peer: known.protocol for peer, known in shell.connected.items()}
     return RouterState(
         subscriptions=tuple(sorted(shell.joined)),

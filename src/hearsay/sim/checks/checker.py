@@ -42,6 +42,7 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Prune
+from hearsay.core.shell.inspection import known_peers
 from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.router import Router
 from hearsay.sim.checks.judgement_checker import JudgementChecker, hears_nothing
@@ -119,7 +120,9 @@ class Checker:
         self._overlay.handled(node, event, actions, now)
         if book.promises.partial is not None:
             self._partials.handled(node, book.promises.partial, event, heard, actions, now)
-        self._packing(node, router, actions, now)
+        sends = [action for action in actions if isinstance(action, Send)]
+        if len(sends) > 1 or any(map(_says_unwanted, sends)):
+            self._packing(node, router, sends, now)
         if standing is not None:
             self._judgement.handled(node, standing, event, actions, now)
         for action in actions:
@@ -204,8 +207,7 @@ class Checker:
         if len(set(about)) != len(sends):
             self._problem(now, node, f"partial messages are not last, or say a group twice: {about}")
 
-    def _packing(self, node: SimNode, router: Router, actions: list[Action], now: Micros) -> None:
-        sends = [action for action in actions if isinstance(action, Send)]
+    def _packing(self, node: SimNode, router: Router, sends: list[Send], now: Micros) -> None:
         urgent = list(takewhile(_is_urgent, sends))
         plain = [action for action in sends[len(urgent) :] if action.rpc.partial is None]
         self._packing_of_partials(node, sends[len(urgent) + len(plain) :], now)
@@ -364,7 +366,7 @@ class Checker:
         return now >= book.apart_until.get((topic, peer), -backoff.slack_us) + backoff.slack_us
 
     def _remnants(self, node: SimNode, router: Router, peer: Any, now: Micros) -> None:
-        if any(state.peer == peer for state in router.inspect().peers):
+        if peer in known_peers(router, router.strategy):
             self._problem(now, node, f"state of {peer} is left after its disconnect")
         if router.strategy.remembers(peer):
             self._problem(now, node, f"counts of {peer} are left after its disconnect")

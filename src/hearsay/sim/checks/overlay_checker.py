@@ -19,7 +19,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -151,6 +151,8 @@ class OverlayChecker:
         if isinstance(event, Leave) or not book.promise.only_tried_leave:
             return  # the whole list goes, or some of it
         gone: set[Any] = {action.peer for action in actions if isinstance(action, PassiveRemoved)}
+        if not gone:
+            return
         gone -= {action.peer for action in actions if isinstance(action, NeighborUp)}
         room_for = sum(isinstance(action, PassiveAdded) for action in actions)
         if isinstance(event, RpcReceived) and event.rpc.control is not None:
@@ -188,7 +190,7 @@ class OverlayChecker:
             active, passive = overlay.active, overlay.passive
             if not active <= node.router.connected.keys():
                 self._problem(now, node, f"active list of {topic!r} holds a peer that is not connected")
-            if overlay.eager | overlay.lazy != active or overlay.eager & overlay.lazy:
+            if not _halves(overlay.eager, overlay.lazy, active):
                 self._problem(now, node, f"eager and lazy links of {topic!r} are not the active list in two")
             if overlay.active_limit is not None and len(active) > overlay.active_limit:
                 limit = overlay.active_limit
@@ -196,7 +198,7 @@ class OverlayChecker:
             if overlay.passive_limit is not None and len(passive) > overlay.passive_limit:
                 limit = overlay.passive_limit
                 self._problem(now, node, f"passive list of {topic!r} has {len(passive)} peers, above {limit}")
-            if active & passive:
+            if not active.isdisjoint(passive):
                 self._problem(now, node, f"views of {topic!r} share a peer")
             if node.id in active or node.id in passive:
                 self._problem(now, node, f"views of {topic!r} hold the node itself")
@@ -267,3 +269,8 @@ class OverlayChecker:
             late = run.now - since > book.promise.recovery_us
             if lasting and late and self._changed_us.get(topic, 0) < since:
                 self._problem(run.now, node, f"message {message_id} is missing, though {peer} announced it")
+
+
+def _halves(one: Set[Any], other: Set[Any], whole: Set[Any]) -> bool:
+    """Whether each of a whole is in exactly one of two, which hold nothing else; no set is made for that."""
+    return one <= whole and other <= whole and one.isdisjoint(other) and len(one) + len(other) == len(whole)
