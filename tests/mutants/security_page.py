@@ -14,7 +14,7 @@ HEAD = ["what", "bound or answer", "setting", "tests"]
 NONE = "—"
 _UNITS = {
     "ms": 0.001, "s": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
-    "minutes": 60, "minute": 60, "hours": 3600, "hour": 3600,
+    "minutes": 60, "minute": 60, "hours": 3600, "hour": 3600, "days": 86400,
 }  # fmt: skip
 
 

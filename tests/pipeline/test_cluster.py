@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from standalone import free_port
+from tasks_python import kept_as_in_an_installation, python_of_tasks
 
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
@@ -19,6 +20,19 @@ CHOSEN = ("topics", "spanning")
 @pytest.mark.thorough
 def test_standalone_cluster(master_of_two, two_runs, tmp_path):
     assert_equal_tables(two_runs, tmp_path, "--master", master_of_two)
+
+
+@pytest.mark.thorough
+def test_a_second_analysis_on_a_cluster_compiles_nothing(master, small_run, tmp_path):
+    """The tasks' Python has the libraries but not this program, which comes with each of the two."""
+    python = python_of_tasks(tmp_path)
+    kept: list[dict[Path, int]] = []
+    for name in ("first", "second"):
+        done = run_analyze([small_run], tmp_path / name, "--master", master, PYSPARK_PYTHON=str(python))
+        assert done.returncode == 0, done.stderr[-3000:]
+        kept.append(kept_as_in_an_installation(tmp_path / "home"))
+    assert kept[0] == kept[1]
+    assert any(file.suffix == ".nbc" for file in kept[0])
 
 
 @pytest.mark.thorough
@@ -33,12 +47,12 @@ def test_a_cluster_that_is_not_there_is_one_line(small_run, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def run_analyze(runs: list[Path], out: Path, *where: str) -> subprocess.CompletedProcess:
+def run_analyze(runs: list[Path], out: Path, *where: str, **variables: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "hearsay", "analyze", *map(str, runs), "--out", str(out), *where]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "SPARK_"))
     }
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=400)
+    return subprocess.run(command, capture_output=True, text=True, env=environment | variables, timeout=400)
 
 
 def assert_equal_tables(two_runs: dict[str, Path], out: Path, *where: str) -> None:

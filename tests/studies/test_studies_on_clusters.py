@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-from pathlib import Path
 
-import pyspark
 from small_study import assert_tables_of_runs_made_here, hearsay, table, write_study
 from standalone import free_port
+from tasks_python import kept_as_in_an_installation, python_of_tasks
 
 
 def test_standalone_cluster(master, tmp_path):
-    """The tasks' Python has the libraries but not this program, which comes with the job."""
-    python = tmp_path / "python"
-    libraries = Path(pyspark.__file__).parents[1]
-    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n')
-    python.chmod(0o755)
+    """The tasks' Python has the libraries but not this program, which comes with the job and is unpacked."""
+    python = python_of_tasks(tmp_path)
     knows = subprocess.run([python, "-c", "import hearsay"], capture_output=True, cwd=tmp_path)
     assert b"No module named 'hearsay'" in knows.stderr
     assert_equal_sweep(tmp_path, "--master", master, PYSPARK_PYTHON=str(python))
+    assert kept_as_in_an_installation(tmp_path / "home")
 
 
 def test_spark_connect(connect, tmp_path):

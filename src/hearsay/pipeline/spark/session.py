@@ -4,7 +4,8 @@ Rules:
 
 * Embedded is the default: a JVM of our own with as many task slots as there are cores.
 * `--master spark://… | yarn | k8s://…` starts the driver here and the tasks there; `--remote sc://…` starts nothing
-  here. In both cases this package travels along, so the cluster needs Python with numpy, pyarrow and scipy, not us.
+  here. In both cases this package travels along (`package_zip.py`), so the cluster needs Python with numpy, pyarrow
+  and scipy, not us.
 * The JVM hands out tasks, which takes no optimising compiler; it has one where the trace is so large that Spark adds
   up what the tasks say. What Spark's own queries need is chosen by the number of trace rows, too.
 * What a session keeps on the disk lies in a folder of its own that nobody else may read and that goes with it; the
@@ -18,7 +19,6 @@ import os
 import shutil
 import socket
 import tempfile
-import zipfile
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -34,6 +34,7 @@ from hearsay.pipeline.spark.gateway_log import quiet_the_gateway, say_nothing
 from hearsay.pipeline.spark.java import NoJava, find_java
 from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, start_jvm
 from hearsay.pipeline.spark.kept_session import Lent, borrow
+from hearsay.pipeline.spark.package_zip import zip_package
 from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, cores, heap, shown
 from hearsay.pipeline.spark.ready_workers import DAEMON
 from hearsay.pipeline.spark.started_jvm import (
@@ -159,16 +160,6 @@ def _how_it_ended(where: Where) -> str:
         f"Spark's JVM {how}, and its work is not done. If memory ran out: its heap is {heap()}, {HEAP} "
         "sets another, and fewer runs at once need less. Tables of earlier analyses are whole"
     )
-
-
-def zip_package(folder: Path) -> Path:
-    """This package as a zip that Python imports from."""
-    root = Path(__file__).parents[2]
-    target = folder / "hearsay.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(root.rglob("*.py")):
-            archive.write(file, Path("hearsay") / file.relative_to(root))
-    return target
 
 
 def _ship(session: SparkSession, where: Where, package: Path) -> None:

@@ -34,11 +34,15 @@ def user_cache() -> Path:
 
 def _temporary_cache() -> Path:
     """A folder of this user's alone; raises `OSError` if it is anybody else's."""
-    user = os.getuid()
-    folder = Path(gettempdir()) / f"hearsay-cache-{user}"
+    folder = Path(gettempdir()) / f"hearsay-cache-{os.getuid()}"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077:
-        raise PermissionError(EACCES, "not a folder of this user alone", str(folder))
+    require_own_folder(folder)
     return folder
+
+
+def require_own_folder(folder: Path) -> None:
+    """Raise `OSError` unless this is a folder of this user, no link to one, that nobody else may enter."""
+    found = folder.lstat()
+    if not S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(EACCES, "not a folder of this user alone", str(folder))

@@ -49,7 +49,9 @@ class KeptCode:
 
     @cached_property
     def folder(self) -> Path | None:
-        """Where the code is kept; None where nothing can be."""
+        """Where the code is kept; None where nothing can be, and where the sources are in a zip, not on the disk."""
+        if not _PACKAGE.is_dir():
+            return None
         for place in cache_places():
             with suppress(OSError):
                 folder = place / self.part / self.digest(_PACKAGE)
