@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
+import shutil
 import struct
 
 import pytest
 from commands import hearsay
 from made_here import swept_here
-from result_tables import HOSTILE, write_empty_run, write_run
-from small_study import write_study
+from result_tables import HOSTILE, write_empty_run, write_run, write_table
+from small_study import swept_in_processes, write_study
 
+from hearsay.pipeline.output.tables import HEADLINE, LATENCY, TABLES
 from hearsay.report.errors import ReportError
 from hearsay.report.paper.run_sheets import drawn_sheet
-from hearsay.report.paper.sheet import COLUMN, DOTS_PER_INCH, TWO_COLUMNS, styled
+from hearsay.report.paper.sheet import COLUMN, DOTS_PER_INCH, TWO_COLUMNS, save, styled
+from hearsay.report.paper.study_sheets import study_sheets
 from hearsay.report.paper.write_figures import write_run_figures, write_study_figures
 from hearsay.report.run import open_runs
 from hearsay.report.write import figures_of
+from hearsay.text.escape import escape
 
 WIDTHS = {round(inches * 72) for inches in (COLUMN, 2 * COLUMN, TWO_COLUMNS)}
+ODD_NAMES = ("$x^$", "$_$ \\frac", "\u202e日本")
 
 
 def check(files):
@@ -38,7 +43,7 @@ def check(files):
 
 
 def test_every_figure_of_two_runs_is_there_and_again_the_same(tmp_path):
-    runs = [write_run(tmp_path / name) for name in ("one", "two")]
+    runs = [write_run(tmp_path / name) for name in ODD_NAMES[:2]]
     files = write_run_figures(runs, tmp_path / "figures")
     check(files)
     selection = open_runs(runs)
@@ -50,8 +55,9 @@ def test_every_figure_of_two_runs_is_there_and_again_the_same(tmp_path):
 
 
 def test_lines_of_runs_differ_without_colours(tmp_path):
-    selection = open_runs([write_run(tmp_path / name) for name in ("one", "two", "three")])
+    selection = open_runs([write_run(tmp_path / name) for name in ODD_NAMES])
     labels = [run.label for run in selection.runs]
+    assert labels == list(ODD_NAMES)
     drawn = 0
     for figure in figures_of(selection.runs):
         series = [each for each in figure.series if each["topic"] == 0]
@@ -69,6 +75,7 @@ def test_lines_of_runs_differ_without_colours(tmp_path):
             assert len(marks) == len(set(marks.values())) == len(labels)
         named = [handle.get_marker() for handle in sheet.legends[0].legend_handles[: len(labels)]]
         assert len(set(named)) == len(labels)
+        assert [text.get_text() for text in sheet.legends[0].get_texts()[: len(labels)]] == list(map(escape, labels))
     assert drawn >= 4
 
 
@@ -90,19 +97,23 @@ def test_bars_differ_without_colours(tmp_path):
     assert set(looked_at) == {"bars", "histogram", "stacks"}
 
 
-@pytest.mark.parametrize(
-    "topic", ["$x^$", *(pytest.param(name, marks=pytest.mark.thorough) for name in (HOSTILE, "日本"))]
-)
-def test_names_of_runs_and_topics_are_text_and_no_mathematics(tmp_path, topic):
-    files = write_run_figures([write_run(tmp_path / "$run_", topics=(topic,))], tmp_path / "figures")
+def test_names_of_topics_are_names_of_files(tmp_path):
+    run = write_run(tmp_path / "run", topics=("$x^$", HOSTILE, "日本"))
+    for table in set(TABLES.values()) - {HEADLINE, LATENCY}:
+        write_table(run, table, [])
+    files = write_run_figures([run], tmp_path / "figures")
     check(files)
-    assert all(re.fullmatch(r"[a-z0-9-]+\.(pdf|png)", path.name) for path in files)
+    names = ("all-topics", "x", "script-alert-1-script-title", "topic-3")
+    assert {path.stem for path in files} == {f"latency-{name}" for name in names}
 
 
 @pytest.mark.thorough
 def test_names_of_a_study_are_text_and_no_mathematics(tmp_path):
-    odd = write_study(tmp_path, STUDY_WITH_ODD_NAMES, "odd")
-    check(write_study_figures(swept_here(odd), tmp_path / "odd-figures"))
+    swept = swept_here(write_study(tmp_path, STUDY_WITH_ODD_NAMES, "odd"))
+    with styled():
+        one_of_each = {name.partition("-")[0]: sheet for name, sheet in study_sheets(swept)}
+        check([path for kind, sheet in one_of_each.items() for path in save(sheet, tmp_path, kind)])
+    assert set(one_of_each) == {"curves", "map", "front"}
 
 
 STUDY_WITH_ODD_NAMES = """
@@ -116,7 +127,7 @@ workload.messages = 2
 [[axes]]
 key = "loss.rate"
 values = [0, 0.3]
-labels = ["$\\\\frac{", "\\u202e 日本 \\u0007"]
+labels = ["$\\\\frac{$", "\\u202e 日本 \\u0007"]
 
 [[axes]]
 key = "router.degree"
@@ -135,8 +146,8 @@ def test_another_file_is_left_alone(tmp_path):
     run = write_run(tmp_path / "run")
     place = tmp_path / "figures"
     place.mkdir()
-    names = [path.name for path in write_run_figures([run], tmp_path / "elsewhere")]
-    other = place / names[0]
+    first = figures_of(open_runs([run]).runs)[0]
+    other = place / f"{first.id}.pdf"
     other.write_text("mine")
     with pytest.raises(ReportError, match=r"is no figure of hearsay's"):
         write_run_figures([run], place)
@@ -191,8 +202,8 @@ def test_the_folder_of_a_study_is_drawn_from_its_results(tmp_path):
     folder.mkdir(parents=True)
     ended = hearsay("report", folder, "--figures", tmp_path / "figures")
     assert ended.returncode == 1
-    made = hearsay("sweep", study, "--out", tmp_path / "made", "--master", "local[1]")
-    assert made.returncode == 0, made.stderr
+    swept_in_processes(study, tmp_path / "made")
+    shutil.copy(study, tmp_path / "made" / "study.toml")
     ended = hearsay("report", tmp_path / "made", "--figures", tmp_path / "figures")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (tmp_path / "figures" / "front.png").is_file()

@@ -14,6 +14,7 @@ from made_here import results_of
 from hearsay.pipeline.spark.place import Where
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import points_of
+from hearsay.studies.processes import processes
 from hearsay.studies.spark_tasks import SparkTasks
 from hearsay.studies.study_file import load_study
 from hearsay.studies.sweep import Sweep, Swept
@@ -51,6 +52,11 @@ def swept(spark, path: Path, out: Path, **options) -> Swept:
     study = load_study(path)
     sweep = Sweep(study, points_of(study), StudyFolder.open(out), **options)
     return sweep.run(lambda _: nullcontext(SparkTasks(spark, Where(), study.cores_per_task)), lambda _: None)
+
+
+def swept_in_processes(path: Path, out: Path, listen=lambda _: None) -> Swept:
+    study = load_study(path)
+    return Sweep(study, points_of(study), StudyFolder.open(out)).run(lambda _: processes(2), listen)
 
 
 def hearsay(

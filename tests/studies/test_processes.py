@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from kills import LOOK_AGAIN_S, descendants, ends_within, gone
 from made_here import results_of
-from small_study import STUDY, table, write_study
+from small_study import STUDY, swept_in_processes, table, write_study
 
-from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import points_of
-from hearsay.studies.processes import processes
 from hearsay.studies.study_file import load_study
-from hearsay.studies.sweep import Sweep, Swept
 from hearsay.studies.tables import TABLES, tables_of
 from hearsay.trace.read.verify import verify
 
@@ -55,11 +51,6 @@ study = load_study(Path(sys.argv[1]))
 with processes(1) as made:
     list(made.run(tasks_of(study, points_of(study))))
 """
-
-
-def swept_in_processes(path: Path, out: Path, listen=lambda _: None) -> Swept:
-    study = load_study(path)
-    return Sweep(study, points_of(study), StudyFolder.open(out)).run(lambda _: processes(2), listen)
 
 
 def test_tables_are_those_of_runs_made_here(tmp_path):

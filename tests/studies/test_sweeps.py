@@ -82,6 +82,7 @@ def test_figures_that_are_asked_for_stand_with_their_intervals(once, tmp_path):
     assert head.endswith("runs  copies per delivery")
     assert first.endswith(f" {shown(point['mean'], 'number')} ({between(point['low'], point['high'], 'number')})")
     refused = hearsay(*command, "speed", cwd=tmp_path)
+    assert (tmp_path / "out" / "study.toml").read_text() == (once.parent / "small.toml").read_text()
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "--figure speed: no such figure; there are delivery_ratio, " in refused.stderr
 
