@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyspark
 
-from hearsay.pipeline.spark.unpacking import PROGRAMS
+from hearsay.trace.language.cache_places import programs_in
 
 
 def python_of_tasks(folder: Path) -> Path:
@@ -25,10 +25,9 @@ def python_of_tasks(folder: Path) -> Path:
 
 
 def kept_as_in_an_installation(home: Path) -> dict[Path, int]:
-    """The program lies there once, with bytecode; machine code, if any, beside it. All files, and their stamps."""
-    cache = home / ".cache" / "hearsay"
-    (program,) = (cache / PROGRAMS).iterdir()
+    """The program lies there once, with bytecode and machine code, if any; nothing else does. Files and stamps."""
+    (program,) = programs_in(home / ".cache" / "hearsay").iterdir()
     files = [file for file in home.rglob("*") if file.is_file()]
-    assert any(file.is_relative_to(program) and file.suffix == ".pyc" for file in files)
-    assert all(file.is_relative_to(cache) for file in files)
+    assert any(file.suffix == ".pyc" for file in files)
+    assert all(file.is_relative_to(program) for file in files)
     return {file: file.stat().st_mtime_ns for file in files}

@@ -14,10 +14,16 @@ import pytest
 
 from hearsay.pipeline.spark.package_zip import zip_package
 from hearsay.pipeline.spark.start_from_zip import PROGRAM
-from hearsay.pipeline.spark.unpacking import MOST, PROGRAMS, UNUSED_S, unpacked
+from hearsay.pipeline.spark.unpacking import MOST, UNUSED_S, unpacked
+from hearsay.trace.language.cache_places import programs_in
 from hearsay.version import __version__
 
 WHERE = "import hearsay, hearsay.core.registry as deep; print(hearsay.__file__); print(deep.__file__)"
+COMPILING = """
+from hearsay.core.rules.heartbeats import next_heartbeat
+from hearsay.trace.language.kept_code import KeptCode
+print(KeptCode("trace", ("core", "trace")).compile(next_heartbeat)(100, 10, 105))
+"""
 DAY_S = 24 * 3600
 
 
@@ -32,7 +38,7 @@ def programs(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr("tempfile.tempdir", str(no_folder_of_ours_alone(tmp_path)))
-    return tmp_path / "cache" / "hearsay" / PROGRAMS
+    return programs_in(tmp_path / "cache" / "hearsay")
 
 
 def no_folder_of_ours_alone(base: Path) -> Path:
@@ -55,6 +61,10 @@ def started(archive: Path, base: Path, code: str, *also: Path, **variables: str)
         [sys.executable, "-S", "-c", code], env=environment, cwd=base, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, stdin=subprocess.PIPE,
     )  # fmt: skip
+
+
+def libraries() -> Path:
+    return Path(pyarrow.__file__).parents[1]
 
 
 def told(process: subprocess.Popen[str], code: int = 0) -> list[str]:
@@ -162,19 +172,23 @@ def test_where_the_disk_is_full_it_stays_in_the_zip_and_leaves_nothing(archive, 
     assert [*programs.iterdir()] == []
 
 
+def test_machine_code_lies_in_the_folder_of_the_program_and_goes_with_it(archive, programs, tmp_path):
+    assert told(started(archive, tmp_path, COMPILING, libraries())) == ["110"]
+    (folder,) = programs.iterdir()
+    kept = [*tmp_path.rglob("*.nb[ci]")]
+    assert kept
+    assert all(file.is_relative_to(folder) for file in kept)
+    stamps = [file.stat().st_mtime_ns for file in kept]
+    assert told(started(archive, tmp_path, COMPILING, libraries())) == ["110"]
+    assert [file.stat().st_mtime_ns for file in tmp_path.rglob("*.nb[ci]")] == stamps
+
+
 def test_machine_code_of_what_stays_in_the_zip_is_kept_nowhere(archive, programs, tmp_path):
     """There is room for machine code, but none for programs."""
     programs.parent.mkdir(parents=True)
     programs.touch()
     (tmp_path / "home").mkdir()
-    code = """
-from hearsay.core.rules.heartbeats import next_heartbeat
-from hearsay.trace.language.kept_code import KeptCode
-kept = KeptCode("trace", ("core", "trace"))
-print(kept.folder, kept.compile(next_heartbeat)(100, 10, 105))
-"""
-    libraries = Path(pyarrow.__file__).parents[1]
-    assert told(started(archive, tmp_path, code, libraries)) == ["None 110"]
+    assert told(started(archive, tmp_path, COMPILING, libraries())) == ["110"]
     assert [*(tmp_path / "home").rglob("*")] == []
     assert [*tmp_path.rglob("*.nb[ci]")] == []
 

@@ -1,8 +1,9 @@
 """A program that came as a zip, unpacked once for each user of a host.
 
 Of what is imported from a zip Python keeps no bytecode, and there are no sources to see whether machine code that was
-kept is of the same ones. So the zip is unpacked beside the machine code (`cache_places`), into a folder named after
-its bytes, which appears whole. What lies there is run: the folder is this user's, and nobody else may enter it.
+kept is of the same ones. So the zip is unpacked into a folder of the user's cache (`cache_places.py`) that is named
+after its bytes and appears whole; machine code comes into the same folder. What lies there is run: the folder is this
+user's, and nobody else may enter it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ from tempfile import TemporaryDirectory
 from time import time
 from zipfile import BadZipFile, ZipFile
 
-from hearsay.trace.language.cache_places import cache_places, require_own_folder
+from hearsay.trace.language.cache_places import cache_places, programs_in, require_own_folder
 
-PROGRAMS = "programs"
 UNFINISHED = "unfinished-"
 UNUSED_S = 30 * 24 * 3600
 """What nobody has begun to use for so long is removed when another program is unpacked."""
-MOST = 20
+MOST = 8
 """So many are kept, the last ones, beside those that somebody began to use within a day."""
 _DAY_S = 24 * 3600
 
@@ -33,7 +33,7 @@ def unpacked(archive: Path, inside: str) -> Path | None:
     name = blake2b(archive.read_bytes(), digest_size=16).hexdigest()
     for place in cache_places():
         with suppress(OSError, BadZipFile):
-            folder = place / PROGRAMS / name
+            folder = programs_in(place) / name
             if not folder.exists():
                 _unpack(archive, inside, folder)
             with suppress(OSError):  # where nothing can be written any more, nothing is removed either

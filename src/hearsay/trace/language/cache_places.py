@@ -23,6 +23,19 @@ def cache_places() -> Iterator[Path]:
             yield place() / "hearsay"
 
 
+def programs_in(place: Path) -> Path:
+    """Where in a cache programs are unpacked that came as a zip, each in a folder of its own."""
+    return place / "programs"
+
+
+def places_for_what_is_made_of(package: Path) -> Iterator[Path]:
+    """The best first: beside the package if it was unpacked into a cache, so that both are removed together."""
+    places = [*cache_places()]
+    if package.parent.parent in map(programs_in, places):
+        yield package.parent / "made"
+    yield from places
+
+
 def user_cache() -> Path:
     named = os.environ.get("XDG_CACHE_HOME")
     if named:

@@ -5,7 +5,7 @@ called from there, nor at the constants that a function freezes; and it fails wh
 for. So what a part of this program compiles lies in a folder named after the contents of all sources that the part
 has functions, constants and classes from: a change anywhere in them compiles anew.
 
-That folder is in the user's cache, or among the temporary files (`cache_places`).
+That folder is in the user's cache, or among the temporary files (`cache_places.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, cast
 import numba
 from numba.core import config as _config
 
-from hearsay.trace.language.cache_places import cache_places, user_cache
+from hearsay.trace.language.cache_places import places_for_what_is_made_of, user_cache
 
 _njit: Any = cast("Any", numba).njit
 _settings: Any = _config
@@ -52,7 +52,7 @@ class KeptCode:
         """Where the code is kept; None where nothing can be, and where the sources are in a zip, not on the disk."""
         if not _PACKAGE.is_dir():
             return None
-        for place in cache_places():
+        for place in places_for_what_is_made_of(_PACKAGE):
             with suppress(OSError):
                 folder = place / self.part / self.digest(_PACKAGE)
                 folder.mkdir(parents=True, exist_ok=True)
