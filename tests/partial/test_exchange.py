@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -191,6 +192,24 @@ def test_in_any_network_and_order_everybody_gets_everything(network, data, claim
     assert Counter(node for node, _ in talk.wholes) == dict.fromkeys(wholes, 1)
     assert all(partial.parts is not None or partial.metadata is not None for _, _, partial in talk.sent)
     assert {useful for _, _, useful in talk.feedback} <= {True}
+
+
+@pytest.mark.parametrize("claims", [Bitmap(), Bitlists()])
+@pytest.mark.parametrize("asks", Asking)
+def test_talk_of_what_nobody_has_comes_to_an_end(asks, claims):
+    """With bitmaps, who asks one peer for each part took its own silence about a part for news, and so for ever."""
+    form = counted_parts(8, 8, claims)
+    for seed in range(50):
+        random = Random(seed)
+        talk = Talk([PartsExchange(form, asks=asks) for _ in range(4)], [(1, 0), (2, 0), (3, 0)])
+        for node in range(4):
+            parts = set(random.sample(range(7), random.randrange(7)))
+            talk.follow(node, talk.applications[node].add(TOPIC, GROUP, counted(GROUP, parts, 8)))
+        for _ in range(1000):
+            if not (waiting := talk.waiting()):
+                break
+            talk.deliver(random.choice(waiting))
+        assert not talk.waiting()
 
 
 BAD = {

@@ -175,6 +175,7 @@ class PartsExchange:
 
     def _has_news(self, group: bytes, peer: PartialPeer, claim: Claim, known: int) -> bool:
         """Whether a peer is told a claim; `known` is what it must know to be here."""
+        claim = self._form.decode_claim(group, self._form.encode_claim(group, claim))  # as the peer reads it
         told, heard = self._claim(group, peer.told), self._claim(group, peer.heard)
         if heard is not None and self._asks_one:
             known |= heard.has  # it has that itself, and no use for it
