@@ -375,13 +375,13 @@ def test_near_links_make_messages_faster_and_one_random_link_keeps_them_together
     lines = [f"c{a},c{b},{5 if a == b else 60 + 10 * (b - a)},0" for a in range(4) for b in range(a, 4)]
     regions.write_text("\n".join(["from,to,latency_ms,jitter_ms", *lines]), encoding="utf-8")
     latencies = {"random": [], "gocast": []}
-    for seed in (2, 3):  # what random links give depends much on the seed
+    for seed in (1, 2):  # what random links give depends much on the seed
         for name, keys in {
             "random": {"router__random_links": 6, "router__near_links": 0},
             "gocast": {"router__preset": "gocast"},
         }.items():
             links = {"links__latency": "regions", "links__regions_file": regions}
-            made = sound(warmup_s=25, seed=seed, **links, **keys)
+            made = sound(network__nodes=200, warmup_s=40, seed=seed, **links, **keys)
             assert components(graph_of(made)) == 1
             rows = made.recorder.deliveries
             rows = rows[rows[:, Column.MESSAGE] >= 5]
