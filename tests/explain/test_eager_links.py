@@ -37,6 +37,7 @@ def test_who_was_sent_a_copy_had_an_eager_link(run):
     assert all(links.holds(copy.sender, copy.receiver, copy.sent_us or 0) for copy in eager)
 
 
+@pytest.mark.thorough
 def test_no_word_of_another_router(run):
     """Of every delivery of every message, and of what the slowest have in common."""
     said: list[str] = []

@@ -89,6 +89,7 @@ def test_the_hopeless_get_few_seeds(once):
             leader = height(x, y)
 
 
+@pytest.mark.thorough
 def test_stopped_again_and_again_it_comes_to_the_same(problem, once, tmp_path):
     out = tmp_path / "out"
     for stop_after in (1, 10, 45):

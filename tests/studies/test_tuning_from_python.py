@@ -89,6 +89,7 @@ def test_it_shows_itself(found):
     assert "control per delivery" in shown
 
 
+@pytest.mark.thorough
 def test_each_condition_is_an_answer_and_one_that_has_none_says_why(problem):
     path, out = problem.with_name("conditions.toml"), problem.parent / "conditions"
     conditions = '\n[conditions]\nname = "messages"\nkey = "workload.messages"\nvalues = [2, 20]\n'

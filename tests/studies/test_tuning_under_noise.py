@@ -84,6 +84,7 @@ def without_finals(tuning: Tuning) -> Tuning:
 PROBLEMS = range(40)
 
 
+@pytest.mark.thorough
 def test_finals_find_the_best_where_the_search_cannot_tell(tuning):
     with_finals = [searched(tuning, noise) for noise in PROBLEMS]
     without = [searched(without_finals(tuning), noise) for noise in PROBLEMS]

@@ -64,6 +64,7 @@ PAINTED = """(() => {
 """How many points of the network's picture are not empty."""
 
 
+@pytest.mark.thorough
 def test_a_thousand_nodes(opened):
     """With everything from this server, and not a word of complaint."""
     with watched(scenario(1000), 1.0) as source:
