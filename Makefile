@@ -27,8 +27,7 @@ demo: setup
 # One more than there are cores: tests of nodes, browsers and processes wait for their clocks a fifth of their time.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)))')
 
-# Every rule, every contract and each real thing once: what to run after a change. Under five minutes on two cores; four are the
-# goal.
+# Every rule, every contract and each real thing once: what to run after a change. Some four minutes on two cores.
 test: setup
 	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not thorough and not mutants"

@@ -42,6 +42,7 @@ def check(files):
             assert round(width / DOTS_PER_INCH * 72) in WIDTHS, path
 
 
+@pytest.mark.thorough
 def test_every_figure_of_two_runs_is_there_and_again_the_same(tmp_path):
     runs = [write_run(tmp_path / name) for name in ODD_NAMES[:2]]
     files = write_run_figures(runs, tmp_path / "figures")

@@ -151,6 +151,7 @@ def test_a_run_that_fails_is_no_answer_and_stops_nothing(problem, tmp_path):
     assert tuned(path, tmp_path / "out", again=True).made == len(done.failures)
 
 
+@pytest.mark.thorough
 def test_bounds_that_nothing_meets_are_one_line(problem, tmp_path):
     path = problem.with_name("hopeless.toml")
     text = problem.read_text().replace(f"at_most = {BOUND}", "at_most = 10").replace("runs = 130", "runs = 30")

@@ -104,6 +104,7 @@ def test_finals_find_the_best_where_the_search_cannot_tell(tuning):
         assert max(len(each.point.seeds) for each in found.tried) <= FINAL
 
 
+@pytest.mark.thorough
 def test_what_is_as_good_is_so_on_more_seeds(tuning):
     """The true best is the answer or as good as it, and fewer are as good than without finals."""
     few = many = missed = 0

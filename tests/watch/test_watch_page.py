@@ -197,6 +197,7 @@ def test_a_page_that_is_opened_late_scrubs_the_whole_run(opened):
         assert page.complaints() == []
 
 
+@pytest.mark.thorough
 def test_a_large_network_is_shown_as_a_sample_and_by_squares(opened):
     with watched(scenario(1200), 1.0) as source:
         page = opened(source.url)
