@@ -89,6 +89,7 @@ def run(bench: Bench, arguments: str) -> str:
     started = perf_counter()
     command = [sys.executable, str(ROOT / "bench" / f"{bench.script}.py"), *arguments.split()]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip("\n")
+    printed = printed.replace(str(Path.home()), "~")
     facts = {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": measured,
