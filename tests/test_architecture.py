@@ -13,11 +13,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
-EVERYWHERE = {"version", "extras"}
-"""Two files that everybody may read: the version, and what an installation may lack."""
+EVERYWHERE = {"version", "extras", "own_process"}
+"""Files that everybody may read: the version, what an installation may lack, and whose the process is."""
 MAY_IMPORT = {
     "version": set(),
     "extras": set(),
+    "own_process": set(),
     "text": {"text"},
     "core": {"core"},
     "partial": {"partial", "core"},

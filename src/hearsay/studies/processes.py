@@ -4,24 +4,23 @@ Rules:
 
 * A process is a Python of its own with the same path, so nothing depends on how this program was started, and a
   router that prints or dies disturbs nobody. One that has died is followed by another.
-* A process whose owner has gone ends at once, in the middle of a run too. Ctrl-C is its owner's business.
+* What such a process does is in `pack_process.py`.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock
 from typing import IO, cast
 
-from hearsay.studies.one_run import Task, describe_error
-from hearsay.studies.packs import Made, make_pack
+from hearsay.studies.one_run import Task
+from hearsay.studies.packs import Made
 
 _DIED = "its process was killed (out of memory?)"
 
@@ -87,7 +86,7 @@ class _Process:
     def __init__(self) -> None:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__],
+            [sys.executable, "-P", "-m", "hearsay.studies.pack_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
@@ -117,34 +116,3 @@ class _Process:
         if isinstance(answer, str):
             raise PackFailed(answer)
         return answer
-
-
-def _serve() -> None:
-    """The process itself. What a router prints must not get between the answers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        packs: SimpleQueue[Sequence[Task]] = SimpleQueue()
-        Thread(target=_read, args=(packs,), daemon=True).start()
-        while True:
-            answer: Made | str | None = None
-            try:
-                for answer in make_pack(packs.get()):
-                    pickle.dump(answer, answers)
-                answer = None
-            except Exception as error:
-                answer = describe_error(error)
-            pickle.dump(answer, answers)
-            answers.flush()
-
-
-def _read(packs: SimpleQueue[Sequence[Task]]) -> None:
-    try:
-        while True:
-            packs.put(pickle.load(sys.stdin.buffer))
-    finally:
-        os._exit(0)
-
-
-if __name__ == "__main__":
-    _serve()

@@ -25,6 +25,8 @@ from importlib import import_module
 from pathlib import Path
 from select import select
 
+from hearsay.own_process import claim_process
+
 DAEMON = "hearsay.pipeline.spark.worker_daemon"
 """What the JVM shall start as the daemon of its workers."""
 OF_ANALYSES = ("hearsay.pipeline.run_tasks", "hearsay.pipeline.scan")
@@ -55,6 +57,7 @@ def place_in(folder: Path) -> Path:
 
 
 def main(place: str, modules: Sequence[str]) -> None:
+    claim_process()
     with socket.socket(socket.AF_UNIX) as listener:
         try:
             listener.bind(place)

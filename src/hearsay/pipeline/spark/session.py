@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hearsay.extras import DISTRIBUTION, pip_install
+from hearsay.own_process import no_pandas
 from hearsay.pipeline.spark.borrowed import borrowed_session, is_pyspark_in_use
 from hearsay.pipeline.spark.failures import without_secrets
 from hearsay.pipeline.spark.gateway_log import quiet_the_gateway, say_nothing
@@ -258,10 +259,15 @@ def _session_here(
         raise SparkUnavailable(f"no session on {master or 'embedded Spark'}: {first_line(error)}") from None
 
 
+def _get_or_create(builder: Any) -> Any:
+    with no_pandas():  # asked what numpy has, PySpark imports what it tests with, and that pandas
+        return builder.getOrCreate()
+
+
 def _created(builder: Any, jvm: Jvm) -> Any:
     """Made in a thread of its own: on the main thread PySpark would put its handler of Ctrl-C in place of ours."""
     with ThreadPoolExecutor(1, thread_name_prefix="spark-start") as thread:
-        made = thread.submit(builder.getOrCreate)
+        made = thread.submit(_get_or_create, builder)
         try:
             return made.result()
         except KeyboardInterrupt:

@@ -23,6 +23,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from hearsay.own_process import is_own_process, no_pandas
 from hearsay.trace.folder.durable import DurableFile
 from hearsay.trace.language.columns import CODED, DTYPES, Columns
 from hearsay.trace.language.errors import RunFolderError
@@ -43,6 +44,11 @@ ParquetFile = Any
 def share_the_heap() -> None:
     """Take memory from the C library, not from a pool of Arrow's own, which keeps what was freed in a long life."""
     pa.set_memory_pool(pa.system_memory_pool())
+
+
+if is_own_process():
+    with no_pandas():
+        pa.scalar(NONE)  # looks for it once
 
 
 def _names_of(column: Column) -> Any:

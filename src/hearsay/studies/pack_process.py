@@ -1,0 +1,60 @@
+"""A process that makes packs of runs for its owner (`processes.py`), one after the other.
+
+    python -m hearsay.studies.pack_process
+
+Rules:
+
+* Packs come pickled on stdin, answers go pickled to stdout; what a router prints does not get between them.
+* It ends at once when its owner has gone, in the middle of a run too. Ctrl-C is its owner's business.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from hearsay.own_process import claim_process
+
+if TYPE_CHECKING:
+    from hearsay.studies.one_run import Task
+    from hearsay.studies.packs import Made
+
+
+def main() -> None:
+    claim_process()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from hearsay.studies.one_run import describe_error
+    from hearsay.studies.packs import make_pack
+
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        packs: SimpleQueue[Sequence[Task]] = SimpleQueue()
+        Thread(target=_read, args=(packs,), daemon=True).start()
+        while True:
+            answer: Made | str | None = None
+            try:
+                for answer in make_pack(packs.get()):
+                    pickle.dump(answer, answers)
+                answer = None
+            except Exception as error:
+                answer = describe_error(error)
+            pickle.dump(answer, answers)
+            answers.flush()
+
+
+def _read(packs: SimpleQueue[Sequence[Task]]) -> None:
+    try:
+        while True:
+            packs.put(pickle.load(sys.stdin.buffer))
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
