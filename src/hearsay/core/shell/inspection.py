@@ -21,6 +21,15 @@ def known_peers(shell: Shell, strategy: Strategy) -> dict[PeerId, dict[TopicId, 
     return peerings
 
 
+def knows(shell: Shell, strategy: Strategy, peer: PeerId) -> bool:
+    """Whether a peer is in the table."""
+    return (
+        peer in shell.connected
+        or any(peer in view for view in shell.peers.topics.values())
+        or any(peer == known for _, known, _ in strategy.peerings())
+    )
+
+
 def router_state(shell: Shell, strategy: Strategy) -> RouterState:
     """The state as the guide's table."""
     peerings = known_peers(shell, strategy)

@@ -27,12 +27,22 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from hearsay.core.language.actions import Action, Deliver, MessagePublished, PeerGrafted, Send, Validate, Via
+from hearsay.core.language.actions import (
+    Action,
+    Deliver,
+    DuplicateReceived,
+    MessagePublished,
+    PeerGrafted,
+    Send,
+    Validate,
+    Via,
+)
 from hearsay.core.language.events import (
     Event,
     Join,
     Leave,
     MessageValidated,
+    OtherEvent,
     PeerConnected,
     PeerDisconnected,
     Publish,
@@ -42,7 +52,7 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Prune
-from hearsay.core.shell.inspection import known_peers
+from hearsay.core.shell.inspection import knows
 from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.router import Router
 from hearsay.sim.checks.judgement_checker import JudgementChecker, hears_nothing
@@ -54,6 +64,7 @@ from hearsay.sim.reference.nodes import SimNode
 from hearsay.sim.reference.observer import FinishedRun
 
 MAX_REPORTED = 20
+_ASKED_FOR = (Via.IWANT, Via.LAZY)
 _SECOND_US = 1_000_000
 """PRUNE names whole seconds, rounded up."""
 
@@ -112,21 +123,27 @@ class Checker:
         book = self._books[node.id]
         router = node.router
         assert router is not None
-        standing = book.promises.standing
-        self._learn(book, event)
-        heard = isinstance(event, RpcReceived) and self._judgement.hears(node, standing, event.peer)
-        if isinstance(event, RpcReceived) and event.rpc.control is not None:
-            self._prunes_received(book, event.peer, event.rpc.control.prune, heard, now)
+        promises = book.promises
+        standing = promises.standing
+        heard = False
+        if isinstance(event, RpcReceived):
+            heard = self._judgement.hears(node, standing, event.peer)
+            self._rpc_received(book, event, heard, now)
+        else:
+            self._learn(book, event)
         self._overlay.handled(node, event, actions, now)
-        if book.promises.partial is not None:
-            self._partials.handled(node, book.promises.partial, event, heard, actions, now)
-        sends = [action for action in actions if isinstance(action, Send)]
-        if len(sends) > 1 or any(map(_says_unwanted, sends)):
-            self._packing(node, router, sends, now)
+        if promises.partial is not None:
+            self._partials.handled(node, promises.partial, event, heard, actions, now)
+        if actions:
+            self._packing(node, router, [action for action in actions if isinstance(action, Send)], now)
         if standing is not None:
             self._judgement.handled(node, standing, event, actions, now)
         for action in actions:
             match action:
+                case Send():
+                    self._send(node, book, event, action, now)
+                case DuplicateReceived():
+                    pass  # what happens most of the time
                 case Deliver():
                     self._delivery(node, router, book, action, now)
                 case Validate():
@@ -137,13 +154,14 @@ class Checker:
                     book.came_from.pop(action.message.id, None)
                     book.accepted_beat[action.message.id] = book.beat
                 case PeerGrafted():
-                    early = book.promises.backoff.early_us if book.promises.backoff is not None else 0
+                    early = promises.backoff.early_us if promises.backoff is not None else 0
                     self._not_too_early(node, book, "takes in", action.topic, action.peer, now + early)
-                case Send():
-                    self._send(node, book, event, action, now)
                 case _:
                     pass
         match event:
+            case RpcReceived():
+                if heard:
+                    book.unwanted.hear(event, book.beat)  # after what it asks for itself, as routers do
             case TimerFired():
                 beats = router.strategy.heartbeats()
                 if beats != book.beat:
@@ -155,8 +173,6 @@ class Checker:
             case PeerDisconnected():
                 self._remnants(node, router, event.peer, now)
                 book.unwanted.remove_peer(event.peer)
-            case RpcReceived() if heard:
-                book.unwanted.hear(event, book.beat)  # after what it asks for itself, as routers do
             case _:
                 pass
 
@@ -174,19 +190,24 @@ class Checker:
                 for peer in peers:
                     self._mutual(run, node, topic, peer, under_way)
 
-    def _learn(self, book: _Book, event: Event) -> None:
+    def _rpc_received(self, book: _Book, event: RpcReceived, heard: bool, now: Micros) -> None:
+        peer, rpc = event.peer, event.rpc
+        if rpc.subscriptions:
+            known = book.subscribed.setdefault(peer, set())
+            for change in rpc.subscriptions:
+                (known.add if change.subscribe else known.discard)(change.topic)
+        for message in rpc.messages:
+            if message.id not in book.accepted_beat:
+                book.came_from.setdefault(message.id, peer)
+        if rpc.control is not None and rpc.control.prune:
+            self._prunes_received(book, peer, rpc.control.prune, heard, now)
+
+    def _learn(self, book: _Book, event: OtherEvent) -> None:
         match event:
             case PeerConnected():
                 book.subscribed[event.peer] = set(event.subscribed)
             case PeerDisconnected():
                 book.subscribed.pop(event.peer, None)
-            case RpcReceived():
-                for change in event.rpc.subscriptions:
-                    known = book.subscribed.setdefault(event.peer, set())
-                    (known.add if change.subscribe else known.discard)(change.topic)
-                for message in event.rpc.messages:
-                    if message.id not in book.accepted_beat:
-                        book.came_from.setdefault(message.id, event.peer)
             case Join():
                 book.joined.add(event.topic)
             case Leave():
@@ -208,6 +229,8 @@ class Checker:
             self._problem(now, node, f"partial messages are not last, or say a group twice: {about}")
 
     def _packing(self, node: SimNode, router: Router, sends: list[Send], now: Micros) -> None:
+        if not sends or (len(sends) == 1 and not _says_unwanted(sends[0])):
+            return
         urgent = list(takewhile(_is_urgent, sends))
         plain = [action for action in sends[len(urgent) :] if action.rpc.partial is None]
         self._packing_of_partials(node, sends[len(urgent) + len(plain) :], now)
@@ -250,17 +273,18 @@ class Checker:
         if known is None:
             self._problem(now, node, f"RPC to {peer}, who is not connected")
             known = set[Any]()
+        published = isinstance(event, Publish)
         for message, via in zip(action.rpc.messages, action.vias, strict=True):
             if message.id in book.pending:
                 self._problem(now, node, f"message {message.id} sent to {peer} before the application accepted it")
             if message.id in book.refused:
                 self._problem(now, node, f"message {message.id} sent to {peer}, which the application refused")
-            if not isinstance(event, Publish) and book.unwanted.forbids(peer, message.id, book.beat):
+            if not published and book.unwanted.forbids(peer, message.id, book.beat):
                 self._problem(now, node, f"message {message.id} sent to {peer}, who does not want it")
-            if via in (Via.IWANT, Via.LAZY):
+            if via in _ASKED_FOR:
                 self._kept(node, book, message.id, now)
                 continue
-            if peer == book.came_from.get(message.id) and not isinstance(event, Publish):
+            if peer == book.came_from.get(message.id) and not published:
                 self._problem(now, node, f"message {message.id} sent back to {peer}, who sent it")
             if peer == message.source:
                 self._problem(now, node, f"message {message.id} sent to its author {peer}")
@@ -342,12 +366,11 @@ class Checker:
             return
         for topic in sorted(router.joined):
             mesh = router.strategy.mesh_peers(topic)
-            available = self._not_apart(router, book, topic, now)
             if len(mesh) > promise.highest:
                 high = promise.highest
                 self._problem(now, node, f"mesh of {topic!r} has {len(mesh)} peers after a heartbeat, above {high}")
-            if len(mesh) < min(promise.lowest, available):
-                low = promise.lowest
+            low = promise.lowest
+            if len(mesh) < low and len(mesh) < (available := self._not_apart(router, book, topic, now)):
                 self._problem(now, node, f"mesh of {topic!r} has {len(mesh)} of {available} peers, below {low}")
             strangers = [peer for peer in mesh if topic not in book.subscribed.get(peer, ())]
             if strangers:
@@ -366,7 +389,7 @@ class Checker:
         return now >= book.apart_until.get((topic, peer), -backoff.slack_us) + backoff.slack_us
 
     def _remnants(self, node: SimNode, router: Router, peer: Any, now: Micros) -> None:
-        if peer in known_peers(router, router.strategy):
+        if knows(router, router.strategy, peer):
             self._problem(now, node, f"state of {peer} is left after its disconnect")
         if router.strategy.remembers(peer):
             self._problem(now, node, f"counts of {peer} are left after its disconnect")

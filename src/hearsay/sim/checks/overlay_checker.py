@@ -36,11 +36,12 @@ from hearsay.core.language.actions import (
     Send,
     Via,
 )
-from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubLeave
+from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubLeave, EpisubPart
 from hearsay.core.language.events import Event, Leave, PeerConnected, PeerDisconnected, RoundTripMeasured, RpcReceived
 from hearsay.core.language.identifiers import Micros, TopicId
 from hearsay.core.language.state_table import OverlayState
 from hearsay.core.shell.promises import OverlayPromise
+from hearsay.core.shell.router import Router
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.nodes import SimNode
 from hearsay.sim.reference.observer import FinishedRun
@@ -91,19 +92,24 @@ class OverlayChecker:
         book = self._books.get(node.id)
         if book is None:
             return
-        if isinstance(event, RpcReceived) and event.rpc.control is not None:
-            for part in event.rpc.control.episub:
-                if isinstance(part, EpisubIHave) and part.topic in node.router.joined:
-                    self._note_announced(node, book, event.peer, part, now)
-        if isinstance(event, PeerConnected):
-            book.tried.add(event.peer)
-        if isinstance(event, PeerDisconnected | RoundTripMeasured):
-            book.pinged_us.pop(event.peer, None)
-        self._passive_removals(node, book, event, actions, now)
-        if isinstance(event, Leave):
-            self._leaving(node, actions, now)
+        match event:
+            case RpcReceived():
+                if event.rpc.control is not None:
+                    self._note_announced(node, book, event.peer, event.rpc.control.episub, now)
+            case PeerConnected():
+                book.tried.add(event.peer)
+            case PeerDisconnected() | RoundTripMeasured():
+                book.pinged_us.pop(event.peer, None)
+            case Leave():
+                self._leaving(node, actions, now)
+            case _:
+                pass
+        if actions and book.promise.only_tried_leave and not isinstance(event, Leave):
+            self._passive_removals(node, book, event, actions, now)
         for action in actions:
             match action:
+                case Send():
+                    self._sent(node, book, action, now)
                 case MessagePublished():
                     book.hops[action.message.id] = 0
                 case Deliver():
@@ -118,11 +124,9 @@ class OverlayChecker:
                 case Ping():
                     book.tried.add(action.peer)
                     book.pinged_us.setdefault(action.peer, now)
-                case Send():
-                    self._sent(node, book, action, now)
                 case _:
                     pass
-        self._views(node, node.router.strategy.overlays(), now)
+        self._views(node, node.router, node.router.strategy.overlays(), now)
 
     def finished(self, run: FinishedRun) -> None:
         under_way = run.episub_under_way()
@@ -141,15 +145,18 @@ class OverlayChecker:
                 if len(published) > 1 and len(sources) == 1 and published[-2][0] > self._changed_us.get(topic, 0):
                     self._tree(run, topic)
 
-    def _note_announced(self, node: SimNode, book: _Book, peer: Any, part: EpisubIHave, now: Micros) -> None:
+    def _note_announced(
+        self, node: SimNode, book: _Book, peer: Any, parts: tuple[EpisubPart, ...], now: Micros
+    ) -> None:
         assert node.router is not None
-        for message_id in part.ids:
-            if message_id not in book.hops and message_id not in node.router.known:
-                book.announced.setdefault(message_id, (now, peer, part.topic))
+        for part in parts:
+            if isinstance(part, EpisubIHave) and part.topic in node.router.joined:
+                for message_id in part.ids:
+                    if message_id not in book.hops and message_id not in node.router.known:
+                        book.announced.setdefault(message_id, (now, peer, part.topic))
 
     def _passive_removals(self, node: SimNode, book: _Book, event: Event, actions: list[Action], now: Micros) -> None:
-        if isinstance(event, Leave) or not book.promise.only_tried_leave:
-            return  # the whole list goes, or some of it
+        """Where no topic is left: with it the whole list goes."""
         gone: set[Any] = {action.peer for action in actions if isinstance(action, PassiveRemoved)}
         if not gone:
             return
@@ -184,19 +191,19 @@ class OverlayChecker:
                 elif isinstance(part, EpisubGraft):
                     self._asks_for_the_missing(node, part, now)
 
-    def _views(self, node: SimNode, overlays: Overlays, now: Micros) -> None:
-        assert node.router is not None
+    def _views(self, node: SimNode, router: Router, overlays: Overlays, now: Micros) -> None:
+        connected = router.connected.keys()
         for topic, overlay in overlays.items():
             active, passive = overlay.active, overlay.passive
-            if not active <= node.router.connected.keys():
+            if not active <= connected:
                 self._problem(now, node, f"active list of {topic!r} holds a peer that is not connected")
             if not _halves(overlay.eager, overlay.lazy, active):
                 self._problem(now, node, f"eager and lazy links of {topic!r} are not the active list in two")
-            if overlay.active_limit is not None and len(active) > overlay.active_limit:
-                limit = overlay.active_limit
+            limit = overlay.active_limit
+            if limit is not None and len(active) > limit:
                 self._problem(now, node, f"active list of {topic!r} has {len(active)} peers, above {limit}")
-            if overlay.passive_limit is not None and len(passive) > overlay.passive_limit:
-                limit = overlay.passive_limit
+            limit = overlay.passive_limit
+            if limit is not None and len(passive) > limit:
                 self._problem(now, node, f"passive list of {topic!r} has {len(passive)} peers, above {limit}")
             if not active.isdisjoint(passive):
                 self._problem(now, node, f"views of {topic!r} share a peer")
