@@ -52,6 +52,8 @@ class Episub(Strategy):
     def __init__(self, parameters: EpisubParameters | None = None) -> None:
         super().__init__(parameters or EpisubParameters())
         self.chooses_connections = self.has_mesh = self.parameters.overlay is not Overlay.CONNECTIONS
+        is_hyparview = self.parameters.overlay is Overlay.HYPARVIEW
+        self._active_limit = self.parameters.active_size if is_hyparview else self.parameters.active_limit
         self.trees: dict[TopicId, Tree] = {}
         self.memberships: dict[TopicId, Membership] = {}
 
@@ -225,28 +227,20 @@ class Episub(Strategy):
             yield from membership.views.passive
 
     def _overlay(self, membership: Membership, tree: Tree) -> OverlayState:
-        parameters = self.parameters
         passive: Set[PeerId] = frozenset()
         active_limit, passive_limit = None, None
         if isinstance(membership, ManagedOverlay):
             passive = membership.views.passive.keys()
-            active_limit = (
-                parameters.active_size if parameters.overlay is Overlay.HYPARVIEW else parameters.active_limit
-            )
+            active_limit = self._active_limit
             passive_limit = membership.target_sizes.passive_size
-        return _overlay_state(
-            active=membership.active(),
-            passive=passive,
-            eager=tree.eager.members,
-            lazy=tree.lazy.members,
-            active_limit=active_limit,
-            passive_limit=passive_limit,
-            bounded=(
-                ("announcements", len(tree.queue), parameters.max_ids_per_part),
-                ("missing messages", len(tree.missing), parameters.max_missing),
-                ("kept messages", len(tree.kept), parameters.max_cached_messages),
-            ),
+        parameters = self.parameters
+        bounded = (
+            ("announcements", len(tree.queue), parameters.max_ids_per_part),
+            ("missing messages", len(tree.missing), parameters.max_missing),
+            ("kept messages", len(tree.kept), parameters.max_cached_messages),
         )
+        eager, lazy = tree.eager.members, tree.lazy.members
+        return _overlay_state(membership.active(), passive, eager, lazy, active_limit, passive_limit, bounded)
 
     def _silent(self, peer: PeerId) -> None:
         for membership in self._managed():

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from hearsay.core.language.actions import NeighborDown, NeighborUp, PassiveAdded, PassiveRemoved
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, below, key_of, sample
 from hearsay.core.shell.shell import Shell
 
@@ -75,7 +76,8 @@ class Views:
 
     def shuffled(self, purpose: Purpose, candidates: Iterable[PeerId], *words: int) -> list[PeerId]:
         """`candidates` in an order that chance alone decides."""
-        return sorted(candidates, key=lambda peer: (self._draw(purpose, *words, key_of(peer)), peer))
+        state = self._draw(purpose, *words)
+        return sorted(candidates, key=lambda peer: (extend(state, key_of(peer)), peer))
 
     def add_active(self, peer: PeerId, random: bool) -> None:
         known = self.passive.get(peer)

@@ -28,13 +28,6 @@ from hearsay.core.language.lengths import (
 )
 from hearsay.core.language.lengths import framed_size as framed
 from hearsay.core.language.rpc import (
-    ControlPart,
-    Extension,
-    Features,
-    Graft,
-    IDontWant,
-    IHave,
-    IWant,
     Message,
     Partial,
     PartialUse,
@@ -109,10 +102,27 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
         parts.append(_partial_size(rpc.partial))
     if rpc.test is not None:
         parts.append((PartKind.EXTENSION, None, _TEST_MESSAGE_BYTES, 1))
-    if rpc.control is not None:
-        for group in rpc.control.groups():
-            for part in group:
-                parts.append(_control_part_size(part))
+    control = rpc.control
+    if control is not None:
+        for ihave in control.ihave:
+            size = ihave_size(_text(ihave.topic), _ids(ihave.ids))
+            parts.append((PartKind.IHAVE, ihave.topic, size, len(ihave.ids)))
+        for iwant in control.iwant:
+            parts.append((PartKind.IWANT, None, iwant_size(_ids(iwant.ids)), len(iwant.ids)))
+        for graft in control.graft:
+            parts.append((PartKind.GRAFT, graft.topic, graft_size(_text(graft.topic)), 1))
+        for prune in control.prune:
+            parts.append((PartKind.PRUNE, prune.topic, _prune(prune), 1))
+        for extension in control.extensions:
+            tag = varint_size(extension.field << 3 | 2)
+            parts.append((PartKind.EXTENSION, None, tag - 1 + field_size(len(extension.payload)), 1))
+        for unwanted in control.idontwant:
+            parts.append((PartKind.IDONTWANT, None, field_size(_ids(unwanted.ids)), len(unwanted.ids)))
+        for features in control.features:
+            size = _FEATURE_BYTES * features.partial_messages + _TEST_FEATURE_BYTES * features.test_extension
+            parts.append((PartKind.FEATURES, None, field_size(size), 1))
+        for part in control.episub:
+            parts.append(episub_part_size(part))
     return parts
 
 
@@ -125,28 +135,6 @@ def _partial_size(partial: Partial) -> PartSize:
     size = _text(partial.topic) + field_size(len(partial.group))
     size += sum(field_size(len(value)) for value in (partial.parts, partial.metadata) if value is not None)
     return partial_kind(partial), partial.topic, field_size(size), 1
-
-
-def _control_part_size(part: ControlPart) -> PartSize:
-    match part:
-        case IHave():
-            return PartKind.IHAVE, part.topic, ihave_size(_text(part.topic), _ids(part.ids)), len(part.ids)
-        case IWant():
-            return PartKind.IWANT, None, iwant_size(_ids(part.ids)), len(part.ids)
-        case Graft():
-            return PartKind.GRAFT, part.topic, graft_size(_text(part.topic)), 1
-        case Prune():
-            return PartKind.PRUNE, part.topic, _prune(part), 1
-        case Extension():
-            tag = varint_size(part.field << 3 | 2)
-            return PartKind.EXTENSION, None, tag - 1 + field_size(len(part.payload)), 1
-        case IDontWant():
-            return PartKind.IDONTWANT, None, field_size(_ids(part.ids)), len(part.ids)
-        case Features():
-            said = _FEATURE_BYTES * part.partial_messages + _TEST_FEATURE_BYTES * part.test_extension
-            return PartKind.FEATURES, None, field_size(said), 1
-        case _:
-            return episub_part_size(part)
 
 
 def part_kind(part: EpisubPart) -> PartKind:
@@ -187,41 +175,35 @@ def _peers(peers: tuple[Identifier, ...]) -> int:
 
 def episub_part_size(part: EpisubPart) -> PartSize:
     """One of episub's parts as an `EpisubPart` of the control message (`docs/routers/episub.md`, "Wire")."""
-    size = 2  # which part it is
-    topic: TopicId | None = None
+    topic = None if isinstance(part, said.GetTopics | said.Topics) else part.topic
+    size = 2 if topic is None else 2 + _text(topic)  # which part it is
     count = 1
     match part:
-        case said.GetTopics():
-            pass
-        case said.Topics():
-            size += _peers(part.topics)
-        case _:
-            topic = part.topic
-            size += _text(topic)
-    match part:
-        case said.Nodes():
-            size += _peers(part.peers) + _number(part.ttl)
-        case said.EpisubJoin() | said.ForwardJoin():
-            size += _text(part.peer) + _number(part.ttl) + _number(part.sequence)
+        case said.Disconnect():
+            size += _number(part.refused)
         case said.Neighbor():
             size += _number(part.role) + _number(part.random) + _number(part.links) + _number(part.random_links)
             size += _number(part.rtt_us) + _peers(part.peers)
-        case said.Disconnect():
-            size += _number(part.refused)
-        case said.EpisubLeave():
-            size += _text(part.source) + _number(part.ttl) + _number(part.sequence)
-        case said.Shuffle():
-            size += _text(part.peer) + _peers(part.peers) + _number(part.ttl) + _number(part.sequence)
-            size += _packed(part.sketch)
-        case said.ShuffleReply():
-            size += _peers(part.peers) + _number(part.sequence) + _packed(part.sketch)
+        case said.Topics():
+            size += _peers(part.topics)
         case said.EpisubIHave():
             size += _ids(part.ids) + _packed(part.hops)
             count = len(part.ids)
         case said.EpisubGraft():
             size += _ids(part.ids)
             count = len(part.ids)
-        case said.GetNodes() | said.GetTopics() | said.Topics() | said.EpisubPrune():
+        case said.Shuffle():
+            size += _text(part.peer) + _peers(part.peers) + _number(part.ttl) + _number(part.sequence)
+            size += _packed(part.sketch)
+        case said.ShuffleReply():
+            size += _peers(part.peers) + _number(part.sequence) + _packed(part.sketch)
+        case said.Nodes():
+            size += _peers(part.peers) + _number(part.ttl)
+        case said.EpisubJoin() | said.ForwardJoin():
+            size += _text(part.peer) + _number(part.ttl) + _number(part.sequence)
+        case said.EpisubLeave():
+            size += _text(part.source) + _number(part.ttl) + _number(part.sequence)
+        case said.GetNodes() | said.GetTopics() | said.EpisubPrune():
             pass
     return part_kind(part), topic, field_size(size) + _LONGER_TAG, count
 

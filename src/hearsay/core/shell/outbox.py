@@ -9,13 +9,15 @@ Rules (r1, "Control Message Piggybacking"; guide, "Network packets"):
 * OUT-3: IDONTWANT goes ahead of all else, in an RPC of its own: it is worth something only as long as the peer has
   not sent what it is about (*reference only:* `idontwant_threshold_bytes`).
 
-Nearly all sends are one message, or one topic's gossip, to a few peers; they share one `Rpc` and skip the packing.
+Nearly all sends are one message, or one topic's gossip, to a few peers, who share one `Rpc`; or one part to one peer.
+These skip the packing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from hearsay.core.language.actions import Action, Send, Via
 from hearsay.core.language.episub_parts import EpisubPart
@@ -37,6 +39,8 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
+
+T = TypeVar("T")
 
 _send = fast_init(Send)
 _rpc = fast_init(Rpc)
@@ -71,31 +75,41 @@ class _Parcel:
         self.features: tuple[Features, ...] = ()
         self.episub: list[EpisubPart] = []
 
-    def absorb(self, shared: Send) -> None:
-        """Take over what `Outbox.forward` or `Outbox.ihave` put into a shared RPC."""
-        for message, via in zip(shared.rpc.messages, shared.vias, strict=True):
+    def absorb(self, whole: Send) -> None:
+        """Take over what was put into an RPC at once, without packing."""
+        rpc = whole.rpc
+        for subscription in rpc.subscriptions:
+            self.subscriptions[subscription.topic] = subscription
+        for message, via in zip(rpc.messages, whole.vias, strict=True):
             self.messages[message.id] = (message, via)
-        if shared.rpc.control is not None:
-            for ihave in shared.rpc.control.ihave:
+        if rpc.control is not None:
+            for ihave in rpc.control.ihave:
                 self.ihaves[ihave.topic] = ihave.ids
+            self.episub += rpc.control.episub
 
     def pack(self, peer: PeerId) -> Send:
-        messages = sorted(self.messages.values(), key=_topic_and_id)
-        control = _control(
-            ihave=tuple([_ihave(topic, ids) for topic, ids in sorted(self.ihaves.items())]),
+        messages = sorted(self.messages.values(), key=_topic_and_id) if self.messages else ()
+        rpc = _rpc(
+            _by_topic(self.subscriptions),
+            tuple([message for message, _ in messages]),
+            self._control(),
+        )
+        return _send(peer, rpc, tuple([via for _, via in messages]))
+
+    def _control(self) -> Control | None:
+        gossip = self.ihaves or self.wanted
+        mesh = self.grafts or self.prunes
+        if not (gossip or mesh or self.episub or self.features or self.extensions):
+            return None
+        return _control(
+            ihave=tuple([_ihave(topic, self.ihaves[topic]) for topic in sorted(self.ihaves)]),
             iwant=(IWant(tuple(sorted(self.wanted))),) if self.wanted else (),
             graft=tuple(map(Graft, sorted(self.grafts))),
-            prune=tuple([prune for _, prune in sorted(self.prunes.items())]),
+            prune=_by_topic(self.prunes),
             extensions=tuple(self.extensions),
             features=self.features,
             episub=tuple(self.episub),
         )
-        rpc = _rpc(
-            tuple([subscription for _, subscription in sorted(self.subscriptions.items())]),
-            tuple([message for message, _ in messages]),
-            control if control.count() else None,
-        )
-        return _send(peer, rpc, tuple([via for _, via in messages]))
 
     def pack_singly(self, peer: PeerId) -> Iterator[Send]:
         for features in self.features:
@@ -109,6 +123,10 @@ class _Parcel:
         if whole.rpc.control is not None:
             for control in whole.rpc.control.singly():
                 yield Send(peer, Rpc(control=control))
+
+
+def _by_topic(parts: dict[TopicId, T]) -> tuple[T, ...]:
+    return tuple([parts[topic] for topic in sorted(parts)]) if parts else ()
 
 
 def _topic_and_id(entry: tuple[Message, Via]) -> tuple[TopicId, MessageId]:
@@ -128,12 +146,12 @@ class Outbox:
         self._coalesce = coalesce
         self.entries: list[Send] | dict[PeerId, Send | _Parcel] = _NOTHING
         """What goes to whom; empty between calls. A list while it is the sends of one `forward` or `ihave`, which are
-        in order already; by peer as soon as there is more."""
+        in order already; by peer as soon as there is more. A send is complete unless more is said to its peer, which
+        then gets a parcel."""
         self.urgent: dict[PeerId, list[MessageId]] = {}
         """Who is told what one does not want; empty between calls."""
         self.alone: list[Send] = []
-        """RPCs that nothing is put together with."""
-        """Partial messages, one to an RPC; empty between calls."""
+        """RPCs of their own, behind all else: partial messages and test messages; empty between calls."""
 
     def forward(
         self,
@@ -169,7 +187,12 @@ class Outbox:
     def subscription(
         self, peer: PeerId, topic: TopicId, subscribe: bool, partial: PartialUse = PartialUse.NONE
     ) -> None:
-        self._parcel(peer).subscriptions[topic] = _subscription(topic, subscribe, partial)
+        said = _subscription(topic, subscribe, partial)
+        entries = self._by_peer()
+        if peer in entries:
+            self._parcel(peer).subscriptions[topic] = said
+        else:
+            entries[peer] = _send(peer, _rpc((said,)))
 
     def graft(self, peer: PeerId, topic: TopicId) -> None:
         parcel = self._parcel(peer)
@@ -221,7 +244,11 @@ class Outbox:
 
     def episub(self, peer: PeerId, part: EpisubPart) -> None:
         """One of episub's parts; these keep the order in which they were said."""
-        self._parcel(peer).episub.append(part)
+        entries = self._by_peer()
+        if peer in entries:
+            self._parcel(peer).episub.append(part)
+        else:
+            entries[peer] = _send(peer, _rpc(control=_control(episub=(part,))))
 
     def peers(self) -> list[PeerId]:
         """Whom something goes to already, ascending."""
