@@ -27,10 +27,12 @@ from io import RawIOBase, TextIOWrapper
 from pathlib import Path
 
 PREPARED = (
-    "pyarrow.dataset", "pyarrow.parquet", "hearsay.cli.analyze", "hearsay.cli.main", "hearsay.cli.commands",
-    "hearsay.cli.node_terminal", "hearsay.cli.report", "hearsay.cli.simulate", "hearsay.cli.study_session",
-    "hearsay.cli.trace", "hearsay.cli.tune", "hearsay.ingest.run.import_traces", "hearsay.ingest.run.tracestat",
-    "hearsay.node.node", "hearsay.pipeline.input.run_facts", "hearsay.pipeline.output.outputs",
+    "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "pyspark.sql", "hearsay.cli.analyze",
+    "hearsay.cli.commands", "hearsay.cli.explain", "hearsay.cli.main", "hearsay.cli.node_terminal",
+    "hearsay.cli.report", "hearsay.cli.simulate", "hearsay.cli.study_session", "hearsay.cli.trace",
+    "hearsay.cli.tune", "hearsay.ingest.run.import_traces", "hearsay.ingest.run.tracestat", "hearsay.node.node",
+    "hearsay.pipeline.analyze", "hearsay.pipeline.input.run_facts", "hearsay.pipeline.output.exchange",
+    "hearsay.pipeline.output.outputs", "hearsay.pipeline.small_runs", "hearsay.report.explain.explain_page",
     "hearsay.report.write", "hearsay.sim.array.engine", "hearsay.sim.simulate", "hearsay.studies.tuning.tune",
     "hearsay.trace.read.show",
 )  # fmt: skip
