@@ -151,16 +151,32 @@ def legend(drawn: Any, handles: Sequence[Any], words: Sequence[str]) -> None:
 
 def save(drawn: Any, folder: Path, name: str) -> list[Path]:
     """The sheet as files, each whole or not at all."""
-    written: list[Path] = []
-    for kind in KINDS:
-        path = folder / f"{name}.{kind}"
+    files = {kind: folder / f"{name}.{kind}" for kind in KINDS}
+    for path in files.values():
         _require_ours_or_nothing(path)
-        held = BytesIO()
-        said = {"Creator": MAKER, "CreationDate": None} if kind == "pdf" else {"Software": MAKER}
-        drawn.savefig(held, format=kind, dpi=DOTS_PER_INCH, metadata=said)
-        _write(path, held.getvalue())
-        written.append(path)
-    return written
+    pictures = {"png": _as_png(drawn), "pdf": _as_pdf(drawn)}
+    for kind, path in files.items():
+        _write(path, pictures[kind])
+    return list(files.values())
+
+
+def _as_png(drawn: Any) -> bytes:
+    """Finds a place for everything on the sheet, which it keeps: that takes as long as to draw it."""
+    drawn.set_dpi(DOTS_PER_INCH)
+    held = BytesIO()
+    import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(drawn).print_png(
+        held, metadata={"Software": MAKER}
+    )
+    drawn.set_layout_engine("none")
+    return held.getvalue()
+
+
+def _as_pdf(drawn: Any) -> bytes:
+    held = BytesIO()
+    import_module("matplotlib.backends.backend_pdf").FigureCanvasPdf(drawn).print_pdf(
+        held, metadata={"Creator": MAKER, "CreationDate": None}
+    )
+    return held.getvalue()
 
 
 def _write(path: Path, data: bytes) -> None:
