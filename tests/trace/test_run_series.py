@@ -114,11 +114,12 @@ def seal_and_open_again(path, steps):
     here.RunSeries(path)
     os._exit(0)
 
+here.write_pieces(Path(sys.argv[2]) / "imported", 0).seal(here.PEERS, here.TOPICS, "agent")  # what all of them import
 steps, code = 0, 9
 while code:
     child = os.fork()
     if not child:
-        seal_and_open_again(Path(sys.argv[2]) / str(steps), steps)
+        seal_and_open_again(Path(sys.argv[2]) / "killed" / str(steps), steps)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert code in (0, 9), code
     steps += 1
@@ -134,7 +135,7 @@ def test_killed_at_any_step_of_the_sealing_nothing_is_lost_and_nothing_twice(tmp
     command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    folders = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
+    folders = sorted((tmp_path / "killed").iterdir(), key=lambda path: int(path.name))
     assert len(folders) > 20
     for path in folders:
         if (path / MANIFEST).exists():
