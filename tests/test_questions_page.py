@@ -58,7 +58,8 @@ def test_only_what_was_printed_is_replaced():
 
 @pytest.mark.thorough
 def test_a_question_asked_again_has_the_same_answer():
-    question = next(question for question in ASKED if question.number == 10)
+    """The one whose answer takes the least CPU."""
+    question = next(question for question in ASKED if question.number == 13)
     for command, printed, took_s in questions.answers(question):
         assert f"```\n{command}\n\n{questions.shown(printed)}\n```\n" in PAGE
         assert took_s > 0
