@@ -22,8 +22,8 @@ TOGETHER = {
     ),
     "elsewhere": (
         "tests/pipeline/test_faults.py",
-        "tests/pipeline/test_cluster.py",
         "tests/studies/test_studies_on_clusters.py",
+        "tests/pipeline/test_cluster.py",
         "tests/studies/test_tuning_on_clusters.py",
         "tests/studies/test_killed_sweeps.py",
     ),

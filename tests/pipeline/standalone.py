@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -11,12 +12,29 @@ from queue import Empty, Queue
 from threading import Thread
 from time import monotonic
 
-from hearsay.pipeline.spark.java import find_java, home_for_workers
+from hearsay.pipeline.spark.java import Java, find_java
 from hearsay.pipeline.spark.jvm import java_options, spark_home, write_logging
 from hearsay.pipeline.spark.session import FAST_START
 from hearsay.pipeline.spark.started_jvm import options_with
 
 UP_S = 90
+JAVA = """#!/bin/sh
+n=$#
+while [ $n -gt 0 ]; do
+  argument=$1; shift; n=$((n - 1))
+  case $argument in
+    --add-modules=jdk.incubator.vector | --add-opens=*/sun.security.*) ;;
+    -cp) shift; n=$((n - 1)); set -- "$@" -cp "{jars}" ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {start} "$@"
+"""
+"""What workers start executors with.
+
+Small runtimes do not know the first flag and die of it. The file of `hearsay spark prepare` is taken only with the
+class path and the open packages of the JVM that made it.
+"""
 
 
 class Daemon:
@@ -63,7 +81,7 @@ class Cluster:
         self.folder = folder
         self.daemons: list[Daemon] = []
         self.java = find_java()
-        self.home = home_for_workers(self.java, folder / "java")
+        self.home = home_for_workers(self.java, folder)
 
     def start(self, name: str, main: str, *arguments: str, heap: str = "512m") -> Daemon:
         work = self.folder / name
@@ -101,6 +119,18 @@ class Cluster:
     def stop(self) -> None:
         for daemon in reversed(self.daemons):
             daemon.stop()
+
+
+def home_for_workers(java: Java, folder: Path) -> Path:
+    """A JAVA_HOME in `folder`, whose `java` starts executors."""
+    options = java_options(java, "", folder)
+    home = folder / "java"
+    (home / "bin").mkdir(parents=True)
+    script = home / "bin" / "java"
+    start = shlex.join([str(java.program), *options_with(java)])
+    script.write_text(JAVA.format(jars=options[options.index("-cp") + 1], start=start), encoding="utf-8")
+    script.chmod(0o755)
+    return home
 
 
 def free_port() -> int:

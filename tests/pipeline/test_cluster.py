@@ -18,18 +18,16 @@ CHOSEN = ("topics", "spanning")
 
 
 @pytest.mark.thorough
-def test_standalone_cluster(master_of_two, two_runs, tmp_path):
-    assert_equal_tables(two_runs, tmp_path, "--master", master_of_two)
+def test_standalone_cluster(two_runs, tmp_path, request):
+    """The tasks' Python has the libraries but not this program, which comes with each of two analyses.
 
-
-@pytest.mark.thorough
-def test_a_second_analysis_on_a_cluster_compiles_nothing(master, small_run, tmp_path):
-    """The tasks' Python has the libraries but not this program, which comes with each of the two."""
-    python = python_of_tasks(tmp_path)
+    The second has another worker and compiles nothing.
+    """
+    python = str(python_of_tasks(tmp_path))
     kept: list[dict[Path, int]] = []
-    for name in ("first", "second"):
-        done = run_analyze([small_run], tmp_path / name, "--master", master, PYSPARK_PYTHON=str(python))
-        assert done.returncode == 0, done.stderr[-3000:]
+    for name, has in (("first", "master"), ("second", "master_of_two")):
+        url = request.getfixturevalue(has)
+        assert_equal_tables(two_runs, tmp_path / name, "--master", url, PYSPARK_PYTHON=python)
         kept.append(kept_as_in_an_installation(tmp_path / "home"))
     assert kept[0] == kept[1]
     assert any(file.suffix == ".nbc" for file in kept[0])
@@ -55,8 +53,8 @@ def run_analyze(runs: list[Path], out: Path, *where: str, **variables: str) -> s
     return subprocess.run(command, capture_output=True, text=True, env=environment | variables, timeout=400)
 
 
-def assert_equal_tables(two_runs: dict[str, Path], out: Path, *where: str) -> None:
-    done = run_analyze([two_runs[name] for name in CHOSEN], out, *where)
+def assert_equal_tables(two_runs: dict[str, Path], out: Path, *where: str, **variables: str) -> None:
+    done = run_analyze([two_runs[name] for name in CHOSEN], out, *where, **variables)
     assert done.returncode == 0, done.stderr[-3000:]
     for name in CHOSEN:
         for table in tables.TABLES.values():

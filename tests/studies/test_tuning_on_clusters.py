@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
@@ -20,38 +21,49 @@ from standalone import free_port
 pytestmark = pytest.mark.thorough
 
 
-@pytest.fixture
-def problem(tmp_path, monkeypatch) -> Path:
-    monkeypatch.syspath_prepend(tmp_path)
-    path = write_problem(tmp_path, module=f"hill_of_{tmp_path.name}")
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("problem")
+    path = write_problem(folder, module="hill_of_clusters")
     few = path.read_text().replace(RANGE, "values = [3, 5, 6, 7]", 1).replace(RANGE, "values = [1, 2, 3]", 1)
     path.write_text(few)
-    return path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield path
 
 
-def test_standalone_cluster(master_of_two, problem):
+@pytest.fixture(scope="module")
+def left_here(problem) -> dict[str, bytes]:
+    tuned(problem, problem.with_name("here"))
+    return left_by(problem.with_name("here"))
+
+
+def test_standalone_cluster(master_of_two, problem, left_here, tmp_path):
     """The tasks' Python has the libraries but not this program, which comes with the job."""
-    python = problem.with_name("python")
+    python = tmp_path / "python"
     libraries = Path(pyspark.__file__).parents[1]
     python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
-    assert_it_goes_on_after_a_kill(problem, "--master", master_of_two, PYSPARK_PYTHON=str(python))
+    out = tmp_path / "out"
+    tune_with_a_kill(problem, out, "--master", master_of_two, PYSPARK_PYTHON=str(python))
+    assert left_by(out) == left_here
 
 
-def test_spark_connect(connect, problem):
-    assert_it_goes_on_after_a_kill(problem, "--remote", connect)
+def test_spark_connect(connect, problem, left_here, tmp_path):
+    out = tmp_path / "out"
+    tune_with_a_kill(problem, out, "--remote", connect)
+    assert left_by(out) == left_here
 
 
-def test_a_cluster_that_is_not_there_is_one_line(problem):
-    done = command(problem, problem.with_name("out"), "--master", f"spark://127.0.0.1:{free_port()}")
+def test_a_cluster_that_is_not_there_is_one_line(problem, tmp_path):
+    done = command(problem, tmp_path / "out", "--master", f"spark://127.0.0.1:{free_port()}")
     assert done.returncode == 1
     assert "no session at spark://" in done.stderr
     assert "0 runs are kept in" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def assert_it_goes_on_after_a_kill(path: Path, *where: str, **variables: str) -> None:
-    out = path.with_name("out")
+def tune_with_a_kill(path: Path, out: Path, *where: str, **variables: str) -> None:
     kill_once_something_is_kept(path, out, *where, **variables)
     kept = len(list((out / "results").glob("*.parquet")))
     assert kept > 0
@@ -59,8 +71,6 @@ def assert_it_goes_on_after_a_kill(path: Path, *where: str, **variables: str) ->
     done = command(path, out, *where, **variables)
     assert done.returncode == 0, done.stderr
     assert f"best: router.x {HEAVIEST}, router.y 3: " in done.stdout
-    tuned(path, path.with_name("here"))
-    assert left_by(out) == left_by(path.with_name("here"))
 
 
 def kill_once_something_is_kept(path: Path, out: Path, *where: str, **variables: str) -> None:

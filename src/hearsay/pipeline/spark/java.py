@@ -4,8 +4,6 @@ Rules:
 
 * The packaged JDK comes first: it is pinned with everything else, so a machine's Java neither helps nor harms.
 * A Java of the machine is taken only when it is of a version that Spark runs on.
-* Spark's scripts and its workers pass a flag that a small runtime does not know and dies of. `home_for_workers` makes
-  a JAVA_HOME whose `java` drops that one flag.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from pathlib import Path
 from hearsay.extras import DISTRIBUTION
 
 FITTING = (17, 21, 25)
-UNKNOWN_TO_SMALL_RUNTIMES = "--add-modules=jdk.incubator.vector"
 
 
 class NoJava(Exception):
@@ -76,28 +73,6 @@ def full_version(home: Path) -> str | None:
             if name == "JAVA_VERSION":
                 return "".join(letter for letter in value if letter.isalnum() or letter in "._+-")
     return None
-
-
-def home_for_workers(java: Java, folder: Path) -> Path:
-    """A JAVA_HOME in `folder` whose `java` drops the flag that small runtimes do not know."""
-    (folder / "bin").mkdir(parents=True, exist_ok=True)
-    for entry in java.home.iterdir():
-        link = folder / entry.name
-        if entry.name != "bin" and not link.exists():
-            link.symlink_to(entry)
-    script = folder / "bin" / "java"
-    script.write_text(
-        "#!/bin/sh\n"
-        "n=$#\n"
-        "while [ $n -gt 0 ]; do\n"
-        "  argument=$1; shift; n=$((n - 1))\n"
-        f'  [ "$argument" = "{UNKNOWN_TO_SMALL_RUNTIMES}" ] || set -- "$@" "$argument"\n'
-        "done\n"
-        f'exec "{java.program}" "$@"\n',
-        encoding="utf-8",
-    )
-    script.chmod(0o755)
-    return folder
 
 
 def _homes_of_the_machine() -> list[Path]:
