@@ -52,15 +52,6 @@ def walk(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int, in
             offset = _skip(data, offset, end, wire_type, number, MAX_GROUP_DEPTH)
 
 
-def delimited(data: bytes, number: int) -> bytes | None:
-    """The last value of a length-delimited field (protobuf: the last one wins)."""
-    found = None
-    for field, wire_type, start, stop in walk(data, 0, len(data)):
-        if field == number and wire_type == DELIMITED:
-            found = data[start:stop]
-    return found
-
-
 def _skip(data: bytes, offset: int, end: int, wire_type: int, number: int, depth: int) -> int:
     """The end of a field that starts (after its key) at `offset`."""
     if wire_type == VARINT:
