@@ -1,28 +1,33 @@
 """Runs the steps of the Containerfile in trees made by debootstrap, starts the node in the last, asks how it is.
 
-    python deploy/try_container.py FOLDER
+    python deploy/try_container.py
 
-It needs root, debootstrap, and what apt and pip download from; no container program. FOLDER keeps the bare tree for
-the next time. What the image's base is, debootstrap makes: packages of the same release.
+It needs root, debootstrap, and what apt and pip download from; no container program. What the image's base is,
+debootstrap makes: packages of the same release. That bare tree is kept in the user's cache, and made anew after a
+month; the trees of the steps go with the program.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import platform
 import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 
 ROOT = Path(__file__).resolve().parents[1]
 RELEASE = "bookworm"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hearsay" / "deploy"
+NOT_IN_SLIM = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/cache/apt/archives", "var/lib/apt/lists")
+BARE_FOR_S = 30 * 24 * 3600
 DECLARED = ("VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT")
 """Instructions that change no files."""
 _PASSED_ON = ("PIP_", "SSL_", "REQUESTS_", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
@@ -63,10 +68,28 @@ class Stage:
         return self.tree / os.path.normpath(os.path.join(self.folder, path)).lstrip("/")
 
 
-def build(work: Path, bare: Path) -> Stage:
+def copy_bare_tree(target: Path) -> None:
+    """A copy of the tree of the cache, which is made where there is none, or an old one."""
+    CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = f"{RELEASE}-{platform.machine()}"
+    bare, making = (CACHE / f"{name}-{part}" for part in (int(time() // BARE_FOR_S), "making"))
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not bare.is_dir():
+            shutil.rmtree(making, ignore_errors=True)
+            subprocess.run(["debootstrap", "--variant=minbase", RELEASE, making], check=True)
+            for folder in NOT_IN_SLIM:
+                shutil.rmtree(making / folder)
+            making.rename(bare)
+            for older in {*CACHE.glob(f"{name}-*")} - {bare}:
+                shutil.rmtree(older, ignore_errors=True)
+        subprocess.run(["cp", "-a", "--reflink=auto", bare, target], check=True)
+
+
+def build(work: Path) -> Stage:
     """The last stage, with all steps done."""
     stages: dict[str, Stage] = {}
-    stage = Stage(bare)
+    stage = Stage(work)
     for name, rest in instructions((ROOT / "deploy" / "Containerfile").read_text(encoding="utf-8")):
         print(f"--- {name} {rest}", flush=True)
         match name:
@@ -75,7 +98,7 @@ def build(work: Path, bare: Path) -> Stage:
                 assert words[0] == f"debian:{RELEASE}-slim", rest
                 stage = Stage(work / f"stage-{len(stages)}")
                 stages[words[-1]] = stage
-                subprocess.run(["cp", "-a", "--reflink=auto", bare, stage.tree], check=True)
+                copy_bare_tree(stage.tree)
             case "RUN":
                 _lend_network(stage.tree)  # a step may have installed certificates over ours
                 stage.run(["/bin/sh", "-c", rest], _network())
@@ -149,15 +172,8 @@ def try_node(stage: Stage) -> None:
 def main() -> None:
     if os.geteuid() or shutil.which("debootstrap") is None:
         raise SystemExit("needs root and debootstrap")
-    folder = Path(sys.argv[1]).resolve()
-    bare = folder / f"{RELEASE}-bare"
-    if not bare.is_dir():
-        making = folder / f"{RELEASE}-making"
-        shutil.rmtree(making, ignore_errors=True)
-        subprocess.run(["debootstrap", "--variant=minbase", RELEASE, making], check=True)
-        making.rename(bare)
-    with tempfile.TemporaryDirectory(prefix="stages-", dir=folder) as work:
-        try_node(build(Path(work), bare))
+    with tempfile.TemporaryDirectory(prefix="hearsay-container-") as work:
+        try_node(build(Path(work)))
     print("the container file works", flush=True)
 
 

