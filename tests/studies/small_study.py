@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow.parquet
 from commands import hearsay as run_command
@@ -13,6 +15,7 @@ from made_here import results_of
 
 from hearsay.pipeline.spark.place import Where
 from hearsay.studies.folder import StudyFolder
+from hearsay.studies.one_run import Row
 from hearsay.studies.points import points_of
 from hearsay.studies.processes import processes
 from hearsay.studies.spark_tasks import SparkTasks
@@ -78,7 +81,14 @@ def assert_equal_tables(folder: Path, other: Path) -> None:
 def assert_tables_of_runs_made_here(folder: Path, study_file: Path) -> None:
     """The study's runs, made in this process and without Spark, give the same tables to the last bit."""
     study = load_study(study_file)
-    points = points_of(study)
-    expected = tables_of(study, points, results_of(study, points))
+    expected = tables_of(study, points_of(study), _made_here(study_file.read_text(encoding="utf-8")))
     for name in SAME_EVERYWHERE:
         assert table(folder, name).equals(expected[name]), name
+
+
+@cache
+def _made_here(text: str) -> dict[str, Row]:
+    """Once for each study, which several tests sweep in their own ways."""
+    with TemporaryDirectory() as folder:
+        study = load_study(write_study(Path(folder), text))
+    return results_of(study, points_of(study))
