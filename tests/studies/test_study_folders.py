@@ -7,6 +7,7 @@ import pytest
 from hearsay.studies.errors import StudyFolderError
 from hearsay.studies.folder import MANY_FILES, StudyFolder
 from hearsay.studies.one_run import Task, failed
+from hearsay.trace.folder.durable import DurableFile
 
 
 def row(number: int, error: str | None = None) -> dict:
@@ -40,6 +41,21 @@ def test_a_damaged_file_is_named_and_its_runs_are_not_there(tmp_path):
     file.write_bytes(file.read_bytes()[:-9])
     assert set(folder.results()) == {"p-2"}
     assert folder.damaged == [file]
+
+
+def test_what_a_killed_process_had_in_the_making_goes_when_the_folder_is_opened_again(tmp_path):
+    StudyFolder.open(tmp_path / "out").release()
+    left = [DurableFile(tmp_path / "out" / name) for name in ("scenarios/p.toml", "results/r.parquet", "tables/t.parquet")]
+    notes = tmp_path / "out" / "scenarios" / ".notes.tmp"
+    notes.touch()
+    assert all(file.temporary.exists() for file in left)
+    StudyFolder.look(tmp_path / "out")
+    assert all(file.temporary.exists() for file in left)
+    StudyFolder.open(tmp_path / "out").release()
+    assert not any(file.temporary.exists() for file in left)
+    assert notes.exists()
+    for file in left:
+        file.discard()
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):

@@ -9,7 +9,7 @@
 Rules:
 
 * A pack of runs that finishes is one file of `results/`, which appears whole. Killed at any time, the folder holds
-  exactly what had finished.
+  exactly what had finished; files in the making go when it is opened again.
 * Files are read without regard to order; a run that is there twice is there once.
 * Many files become one, which is written before they are removed.
 * The folder is ours or it is not touched (`trace.folder.own_folders`), and one process at a time writes it. Who looks
@@ -30,12 +30,13 @@ from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point
 from hearsay.studies.tables import RESULTS
 from hearsay.trace.folder.arrow import DAMAGED, pa, parquet
-from hearsay.trace.folder.durable import DurableFile, write_durably
+from hearsay.trace.folder.durable import TEMPORARY_NAMES, DurableFile, write_durably
 from hearsay.trace.folder.own_folders import Holds, OwnFolder, claim, is_real_folder, require_ours
 from hearsay.trace.language.errors import RunFolderError
 
 MANY_FILES = 200
-_INNER = ("results", "scenarios", "tables", "traces", "traces/.arriving", "pictures", "answer")
+_WRITTEN_BY_ITS_OWNER = ("results", "scenarios", "tables", "answer")
+_INNER = (*_WRITTEN_BY_ITS_OWNER, "traces", "traces/.arriving", "pictures")
 _OF_RESULTS = re.compile(r"[0-9a-f]{32}\.parquet")
 
 
@@ -59,6 +60,9 @@ class StudyFolder:
             for name in ("results", "scenarios", "tables"):
                 (path / name).mkdir(exist_ok=True)
             shutil.rmtree(folder._arriving, ignore_errors=True)
+            for name in _WRITTEN_BY_ITS_OWNER:
+                for left in (path / name).glob(TEMPORARY_NAMES):
+                    left.unlink()
         except OSError as error:
             own.release()
             raise StudyFolderError(f"{path}: cannot be written ({error.strerror}); choose another --out") from None
