@@ -45,7 +45,8 @@ def test_a_damaged_file_is_named_and_its_runs_are_not_there(tmp_path):
 
 def test_what_a_killed_process_had_in_the_making_goes_when_the_folder_is_opened_again(tmp_path):
     StudyFolder.open(tmp_path / "out").release()
-    left = [DurableFile(tmp_path / "out" / name) for name in ("scenarios/p.toml", "results/r.parquet", "tables/t.parquet")]
+    names = ("scenarios/p.toml", "results/r.parquet", "tables/t.parquet")
+    left = [DurableFile(tmp_path / "out" / name) for name in names]
     notes = tmp_path / "out" / "scenarios" / ".notes.tmp"
     notes.touch()
     assert all(file.temporary.exists() for file in left)
