@@ -148,7 +148,7 @@ class Recorder:
             self._watcher(rows)
         if self._listener is not None:
             for codes in rows.tolist():
-                self._listener(TraceRow.from_codes(tuple(codes)))
+                self._listener(TraceRow.from_codes(codes))
 
     def _take_rows(self) -> Rows:
         """The rows since the last flush, heads replaced by their copies."""

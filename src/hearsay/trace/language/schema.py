@@ -34,6 +34,7 @@ from hearsay.core.language.actions import (
     Reason,
     Via,
 )
+from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.rpc import PartKind
 
 
@@ -212,23 +213,22 @@ class TraceRow:
     delay_us: int | None = None
     reason: Reason | None = None
 
-    @classmethod
-    def from_codes(cls, codes: Sequence[int]) -> TraceRow:
-        time_us, event, kind, *numbers, via, delay_us, reason = codes
-        peer, remote, topic, message, hops, size, count = (_or_none(number) for number in numbers)
-        return cls(
+    @staticmethod
+    def from_codes(codes: Sequence[int]) -> TraceRow:
+        time_us, event, kind, peer, remote, topic, message, hops, size, count, via, delay_us, reason = codes
+        return _row(
             time_us,
             TraceEvent(event),
             None if kind == NONE else PartKind(kind),
-            peer,
-            remote,
-            topic,
-            message,
-            hops,
-            size,
-            count,
+            None if peer == NONE else peer,
+            None if remote == NONE else remote,
+            None if topic == NONE else topic,
+            None if message == NONE else message,
+            None if hops == NONE else hops,
+            None if size == NONE else size,
+            None if count == NONE else count,
             None if via == NONE else Via(via),
-            _or_none(delay_us),
+            None if delay_us == NONE else delay_us,
             None if reason == NONE else Reason(reason),
         )
 
@@ -237,7 +237,4 @@ class TraceRow:
 
 
 _values = attrgetter(*COLUMNS)
-
-
-def _or_none(number: int) -> int | None:
-    return None if number == NONE else number
+_row = fast_init(TraceRow)
