@@ -80,6 +80,8 @@ class Gossipsub(ExtendedMesh):
         self.wants_first_copies = self.tells_idontwant
         self.wants_duplicates = parameters.skip_senders
         self.withdraws = parameters.withdraw_unwanted
+        self._leaves_nobody_out = not (self.has_partials or self.wants_duplicates or self.tells_idontwant)
+        """Whether there is nobody in the mesh or fan-out who does not want a message."""
         self._senders: dict[MessageId, set[PeerId]] = {}
         """Who sent a message that the application is looking at, beside the first; with `skip_senders`."""
         self._news: dict[TopicId, dict[PeerId, int]] = {}
@@ -130,6 +132,8 @@ class Gossipsub(ExtendedMesh):
     def who_want(
         self, peers: Sequence[PeerId], message: Message, via: Via, received_from: PeerId | None
     ) -> Sequence[PeerId]:
+        if self._leaves_nobody_out:
+            return peers
         peers = self.partials.without(peers, message.topic)
         if message.id in self._senders:
             senders = self._senders[message.id]

@@ -92,6 +92,7 @@ from hearsay.core.shell.subscriptions import filtered, hear_subscriptions
 _duplicate = fast_init(DuplicateReceived)
 _deliver = fast_init(Deliver)
 _validate = fast_init(Validate)
+_peer_added = fast_init(PeerAdded)
 
 
 _BETWEEN_CALLS: list[Action] = []
@@ -108,6 +109,7 @@ class Router:
         "_filter",
         "_has_features",
         "_judges",
+        "_looks_closer",
         "_max_messages",
         "_missed",
         "_states",
@@ -158,6 +160,8 @@ class Router:
         self._wants_first_copies = strategy.wants_first_copies
         self._judges = strategy.judges
         self._has_features = strategy.has_features
+        self._looks_closer = self._judges or self._has_features or self._filter is not None
+        """Whether an RPC is looked at before it is handled; most routers take it as it is."""
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self._due: Micros | None = None
         self.due_moved = False
@@ -182,14 +186,9 @@ class Router:
         self.actions = actions
         rpc = event.rpc
         news = False
-        if rpc.subscriptions and self._filter is not None:
-            rpc = filtered(self, self._filter, sender, rpc)
-        if self._judges:
-            rpc = self.strategy.admitted(self.connected[sender], rpc)
-            news = bool(actions)
-        if self._has_features:
-            self.strategy.hear_features(self.connected[sender], rpc.control.features if rpc.control else ())
-            news = news or bool(self.outbox.alone)
+        if self._looks_closer:
+            rpc = self._looked_at(self.connected[sender], rpc)
+            news = bool(actions or self.outbox.alone)
         if rpc.subscriptions:
             hear_subscriptions(self, self.strategy, self.connected[sender], rpc.subscriptions)
             news = True
@@ -224,6 +223,16 @@ class Router:
         else:
             self.actions = _BETWEEN_CALLS
         return actions
+
+    def _looked_at(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
+        """What is handled of an RPC."""
+        if rpc.subscriptions and self._filter is not None:
+            rpc = filtered(self, self._filter, sender.id, rpc)
+        if self._judges:
+            rpc = self.strategy.admitted(sender, rpc)
+        if self._has_features:
+            self.strategy.hear_features(sender, rpc.control.features if rpc.control else ())
+        return rpc
 
     def _send_off(self, actions: list[Action]) -> None:
         """The end of a call: what it wants to send comes last among its actions."""
@@ -327,7 +336,7 @@ class Router:
         native = event.protocol in self.strategy.native_protocols
         peer = ConnectedPeer(event.peer, event.protocol, native, event.address, event.outbound)
         self.connected[event.peer] = peer
-        self.actions.append(PeerAdded(event.peer, event.protocol))
+        self.actions.append(_peer_added(event.peer, event.protocol))
         for topic in event.subscribed:
             self.peers.subscribe(peer, topic)
         self._announcements.greet(peer)
@@ -408,7 +417,10 @@ class Router:
         if self.now >= self._expire_us:
             self._expire()
         known = self.known
-        return [message_id for message_id in ids if message_id not in known]
+        asked = tuple(ids)
+        if known.issuperset(asked):
+            return []  # what happens most of the time
+        return [message_id for message_id in asked if message_id not in known]
 
     def _expire(self) -> None:
         self._expire_us = self.seen.expire(self.now)

@@ -76,7 +76,7 @@ class TimedSeen:
     def __init__(self, ttl_us: Micros, limit: int, most_bytes: int = 0) -> None:
         self._ttl_us = ttl_us
         self._limit = limit
-        self._most_bytes = most_bytes or NEVER
+        self._most_bytes = most_bytes
         self._bytes = 0
         self.known: set[MessageId] = set()
         self._order: deque[FirstCopy] = deque()
@@ -93,7 +93,8 @@ class TimedSeen:
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
         self.known.add(message_id)
         self._order.append((message_id, now, sender))
-        self._bytes += SEEN_BYTES + length_of(message_id)
+        if self._most_bytes:
+            self._bytes += SEEN_BYTES + length_of(message_id)
         while len(self._order) > self._limit or self._bytes > self._most_bytes:
             self._forget_oldest()
 
@@ -109,7 +110,8 @@ class TimedSeen:
     def _forget_oldest(self) -> None:
         message_id = self._order.popleft()[0]
         self.known.remove(message_id)
-        self._bytes -= SEEN_BYTES + length_of(message_id)
+        if self._most_bytes:
+            self._bytes -= SEEN_BYTES + length_of(message_id)
 
 
 class WindowedSeen:
@@ -120,7 +122,7 @@ class WindowedSeen:
     def __init__(self, windows: int, limit: int, most_bytes: int = 0) -> None:
         self._kept = windows + 1
         self._limit = limit
-        self._most_bytes = most_bytes or NEVER
+        self._most_bytes = most_bytes
         self._bytes = 0
         self.known: set[MessageId] = set()
         self._windows: Windows[FirstCopy] = Windows()
@@ -131,7 +133,8 @@ class WindowedSeen:
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
         self.known.add(message_id)
         self._windows.add((message_id, now, sender))
-        self._bytes += SEEN_BYTES + length_of(message_id)
+        if self._most_bytes:
+            self._bytes += SEEN_BYTES + length_of(message_id)
         while len(self.known) > self._limit or self._bytes > self._most_bytes:
             self._forget(self._windows.pop_oldest()[0])
 
@@ -147,4 +150,5 @@ class WindowedSeen:
 
     def _forget(self, message_id: MessageId) -> None:
         self.known.remove(message_id)
-        self._bytes -= SEEN_BYTES + length_of(message_id)
+        if self._most_bytes:
+            self._bytes -= SEEN_BYTES + length_of(message_id)

@@ -103,6 +103,14 @@ class ActionHandler:
                     self._delivered(node, action, now, parts)
                 case DuplicateReceived():
                     self._recorder.duplicates += 1
+                case PeerAdded():
+                    self._recorder.row(add_peer_row(now, node.id, _number(action.peer)))
+                case PeerRemoved():
+                    self._recorder.row(remove_peer_row(now, node.id, _number(action.peer)))
+                case Dial() | Disconnect() | Ping() | FindContacts():
+                    self._connection_requests.perform(node, action)
+                case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
+                    self._row_link(OVERLAY_ROWS[type(action)], node, action, now)
                 case PeerGrafted():
                     self._row_link(graft_row, node, action, now)
                 case PeerPruned():
@@ -124,24 +132,16 @@ class ActionHandler:
                     self._transport.withdraw(node, action, now)
                 case CopyWithheld():
                     self._transport.withheld(node, action, now)
-                case PeerAdded():
-                    self._recorder.row(add_peer_row(now, node.id, _number(action.peer)))
-                case PeerRemoved():
-                    self._recorder.row(remove_peer_row(now, node.id, _number(action.peer)))
                 case TopicJoined():
                     self._recorder.joined(node.id, self._topic_numbers[action.topic], now)
                     self._recorder.row(join_row(now, node.id, self._topic_numbers[action.topic]))
                 case TopicLeft():
                     self._recorder.left(node.id, self._topic_numbers[action.topic], now)
                     self._recorder.row(leave_row(now, node.id, self._topic_numbers[action.topic]))
-                case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
-                    self._row_link(OVERLAY_ROWS[type(action)], node, action, now)
                 case NamedPeerDialled():
                     self._row_dial(node, action, now)
                 case ExtensionTestReceived():
                     pass  # no row tells of it
-                case Dial() | Disconnect() | Ping() | FindContacts():
-                    self._connection_requests.perform(node, action)
                 case _:
                     assert_never(action)
 

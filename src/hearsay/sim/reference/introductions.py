@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 
 from hearsay.core.language.events import DirectPeerChosen, PeerConnected, PeerRated
+from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import FLOODSUB
 from hearsay.core.mesh.judging_parameters import JudgingParameters
@@ -25,6 +26,8 @@ from hearsay.sim.plan.addresses import AddressBook
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.plan.some_nodes import chosen
 from hearsay.sim.reference.nodes import Link, SimNode
+
+_connected = fast_init(PeerConnected)
 
 
 def direct_pairs(parameters: RouterParameters) -> tuple[tuple[int, int], ...]:
@@ -83,4 +86,4 @@ class Introductions:
         if node.router is not None and not node.router.parameters.hello:
             implied = tuple(sorted(self._nodes[peer].topics))
         protocol = negotiate(ours, theirs) or FLOODSUB
-        return PeerConnected(peer, protocol, implied, self._addresses.of(peer), link.outbound)
+        return _connected(peer, protocol, implied, self._addresses.of(peer), link.outbound)

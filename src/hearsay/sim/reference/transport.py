@@ -38,6 +38,7 @@ _RPC = int(EventKind.RPC_RECEIVED)
 UPLINK_FREE = len(EventKind) + 1
 """The engine's own kind: an RPC has left a node, and the next one that waits goes."""
 _received = fast_init(RpcReceived)
+_NOTHING_SENT = RpcReceived(-1, Rpc())
 _CONNECT: Part = (int(PartKind.CONNECT), NONE, NONE, NONE, NONE, 1, NONE)
 
 
@@ -136,16 +137,17 @@ class Transport:
         buckets = queue.buckets
         width_us = queue.width_us
         undisturbed = self._undisturbed
-        rpc: Rpc | None = None
-        event: RpcReceived | None = None
+        event = _NOTHING_SENT
+        rpc = event.rpc
         parts: Parts = ()
         alone = False
         action: Send
         for action in sends:
-            link = links[action.peer]
+            destination: Any = action.peer  # a number, as all simulated peers
+            link = links[destination]
             if not link.open and link.previous is not None:
                 link = link.previous  # the peer came back before its loss was noticed
-            if action.rpc is not rpc or event is None:
+            if action.rpc is not rpc:
                 rpc = action.rpc
                 event = _received(source, rpc)
                 parts = self._parts(source, action)
@@ -161,7 +163,6 @@ class Transport:
             else:
                 link.last_arrival_us = arrival = self._arrival(link, link.sequence, now, link.last_arrival_us)
                 delay = arrival - now
-            destination = link.destination
             if alone:
                 destinations.append(destination)
                 delays.append(delay)
