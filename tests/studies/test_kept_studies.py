@@ -132,6 +132,7 @@ def test_when_it_vanishes_the_runs_that_are_missing_are_made_in_one_of_the_comma
     assert jvm is not None
     command = sweep(kept, path, out)
     wait_for(command, out)
+    command.send_signal(signal.SIGSTOP)  # or it might have all its runs before the session has ended
     if end == "stop":
         assert kept.run("spark", "stop").returncode == 0
     else:
@@ -139,6 +140,7 @@ def test_when_it_vanishes_the_runs_that_are_missing_are_made_in_one_of_the_comma
         os.kill(keeper, signal.SIGKILL)
         gone(jvm)
     gone(keeper)
+    command.send_signal(signal.SIGCONT)
     _, told = command.communicate(timeout=300)
     assert command.wait() == 0, told
     assert "sweep: the kept Spark session has vanished; what is left is made in one of this command's own\n" in told
