@@ -69,6 +69,18 @@ def test_a_file_that_the_jvm_does_not_take_harms_nothing(cache, content):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_file_that_is_used_is_kept_before_one_that_was_made_later(cache):
+    java = find_java()
+    used = cache / started_jvm._name(java)
+    cache.mkdir(parents=True)
+    for time, file in enumerate((used, cache / "later.aot", cache / "latest.aot"), 1):
+        file.touch()
+        os.utime(file, (time, time))
+    assert str(used) in started_jvm.options_with(java)[1]
+    started_jvm._forget_all_but_the_last(cache)
+    assert {file.name for file in cache.iterdir()} == {used.name, "latest.aot"}
+
+
 def test_only_the_last_ones_are_kept(tmp_path):
     for number in range(4):
         file = tmp_path / f"{number}.aot"

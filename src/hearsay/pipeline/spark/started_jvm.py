@@ -8,7 +8,7 @@ Rules:
   compares the jars itself, and starts without the file where it finds any difference.
 * Nothing waits for it and nothing fails without it: it is made by `hearsay spark prepare` alone, in two steps, of
   which the first watches a session at work. It appears under its name when it is whole.
-* At most `_MOST_FILES` are kept, the ones made last. What a killed maker left goes when the next file is made.
+* At most `_MOST_FILES` are kept, the ones used last. What a killed maker left goes when the next file is made.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ class NotPrepared(Exception):
 def options_with(java: Java) -> tuple[str, ...]:
     """Options of a JVM that starts with the file, if there is one."""
     file = kept_file(java)
-    return () if file is None else ("-XX:AOTMode=auto", f"-XX:AOTCache={file}", "-Xlog:aot*=off:stderr")
+    if file is None:
+        return ()
+    with suppress(OSError):  # it may belong to somebody else
+        os.utime(file)
+    return "-XX:AOTMode=auto", f"-XX:AOTCache={file}", "-Xlog:aot*=off:stderr"
 
 
 def recording_options(configuration: Path) -> tuple[str, ...]:
