@@ -19,6 +19,7 @@ import os
 import shutil
 import socket
 import tempfile
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -110,7 +111,8 @@ def spark_session(
             _ship(session, where, file)
         yield session
     except KeyboardInterrupt:
-        with suppress(Exception):  # cut off in the middle of a word, the JVM may not answer
+        with suppress(Exception), warnings.catch_warnings():  # cut off in the middle of a word, the JVM may not answer
+            warnings.simplefilter("ignore")
             session.stop()
         raise
     except BaseException:
