@@ -32,7 +32,7 @@ test: setup
 	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not thorough and not mutants"
 
-# All tests but mutants, and what hypothesis tries eight times as often: what to run before a change is handed in. 14 minutes; twelve
+# All tests but mutants, and what hypothesis tries eight times as often: what to run before a change is handed in. 13 minutes; twelve
 # minutes are the goal.
 test-all: setup
 	@$(BIN)/hearsay spark prepare || true

@@ -69,16 +69,25 @@ def test_a_jvm_that_is_gone_is_told_with_what_may_help():
     assert "HEARSAY_SPARK_HEAP sets another" in done.stdout
 
 
-INTERRUPTED_WITH_A_JVM_THAT_IS_GONE = KILL_THE_JVM.replace(
-    "process.wait()\n",
-    "process.wait()\n        raise KeyboardInterrupt\nexcept KeyboardInterrupt:\n    print('interrupted')\n",
-)
+INTERRUPTED = """
+import os, signal
+from hearsay.pipeline.spark import session
+try:
+    with session.spark_session(session.Where(), 1, lambda text: None) as spark:
+        {then}
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+IS_GONE = "os.kill(session._jvm.process.pid, signal.SIGKILL); session._jvm.process.wait()"
+DOES_NOT_UNDERSTAND = "spark.sparkContext._jsc = spark.sparkContext._jvm.java.lang.Object()"
 
 
 @pytest.mark.thorough
-def test_an_interrupt_is_told_as_such_though_the_jvm_does_not_answer():
+@pytest.mark.parametrize("then", [IS_GONE, DOES_NOT_UNDERSTAND], ids=["is gone", "does not understand"])
+def test_an_interrupt_is_told_as_such_though_the_jvm_does_not_answer(then):
     """Ctrl-C cuts off what was being said to the JVM, which may not understand the next word."""
-    program = [sys.executable, "-c", INTERRUPTED_WITH_A_JVM_THAT_IS_GONE]
+    program = [sys.executable, "-c", INTERRUPTED.format(then=then)]
     done = subprocess.run(program, capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
 

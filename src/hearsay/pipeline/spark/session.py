@@ -111,8 +111,8 @@ def spark_session(
             _ship(session, where, file)
         yield session
     except KeyboardInterrupt:
-        with suppress(Exception), warnings.catch_warnings():  # cut off in the middle of a word, the JVM may not answer
-            warnings.simplefilter("ignore")
+        with suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # cut off in the middle of a word, the JVM may not answer
             session.stop()
         raise
     except BaseException:
