@@ -40,6 +40,7 @@ from hearsay.core.language.rpc import (
 )
 from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.registry import ROUTERS, create, negotiate
+from hearsay.core.shell.inspection import knows
 from hearsay.core.shell.randomness import Randomness
 
 TOPICS = ("news", "sport")
@@ -257,7 +258,9 @@ class Network(RuleBasedStateMachine):
             assert len(router.pending) <= SMALL_LIMITS["max_pending_validations"]
             for peer in router.connected.values():
                 assert len(peer.topics) <= SMALL_LIMITS["max_subscriptions_per_peer"]
-            assert {state.peer for state in router.inspect().peers} == set(router.connected)
+            connected = set(router.connected)
+            assert {state.peer for state in router.inspect().peers} == connected
+            assert {peer for peer in (*PEERS, MALLORY) if knows(router, router.strategy, peer)} == connected
             for topic, peer, _ in router.strategy.peerings():
                 assert topic in router.connected[peer].topics, (name, topic, peer)
 
