@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import os
 import re
@@ -18,6 +19,10 @@ from hypothesis import strategies as st
 from watched import watched
 
 from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.watch.broadcast import Broadcast
+from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.picture import Picture
+from hearsay.watch.server.server import WatchServer
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +51,26 @@ def said(page, raw):
         except OSError:
             return 0
     return int(answered.split(b" ")[1]) if answered else 0
+
+
+@pytest.mark.parametrize("turns", range(10))
+def test_who_is_accepted_while_it_closes_is_not_left_waiting(turns):
+    """Some turns of the loop lie between a connection and who serves it."""
+
+    async def left():
+        server = WatchServer(Broadcast(Picture(DrawnNodes()), {}, asyncio.get_running_loop()))
+        await server.listen("127.0.0.1", 0)
+        at = urlsplit(server.url)
+        with socket.create_connection((at.hostname, at.port)) as connection:
+            connection.sendall(f"GET {at.path}frames HTTP/1.1\r\nHost: {at.netloc}\r\n\r\n".encode())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server.close()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(left()) == set()
 
 
 def test_the_page_needs_its_token(page):

@@ -57,6 +57,7 @@ class WatchServer:
         self._token = secrets.token_urlsafe(24)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         self._names: frozenset[str] = frozenset()
         self._port = 0
         self.url = ""
@@ -72,6 +73,7 @@ class WatchServer:
         self.url = f"http://{shown}:{self._port}/{self._token}/"
 
     async def close(self) -> None:
+        self._is_closed = True  # for who is accepted already, and served by nobody yet
         self.broadcast.close()
         if self._server is not None:
             self._server.close()
@@ -87,7 +89,7 @@ class WatchServer:
         task.add_done_callback(self._tasks.discard)
         with suppress(OSError, asyncio.CancelledError):
             try:
-                if len(self._tasks) <= CONNECTIONS:
+                if len(self._tasks) <= CONNECTIONS and not self._is_closed:
                     writer.transport.set_write_buffer_limits(_SEND_BUFFER)
                     await self._converse(reader, writer)
             finally:
