@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 from hearsay.trace.language.columns import ColumnBuilder, Columns
 from hearsay.trace.language.order import BY_MESSAGE, order_of
 from hearsay.trace.language.rows import Rows
-from hearsay.trace.language.schema import NONE, WIDTH, Column
+from hearsay.trace.language.schema import NONE, Column
 from hearsay.trace.write.chunk import Chunk
 from hearsay.trace.write.lane import Lane
 from hearsay.trace.write.part_files import PartFiles
+from hearsay.trace.write.row_store import RowStore
 
 SPILL_FOLDER = ".spill-message"
 
@@ -44,24 +45,17 @@ class MessageRows:
         self._folder = run_dir / SPILL_FOLDER
         self._batch_rows = min(row_group_rows, max_rows_per_file)
         self._max_rows = max_rows_per_file
-        self._store = np.empty((spill_rows, WIDTH), dtype=np.int64)
-        self._filled = 0
+        self._store = RowStore(spill_rows)
         self._builder = ColumnBuilder(spill_rows)
         self._chunks: list[Chunk] = []
         self._spills = 0
         self._closed = np.empty(0, dtype=np.int64)
 
     def add(self, rows: Rows) -> None:
-        while len(rows):
-            taken = min(len(rows), len(self._store) - self._filled)
-            self._store[self._filled : self._filled + taken] = rows[:taken]
-            self._filled += taken
-            rows = rows[taken:]
-            if self._filled == len(self._store):
-                self._spill()
+        self._store.add(rows, self._spill)
 
     def finish(self) -> None:
-        if self._filled:
+        if len(self._store.rows):
             self._spill()
         self._merge(self._chunks)
         self.parts.finish()
@@ -69,7 +63,7 @@ class MessageRows:
 
     def rotate(self, quiet_since_us: int) -> None:
         """Close the part with all messages that have had no row at this time or later."""
-        if self._filled:
+        if len(self._store.rows):
             self._spill()
         if not self._chunks:
             return
@@ -93,11 +87,11 @@ class MessageRows:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _spill(self) -> None:
-        rows = self._store[: self._filled]
+        rows = self._store.rows
         keys = [np.ascontiguousarray(rows[:, column]) for column in (Column.MESSAGE, Column.TIME_US)]
         columns = self._builder.build(rows, order_of(keys))
         self._put_aside(columns, self._chunks)
-        self._filled = 0
+        self._store.clear()
 
     def _put_aside(self, columns: Columns, chunks: list[Chunk]) -> None:
         """Write sorted rows as one more chunk of these."""

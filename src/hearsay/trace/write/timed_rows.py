@@ -18,9 +18,10 @@ import numpy as np
 from hearsay.trace.language.columns import ColumnBuilder
 from hearsay.trace.language.order import Indices, order_of
 from hearsay.trace.language.rows import Rows
-from hearsay.trace.language.schema import WIDTH, Column
+from hearsay.trace.language.schema import Column
 from hearsay.trace.write.lane import Lane
 from hearsay.trace.write.part_files import PartFiles
+from hearsay.trace.write.row_store import RowStore
 
 
 class TimedRows:
@@ -38,42 +39,33 @@ class TimedRows:
         """`builders` gives one for a row group that the lane is not busy with."""
         self.parts = PartFiles(run_dir, trace_class, lane=lane, full_bytes=target_file_bytes)
         self._group_rows = row_group_rows
-        self._store = np.empty((row_group_rows + (row_group_rows + 1) // 2, WIDTH), dtype=np.int64)
-        self._filled = 0
+        self._store = RowStore(row_group_rows + (row_group_rows + 1) // 2)
         self._builders = builders
 
     def add(self, rows: Rows) -> None:
-        while len(rows):
-            taken = min(len(rows), len(self._store) - self._filled)
-            self._store[self._filled : self._filled + taken] = rows[:taken]
-            self._filled += taken
-            rows = rows[taken:]
-            if self._filled == len(self._store):
-                self._write_earliest()
+        self._store.add(rows, self._write_earliest)
 
     def finish(self) -> None:
-        while self._filled:
+        while len(self._store.rows):
             self._write_earliest()
         self.parts.finish()
 
     def rotate(self, before_us: int) -> None:
         """Close the part with all rows of earlier times."""
-        due = self._store[: self._filled, Column.TIME_US] < before_us
-        early, rest = self._store[: self._filled][due], self._store[: self._filled][~due]
+        rows = self._store.rows
+        due = rows[:, Column.TIME_US] < before_us
+        early, rest = rows[due], rows[~due]
         order = _by_time(early)
         for start in range(0, len(order), self._group_rows):
             self._write(early, order[start : start + self._group_rows])
-        self._store[: len(rest)] = rest
-        self._filled = len(rest)
+        self._store.keep(rest)
         self.parts.finish()
 
     def _write_earliest(self) -> None:
-        rows = self._store[: self._filled]
+        rows = self._store.rows
         order = _by_time(rows)
         self._write(rows, order[: self._group_rows])
-        rest = order[self._group_rows :]
-        self._store[: len(rest)] = rows[rest]
-        self._filled = len(rest)
+        self._store.keep(rows[order[self._group_rows :]])
 
     def _write(self, rows: Rows, order: Indices) -> None:
         self.parts.write_group(next(self._builders).build(rows, order))
