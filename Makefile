@@ -32,8 +32,8 @@ test: setup
 	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not thorough and not mutants"
 
-# All tests but mutants, and what hypothesis tries eight times as often: what to run before a change is handed in. 13 minutes; twelve
-# minutes are the goal.
+# All tests but mutants, and what hypothesis tries eight times as often: what to run before a change is handed in. Ten to twelve
+# minutes on two cores; thirteen where they are slow.
 test-all: setup
 	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not mutants" --hypothesis-profile thorough -rs
