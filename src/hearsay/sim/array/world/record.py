@@ -65,6 +65,15 @@ def _add_hash(w: World, th: int, upper: Word, lower: Word) -> None:
 def row(w: World, th: int, codes: Any) -> None:
     """One row that a function of `event_rows` made, its topic by place."""
     time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason = codes
+    _row(w, th, time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason)
+
+
+@inlined
+def _row(
+    w: World, th: int, time: int, event: int, kind: int, peer: int, remote: int, topic: int, message: int, hops: int,
+    size: int, count: int, via: int, delay: int, reason: int,
+) -> None:  # fmt: skip
+    """Compiled once: the types of rows differ by event, in what of them is a constant."""
     if topic >= 0:
         topic = topics(w)[topic, TOPIC_NUMBER]
     upper = np.uint64(time) * _UP[0] + np.uint64(event) * _UP[1] + np.uint64(kind) * _UP[2]
