@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.graph_layout import force_layout
+from hearsay.graph_layout import force_layout, sample_of_nodes
 from hearsay.pipeline.output.tables import MESH, MESH_LINKS
 from hearsay.report.figure import Figure, column, place
 from hearsay.report.figures.mesh import NO_MESH, links_in, tree_in
@@ -56,7 +56,7 @@ def mesh_picture(runs: Sequence[Run]) -> Figure:
 
 def _picture(links: Any) -> dict[str, Any] | None:
     pairs = np.stack([column(links, "node"), column(links, "remote")], axis=1).astype(np.int64)
-    names = _sampled(np.unique(pairs), MOST_NODES)
+    names = sample_of_nodes(np.unique(pairs), MOST_NODES)
     pairs = pairs[np.isin(pairs, names).all(axis=1)]
     if not len(pairs):
         return None
@@ -71,11 +71,3 @@ def _picture(links: Any) -> dict[str, Any] | None:
         "degree": degrees.tolist(),
         "links": ends.ravel().tolist(),
     }
-
-
-def _sampled(names: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
-    """At most so many nodes, chosen by a hash of their numbers."""
-    if len(names) <= most:
-        return names
-    mixed = names.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return np.sort(names[np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")[:most]])

@@ -8,13 +8,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.graph_layout import sample_of_nodes
+
 Ints = NDArray[np.int64]
 
 MOST_DRAWN = 1000
 MOST_NUMBERED = 10_000_000
 """Nodes with larger numbers are counted where nobody has to know them apart."""
 NOT_DRAWN = -1
-_MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class DrawnNodes:
@@ -23,7 +24,7 @@ class DrawnNodes:
         self.known = known
         self._most = most
         self._grows = not known
-        self.numbers: list[int] = _sample(known, most).tolist()
+        self.numbers: list[int] = sample_of_nodes(np.arange(known, dtype=np.int64), most).tolist()
         """The numbers of those that are drawn, by place."""
         self._places = np.full(max(known, 1), NOT_DRAWN, dtype=np.int64)
         if known:
@@ -50,13 +51,3 @@ class DrawnNodes:
         if node >= len(self._places):
             more = np.full(max(node + 1, 2 * len(self._places)) - len(self._places), NOT_DRAWN, dtype=np.int64)
             self._places = np.concatenate([self._places, more])
-
-
-def _sample(known: int, most: int) -> Ints:
-    """All, or so many chosen by a hash of their numbers."""
-    numbers = np.arange(known, dtype=np.uint64)
-    if known <= most:
-        return numbers.astype(np.int64)
-    mixed = numbers * _MIXER
-    chosen = np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")[:most]
-    return np.sort(chosen).astype(np.int64)
