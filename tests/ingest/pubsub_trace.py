@@ -31,6 +31,7 @@ TYPES = [
     "LEAVE",
     "GRAFT",
     "PRUNE",
+    "SEND_RPC_COMPLETED",
 ]
 PAYLOADS = [
     "publishMessage",
@@ -46,6 +47,7 @@ PAYLOADS = [
     "leave",
     "graft",
     "prune",
+    "sendRPCCompleted",
 ]
 SHAPES = {
     "PublishMessage": "messageID:bytes=1 topic:string=2",
@@ -57,6 +59,7 @@ SHAPES = {
     "RecvRPC": "receivedFrom:bytes=1 meta:RPCMeta=2",
     "SendRPC": "sendTo:bytes=1 meta:RPCMeta=2",
     "DropRPC": "sendTo:bytes=1 meta:RPCMeta=2",
+    "SendRPCCompleted": "sendTo:bytes=1 meta:RPCMeta=2 writeDurationNanos:int64=3",
     "Join": "topic:string=1",
     "Leave": "topic:string=2",
     "Graft": "peerID:bytes=1 topic:string=2",
@@ -145,6 +148,8 @@ def json_line(event: Any, *, new_names: bool = False, protojson: bool = False) -
         name = TYPES[event.type]
         fields["type"] = RENAMED_TYPES.get(name, name) if new_names else name
         fields["timestamp"] = str(event.timestamp)
+        if "writeDurationNanos" in fields.get("sendRPCCompleted", {}):
+            fields["sendRPCCompleted"]["writeDurationNanos"] = str(event.sendRPCCompleted.writeDurationNanos)
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
@@ -178,10 +183,13 @@ EVENTS = [
     TraceEvent.GRAFT,
     TraceEvent.PRUNE,
 ]
+"""By type; SEND_RPC_COMPLETED makes no rows."""
 
 
 def plain_rows(event: Any) -> list[tuple[Any, ...]]:
     """(time, event, kind, peer, remote, topic, message, count, reason) of each row, names as bytes, None for none."""
+    if TYPES[event.type] == "SEND_RPC_COMPLETED":
+        return []
     payload = getattr(event, PAYLOADS[event.type])
 
     def name(message: Any, *fields: str) -> bytes | None:
@@ -230,7 +238,7 @@ def _filled(draw: st.DrawFn, name: str) -> Any:
                 target.CopyFrom(draw(_filled(field.message_type.name)))
                 target.SetInParent()
         else:
-            values = {BYTES: _IDS, STRING: _TEXTS, BOOL: st.booleans()}[field.type]
+            values = {BYTES: _IDS, STRING: _TEXTS, BOOL: st.booleans(), INT64: st.integers(0, 2**63 - 1)}[field.type]
             if field.is_repeated:
                 getattr(message, field.name).extend(draw(st.lists(values, max_size=4)))
             elif draw(st.integers(0, 9)):

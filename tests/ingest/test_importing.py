@@ -31,7 +31,7 @@ def read_table(path):
 
 
 DATA = Path(__file__).parent / "data"
-RECORDED = ["go-0.16", "go-0.15"]
+RECORDED = ["go-0.19", "go-0.16", "go-0.15"]
 
 
 def imported(tmp_path: Path, *files: Path, name: str = "run", **options) -> tuple[Path, ImportResult]:

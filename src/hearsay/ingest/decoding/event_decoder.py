@@ -7,6 +7,8 @@ Rules:
   unknown to this version are skipped; an unknown type is not.
 * Older traces differ in names only: ADD_PEER and REMOVE_PEER became ON_NEW_ and ON_CLOSED_OUTBOUND_STREAM in v0.16
   with the same numbers. Where a topic is missing (before August 2020) or a sender (before 2021), the row has none.
+* SEND_RPC_COMPLETED (v0.19) is checked and makes no rows: SEND_RPC has one for each part of the same RPC, from when
+  it entered the queue of the peer, and a second row would count each part twice.
 * Two steps, for speed: `decode` leaves in the rows where a name lies (a span), `name_tables` puts numbers there.
 * The caller has made room for the worst case (`rows_needed`), so nothing here grows.
 """
@@ -53,6 +55,9 @@ def rows_needed(length: int) -> int:
     return length // 2 + 1
 
 
+_NO_ROWS = -1
+"""In place of a TraceEvent."""
+
 _EVENT = np.array(
     [
         TraceEvent.PUBLISH,
@@ -68,12 +73,14 @@ _EVENT = np.array(
         TraceEvent.LEAVE,
         TraceEvent.GRAFT,
         TraceEvent.PRUNE,
+        _NO_ROWS,
     ],
     dtype=np.int64,
 )
 """By TraceEvent.Type of trace.proto."""
 
-_FIRST_RPC, _LAST_RPC = 6, 8
+_FIRST_RPC, _LAST_RPC, _SEND_COMPLETED = 6, 8, 13
+_WRITE_DURATION_TAG = 24
 
 _FIELDS = np.array(
     [
@@ -90,6 +97,7 @@ _FIELDS = np.array(
         [0, 0, 2, 0],
         [0, 1, 2, 0],
         [0, 1, 2, 0],
+        [0, 1, 0, 0],
     ],
     dtype=np.int64,
 )
@@ -120,7 +128,8 @@ def tell_peers(decoded: DecodedRows, events_of_peer: Numbers) -> int:
     rows, events = decoded.rows, decoded.events
     earliest = 0x7FFFFFFFFFFFFFFF
     for index in range(decoded.filled[1]):
-        events_of_peer[events[index, 0], events[index, 1]] += 1
+        if events[index, 1] != _NO_ROWS:
+            events_of_peer[events[index, 0], events[index, 1]] += 1
         earliest = min(earliest, events[index, 2])
     for index in range(decoded.filled[0]):
         rows[index, _PEER] = events[rows[index, _PEER], 0]
@@ -230,7 +239,7 @@ def _rpc(
             continue
         kind, topic, message = _K_PUBLISH, -1, -1
         if number == 1:
-            if not texts(data, start, start + length, spans):
+            if not texts(data, start, start + length, spans, 0):
                 return CORRUPT
             message = _span(spans[1, 0], spans[1, 1])
             topic = _span(spans[2, 0], spans[2, 1])
@@ -257,7 +266,7 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
         if tag == 8:
             if kind >= 0:
                 return CORRUPT
-            if value < 0 or value > 12:
+            if value < 0 or value > _SEND_COMPLETED:
                 return UNKNOWN_TYPE
             kind = value
         elif tag == 18:
@@ -268,7 +277,7 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
             if time >= 0 or value < 0:
                 return CORRUPT
             time = value
-        elif tag >> 3 <= 16:
+        elif tag >> 3 <= 17:
             if tag >> 3 < 4 or tag & 7 != 2 or payload >= 0:
                 return CORRUPT
             payload, payload_start, payload_end = (tag >> 3) - 4, value, value + length
@@ -278,7 +287,7 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
     events[number, 0] = _span(peer_start, peer_length)
     events[number, 1] = event
     events[number, 2] = time
-    if not texts(data, payload_start, payload_end, spans):
+    if not texts(data, payload_start, payload_end, spans, _WRITE_DURATION_TAG if kind == _SEND_COMPLETED else 0):
         return CORRUPT
     message_field, remote_field, topic_field, reason_field = (
         _FIELDS[kind, 0],
@@ -287,9 +296,10 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
         _FIELDS[kind, 3],
     )
     remote = _span(spans[remote_field, 0], spans[remote_field, 1]) if spans[remote_field, 1] else -1
-    if _FIRST_RPC <= kind <= _LAST_RPC:
+    if _FIRST_RPC <= kind <= _LAST_RPC or kind == _SEND_COMPLETED:
         meta, length = spans[2, 0], spans[2, 1]
-        return n if meta < 0 else _rpc(data, meta, meta + length, rows, n, time, event, number, remote, spans)
+        stop = n if meta < 0 else _rpc(data, meta, meta + length, rows, n, time, event, number, remote, spans)
+        return n if kind == _SEND_COMPLETED and stop >= 0 else stop
     _put(rows, n, time, event, number, remote)
     _put_rest(
         rows,

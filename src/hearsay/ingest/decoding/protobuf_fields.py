@@ -53,8 +53,10 @@ def field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
 
 
 @compiled
-def texts(data: Data, at: int, end: int, spans: Numbers) -> bool:
-    """Fill `spans[n]` with start and length of field n (1 to 4), a text; start -1 where it is missing, as is 0."""
+def texts(data: Data, at: int, end: int, spans: Numbers, number_tag: int) -> bool:
+    """Fill `spans[n]` with start and length of field n (1 to 4), a text; start -1 where it is missing, as is 0.
+
+    Fields with `number_tag` hold a number and are skipped; 0 is no tag."""
     for number in range(5):
         spans[number, 0] = -1
     while at < end:
@@ -62,7 +64,7 @@ def texts(data: Data, at: int, end: int, spans: Numbers) -> bool:
         if at < 0:
             return False
         number = tag >> 3
-        if number <= 4:
+        if number <= 4 and tag != number_tag:
             if tag & 7 != 2 or spans[number, 0] >= 0:
                 return False
             spans[number, 0] = start

@@ -36,6 +36,7 @@ _TYPES = {
             ("LEAVE",),
             ("GRAFT",),
             ("PRUNE",),
+            ("SEND_RPC_COMPLETED",),
         ]
     )
     for name in names
@@ -202,6 +203,7 @@ _EVENT: _Fields = {
     "recvRPC": _one(10, _object(receivedFrom=_ID, meta=_one(2, _META))),
     "sendRPC": _one(11, _SENT),
     "dropRPC": _one(12, _SENT),
+    "sendRPCCompleted": _one(17, _object(sendTo=_ID, meta=_one(2, _META), writeDurationNanos=_Field(3, _time, 0))),
     "join": _one(13, _object(topic=_one(1, _text))),
     "leave": _one(14, _object(topic=_one(2, _text))),
     "graft": _one(15, _MESHED),
