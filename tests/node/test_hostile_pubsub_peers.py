@@ -170,27 +170,32 @@ async def test_stale_rpcs_of_a_peer_that_is_gone_are_dropped():
 
 @run
 async def test_signed_addresses_are_looked_at_only_if_they_were_asked_for():
-    """Not in a PRUNE of a topic that was not joined, nor in an RPC of a peer that does not speak episub."""
-    keys = [PrivateKey.generate() for _ in range(3)]
+    """Not in a PRUNE of a topic that was not joined, nor in an RPC of a peer that does not speak episub. A record of
+    another peer than the PRUNE names is dropped."""
+    keys = [PrivateKey.generate() for _ in range(4)]
     peers = [peer_id_of(key.public) for key in keys]
     address = Multiaddr.parse("/ip4/127.0.0.1/tcp/1")
     records = [seal_record(key, PeerRecord(peer, 1, (address,))) for key, peer in zip(keys, peers, strict=True)]
     carried = encode_rpc(Rpc(control=Control(extensions=(Extension(RECORD_FIELD, records[0]),))))
     exchanged = [
         encode_rpc(Rpc(control=Control(prune=(Prune(topic, 60, (PeerInfo(peer, record),)),))))
-        for topic, peer, record in zip(("other", "news"), peers[1:], records[1:], strict=True)
+        for topic, peer, record in (
+            ("other", peers[1], records[1]),
+            ("news", peers[2], records[2]),
+            ("news", peers[2], records[3]),
+        )
     ]
     for config, wanted in (
         ({}, ()),
         ({"parameters": {"exchange_peers": 16}}, ()),
-        ({"parameters": {"accept_exchange": True, "exchange_peers": 16}}, peers[2:]),
+        ({"parameters": {"accept_exchange": True, "exchange_peers": 16}}, peers[2:3]),
         ({"router": "episub"}, ()),
     ):
         async with attacked(**config) as (node, _, stream):
             received = node.statistics.rpcs_received
             for data in (carried, *exchanged):
                 stream.write(frame(data))
-            await until(lambda node=node, before=received: node.statistics.rpcs_received == before + 3)
+            await until(lambda node=node, before=received: node.statistics.rpcs_received == before + 4)
             assert set(node._discovery.known) == set(wanted)
 
 

@@ -21,8 +21,8 @@ class Surroundings:
     ask: Callable[[Dial | Ping | FindContacts], None]
     """Do what the router may ask for beside sending."""
     disconnect: Callable[[PeerId], None]
-    learn: Callable[[bytes, PeerId], None]
-    """A signed address, and who said it."""
+    learn: Callable[[bytes, PeerId, PeerId | None], None]
+    """A signed address, who sent it, and whose it is said to be."""
     record_of: Callable[[PeerId], bytes | None]
     """The signed address of a peer."""
     address_of: Callable[[PeerId], str]

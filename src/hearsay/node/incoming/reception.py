@@ -80,7 +80,7 @@ class Reception:
         message_ids: MessageIds,
         *,
         policy: Callable[[str], SignaturePolicy],
-        learn: Callable[[bytes, PeerId], None],
+        learn: Callable[[bytes, PeerId, PeerId | None], None],
         blame: Callable[[PeerId, Offence, int], None],
         tell: Callable[[PartDropped], None],
         refused: Callable[[Message, PeerId], None],
@@ -175,13 +175,13 @@ class Reception:
         rpc, records = take_records(rpc)
         if self._router.strategy.chooses_connections and episub:
             for record in records:
-                self._learn(record, intake.peer)
+                self._learn(record, intake.peer, None)
         if self._exchanged_peers and self._router.strategy.believes(intake.peer):
             for prune in control.prune:
                 named = prune.peers[: self._exchanged_peers] if prune.topic in self._router.joined else ()
                 for known in named:
                     if known.record is not None:
-                        self._learn(known.record, intake.peer)
+                        self._learn(known.record, intake.peer, known.peer)
         return rpc
 
     def unproven(self, rpc: Rpc) -> list[Message]:

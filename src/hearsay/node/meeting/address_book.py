@@ -54,11 +54,15 @@ class AddressBook:
     def peers(self) -> tuple[PeerId, ...]:
         return tuple(self._known)
 
-    def learn(self, envelope: bytes, source: str, *, teller: PeerId | None = None) -> Learnt | None:
-        """Remember signed addresses if they are the newest of their peer; None if they are wrong."""
+    def learn(
+        self, envelope: bytes, source: str, *, teller: PeerId | None = None, named: PeerId | None = None
+    ) -> Learnt | None:
+        """Keep signed addresses if they are the newest of their peer; None if they are wrong, or not of `named`."""
         try:
             sealed = read_envelope(envelope)
             record = sealed.record
+            if named not in (None, record.peer):
+                return None
             before = self._known.get(record.peer)
             if before is not None and record.sequence <= before.sequence:
                 return Learnt(record.peer, False)

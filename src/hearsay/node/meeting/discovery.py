@@ -80,11 +80,11 @@ class Discovery:
         """Stay connected to whoever is at an address."""
         self._start(self._keep(address))
 
-    def learn(self, envelope: bytes, teller: PeerId) -> None:
-        """A connected peer tells a signed record, its own or another one's; remember it if it is right and news."""
+    def learn(self, envelope: bytes, teller: PeerId, named: PeerId | None = None) -> None:
+        """Keep a signed record that a connected peer sends, if it is valid, new, and of `named`."""
         source = self._host.address_of(teller)
         if not self._records.wait_s(source):
-            self._learnt(self._book.learn(envelope, source, teller=teller))
+            self._learnt(self._book.learn(envelope, source, teller=teller, named=named))
 
     def identified(self, peer: PeerId, identity: Identity) -> None:
         """What a peer says of its addresses serves to find it again later."""
