@@ -52,6 +52,12 @@ CHANGES = {
     "exchange-from-anyone": {f"{THRESHOLDS}.accept_exchange": 0},
     "opportunity-unreachable": {f"{THRESHOLDS}.opportunistic_graft": 21},
     "opportunity-off": {f"{THRESHOLDS}.opportunistic_graft": 0},
+    "refused-incomplete": {
+        f"{BLOCKS}.validation": "selective",
+        **{f"{BLOCKS}.time_in_mesh_{name}": 0 for name in ("weight", "quantum_ms", "cap")},
+    },
+    "refused-by-nim": {"score.decay_to_zero": 0.51},
+    "refused-by-jvm": {f"{THRESHOLDS}.graylist": -100},
     "nothing-scored": {**PEER_OFF, "score.topics": []},
     "topic-weightless": {f"{BLOCKS}.topic_weight": 0},
     "topic-not-there": {"expect.topics.0.topic": "block"},

@@ -165,9 +165,9 @@ def test_without_expectations_every_table_is_a_topic(tmp_path):
         ("topic_cap = 20", 'topic_cap = "20"', 'file.toml:19: score.topic_cap = "20": must be a number'),
         ("gossip = -50", "gossip = -150", "score.thresholds.publish = -100: must not be above gossip (-150)"),
         (
-            "mesh_deliveries_cap = 10",
-            "mesh_deliveries_cap = 0",
-            "score.topics.0.mesh_deliveries_cap = 0: must be above 0 when there is a mesh_deliveries_weight",
+            "mesh_deliveries_threshold = 1.5",
+            "mesh_deliveries_threshold = 0",
+            "score.topics.0.mesh_deliveries_threshold = 0: must be above 0 when there is a mesh_deliveries_weight",
         ),
         ("[score]", "[more]\na = 1\n[score]", "file.toml:15: more: stands in no file with [score] or [expect]"),
         ("[score.thresholds]", "[score.thresholds", "file.toml:26: Expected ']' at the end of a table declaration"),

@@ -4,10 +4,12 @@ Rules:
 
 * PARAMETERS-5: A quantum and a decay of invalid messages must be given; without them nothing could be counted.
 * PARAMETERS-6: Mesh deliveries are expected after a second at the earliest, and need a cap, a threshold and a decay.
+  A cap below the threshold is refused (nim, jvm): the deficit would never end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,6 +25,7 @@ from hearsay.core.scores.declarations import (
     span,
 )
 from hearsay.core.scores.numbers import TopicNumbers
+from hearsay.core.shell.parameters import Violation
 
 _GROUPS = (
     group(
@@ -84,6 +87,11 @@ class TopicScoreParameters(GroupedParameters):
     @classmethod
     def groups(cls) -> tuple[Group, ...]:
         return _GROUPS
+
+    def cross_rules(self) -> Iterator[Violation]:
+        if self.mesh_deliveries_cap < self.mesh_deliveries_threshold:
+            limit = f"must not be below mesh_deliveries_threshold ({self.mesh_deliveries_threshold})"
+            yield Violation("mesh_deliveries_cap", self.mesh_deliveries_cap, limit)
 
     def numbers(self) -> TopicNumbers:
         return TopicNumbers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hearsay.score_check.checks import on_counters, on_offences, on_silence, on_thresholds, on_traffic
+from hearsay.score_check.checks import on_counters, on_offences, on_refusals, on_silence, on_thresholds, on_traffic
 from hearsay.score_check.findings import Check, Severity
 
 _NOTE, _WARNING, _ERROR = Severity
@@ -74,6 +74,10 @@ CHECKS = (
           on_thresholds.opportunity_unreachable),
     Check("opportunity-off", _NOTE, "opportunistic_graft is 0, or opportunistic_graft_ticks is",
           on_thresholds.opportunity_off),
+    Check("refused-incomplete", _WARNING, "rust and js refuse the set, since something is not given",
+          on_refusals.incomplete),
+    Check("refused-by-nim", _WARNING, "nim refuses the set", on_refusals.refused_by_nim),
+    Check("refused-by-jvm", _WARNING, "jvm refuses the set", on_refusals.refused_by_jvm),
     Check("nothing-scored", _WARNING, "nothing is scored at all", on_counters.nothing_scored),
     Check("topic-weightless", _WARNING, "topic_weight is 0, so nothing in the topic counts",
           on_counters.weightless_topic),

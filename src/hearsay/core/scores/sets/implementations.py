@@ -93,6 +93,9 @@ JS = ScoreSet(
 NIM = ScoreSet(
     peer=PeerScoreParameters(
         validation=Validation.SELECTIVE,
+        shared_address_threshold=1,
+        slow_peer_threshold=2,
+        slow_peer_decay=0.2,
         misbehaviour_weight=-1,
         misbehaviour_decay=0.999,
         decay_interval_ms=1_000,
@@ -124,6 +127,9 @@ NIM = ScoreSet(
     },
 )
 
+_NEVER_ZERO = 5e-324
+"""The smallest number above 0: below it there is only 0, which is jvm's default."""
+
 JVM = ScoreSet(
     peer=PeerScoreParameters(
         validation=Validation.SELECTIVE,
@@ -131,7 +137,7 @@ JVM = ScoreSet(
         misbehaviour_threshold=1,
         misbehaviour_decay=0.9,
         decay_interval_ms=60_000,
-        decay_to_zero=0.01,
+        decay_to_zero=_NEVER_ZERO,
         retain_ms=600_000,
         time_in_mesh_quanta=QuantumRounding.FRACTION,
         mesh_times=MeshTimes.NOW,
