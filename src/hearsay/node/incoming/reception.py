@@ -180,7 +180,7 @@ class Reception:
             for prune in control.prune:
                 named = prune.peers[: self._exchanged_peers] if prune.topic in self._router.joined else ()
                 for known in named:
-                    if known.record is not None:
+                    if known.record is not None and isinstance(known.peer, bytes):
                         self._learn(known.record, intake.peer, known.peer)
         return rpc
 
