@@ -13,7 +13,7 @@ from hearsay.libp2p.limits.frames import FrameReader, frame
 from hearsay.libp2p.names import base_text, varint
 from hearsay.libp2p.names.errors import EncodingError, FrameError, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
-from hearsay.libp2p.names.protobuf import DELIMITED, MAX_GROUP_DEPTH, VARINT, bytes_field, varint_field, walk
+from hearsay.libp2p.names.protobuf import DELIMITED, FIXED32, FIXED64, GROUP, VARINT, bytes_field, varint_field, walk
 
 PEER = "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"
 
@@ -48,7 +48,7 @@ def test_base58_and_base32_come_back(raw):
     assert base_text.from_base32(b32encode(raw).decode().rstrip("=").lower()) == raw
 
 
-def test_unknown_fields_and_groups_are_skipped():
+def test_fixed_fields_and_groups_have_no_value():
     data = (
         varint_field(9, 7)
         + b"\x0b\x08\x01\x13\x14\x0c"  # group 1 with a varint and an empty group 2
@@ -58,16 +58,19 @@ def test_unknown_fields_and_groups_are_skipped():
     )  # fmt: skip
     found = list(walk(data, 0, len(data)))
     assert found[0][:3] == (9, VARINT, 7)
-    number, wire_type, start, stop = found[1]
+    number, wire_type, start, stop = found[-1]
     assert (number, wire_type, data[start:stop]) == (5, DELIMITED, b"here")
-    assert len(found) == 2
+    assert [field[:2] for field in found[1:-1]] == [(1, GROUP), (3, FIXED64), (4, FIXED32)]
 
 
-def test_groups_nest_to_a_bounded_depth():
-    deepest = b"\x0b" * MAX_GROUP_DEPTH + b"\x0c" * MAX_GROUP_DEPTH
-    assert list(walk(deepest, 0, len(deepest))) == []
-    with pytest.raises(EncodingError, match="nest deeper"):
+def test_groups_nest_to_any_depth():
+    """go relays unknown fields with groups in groups, ten thousand deep or more."""
+    deep = b"\x0b" * 100_000 + b"\x0c" * 100_000
+    assert list(walk(deep, 0, len(deep))) == [(1, GROUP, len(deep), len(deep))]
+    with pytest.raises(EncodingError, match="cut off"):
         list(walk(b"\x0b" * 100_000, 0, 100_000))
+    with pytest.raises(EncodingError, match="a group ends as 2"):
+        list(walk(b"\x0b\x14", 0, 2))
 
 
 @given(st.binary(max_size=200))

@@ -71,12 +71,12 @@ async def node_and_bare_hosts(count, offences=None, **limits):
 
 
 class DearAuthor:
-    """Writes messages whose signatures are dear to check: ECDSA on P-384."""
+    """Writes messages whose signatures are slow to verify: secp256k1."""
 
-    def __init__(self, curve=None):
-        self._secret = ec.generate_private_key(curve or ec.SECP384R1())
-        der = self._secret.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        self.key = PublicKey.decode(varint_field(1, 3) + bytes_field(2, der))
+    def __init__(self):
+        self._secret = ec.generate_private_key(ec.SECP256K1())
+        point = self._secret.public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
+        self.key = PublicKey.decode(varint_field(1, 2) + bytes_field(2, point))
         self.peer = peer_id_of(self.key)
         self._count = 0
 
@@ -85,7 +85,9 @@ class DearAuthor:
         seqno = self._count.to_bytes(8, "big")
         parts = (self.peer, data, seqno, b"news")
         signed = b"".join(bytes_field(number, part) for number, part in enumerate(parts, 1))
-        signature = self._secret.sign(PREFIX + signed, ec.ECDSA(SHA256()))
+        signature = b""
+        while self.key.is_disputed(signature):  # until s is the smaller one of two
+            signature = self._secret.sign(PREFIX + signed, ec.ECDSA(SHA256()))
         return Message(b"", "news", data, self.peer, seqno, signature, self.key.encoded)
 
     def forge(self, data):

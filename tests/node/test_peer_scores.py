@@ -10,10 +10,17 @@ from waiting import run, until
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import Verdict
+from hearsay.core.language.rpc import MESHSUB_11, Control, IHave, Rpc
 from hearsay.core.scores.sets.named import named_set
 from hearsay.core.shell.contract import UsageError
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.protobuf import bytes_field
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
+from hearsay.wire.encode import encode_message, encode_rpc
+from hearsay.wire.signing import PREFIX, Author, SignaturePolicy
 
 SOMEBODY = "12D3KooWGzBqTFbMGg2kqRCNuiHU6D6hqPyvJMFwPsqZBKXMwXHn"
 QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbeat_spread_ms": 50}
@@ -100,6 +107,43 @@ async def test_direct_peers_get_everything_and_are_in_no_mesh():
         await first.publish("news", b"directly")
         assert (await anext(aiter(topics[1]))).data == b"directly"
         assert first.mesh("news") == second.mesh("news") == ()
+
+
+@run
+async def test_a_relay_of_messages_that_implementations_differ_on_keeps_its_score_and_its_promises():
+    """go takes and relays each of these. Another relay announces the same and sends nothing. Rules: PROMISE-2."""
+    author = PrivateKey.generate()
+    true = Author(author, 7).write("news", b"true", SignaturePolicy.STRICT_SIGN)
+    parts = (true.source, b"other", true.seqno, b"news")
+    signed = b"".join(bytes_field(number, part) for number, part in enumerate(parts, 1))
+    more = bytes_field(9, b"unknown")
+    disputed = signed + bytes_field(5, author.sign(PREFIX + signed + more)) + more
+    unreadable = encode_message(true) + b"\x4b\x54"
+    async with Node(keeping_scores(parameters={"iwant_followup_ms": 300})) as node, AsyncExitStack() as stack:
+        topic = await node.join("news")
+        streams = []
+        for _ in range(2):
+            host = Host()
+            stack.push_async_callback(host.close)
+            host.handle(MESHSUB_11, lambda stream: None)
+            await host.dial(node.addresses[0])
+            streams.append((host, await host.open_stream(node.peer, [MESHSUB_11])))
+        await until(lambda: len(node.peers) == 2)
+        (relay, to_node), (liar, of_liar) = streams
+        announcement = frame(encode_rpc(Rpc(control=Control(ihave=(IHave("news", (true.source + true.seqno,)),)))))
+        to_node.write(announcement)
+        for _ in range(20):
+            to_node.write(frame(bytes_field(2, disputed)))
+        to_node.write(frame(bytes_field(2, unreadable)))
+        await until(lambda: node.statistics.left_out_parts == 1)
+        of_liar.write(announcement)
+        await until(lambda: node.scores.all[liar.peer].score < 0)
+        assert node.scores.all[relay.peer].score == 0
+        assert (node.statistics.bad_signatures, node.statistics.malformed_rpcs) == (20, 0)
+        assert not node.statistics.offences
+        to_node.write(frame(bytes_field(2, encode_message(true))))
+        assert (await topic.next()).data == b"true"
+        await until(lambda: node.scores.all[relay.peer].score > 0)
 
 
 @run

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from protobuf_reference import ReferenceRpc
 
+from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import Message, Rpc
 from hearsay.libp2p.names.keys import PrivateKey, PublicKey
 from hearsay.libp2p.names.peer_id import peer_id_of
@@ -64,10 +65,33 @@ def test_a_signature_over_a_message_without_data_field():
     assert encode_message(received(data)) == data
 
 
-def test_fields_added_on_the_way_are_neither_signed_nor_forwarded():
-    data = encode_message(Author(ALICE, 7).write("t", b"data", STRICT))
+UNKNOWN_FIELDS = {
+    "bytes": bytes_field(9, b"more"),
+    "varint": varint_field(9, 1),
+    "fixed64": b"\x49" + bytes(8),
+    "fixed32": b"\x4d" + bytes(4),
+    "group": b"\x4b\x4c",
+    "deep groups": b"\x4b" * 5000 + b"\x4c" * 5000,
+    "data as varint": varint_field(2, 1),
+}
+
+
+@pytest.mark.parametrize("more", UNKNOWN_FIELDS.values(), ids=UNKNOWN_FIELDS)
+def test_a_signed_message_with_unknown_fields_is_refused_without_blame(more):
+    """go verifies the signature with the unknown fields and relays them. rust drops them before it verifies."""
+    message = Author(ALICE, 1).write("t", b"data", STRICT)
+    bare = encode_message(replace(message, signature=None, encoded=None))
+    for signed in (bare, bare + more):
+        signature = bytes_field(5, ALICE.sign(b"libp2p-pubsub:" + signed))
+        for strange in (bare + signature + more, bare + more + signature):
+            fault = fault_of(received(strange), STRICT)
+            assert (fault.reason, fault.forged) == (Reason.UNSUPPORTED, False)
+
+
+def test_an_unsigned_message_with_unknown_fields_is_forwarded_without_them():
+    data = encode_message(Author(ALICE, 7).write("t", b"data", UNSIGNED))
     there = received(data + bytes_field(9, b"added"))
-    assert fault_of(there, STRICT) is None
+    assert fault_of(there, UNSIGNED) is None
     assert encode_message(there) == data
 
 
@@ -112,8 +136,12 @@ def test_strict_no_sign_sends_none_of_it_and_refuses_all_of_it():
     bare = Author(ALICE, 7).write("t", b"data", UNSIGNED)
     assert encode_message(bare) == bytes_field(2, b"data") + bytes_field(4, b"t")
     assert fault_of(received(encode_message(bare)), UNSIGNED) is None
-    for extra in (bytes_field(1, b"x"), bytes_field(3, b"x"), bytes_field(5, b"x"), bytes_field(6, b"x")):
-        assert "does not allow" in fault_of(received(encode_message(bare) + extra), UNSIGNED).why
+    for number, reason in ((1, Reason.UNSUPPORTED), (3, Reason.UNSUPPORTED), (5, Reason.BAD_SIGNATURE)):
+        fault = fault_of(received(encode_message(bare) + bytes_field(number, b"x")), UNSIGNED)
+        assert "does not allow" in fault.why
+        assert (fault.reason, fault.forged) == (reason, False)
+    keyed = fault_of(received(encode_message(bare) + bytes_field(6, b"x")), UNSIGNED)
+    assert keyed.reason is Reason.UNSUPPORTED
 
 
 @pytest.mark.parametrize("policy", [SignaturePolicy.LAX_SIGN, SignaturePolicy.LAX_NO_SIGN])
@@ -125,22 +153,25 @@ def test_lax_forms_take_unsigned_messages_and_verify_signed_ones(policy):
     assert fault_of(replace(signed, data=b"other"), policy).why == "its signature is wrong"
 
 
-def test_what_others_may_take_for_right_is_refused_and_nobody_is_blamed_for_it():
-    """go-libp2p-pubsub keeps fields that it does not know, and what is signed with them is right for it."""
-    message = Author(ALICE, 1).write("t", b"data", STRICT)
-    more = bytes_field(9, b"more")
-    bare = encode_message(replace(message, signature=None, encoded=None))
-    with_more = ALICE.sign(b"libp2p-pubsub:" + bare + more)
-    for strange in (bare + bytes_field(5, with_more) + more, bare + more + bytes_field(5, with_more)):
-        fault = fault_of(received(strange), STRICT)
-        assert (fault.why, fault.forged) == ("its signature is wrong", False)
-    assert fault_of(received(bare + bytes_field(5, with_more)), STRICT).forged
+def test_an_empty_data_field_that_a_relay_added_is_refused_without_blame():
+    """rust relays a message without data as one with an empty data field."""
+    author, rest = bytes_field(1, peer_id_of(ALICE.public)), bytes_field(3, b"12345678") + bytes_field(4, b"t")
+    signature = bytes_field(5, ALICE.sign(b"libp2p-pubsub:" + author + rest))
+    assert fault_of(received(author + rest + signature), STRICT) is None
+    fault = fault_of(received(author + bytes_field(2, b"") + rest + signature), STRICT)
+    assert (fault.reason, fault.forged) == (Reason.UNSUPPORTED, False)
 
 
-def test_a_key_written_in_another_way_is_refused_and_nobody_is_blamed_for_it():
-    """go-libp2p-pubsub writes it anew before it compares it with the author's peer id."""
+def test_a_wrong_signature_is_blamed():
+    message = replace(Author(ALICE, 1).write("t", b"data", STRICT), signature=BOB.sign(b"other"))
+    fault = fault_of(message, STRICT)
+    assert (fault.why, fault.reason, fault.forged) == ("its signature is wrong", Reason.BAD_SIGNATURE, True)
+
+
+def test_a_key_beside_an_inlined_one_is_refused_without_blame():
+    """go refuses a key that it cannot read. rust takes the one in the peer id then."""
     message = Author(ALICE, 1).write("t", b"data", STRICT)
-    swapped = bytes_field(2, ALICE.public.data) + varint_field(1, 1)
-    fault = fault_of(replace(message, key=swapped), STRICT)
-    assert "not encoded in the one way" in fault.why
-    assert not fault.forged
+    assert fault_of(replace(message, key=ALICE.public.encoded), STRICT) is None
+    for key in (b"", b"junk", BOB.public.encoded, bytes_field(2, ALICE.public.data) + varint_field(1, 1)):
+        fault = fault_of(replace(message, key=key), STRICT)
+        assert (fault.reason, fault.forged) == (Reason.UNSUPPORTED, False)

@@ -27,7 +27,7 @@ from hearsay.explain.story import Story
 from hearsay.pipeline.kernels.columns import Ints
 from hearsay.trace.language.schema import NONE
 
-_VERDICTS = (Reason.REJECTED, Reason.IGNORED, Reason.BAD_SIGNATURE)
+_VERDICTS = (Reason.REJECTED, Reason.IGNORED, Reason.BAD_SIGNATURE, Reason.UNSUPPORTED)
 _LOOKED_AT = 64
 """Deliveries that say how quick a node can be."""
 

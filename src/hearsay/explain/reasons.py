@@ -23,6 +23,7 @@ _REASONS = {
     Reason.THROTTLED: Cause("too many messages waited for the application", "COPY-5"),
     Reason.OVER_LIMIT: Cause("it was over a limit of the RPC", "SHELL-6"),
     Reason.BAD_SIGNATURE: Cause("its signature was bad or missing", "DELIVERY-5"),
+    Reason.UNSUPPORTED: Cause("implementations differ on whether it is valid", "DELIVERY-6"),
     Reason.GRAYLISTED: Cause("the sender was graylisted, and nothing of it was looked at", "JUDGE-1"),
     Reason.GATED: Cause("the gater let no messages of the sender through", "GATER-2"),
     Reason.FILTERED: Cause("the topic is not among those that the node allows", "SHELL-8"),

@@ -226,10 +226,10 @@ class Driver:
             if rpc.subscriptions:
                 self._around.reachable()
 
-    def _refused(self, message: Message, peer: PeerId) -> None:
-        """A message has a wrong signature: who keeps scores blames the peer."""
+    def _refused(self, message: Message, peer: PeerId, reason: Reason) -> None:
+        """A message is not let in: a router that keeps scores decides by the reason what it costs the peer."""
         if self.router.strategy.keeps_scores and peer in self.router.connected:
-            self.feed(MessageRefused(peer, message, Reason.BAD_SIGNATURE))
+            self.feed(MessageRefused(peer, message, reason))
 
     def _blame(self, peer: PeerId, offence: Offence, count: int) -> None:
         """A peer did something no honest one does. Of one that is gone nothing more is taken then."""

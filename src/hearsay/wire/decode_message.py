@@ -2,6 +2,8 @@
 
 * A message keeps its bytes: what is forwarded is what was signed. If they are not in the one canonical order and
   form, it keeps the canonical ones, which is what other implementations verify and forward.
+* Unknown fields are dropped and noted. A message whose bytes cannot be read is left out, and the rest of the RPC
+  counts: older versions of go relay unknown fields that nothing else can read.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import TypeAlias
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.lengths import varint_size
 from hearsay.core.language.rpc import Message
+from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, walk
 from hearsay.wire.encode import field
 from hearsay.wire.field_numbers import is_hops
@@ -91,10 +94,19 @@ def _topic_and_id(
 def decode_message(
     data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
 ) -> Message | None:
-    """The message at `start` … `stop`; None when it has no topic, or too long a topic or id."""
+    """The message at `start` … `stop`; None when it cannot be read, has no topic, or too long a topic or id."""
     usual = usual_message(data, start, stop, message_id, limits)
     if usual is not None:
         return usual
+    try:
+        return _unusual_message(data, start, stop, message_id, limits)
+    except EncodingError:
+        return None
+
+
+def _unusual_message(
+    data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
+) -> Message | None:
     source = payload = seqno = topic = signature = key = None
     last = size = 0
     ordered, has_more = True, False
@@ -134,8 +146,10 @@ def decode_message(
 
 def with_hops(data: bytes, start: int, stop: int, message: Message | None) -> Message | None:
     """Episub's hop count, which is no part of what is signed and forwarded."""
+    if message is None:
+        return None
     for number, wire_type, value, _ in walk(data, start, stop):
-        if is_hops(number) and wire_type == VARINT and message is not None:
+        if is_hops(number) and wire_type == VARINT:
             message = replace(message, hops=value, has_more=False)
     return message
 

@@ -6,6 +6,10 @@ Rules:
   them. The lax forms sign or do not sign what is ours, verify what carries a signature and take what does not.
 * The signature covers `libp2p-pubsub:` and the message without signature and key, as go-libp2p-pubsub does it.
 * `key` is there only when the author's peer id does not carry the key itself; if it is there, it must fit.
+* Implementations differ on some messages. Relays of one that takes such a message pass it on in good faith, and peers
+  of another would blame us for it. It is refused without blame (`Reason.UNSUPPORTED`) and not marked as seen, since a
+  copy may be in order. Only what go and rust take is taken, and only what go, rust and js all refuse is blamed.
+  Implementations differ on each key, peer id and ECDSA signature that is not in the usual form.
 * A sequence number is eight bytes, big endian; it starts at the time in nanoseconds and counts up, so that it grows
   over restarts without being stored.
 """
@@ -15,10 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import Message
 from hearsay.libp2p.names.errors import EncodingError
-from hearsay.libp2p.names.keys import PrivateKey, PublicKey, UnusualKey, verification_us
-from hearsay.libp2p.names.peer_id import MAX_INLINE_BYTES, check_peer_id, inlined_key, peer_id_of
+from hearsay.libp2p.names.keys import PrivateKey, PublicKey, verification_us
+from hearsay.libp2p.names.peer_id import MAX_INLINE_BYTES, inlined_key, peer_id_of
 from hearsay.wire.encode import signed_part
 
 PREFIX = b"libp2p-pubsub:"
@@ -63,8 +68,14 @@ class Fault:
     """Why a message of a peer is not taken."""
 
     why: str
-    forged: bool
+    reason: Reason = Reason.BAD_SIGNATURE
+    """UNSUPPORTED when implementations differ on it: the peer gets no blame."""
+    forged: bool = False
     """No implementation would have passed it on, however it is set up."""
+
+
+def _disputed(why: str) -> Fault:
+    return Fault(why, Reason.UNSUPPORTED)
 
 
 def fault_of(message: Message, policy: SignaturePolicy) -> Fault | None:
@@ -78,13 +89,19 @@ def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
     if policy is SignaturePolicy.STRICT_NO_SIGN:
         if message.source is None and message.seqno is None and message.signature is None and message.key is None:
             return None
-        return Fault("it is signed, which this topic does not allow", False)
+        if message.signature is None:
+            # go takes author and sequence number unless it is set up without authors, js an author, rust a key
+            return _disputed("it has an author, a sequence number or a key, which this topic does not allow")
+        return Fault("it is signed, which this topic does not allow")
     if message.signature is None:
-        return Fault("it is not signed", False) if policy is SignaturePolicy.STRICT_SIGN else None
+        return Fault("it is not signed") if policy is SignaturePolicy.STRICT_SIGN else None
     if not isinstance(message.source, bytes):
-        return Fault("it has a signature and no author", False)
+        return Fault("it has a signature and no author")
     if policy is SignaturePolicy.STRICT_SIGN and (message.seqno is None or len(message.seqno) != SEQNO_BYTES):
-        return Fault(f"its sequence number has not {SEQNO_BYTES} bytes", False)
+        return _disputed(f"its sequence number has not {SEQNO_BYTES} bytes")
+    if message.has_more or not message.topic:
+        # go signs unknown fields and an empty topic as they came, rust drops the fields, js drops the topic
+        return _disputed("it has fields that are not signed alike everywhere")
     return None
 
 
@@ -93,13 +110,19 @@ def signature_fault(message: Message) -> Fault | None:
     assert isinstance(message.source, bytes)
     assert message.signature is not None
     try:
-        key = _key_of(check_peer_id(message.source), message.key)
+        key = _key_of(message.source, message.key)
     except EncodingError as error:
-        return Fault(str(error), not isinstance(error, UnusualKey))
-    if not key.verify(message.signature, PREFIX + signed_part(message)):
-        # what is signed with fields that we do not know is right for those who keep them, as go-libp2p-pubsub does
-        return Fault("its signature is wrong", not (message.has_more or key.is_unusual(message.signature)))
-    return None
+        return _disputed(str(error))
+    if isinstance(key, Fault):
+        return key
+    if key.is_disputed(message.signature):
+        return _disputed("its signature is in an unusual form")
+    if key.verify(message.signature, PREFIX + signed_part(message)):
+        return None
+    if not message.data:
+        # rust relays a message without data as one with an empty field, which its author did not sign
+        return _disputed("its signature is wrong, or the relay added the empty data")
+    return Fault("its signature is wrong", forged=True)
 
 
 def check_us(message: Message) -> int:
@@ -111,13 +134,15 @@ def check_us(message: Message) -> int:
     return verification_us(key) + len(message.data) // _HASHED_BYTES_PER_US
 
 
-def _key_of(author: bytes, given: bytes | None) -> PublicKey:
+def _key_of(author: bytes, given: bytes | None) -> PublicKey | Fault:
+    """The author's key. `EncodingError` if it, or the author's peer id, is not in the usual form."""
     inlined = inlined_key(author)
-    if given is None:
-        if inlined is None:
-            raise EncodingError("its author's key is missing")
+    if inlined is not None:
+        if given is not None and given != inlined.encoded:
+            # rust verifies with the key in the peer id when it cannot read the given one
+            return _disputed("its key is not its author's")
         return inlined
+    if given is None:
+        return Fault("its author's key is missing", forged=True)
     key = PublicKey.decode(given)
-    if peer_id_of(key) != author:
-        raise EncodingError("its key is not its author's")
-    return key
+    return key if peer_id_of(key) == author else Fault("its key is not its author's", forged=True)

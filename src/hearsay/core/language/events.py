@@ -142,7 +142,9 @@ class DirectPeerChosen:
 
 @dataclass(frozen=True, slots=True)
 class MessageRefused:
-    """The driver lets a peer's message not in: its signature is wrong. A router that keeps scores blames the peer."""
+    """The driver does not let a peer's message in. A router that keeps scores blames the peer for BAD_SIGNATURE; for
+    UNSUPPORTED, on which implementations differ, it does not.
+    """
 
     peer: PeerId
     message: Message

@@ -3,16 +3,17 @@
 A key travels as a protobuf `{type = 1, data = 2}`. Our own identities are Ed25519; peers may bring Ed25519,
 secp256k1 (compressed point, ECDSA over SHA-256), ECDSA (DER) or RSA (DER, PKCS#1 v1.5 over SHA-256).
 
-Keys are held to what libp2p's implementations make, so that nobody makes us work on a dear one:
+Only the form that go and rust write is a key. Both read other forms, each its own set, and write them anew before
+they compute a peer id. A second form would have a second peer id here. Bounds keep verification cheap:
 
+* The protobuf has both fields in order and nothing else. DER is what an encoder writes: a named curve with an
+  uncompressed point, rsaEncryption with NULL. A secp256k1 point is compressed.
 * RSA of 2048…8192 bits, as in go-libp2p, with an odd exponent of 3…65537. All implementations make 65537; work grows
   with the exponent, up to two hundredfold if it is as long as the modulus.
 * ECDSA on P-256, P-384 and P-521.
 * Ed25519 points in their one encoding and not of small order, and the same for the point of a signature. Libraries
   answer differently there: OpenSSL accepts what libsodium refuses, and a key of small order has signatures that fit
   any data.
-
-Other implementations take some of what is refused so. `UnusualKey` tells these keys from data that is none.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from importlib import import_module
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -36,8 +37,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import load_der_public_key
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, bytes_field, varint_field, walk
@@ -47,9 +49,9 @@ MAX_KEY_BYTES = 2048
 MIN_RSA_BITS, MAX_RSA_BITS = 2048, 8192
 MAX_RSA_EXPONENT = 65537
 _CURVES = (SECP256R1, SECP384R1, SECP521R1)
+_SECP256K1_BYTES = 33
+_SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _ED25519_SIGNATURE_BYTES = 64
-_P256_BYTES = 96
-"""Encoded bytes of an ECDSA key on P-256, and a few more; those on other curves take 124 and 162."""
 _SHORT = 64
 """Encoded bytes of any key but RSA and ECDSA ones, and more."""
 
@@ -80,10 +82,6 @@ def _sodium() -> tuple[Callable[[bytes, bytes], bytes] | None, type[Exception]]:
 _open_signed, _BadSignature = _sodium()
 
 
-class UnusualKey(EncodingError):
-    """A key that other implementations may take, and we do not."""
-
-
 class KeyType(IntEnum):
     RSA = 0
     ED25519 = 1
@@ -99,7 +97,7 @@ def verification_us(encoded: bytes) -> int:
     if key_type == KeyType.SECP256K1:
         return 500
     if key_type == KeyType.ECDSA:
-        return 150 if size <= _P256_BYTES else 1000
+        return 150
     return 80
 
 
@@ -117,16 +115,32 @@ class PublicKey:
         """From the protobuf of a peer."""
         return _decode(bytes(encoded))
 
-    def is_unusual(self, signature: bytes) -> bool:
-        """Whether it is a signature that we refuse, right or wrong, and other implementations may take."""
-        return self.type is KeyType.ED25519 and not _is_usual_point(signature[:32])
+    def is_disputed(self, signature: bytes) -> bool:
+        """Whether implementations differ on this signature, or on this key, whatever it signs.
+
+        go reads bytes after the DER of an ECDSA signature and verifies on every curve. rust reads strict DER, knows
+        P-256 only, and refuses the greater of the two values of s on secp256k1.
+        """
+        key = self._key
+        if isinstance(key, Ed25519PublicKey):
+            return not _is_usual_point(signature[:32])
+        if isinstance(key, RSAPublicKey):
+            return False
+        try:
+            r, s = decode_dss_signature(signature)
+            strict = encode_dss_signature(r, s) == signature
+        except ValueError:
+            return True
+        if isinstance(key.curve, SECP256K1):
+            return not strict or s > _SECP256K1_ORDER // 2
+        return not (strict and isinstance(key.curve, SECP256R1))
 
     def verify(self, signature: bytes, data: bytes) -> bool:
         """Whether `signature` is this key's over `data`."""
         key = self._key
         try:
             if isinstance(key, Ed25519PublicKey):
-                if len(signature) != _ED25519_SIGNATURE_BYTES or self.is_unusual(signature):
+                if len(signature) != _ED25519_SIGNATURE_BYTES or self.is_disputed(signature):
                     return False
                 if _open_signed is None:
                     key.verify(signature, data)
@@ -211,29 +225,23 @@ def _decode(encoded: bytes) -> PublicKey:
     if len(encoded) > MAX_KEY_BYTES:
         raise EncodingError(f"a key of {len(encoded)} bytes; at most {MAX_KEY_BYTES} are allowed")
     found = _decode_short(encoded) if len(encoded) <= _SHORT else _decode_long(encoded)
-    if isinstance(found, _KeyRefusal):
-        raise found.kind(found.reason)
+    if isinstance(found, str):
+        raise EncodingError(found)
     return found
 
 
-class _KeyRefusal(NamedTuple):
-    """Remembered like a key: who sends the same bad one again pays as little for it."""
-
-    kind: type[EncodingError]
-    reason: str
-
-
-def _decoded(encoded: bytes) -> PublicKey | _KeyRefusal:
+def _decoded(encoded: bytes) -> PublicKey | str:
+    """The key, or why it is none. Both are cached: the same bad key again costs as little."""
     try:
         return _public_key(encoded)
     except EncodingError as error:
-        return _KeyRefusal(type(error), str(error))
+        return str(error)
 
 
 def _public_key(encoded: bytes) -> PublicKey:
     key_type, data = _fields(encoded)
     if encoded != _encode(key_type, data):
-        raise UnusualKey("a key that is not encoded in the one way libp2p allows")
+        raise EncodingError("a key that is not encoded in the one way libp2p allows")
     try:
         key = _load(key_type, data)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -250,21 +258,25 @@ def _load(key_type: KeyType, data: bytes) -> _LibraryKey:
     if key_type is KeyType.ED25519:
         key = Ed25519PublicKey.from_public_bytes(data)
         if not _is_usual_point(data):
-            raise UnusualKey("an Ed25519 key of small order, or in a second encoding")
+            raise ValueError("it is of small order, or in a second encoding")
         return key
     if key_type is KeyType.SECP256K1:
+        if len(data) != _SECP256K1_BYTES:
+            raise ValueError(f"{len(data)} bytes; a compressed point has {_SECP256K1_BYTES}")
         return EllipticCurvePublicKey.from_encoded_point(SECP256K1(), data)
     key = load_der_public_key(data)
+    if key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != data:
+        raise ValueError("its DER is not what an encoder writes")
     if key_type is KeyType.ECDSA and isinstance(key, EllipticCurvePublicKey):
         if not isinstance(key.curve, _CURVES):
-            raise UnusualKey(f"an ECDSA key on {key.curve.name}")
+            raise ValueError(f"it is on {key.curve.name}")
         return key
     if key_type is KeyType.RSA and isinstance(key, RSAPublicKey):
         if not MIN_RSA_BITS <= key.key_size <= MAX_RSA_BITS:
             raise ValueError(f"{key.key_size} bits; {MIN_RSA_BITS}…{MAX_RSA_BITS} are allowed")
         exponent = key.public_numbers().e
         if not (3 <= exponent <= MAX_RSA_EXPONENT and exponent % 2):
-            raise UnusualKey(f"an RSA key whose exponent is not an odd number of 3…{MAX_RSA_EXPONENT}")
+            raise ValueError(f"its exponent is not an odd number of 3…{MAX_RSA_EXPONENT}")
         return key
     raise ValueError("the data is a key of another type")
 

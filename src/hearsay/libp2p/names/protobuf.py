@@ -1,6 +1,6 @@
 """The little of protobuf that libp2p needs: fields as (number, value), written and walked without a schema.
 
-Fields nobody asks for are skipped, deprecated groups too, to a bounded depth. Values are not copied until asked for:
+Unknown fields are skipped, deprecated groups too: go relays them to any depth. Values are not copied until asked for:
 a length-delimited value comes as offsets into the message, so that counts can be checked before objects are built.
 """
 
@@ -12,7 +12,6 @@ from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.varint import decode, encode
 
 VARINT, FIXED64, DELIMITED, GROUP, END_GROUP, FIXED32 = range(6)
-MAX_GROUP_DEPTH = 8
 MAX_FIELD = (1 << 29) - 1
 
 
@@ -27,8 +26,7 @@ def varint_field(number: int, value: int) -> bytes:
 def walk(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """The fields of the message at `offset` … `end` as (number, wire type, start, stop).
 
-    For DELIMITED, start and stop bound the value; for VARINT, start is the value itself. Fixed and group fields are
-    skipped.
+    For DELIMITED, start and stop bound the value; for VARINT, start is the value itself. Others have no value here.
     """
     while offset < end:
         key = data[offset]
@@ -49,10 +47,11 @@ def walk(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int, in
             value, offset = decode(data, offset, end)
             yield number, VARINT, value, offset
         else:
-            offset = _skip(data, offset, end, wire_type, number, MAX_GROUP_DEPTH)
+            offset = _skip(data, offset, end, wire_type, number)
+            yield number, wire_type, offset, offset
 
 
-def _skip(data: bytes, offset: int, end: int, wire_type: int, number: int, depth: int) -> int:
+def _skip(data: bytes, offset: int, end: int, wire_type: int, number: int) -> int:
     """The end of a field that starts (after its key) at `offset`."""
     if wire_type == VARINT:
         return decode(data, offset, end)[1]
@@ -64,7 +63,7 @@ def _skip(data: bytes, offset: int, end: int, wire_type: int, number: int, depth
     elif wire_type == FIXED32:
         offset += 4
     elif wire_type == GROUP:
-        return _skip_group(data, offset, end, number, depth)
+        return _skip_group(data, offset, end, number)
     else:
         raise EncodingError(f"field {number} has wire type {wire_type}")
     if offset > end:
@@ -72,14 +71,15 @@ def _skip(data: bytes, offset: int, end: int, wire_type: int, number: int, depth
     return offset
 
 
-def _skip_group(data: bytes, offset: int, end: int, group: int, depth: int) -> int:
-    if not depth:
-        raise EncodingError(f"groups nest deeper than {MAX_GROUP_DEPTH}")
-    while True:
+def _skip_group(data: bytes, offset: int, end: int, group: int) -> int:
+    open_groups = [group]
+    while open_groups:
         key, offset = decode(data, offset, end)
         wire_type, number = key & 7, key >> 3
-        if wire_type == END_GROUP:
-            if number != group:
-                raise EncodingError(f"group {group} ends as {number}")
-            return offset
-        offset = _skip(data, offset, end, wire_type, number, depth - 1)
+        if wire_type == GROUP:
+            open_groups.append(number)
+        elif wire_type != END_GROUP:
+            offset = _skip(data, offset, end, wire_type, number)
+        elif open_groups.pop() != number:
+            raise EncodingError(f"a group ends as {number}")
+    return offset

@@ -83,7 +83,7 @@ class Reception:
         learn: Callable[[bytes, PeerId, PeerId | None], None],
         blame: Callable[[PeerId, Offence, int], None],
         tell: Callable[[PartDropped], None],
-        refused: Callable[[Message, PeerId], None],
+        refused: Callable[[Message, PeerId, Reason], None],
         hand_over: Callable[[Intake, Rpc, Micros | None], None],
     ) -> None:
         self._router = router
@@ -228,12 +228,12 @@ class Reception:
         if not refused:
             return rpc
         self._statistics.bad_signatures += len(refused)
-        for message, _ in refused:
+        for message, fault in refused:
             if self.trace is not None:
-                self.trace.happened(MessageRejected(message, intake.peer, Reason.BAD_SIGNATURE))
+                self.trace.happened(MessageRejected(message, intake.peer, fault.reason))
             if self.traffic is not None:
-                self.traffic.rejected(message.topic, Reason.BAD_SIGNATURE)
-            self._refused(message, intake.peer)
+                self.traffic.rejected(message.topic, fault.reason)
+            self._refused(message, intake.peer, fault.reason)
         forged = sum(fault.forged for _, fault in refused)
         if forged:
             self._blame(intake.peer, Offence.FORGED, forged)

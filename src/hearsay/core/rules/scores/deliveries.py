@@ -11,8 +11,8 @@ A record of a message is open until the verdict. Rules:
   after. With jvm only members are blamed for copies.
 * DELIVERY-5: Signature bad or missing, or one's own message sent back: blame at once, no record, since a copy may be
   in order.
-* DELIVERY-6: No room for it, or its sender is not wanted: neither blame nor record. Not validated for want of time,
-  or ignored by the application: no blame, also not for copies.
+* DELIVERY-6: No room for it, its sender is not wanted, or implementations differ on its signature: neither blame nor
+  record. Not validated for want of time, or ignored by the application: no blame, also not for copies.
 * DELIVERY-7: A verdict stands. One that comes a second time changes nothing but the credit of the one who is named.
 """
 
