@@ -10,9 +10,10 @@ from attacker import PROTOCOL_ERROR, Attacker, data_frame, frame, opening
 from waiting import patience
 
 from hearsay.libp2p.host.host import Host, HostLimits
+from hearsay.libp2p.limits import turns
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
-from hearsay.libp2p.mux.multistream import line
+from hearsay.libp2p.mux.multistream import Dialer, line
 from hearsay.libp2p.mux.upgrade import Upgrade
 from hearsay.libp2p.mux.yamux import YamuxLimits
 from hearsay.libp2p.mux.yamux_frames import INITIAL_WINDOW, Flag, FrameType
@@ -253,3 +254,90 @@ async def test_the_memory_of_a_hostile_connection_is_bounded(host, held):
     finally:
         tracemalloc.stop()
     assert peak < 3 * (4 << 20)
+
+
+FREE = HostLimits(connection=ConnectionLimits(small_frames_at_once=1e9))
+
+
+async def one_byte_frames(host, count):
+    """A peer that sends a stream's data in frames of one byte; its connection."""
+    attacker = await (await Attacker.connect(host)).upgrade()
+    attacker.send(opening(1, "/hold"))
+    await attacker.until(line("/hold"))
+    (connection,) = host.connections.values()
+    sealed = [attacker.channel.seal(frame(FrameType.DATA, 0, 1, count))]
+    sealed += [attacker.channel.seal(b"x") for _ in range(count)]
+    attacker.writer.write(b"".join(sealed))
+    return connection
+
+
+@attack(FREE)
+async def test_frames_of_one_byte_do_not_delay_another_peer(host, held):
+    connection = await one_byte_frames(host, 200_000)
+    before = connection._channel.frames
+    while connection._channel.frames < before + 1000:
+        await asyncio.sleep(0)
+    other = await (await Attacker.connect(host)).upgrade()
+    await other.until_answered()
+    assert connection._channel.frames < before + 190_000
+
+
+@attack(FREE)
+async def test_the_socket_is_not_read_while_frames_wait(host, held):
+    connection = await one_byte_frames(host, 200_000)
+    most = 0
+    while connection._channel.frames < 100_000:
+        most = max(most, connection._channel.buffered_bytes)
+        await asyncio.sleep(0)
+    assert 16 << 10 < most <= 512 << 10
+
+
+@attack(FREE)
+async def test_what_was_received_before_the_socket_closed_is_handled(host, held):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(turns, "SLICE_S", 0.0)
+        patched.setattr(turns, "TURN_S", 1e-9)
+        connection = await one_byte_frames(host, 10_000)
+        while connection._channel.buffered_bytes < 40_000:
+            await asyncio.sleep(0)
+        connection._transport.abort()
+        await connection.gone
+    assert not connection._has_frame
+    assert connection._mux.frames
+
+
+@attack(HostLimits(connection=ConnectionLimits(small_frames_per_s=100_000, small_frames_at_once=500)))
+async def test_empty_frames_beyond_a_rate_are_an_offence(host, held):
+    offenders = []
+    host.on_over_limit.append(offenders.append)
+    attacker = await (await Attacker.connect(host)).upgrade()
+    await attacker.until_answered()
+    assert offenders == []
+    attacker.writer.write(b"".join(attacker.channel.seal(b"") for _ in range(20_000)))
+    await attacker.until_answered()
+    assert set(offenders) == set(host.connections)
+    assert len(offenders) > 1
+
+
+@attack(HostLimits(connection=ConnectionLimits(small_frames_per_s=100_000, small_frames_at_once=500)))
+async def test_empty_frames_of_yamux_beyond_a_rate_are_an_offence(host, held):
+    offenders = []
+    host.on_over_limit.append(offenders.append)
+    attacker = await (await Attacker.connect(host)).upgrade()
+    attacker.send(opening(1, "/hold"))
+    attacker.send(*[data_frame(1, b"")] * 5000)
+    await attacker.until_answered()
+    assert set(offenders) == set(host.connections)
+
+
+@attack()
+async def test_frames_before_a_multiplexer_is_agreed_are_limited(host, held):
+    attacker = await Attacker.connect(host)
+    upgrade = Upgrade(PrivateKey.generate(), True)
+    upgrade._muxer = Dialer(["/none"])
+    attacker.writer.write(upgrade.start())
+    while upgrade.channel is None:
+        attacker.writer.write(upgrade.receive(await attacker.reader.read(65536)))
+    attacker.writer.write(b"".join(upgrade.channel.seal(b"") for _ in range(300)))
+    await attacker.until_closed()
+    assert host.connections == {}

@@ -160,8 +160,22 @@ def test_frames_that_were_replayed_reordered_or_touched_are_refused():
     assert bob.open(one) == b"one"
     with pytest.raises(NoiseError):
         bob.open(one)
+    _, bob = shaken(Handshake(ALICE, True), Handshake(BOB, False))
     with pytest.raises(NoiseError, match="shorter"):
         bob.open(b"\x00\x03abc")
+
+
+@given(st.lists(st.binary(max_size=50), max_size=9), st.integers(1, 300))
+def test_frames_are_opened_a_few_at_a_time(payloads, at_most):
+    alice, bob = shaken(Handshake(ALICE, True), Handshake(BOB, False))
+    bob.feed(b"".join(map(alice.seal, payloads)))
+    opened = []
+    while bob.has_frame:
+        before = bob.buffered_bytes
+        opened.append(bob.open(at_most=at_most))
+        assert before - bob.buffered_bytes < at_most + 2 + 50 + 16
+    assert b"".join(opened) == b"".join(payloads)
+    assert (bob.frames, bob.buffered_bytes) == (len(payloads), 0)
 
 
 @given(st.lists(st.binary(max_size=500), max_size=5), st.lists(st.integers(0, 3000), max_size=12))

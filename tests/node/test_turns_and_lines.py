@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.core.language.rpc import Message
-from hearsay.node.fairness.allowance import Allowance
-from hearsay.node.fairness.turns import SLICE_S, TURN_S, Turns
+from hearsay.libp2p.limits.allowance import Allowance
+from hearsay.libp2p.limits.turns import SLICE_S, TURN_S, Turns
 from hearsay.node.incoming.verification import Batch, Line
 
 

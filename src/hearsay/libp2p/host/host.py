@@ -18,12 +18,14 @@ import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+from time import monotonic
 
 from hearsay.libp2p.host.admission import AdmissionLimits, Slots, fitted
 from hearsay.libp2p.host.interfaces import concrete_addresses
 from hearsay.libp2p.host.listener import Listener
 from hearsay.libp2p.host.node_host import MAX_STREAMS
 from hearsay.libp2p.limits.resources import Budget, ResourceLimits, Resources, address_group
+from hearsay.libp2p.limits.turns import Turns
 from hearsay.libp2p.mux.connection import Connection
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
@@ -65,6 +67,7 @@ class Host:
         self._limits = limits or HostLimits()
         self.resources = Resources(self._limits.resources)
         self.resources.on_nearly_full = self._nearly_full
+        self.turns = Turns(monotonic, lambda call: asyncio.get_running_loop().call_soon(call))
         self._strained: set[Budget] = set()
         self._places = fitted(self._limits, open_files())
         self._handshakes: Slots[Connection] = Slots(

@@ -4,6 +4,8 @@
 * While the socket's buffer is full nothing more is sealed; data waits at its streams, whose writers see it.
 * A peer that has not proven who it is before the deadline is cut off, so is one that breaks a protocol. A connection
   that is closed and cannot be flushed is cut off after `CLOSE_SECONDS`.
+* Received bytes are decrypted and demultiplexed in the peer's turn (`turns.py`). While some wait, the socket is not
+  read. A peer that sends empty or tiny frames faster than `small_frames_per_s` has to wait, which is an offence.
 * A peer that does not seem alive (`liveness.py`) is cut off.
 * Who takes leave closes one direction and reads on until the peer has closed the other: a socket that is closed with
   bytes unread throws away what it has not delivered.
@@ -14,10 +16,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Protocol, cast
 
+from hearsay.libp2p.limits.allowance import Allowance
 from hearsay.libp2p.limits.resources import Budget, Resources, address_group
-from hearsay.libp2p.mux.connection_limits import ConnectionLimits
+from hearsay.libp2p.limits.turns import Turns
+from hearsay.libp2p.mux.connection_limits import LARGE_FRAME, ConnectionLimits
 from hearsay.libp2p.mux.connection_streams import ConnectionStreams
 from hearsay.libp2p.mux.liveness import Liveness, Sign
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
@@ -33,6 +38,10 @@ CLOSE_SECONDS = 2.0
 LEAVE_SECONDS = 5.0
 """So long a peer has to read to the end of what it was sent."""
 _WRITE_BUFFER = 256 * 1024
+_OPENED_AT_ONCE = 16 * 1024
+"""Sealed bytes that are opened before the time is looked at."""
+_MIN_REST_S = 0.2
+"""So that a peer over its allowance costs few timers."""
 _MULTIPLEXED = 256 * 1024
 """What the multiplexer may make ready while the socket takes nothing."""
 
@@ -47,6 +56,11 @@ class Owner(Protocol):
 
     @property
     def resources(self) -> Resources: ...
+
+    @property
+    def turns(self) -> Turns:
+        """In which connections handle what they received."""
+        ...
 
     def connection_ready(self, connection: Connection) -> None: ...
 
@@ -97,7 +111,12 @@ class Connection(asyncio.Protocol):
         """What the peer's streams do not reserve themselves; there is none before the peer is known."""
         self._sealed_bytes = 0
         self._unsent_bytes = 0
-        """Parts of `budget`: a frame that is not complete; what waits for the socket."""
+        """Parts of `budget`: what waits to be opened; what waits for the socket."""
+        self._small_frames = Allowance(limits.small_frames_per_s, limits.small_frames_at_once, monotonic())
+        self._rest: asyncio.TimerHandle | None = None
+        """Runs while the peer is not read from because of its small frames."""
+        self._disconnected = False
+        """The socket is gone; what was received before is handled first."""
         self._liveness = Liveness(limits, self.since)
 
     @property
@@ -165,6 +184,8 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._mux.go_away(GoAway.NORMAL)
         transport.write(self._channel.seal(self._mux.take()))
+        if self._has_frame or self._rest is not None:
+            transport.resume_reading()  # or the peer's end is never read
         with suppress(OSError):  # the peer may have reset the connection
             transport.write_eof()
         self._loop.call_later(LEAVE_SECONDS, transport.abort)
@@ -195,18 +216,54 @@ class Connection(asyncio.Protocol):
         if self.closed or self._transport is None:
             return
         self._liveness.heard_s = self._loop.time()
-        try:
-            if self._channel is not None:
-                opened = self._channel.open(data)
-                if self._channel.buffered_bytes != self._sealed_bytes and not self._keep_sealed():
-                    return
-                self._streams.act_on(self._mux.receive(opened))
-            elif self._upgrade is not None:
+        if self._channel is not None:
+            self._channel.feed(data)
+            self._owner.turns.arrived(self)
+        elif self._upgrade is not None:
+            try:
                 self._transport.write(self._upgrade.receive(data))
                 if self._upgrade.done:
                     self._upgraded(self._upgrade)
+            except ProtocolError as error:
+                self._fail(error)
+
+    def work(self, until_s: float) -> bool:
+        """Open what was received and act on it."""
+        try:
+            self._open_frames(until_s)
         except ProtocolError as error:
             self._fail(error)
+        done = self.closed or self._rest is not None or not self._has_frame
+        if self._disconnected and done:
+            self._end()
+        elif self._transport is not None and not self.closed and self._keep_sealed():
+            if self._has_frame or self._rest is not None:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+        return done
+
+    @property
+    def _has_frame(self) -> bool:
+        return self._channel is not None and self._channel.has_frame
+
+    def _open_frames(self, until_s: float) -> None:
+        channel, mux, allowance = self._channel, self._mux, self._small_frames
+        while channel is not None and channel.has_frame and self._rest is None and not self.closed:
+            before = channel.frames + mux.frames
+            opened = channel.open(at_most=_OPENED_AT_ONCE)
+            self._streams.act_on(mux.receive(opened))
+            allowance.left -= max(0, channel.frames + mux.frames - before - len(opened) // LARGE_FRAME)
+            now_s = monotonic()
+            if allowance.left < 0 and (wait_s := allowance.wait_s(now_s)):
+                self._rest = self._loop.call_later(max(wait_s, _MIN_REST_S), self._rested)
+                self.tell_over_limit()
+            if now_s >= until_s:
+                break
+
+    def _rested(self) -> None:
+        self._rest = None
+        self._owner.turns.arrived(self)
 
     def pause_writing(self) -> None:
         self._streams.congested = True
@@ -227,10 +284,19 @@ class Connection(asyncio.Protocol):
         self.ended_by_peer = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.closed = True
         self._stop_timer()
         if not self.ready.done():
             self._refuse(ProtocolError(str(exc) if exc else "the peer closed the connection during the handshake"))
+        self._disconnected = True
+        if self.closed or self._rest is not None or not self._has_frame:
+            self._end()
+
+    def _end(self) -> None:
+        """The socket is gone, and all that it brought is handled or given up."""
+        self.closed = True
+        self._owner.turns.leave(self)
+        if self._rest is not None:
+            self._rest.cancel()
         self.end_streams()
         self._owner.connection_gone(self)
         self.gone.set_result(None)
@@ -255,6 +321,7 @@ class Connection(asyncio.Protocol):
         self._owner.connection_ready(self)
         if not self.closed:
             self._streams.act_on(self._mux.receive(upgrade.leftover))
+            self._owner.turns.arrived(self)
 
     def _look(self) -> None:
         """Whether the peer is alive; again in a while."""
@@ -273,8 +340,10 @@ class Connection(asyncio.Protocol):
         self._timer = self._loop.call_later(self._liveness.look_again_s, self._look)
 
     def _keep_sealed(self) -> bool:
-        """Reserve what the channel keeps of a frame that is not complete; False if there is no room."""
+        """Reserve what waits in the channel; False if there is no room."""
         assert self._channel is not None
+        if self._channel.buffered_bytes == self._sealed_bytes:
+            return True
         self.budget.release(self._sealed_bytes)
         self._sealed_bytes = self._channel.buffered_bytes
         if self.budget.reserve(self._sealed_bytes):
@@ -301,7 +370,7 @@ class Connection(asyncio.Protocol):
     def _flush(self) -> None:
         self._flushing = False
         channel, transport = self._channel, self._transport
-        if channel is None or transport is None or self.closed:
+        if channel is None or transport is None or self.closed or self._disconnected:
             return
         while not self._streams.congested:
             output = self._mux.take()

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from hearsay.libp2p.mux.yamux import YamuxLimits
 
+LARGE_FRAME = 32
+"""A frame of so many bytes carries its own cost."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
@@ -21,4 +24,7 @@ class ConnectionLimits:
     """Who says nothing for so long after that is gone."""
     write_s: float = 10.0
     """So is whose socket takes nothing for so long while bytes wait."""
+    small_frames_per_s: float = 5_000
+    """Frames of Noise and yamux, less one for each `LARGE_FRAME` bytes in them. A faster peer has to wait."""
+    small_frames_at_once: float = 50_000
     yamux: YamuxLimits = field(default_factory=YamuxLimits)

@@ -1,18 +1,22 @@
 """From a bare byte stream to a secured, multiplexed one: multistream-select, Noise, multistream-select, yamux.
 
 `Upgrade` puts the machines in a row: bytes in, bytes to send out, until `channel` is there. What came after the last
-negotiation is `leftover`, in plain, for the multiplexer. Without Noise there is no connection: plaintext is not
-offered.
+negotiation is `leftover`, in plain, for the multiplexer; later frames stay in the channel. Without Noise there is no
+connection: plaintext is not offered.
 """
 
 from __future__ import annotations
 
 from hearsay.libp2p.mux import multistream, yamux_frames
 from hearsay.libp2p.mux.multistream import Negotiation
+from hearsay.libp2p.names.errors import NoiseError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.secure import noise
 from hearsay.libp2p.secure.noise import Channel, Handshake
+
+MAX_FRAMES = 256
+"""Noise frames that a peer may use to agree on a multiplexer; it needs a few."""
 
 
 class Upgrade:
@@ -58,7 +62,12 @@ class Upgrade:
         return answer + channel.seal(self._muxer.start()) + self._multiplex(channel, self._handshake.leftover)
 
     def _multiplex(self, channel: Channel, data: bytes) -> bytes:
-        answer = self._muxer.receive(channel.open(data))
+        channel.feed(data)
+        answer = b""
+        while channel.has_frame and not self.done:
+            if channel.frames == MAX_FRAMES:
+                raise NoiseError(f"more than {MAX_FRAMES} frames before a multiplexer was agreed")
+            answer += self._muxer.receive(channel.open(at_most=1))
         return channel.seal(answer) if answer else b""
 
 

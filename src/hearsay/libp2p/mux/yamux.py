@@ -105,6 +105,8 @@ class Yamux:
         self._ready: dict[int, None] = {}
         """Streams that have data and window, in the order of their turns."""
         self._drained: list[int] = []
+        self.frames = 0
+        """Frames received."""
         self.gone_away = False
         self.refused = 0
         """Streams of the peer that were reset because there were too many."""
@@ -242,6 +244,7 @@ class Yamux:
         end = len(data)
         while end - offset >= _HEADER_BYTES:
             offset = self._frame_at(data, offset, events)
+            self.frames += 1
         if offset < end:
             self._buffer = data[offset:]
         return events

@@ -12,6 +12,8 @@ Rules:
 
 from __future__ import annotations
 
+import sys
+
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hearsay.libp2p.names import peer_id
@@ -30,19 +32,30 @@ MAX_PLAINTEXT_BYTES = 65535 - TAG_BYTES
 class Channel:
     """A secured connection: seals what goes out, opens what comes in."""
 
-    __slots__ = ("_buffer", "_opening", "_sealing", "peer")
+    __slots__ = ("_opening", "_offset", "_received", "_sealing", "frames", "peer")
 
     def __init__(self, peer: peer_id.PeerId, sealing: Cipher, opening: Cipher) -> None:
         self.peer = peer
         """Who is at the other end, proven."""
         self._sealing = sealing
         self._opening = opening
-        self._buffer = bytearray()
+        self._received = b""
+        self._offset = 0
+        """Bytes before it are opened."""
+        self.frames = 0
+        """Frames opened so far."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of a frame that is not complete yet."""
-        return len(self._buffer)
+        """Bytes received and not opened: complete frames and the beginning of one."""
+        return len(self._received) - self._offset
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether a complete frame waits."""
+        received, offset = self._received, self._offset
+        left = len(received) - offset
+        return left >= 2 and left - 2 >= (received[offset] << 8 | received[offset + 1])
 
     def seal(self, plaintext: bytes) -> bytes:
         """Frames with `plaintext`, as few as possible."""
@@ -57,24 +70,28 @@ class Channel:
             frames += (len(sealed).to_bytes(2, "big"), sealed)
         return b"".join(frames)
 
-    def open(self, data: bytes) -> bytes:
-        """The plaintext of the frames that `data` completes."""
-        if self._buffer:
-            self._buffer += data
-            data = bytes(self._buffer)
-            self._buffer.clear()
-        end = len(data)
-        view = memoryview(data)
+    def feed(self, data: bytes) -> None:
+        """Keep received bytes until they are opened."""
+        self._received = self._received[self._offset :] + data if self.buffered_bytes else data
+        self._offset = 0
+
+    def open(self, data: bytes = b"", at_most: int = sys.maxsize) -> bytes:
+        """The plaintext of complete frames; stops after the frame that reaches `at_most` sealed bytes."""
+        if data:
+            self.feed(data)
+        received, offset = self._received, self._offset
+        end, until = len(received), offset + at_most
+        view = memoryview(received)
         opened: list[bytes] = []
-        offset = 0
-        while end - offset >= 2:
-            stop = offset + 2 + (data[offset] << 8 | data[offset + 1])
+        while offset < until:
+            stop = offset + 2 + (received[offset] << 8 | received[offset + 1]) if end - offset >= 2 else end + 1
             if stop > end:
+                received, offset = received[offset:], 0
                 break
             opened.append(self._opening.decrypt(view[offset + 2 : stop]))
             offset = stop
-        if offset < end:
-            self._buffer += view[offset:]
+        self._received, self._offset = received, offset
+        self.frames += len(opened)
         return opened[0] if len(opened) == 1 else b"".join(opened)
 
 

@@ -18,13 +18,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hearsay.core.language.rpc import EPISUB, Message, Rpc
+from hearsay.libp2p.limits.allowance import Allowance
 from hearsay.libp2p.limits.frames import FrameReader
 from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.limits.turns import Turns
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.errors import FrameError
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.node.fairness.allowance import Allowance
-from hearsay.node.fairness.turns import Turns
 from hearsay.node.incoming.verification import BATCH_US, Batch, Verdicts, Verification, batch_us, check, is_dear
 from hearsay.wire.decode import DecodedRpc
 

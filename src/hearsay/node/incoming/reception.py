@@ -15,12 +15,12 @@ from hearsay.core.language.actions import MessageRejected, PartDropped, Reason
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Control, Message, PartKind, Rpc
 from hearsay.core.shell.router import Router
+from hearsay.libp2p.limits.allowance import Allowance
 from hearsay.libp2p.limits.resources import Budget, Resources
+from hearsay.libp2p.limits.turns import Turns
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.config import NodeLimits
-from hearsay.node.fairness.allowance import Allowance
 from hearsay.node.fairness.conduct import Offence
-from hearsay.node.fairness.turns import Turns
 from hearsay.node.incoming.admission import Admission
 from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.statistics import Statistics

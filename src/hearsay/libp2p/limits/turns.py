@@ -1,7 +1,7 @@
-"""Turns for those who have something to do, so that nobody holds up the others, and none of them the event loop.
+"""Shares the time of the event loop between peers that have work waiting.
 
-Who comes while nobody waits begins at once, without any detour. Each works for a slice of time, then the next one
-does; after a few slices the loop has its turn. Time counts, not pieces of work: those may cost what they like.
+A worker that arrives while nothing waits runs at once. Otherwise each worker runs for a slice of time, then the next
+one does; after a few slices the event loop runs. Workers are held to time, not to a number of items.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 SLICE_S = 0.001
-"""For one of several who wait."""
+"""For one of several workers that wait."""
 TURN_S = 0.004
-"""For all of them, before the loop has its turn."""
+"""For all workers, before the event loop runs."""
 
 
 class Worker(Protocol):
     def work(self, until_s: float) -> bool:
-        """Work until about that time; whether there is nothing left that could be done now."""
+        """Work until about that time; true when nothing is left that can be done now."""
         ...
 
 
 class Turns:
-    """`now_s` is any clock that goes forward; `call_soon` calls a function after the loop has had its turn."""
+    """`now_s` is a monotonic clock; `call_soon` calls a function in the loop's next iteration."""
 
     def __init__(self, now_s: Callable[[], float], call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._now_s = now_s
@@ -30,7 +30,7 @@ class Turns:
         self._waiting: dict[Worker, None] = {}
         """The next one first."""
         self._at_once_s = 0.0
-        """Time worked at once since the loop is known to have had its turn."""
+        """Time spent on work at arrival since the event loop last ran."""
         self._called = False
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class Turns:
         self._call()
 
     def leave(self, worker: Worker) -> None:
-        """A worker has nothing to do any more."""
+        """A worker has nothing more to do."""
         self._waiting.pop(worker, None)
 
     def _call(self) -> None:
@@ -59,7 +59,7 @@ class Turns:
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Some slices, for those who have waited longest."""
+        """Run some slices, of the workers that have waited longest."""
         self._called = False
         self._at_once_s = 0.0
         waiting = self._waiting

@@ -1,4 +1,4 @@
-"""What somebody may use of something: so much per second, and some of it at once. Debts are paid by waiting."""
+"""A budget that refills at a constant rate, up to a burst. A user in debt has to wait."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ class Allowance:
         self._burst = burst
         self._since_s = now_s
         self.left = burst
-        """Whoever uses some takes it away; less than nothing is a debt. It grows when it is asked for."""
+        """Users subtract from it; a negative value is a debt. `wait_s` refills it."""
 
     def wait_s(self, now_s: float) -> float:
-        """How long to wait for the debt to be paid; 0 when there is none."""
+        """How long until the debt is paid; 0 without debt."""
         self.left = min(self._burst, self.left + (now_s - self._since_s) * self._per_s)
         self._since_s = now_s
         return max(0.0, -self.left / self._per_s)
