@@ -1,7 +1,7 @@
 """The presets of implementations and networks say what those ship: numbers of their sources, by version.
 
-go-libp2p-pubsub v0.16.0; rust-libp2p of August 2026 (gossipsub 0.50); js-libp2p of July 2026; nim-libp2p of August
-2026; jvm-libp2p of June 2026; consensus-specs and Lotus of August 2026.
+go-libp2p-pubsub v0.19.0; libp2p-gossipsub 0.50.1; @libp2p/gossipsub 17.1.1; nim-libp2p 12f25f0af; jvm-libp2p
+3d3d3d90; consensus-specs and Lotus of August 2026. `docs/routers/implementations.md` has the places in the sources.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ SHIPPED = {
     ("idontwant_threshold_bytes", "idontwant_ttl_heartbeats", "idontwant_on_publish", "heeds_idontwant"): {
         "go": (1_024, 3, True, True),
         "rust": (1_000, 3, False, True),
-        "js": (512, 5, False, False),
+        "js": (512, 5, False, True),
         "nim": (513, 5, False, True),
         "jvm": (16_384, 3, True, True),
     },
@@ -94,16 +94,31 @@ SHIPPED = {
         "nim": (1_000_000, 1_000_000, 1_000, True, False),
         "jvm": (1_000_000, 1_000_000, 50_000, False, False),
     },
-    ("opportunistic_graft_ticks", "opportunistic_graft_peers", "median", "graft_choice", "graft_on_subscribe"): {
-        "go": (60, 2, "upper", "random", False),
-        "rust": (60, 2, "mean", "random", True),
-        "js": (60, 2, "upper", "random", True),
-        "nim": (1, 2, "upper", "best", True),
-        "jvm": (60, 2, "mean", "random", False),
+    ("opportunistic_graft_ticks", "opportunistic_graft_peers", "median", "opportunity_choice"): {
+        "go": (60, 2, "upper", "drawn_above"),
+        "rust": (60, 2, "mean", "drawn_above"),
+        "js": (60, 2, "upper", "drawn_above"),
+        "nim": (1, 2, "lower", "first_from"),
+        "jvm": (60, 2, "mean", "first_above"),
     },
+    ("graft_choice", "graft_on_subscribe", "unsubscribed_graft", "member_graft_is_judged"): {
+        "go": ("random", False, "taken_in", False),
+        "rust": ("random", True, "ignore", False),
+        "js": ("random", True, "taken_in", False),
+        "nim": ("best", True, "taken_in", False),
+        "jvm": ("random", False, "taken_in", True),
+    },
+    ("backoff_on_unsubscribe", "backoff_when_not_joined", "exchange_always", "mesh_before_gossip"): {
+        "go": (False, False, False, False),
+        "rust": (True, False, False, False),
+        "js": (False, False, False, False),
+        "nim": (False, False, False, False),
+        "jvm": (False, True, True, True),
+    },
+    ("asked_peer_must_send",): {name: (name == "jvm",) for name in IMPLEMENTATIONS},
     ("prune_trigger", "full_mesh", "outbound_when_full", "outbound_repair", "unwelcome_graft"): {
         "go": ("at_high", "refuse", "always", "to_degree_out", "prune"),
-        "rust": ("at_high", "refuse", "never", "to_degree_out", "prune"),
+        "rust": ("at_high", "refuse", "always", "to_degree_out", "prune"),
         "js": ("above_high", "refuse", "always", "to_degree", "prune"),
         "nim": ("above_high", "refuse", "quota", "to_degree_out", "taken_in"),
         "jvm": ("above_high", "refuse", "always", "to_degree_out", "prune"),
@@ -112,7 +127,7 @@ SHIPPED = {
         "go": (300, "prune", True),
         "rust": (300, "ignore", True),
         "js": (300, "prune", False),
-        "nim": (60, "prune", True),
+        "nim": (60, "penalise", True),
         "jvm": (0, "prune", True),
     },
     ("exchange_peers", "accept_exchange", "exchange_dials"): {
@@ -174,6 +189,15 @@ def test_the_score_that_is_shipped(
     assert (peer.topic_cap, peer.application_weight, peer.retain_ms / 1000) == (topic_cap, application, retained_s)
 
 
+@pytest.mark.parametrize(
+    ("name", "quanta", "zero"),
+    [("rust", "fraction", 0.1), ("js", "fraction", 0.1), ("nim", "fraction", 0.01), ("jvm", "fraction", 5e-324)],
+)
+def test_time_in_a_mesh_and_the_zero_of_counters(name, quanta, zero):
+    peer = preset(name).score.peer
+    assert (peer.time_in_mesh_quanta, peer.decay_to_zero) == (quanta, zero)
+
+
 def test_no_implementation_scores_a_topic_unasked():
     assert preset("go").score is None
     assert [dict(preset(name).score.topics) for name in IMPLEMENTATIONS[1:]] == [{}] * 4
@@ -192,7 +216,7 @@ def test_ethereum_is_lighthouse_on_rust_and_prysm_on_go():
     heartbeat_ms = lighthouse.heartbeat_interval_ms
     clocks = (lighthouse.ask_again_heartbeats, lighthouse.idontwant_ttl_heartbeats)
     assert all(3_000 <= beats * heartbeat_ms < 3_000 + heartbeat_ms for beats in clocks)
-    assert (lighthouse.outbound_when_full, prysm.outbound_when_full) == ("never", "always")
+    assert (lighthouse.unsubscribed_graft, prysm.unsubscribed_graft) == ("ignore", "taken_in")
     assert (lighthouse.score.peer.shared_address_threshold, prysm.score.peer.shared_address_threshold) == (8, 10)
     assert [score.topics["beacon_block"].mesh_deliveries_weight for score in (lighthouse.score, prysm.score)] == [
         -0.5,

@@ -45,7 +45,7 @@ def refused(**given):
         ({"gossip_factor": 1.5}, "gossip_factor = 1.5: must be in 0…1"),
         ({"gossip_factor": float("nan")}, "gossip_factor = nan: must be in 0…1"),
         ({"iwant_followup_ms": 0}, "iwant_followup_ms = 0: must be in 1…2592000000"),
-        ({"median": "lower"}, "median = 'lower': must be one of upper, mean"),
+        ({"median": "middle"}, "median = 'middle': must be one of upper, lower, mean"),
         ({"history_gossip": 6}, "history_gossip = 6: must not be above history_length (5)"),
         ({"score": 5}, "score = 5: must be a table"),
     ],

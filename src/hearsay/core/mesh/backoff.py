@@ -3,7 +3,9 @@
 Rules:
 
 * BACKOFF-5: whoever prunes says for how long: `prune_backoff_ms`, or `unsubscribe_backoff_ms` when it leaves the
-  topic. Both sides remember it, through a disconnection too. How long that is in the end says
+  topic. Both sides remember it, through a disconnection too. A member that unsubscribes without a PRUNE is kept apart
+  with `backoff_on_unsubscribe` (rust), and a PRUNE for a topic that is not joined counts with
+  `backoff_when_not_joined` (jvm). How long that is in the end says
   `rules/backoff_times.py`.
 * BACKOFF-6: the number of entries is bounded; the oldest goes first.
 

@@ -38,10 +38,11 @@ GO: Mapping[str, object] = {
     "idontwant_on_publish": True,
     "accept_exchange": True,
     "exchange_dials": 16,
+    "unsubscribed_graft": "taken_in",
     "extensions": True,
     "max_metadata_bytes": 1_000_000,
 }
-"""go-libp2p-pubsub v0.16, which speaks 1.3 with nothing switched on."""
+"""go-libp2p-pubsub v0.19, which speaks 1.3 with nothing switched on."""
 
 HARDENING: Mapping[str, object] = {
     **GO,

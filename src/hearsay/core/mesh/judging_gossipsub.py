@@ -60,6 +60,7 @@ class JudgingGossipsub(Gossipsub):
         self.keeps_scores = parameters.score is not None
         self.wants_duplicates = True
         self.wants_first_copies = True
+        self.mesh_before_gossip = parameters.mesh_before_gossip
         self._heard: dict[PeerId, int] = {}
         """How many RPCs with IHAVE came since the last heartbeat; outlasts a disconnection, as the next do."""
         self._heard_iwants: dict[PeerId, int] = {}
@@ -136,7 +137,7 @@ class JudgingGossipsub(Gossipsub):
     def first_copy(self, message: Message, received_from: PeerId) -> None:
         if self.tells_idontwant:
             super().first_copy(message, received_from)
-        self.standing.validate(message)
+        self.standing.validate(received_from, message)
 
     def duplicate(self, message: Message, received_from: PeerId) -> None:
         if message.source == self.shell.node:
@@ -266,6 +267,10 @@ class JudgingGossipsub(Gossipsub):
         super().peer_subscribed(peer, topic)
         if self.parameters.graft_on_subscribe and peer.native:
             self.mesh.fill_up(topic, peer.id)
+
+    def peer_unsubscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
+        self.mesh.peer_unsubscribed(peer.id, topic)
+        super().peer_unsubscribed(peer, topic)
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         super().send_failed(peer, rpc)

@@ -6,6 +6,7 @@ What is decided stands in `rules/graft_answers.py`, `rules/scores/mesh_members.p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf, nextafter
 
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import Prune
@@ -14,11 +15,14 @@ from hearsay.core.mesh.judging_parameters import (
     GraftChoice,
     JudgingParameters,
     Median,
+    OpportunityChoice,
     OutboundRepair,
     OutboundWhenFull,
+    UnsubscribedGraft,
     UnwelcomeGraft,
 )
 from hearsay.core.mesh.mesh import Mesh
+from hearsay.core.mesh.mesh_parameters import UnknownGraft
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.backoff_times import is_flood
 from hearsay.core.rules.graft_answers import (
@@ -29,15 +33,20 @@ from hearsay.core.rules.graft_answers import (
     MEMBER,
     MESH_IS_FULL,
     NO_PRUNE,
+    NOT_A_SUBSCRIBER,
     TAKEN_IN,
     UNWELCOME,
+    graft_answer,
 )
-from hearsay.core.rules.mesh_sizes import is_too_large, is_too_small
+from hearsay.core.rules.mesh_sizes import is_full, is_too_large, is_too_small
 from hearsay.core.rules.mixing import extend
 from hearsay.core.rules.scores.mesh_members import (
     ALWAYS,
+    LOWER,
+    MEAN,
     NEVER,
     QUOTA,
+    UPPER,
     dialled_to_graft,
     dialled_to_keep,
     enters_a_full_mesh,
@@ -50,6 +59,7 @@ from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.shell import Shell
 
 _WHEN_FULL = {OutboundWhenFull.ALWAYS: ALWAYS, OutboundWhenFull.QUOTA: QUOTA, OutboundWhenFull.NEVER: NEVER}
+_MEDIANS = {Median.UPPER: UPPER, Median.LOWER: LOWER, Median.MEAN: MEAN}
 
 
 class JudgingMesh(Mesh):
@@ -67,6 +77,7 @@ class JudgingMesh(Mesh):
 
     def entered(self, topic: TopicId, peer: PeerId) -> None:
         super().entered(topic, peer)
+        self._shell.peers.subscribe(self._shell.connected[peer], topic)
         self._standing.graft(peer, topic)
 
     def left(self, topic: TopicId, peer: PeerId) -> None:
@@ -85,26 +96,43 @@ class JudgingMesh(Mesh):
         return [other for other in super().worth_naming(topic, peer) if self._standing.is_welcome(other)]
 
     def answer(self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup) -> tuple[int, int]:
-        standing = self._standing
+        standing, parameters = self._standing, self._parameters
         dialled = len(self._dialled(mesh.ordered))
-        reason, prune = self.answer_to(
-            sender,
-            topic,
-            mesh,
-            direct=sender.id in standing.direct,
-            unwelcome=self._is_refused(sender.id),
-            exempt=enters_a_full_mesh(sender.outbound, self._when_full, dialled, self._parameters.degree_out),
+        subscribed, member = topic in sender.topics, sender.id in mesh
+        exempt = enters_a_full_mesh(sender.outbound, self._when_full, dialled, parameters.degree_out)
+        reason, prune = graft_answer(
+            sender.native,
+            topic in self.topics,
+            parameters.unknown_graft is UnknownGraft.PRUNE,
+            subscribed or parameters.unsubscribed_graft is not UnsubscribedGraft.PRUNE,
+            member and not parameters.member_graft_is_judged,
+            sender.id in standing.direct,
+            self.keeps_apart(topic, sender.id),
+            self._is_refused(sender.id),
+            is_full(len(mesh), self._refuse_from) and not exempt,
         )
+        if member and reason == TAKEN_IN:
+            reason = MEMBER
+        elif reason in (TAKEN_IN, MESH_IS_FULL) and not subscribed and self._ignores_strangers:
+            reason = NOT_A_SUBSCRIBER
         if reason == IN_BACKOFF:
             self._penalise(sender.id, topic)
-        if reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
-            self.names_nobody = True
-            self._shell.outbox.name_nobody(sender.id)
+        elif reason == FROM_DIRECT and parameters.direct_graft is DirectGraft.PENALISE:
+            standing.penalise(sender.id, parameters.early_graft_penalty)
         if self._says_nothing(reason):
             prune = NO_PRUNE
-        elif prune == EXCHANGE_PRUNE and not standing.is_welcome(sender.id):
-            prune = BACKOFF_PRUNE
-        return reason, prune
+        if prune != NO_PRUNE and member:
+            self.remove(sender.id, topic)
+        return reason, self._without_names(sender.id, reason, prune)
+
+    def _without_names(self, peer: PeerId, reason: int, prune: int) -> int:
+        """The PRUNE for a GRAFT. After a GRAFT out of place no PRUNE in answer to its RPC names others."""
+        if self._parameters.exchange_always:
+            return EXCHANGE_PRUNE if prune == BACKOFF_PRUNE else prune
+        if reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
+            self.names_nobody = True
+            self._shell.outbox.name_nobody(peer)
+        return prune if self._standing.is_welcome(peer) else min(prune, BACKOFF_PRUNE)
 
     def _is_refused(self, peer: PeerId) -> bool:
         """Whether the score of a peer that says GRAFT is too low (GRAFT-9)."""
@@ -116,7 +144,13 @@ class JudgingMesh(Mesh):
         """Whether a GRAFT that is dropped for this gets no PRUNE."""
         if reason == FROM_DIRECT:
             return self._parameters.direct_graft is DirectGraft.IGNORE
+        if reason == NOT_A_SUBSCRIBER:
+            return self._ignores_strangers
         return reason == UNWELCOME and self._parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN
+
+    @property
+    def _ignores_strangers(self) -> bool:
+        return self._parameters.unsubscribed_graft is UnsubscribedGraft.IGNORE
 
     def keeps_apart(self, topic: TopicId, peer: PeerId) -> bool:
         """BACKOFF-8."""
@@ -138,7 +172,15 @@ class JudgingMesh(Mesh):
         mesh = self.topics.get(prune.topic)
         if mesh is not None and sender.id not in mesh:
             self._standing.prune(sender.id, prune.topic)
+        if mesh is None and self._parameters.backoff_when_not_joined:
+            self.obey_backoff(sender.id, prune)
         super().on_prune(sender, prune)
+
+    def peer_unsubscribed(self, peer: PeerId, topic: TopicId) -> None:
+        parameters = self._parameters
+        if parameters.backoff_on_unsubscribe and peer in self.topics.get(topic, ()):
+            self._backoffs.start(topic, peer, self._shell.now, parameters.prune_backoff_ms * 1000)
+        self.remove(peer, topic)
 
     def dial(self, sender: ConnectedPeer, prune: Prune) -> None:
         """Some of those whom a peer names that is believed, drawn among all."""
@@ -154,7 +196,7 @@ class JudgingMesh(Mesh):
         parameters = self._parameters
         for peer in mesh.ordered:
             if not self._standing.is_welcome(peer):
-                self._prune(topic, mesh, peer, ())
+                self._prune(topic, mesh, peer, self._others(topic, peer, tick) if parameters.exchange_always else ())
         size = len(mesh)
         own = size - len(self._spread.lent(0, mesh))
         if is_too_small(own, parameters.degree_low):
@@ -225,12 +267,15 @@ class JudgingMesh(Mesh):
         parameters, standing = self._parameters, self._standing
         scores = sorted(map(standing.score, mesh.ordered))
         size = len(scores)
-        middle = median(scores[(size - 1) // 2], scores[size // 2], parameters.median is Median.MEAN)
+        middle = median(scores[(size - 1) // 2], scores[size // 2], _MEDIANS[parameters.median])
         if not mesh_is_poor(middle, standing.opportunistic_graft):
             return
-        better = [peer for peer in self.candidates(topic, mesh) if standing.score(peer) > middle]
-        state = self._shell.draw(Purpose.OPPORTUNITY, topic, tick)
-        for peer in sample(state, better, parameters.opportunistic_graft_peers):
+        rule, count = parameters.opportunity_choice, parameters.opportunistic_graft_peers
+        least = middle if rule is OpportunityChoice.FIRST_FROM else nextafter(middle, inf)
+        better = [peer for peer in self.candidates(topic, mesh) if standing.score(peer) >= least]
+        if rule is OpportunityChoice.DRAWN_ABOVE:
+            better = sample(self._shell.draw(Purpose.OPPORTUNITY, topic, tick), better, count)
+        for peer in better[:count]:
             self._graft(topic, mesh, peer)
 
     def _dialled(self, peers: Sequence[PeerId]) -> list[PeerId]:

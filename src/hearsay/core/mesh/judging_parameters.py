@@ -31,10 +31,20 @@ class OutboundRepair(StrEnum):
 
 
 class Median(StrEnum):
-    """Of an even number of scores: the upper one of the middle two (go), or their mean (rust)."""
+    """Of an even number of scores: the upper of the middle two (go), the lower one (nim), or their mean (rust)."""
 
     UPPER = "upper"
+    LOWER = "lower"
     MEAN = "mean"
+
+
+class OpportunityChoice(StrEnum):
+    """Whom a mesh with a poor median grafts: a draw among the peers above the median, the first of them (jvm), or the
+    first of those at or above it (nim)."""
+
+    DRAWN_ABOVE = "drawn_above"
+    FIRST_ABOVE = "first_above"
+    FIRST_FROM = "first_from"
 
 
 class GraftChoice(StrEnum):
@@ -53,10 +63,20 @@ class UnwelcomeGraft(StrEnum):
 
 
 class DirectGraft(StrEnum):
-    """What the GRAFT of a direct peer gets: a PRUNE (go), or nothing (rust)."""
+    """What the GRAFT of a direct peer gets: a PRUNE (go), also `early_graft_penalty` (nim), or nothing (rust)."""
+
+    PRUNE = "prune"
+    PENALISE = "penalise"
+    IGNORE = "ignore"
+
+
+class UnsubscribedGraft(StrEnum):
+    """What the GRAFT of a peer without a subscription to the topic gets: a PRUNE, nothing (rust), or what a
+    subscriber gets; then it is taken for one (go, js, nim, jvm)."""
 
     PRUNE = "prune"
     IGNORE = "ignore"
+    TAKEN_IN = "taken_in"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +94,7 @@ class JudgingParameters(MeshParameters):
     | opportunistic_graft_ticks | heartbeats between two looks at the median of a scored mesh; 0 is off | 0 | 60 |
     | opportunistic_graft_peers | … and so many are grafted | 2 | 2 |
     | median | of an even number of scores | upper | upper |
+    | opportunity_choice | which better peers are grafted | drawn_above | drawn_above |
     | graft_choice | whom a mesh with too few grafts | random | random |
     | graft_on_subscribe | who joins a topic is grafted at once if the mesh has too few (rust, js) | off | off |
     | unwelcome_graft | what the GRAFT of a peer with a negative score gets | prune | prune |
@@ -89,6 +110,13 @@ class JudgingParameters(MeshParameters):
     | tracked_promises | which ids of an IWANT are promises | one | one |
     | direct_connect_ticks | heartbeats between two looks whether direct peers are there; 0: no looks | 0 | 300 |
     | direct_graft | what the GRAFT of a direct peer gets | prune | prune |
+    | unsubscribed_graft | what the GRAFT of a peer without a subscription gets | prune | prune |
+    | member_graft_is_judged | a member's GRAFT is judged like others, so it may leave the mesh (jvm) | off | off |
+    | backoff_on_unsubscribe | a member that unsubscribes is kept apart for `prune_backoff_ms` (rust) | off | off |
+    | backoff_when_not_joined | a PRUNE for a topic that is not joined starts a backoff (jvm) | off | off |
+    | exchange_always | every PRUNE names others, whatever it is for (jvm) | off | off |
+    | mesh_before_gossip | GRAFT and PRUNE of an RPC are handled before IHAVE and IWANT (jvm) | off | off |
+    | asked_peer_must_send | a promise is kept only by a copy of the peer that was asked (jvm) | off | off |
     | direct_peers | pairs of simulated nodes that are direct to each other | none | none |
     | graylisted_subscriptions | subscriptions count even of the graylisted (go, rust) | on | on |
     """
@@ -102,6 +130,7 @@ class JudgingParameters(MeshParameters):
     opportunistic_graft_ticks: int = integer(0, low=0)
     opportunistic_graft_peers: int = integer(2, low=0)
     median: Median = choice(Median.UPPER)
+    opportunity_choice: OpportunityChoice = choice(OpportunityChoice.DRAWN_ABOVE)
     graft_choice: GraftChoice = choice(GraftChoice.RANDOM)
     graft_on_subscribe: bool = False
     unwelcome_graft: UnwelcomeGraft = choice(UnwelcomeGraft.PRUNE)
@@ -117,6 +146,13 @@ class JudgingParameters(MeshParameters):
     tracked_promises: TrackedPromises = choice(TrackedPromises.ONE)
     direct_connect_ticks: int = integer(0, low=0)
     direct_graft: DirectGraft = choice(DirectGraft.PRUNE)
+    unsubscribed_graft: UnsubscribedGraft = choice(UnsubscribedGraft.PRUNE)
+    member_graft_is_judged: bool = False
+    backoff_on_unsubscribe: bool = False
+    backoff_when_not_joined: bool = False
+    exchange_always: bool = False
+    mesh_before_gossip: bool = False
+    asked_peer_must_send: bool = False
     direct_peers: tuple[tuple[int, int], ...] = pairs()
     graylisted_subscriptions: bool = True
 
@@ -127,6 +163,9 @@ class JudgingParameters(MeshParameters):
             self.score is not None
             or self.gater is not None
             or self.graft_on_subscribe
+            or self.unsubscribed_graft is not UnsubscribedGraft.PRUNE
+            or self.member_graft_is_judged + self.backoff_on_unsubscribe + self.backoff_when_not_joined > 0
+            or self.exchange_always + self.mesh_before_gossip > 0
             or self.flood_publish
             or self.gossip_factor > 0
             or self.degree_score + self.degree_out + self.direct_connect_ticks + self.early_graft_ms > 0

@@ -149,22 +149,16 @@ class Mesh:
 
     def answer(self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup) -> tuple[int, int]:
         """What a GRAFT gets."""
-        return self.answer_to(sender, topic, mesh, direct=False, unwelcome=False, exempt=False)
-
-    def answer_to(
-        self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup, *, direct: bool, unwelcome: bool, exempt: bool
-    ) -> tuple[int, int]:
-        """What the GRAFT of such a peer gets. `exempt`: it may enter a full mesh."""
         return graft_answer(
             sender.native,
             topic in self.topics,
             self._parameters.unknown_graft is UnknownGraft.PRUNE,
             topic in sender.topics,
             sender.id in mesh,
-            direct,
+            False,
             self.keeps_apart(topic, sender.id),
-            unwelcome,
-            is_full(len(mesh), self._refuse_from) and not exempt,
+            False,
+            is_full(len(mesh), self._refuse_from),
         )
 
     def keeps_apart(self, topic: TopicId, peer: PeerId) -> bool:
@@ -195,6 +189,12 @@ class Mesh:
         self.remove(sender.id, prune.topic)
         if prune.topic not in self.topics:
             return
+        self.obey_backoff(sender.id, prune)
+        if self._parameters.dials_per_prune:
+            self.dial(sender, prune)
+
+    def obey_backoff(self, peer: PeerId, prune: Prune) -> None:
+        """Keep apart from a peer for as long as its PRUNE says."""
         parameters = self._parameters
         if parameters.prune_backoff_ms:
             backoff = received_backoff(
@@ -203,9 +203,7 @@ class Mesh:
                 parameters.prune_backoff_ms * 1000,
                 parameters.max_backoff_ms * 1000,
             )
-            self._backoffs.start(prune.topic, sender.id, self._shell.now, backoff)
-        if parameters.dials_per_prune:
-            self.dial(sender, prune)
+            self._backoffs.start(prune.topic, peer, self._shell.now, backoff)
 
     def dial(self, sender: ConnectedPeer, prune: Prune) -> None:
         """Dial those whom a PRUNE names."""

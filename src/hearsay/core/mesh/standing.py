@@ -62,7 +62,9 @@ class Standing:
         self._scorer = None if parameters.score is None else Scorer(parameters.score.peer, {})
         self._thresholds = _thresholds(parameters.score)
         self._followed = PromiseParameters(
-            tracked_promises=parameters.tracked_promises, iwant_followup_ms=parameters.iwant_followup_ms
+            tracked_promises=parameters.tracked_promises,
+            iwant_followup_ms=parameters.iwant_followup_ms,
+            asked_peer_must_send=parameters.asked_peer_must_send,
         )
         self._promises = Promises(self._followed)
         self._gater = None if parameters.gater is None else Gater(parameters.gater)
@@ -157,33 +159,35 @@ class Standing:
         if self._scorer is not None and peer in self._present:
             self._scorer.prune(peer, topic, self._shell.now)
 
-    def validate(self, message: Message) -> None:
+    def validate(self, peer: PeerId, message: Message) -> None:
         """A first copy is looked at."""
         if self._scorer is not None:
             self._scorer.validate(message.topic, message.id, self._shell.now)
         if self._gater is not None:
             self._gater.validate()
-        self._promises.keep(message.id)
+        self._promises.keep(message.id, peer)
 
     def deliver(self, peer: PeerId | None, message: Message) -> None:
         if self._scorer is not None:
             self._scorer.deliver(peer, message.topic, message.id, self._shell.now)
         if self._gater is not None:
             self._gater.deliver(peer, message.topic)
-        self._promises.keep(message.id)
+        self._promises.keep(message.id, peer)
 
     def duplicate(self, peer: PeerId, message: Message) -> None:
         if self._scorer is not None:
             self._scorer.duplicate(peer, message.topic, message.id, self._shell.now)
         if self._gater is not None:
             self._gater.duplicate(peer)
+        if self._followed.asked_peer_must_send:
+            self._promises.keep(message.id, peer)
 
     def reject(self, peer: PeerId, message: Message, reason: Reason) -> None:
         if self._scorer is not None:
             self._scorer.reject(peer, message.topic, message.id, int(reason), self._shell.now)
         if self._gater is not None:
             self._gater.reject(peer, int(reason), self._shell.now)
-        self._promises.reject(message.id, int(reason))
+        self._promises.reject(message.id, int(reason), peer)
 
     def penalise(self, peer: PeerId, count: float = 1.0) -> None:
         if self._scorer is not None:
@@ -259,6 +263,7 @@ class Standing:
                 waited_for=self._promises.ends,
                 answer_us=self._followed.iwant_followup_ms * 1000,
                 one_of_each=self._followed.tracked_promises is TrackedPromises.ONE,
+                of_the_asked=self._followed.asked_peer_must_send,
                 most=self._followed.max_promises,
                 most_of_one=self._followed.max_promises_per_peer,
             ),

@@ -4,10 +4,11 @@ Rules, the first that fits (r1; v1.1, "Prune backoff"; go):
 
 * GRAFT-1: From a peer that does not speak the protocol: nothing, it is dropped.
 * GRAFT-2: For a topic one is not in: a PRUNE (r1) or nothing (v1.1).
-* GRAFT-3: From a peer that is not in the topic: a PRUNE.
-* GRAFT-4: From a member: nothing, it is one already.
+* GRAFT-3: From a peer that is not in the topic: a PRUNE. With `unsubscribed_graft` it is judged like a subscriber's;
+  if nothing else speaks against it, it is dropped (rust), or the peer counts as a subscriber (go, js, nim, jvm).
+* GRAFT-4: From a member: nothing, it is one already. With `member_graft_is_judged` the rules below come first (jvm).
 * GRAFT-8: From a direct peer: a PRUNE; it gets every message anyway (v1.1; *reference only:*
-  `direct_connect_ticks`).
+  `direct_connect_ticks`). nim counts it as misbehaviour, too; rust sends nothing.
 * GRAFT-5: In backoff: a PRUNE that starts it anew. Whoever does not keep apart would else try until it is let in.
 * GRAFT-9: From a peer with a negative score: a PRUNE that names nobody (v1.1). With `unwelcome_graft` it is taken in
   until the next heartbeat, and gets nothing below `publish` (nim; *reference only:* `score`).

@@ -27,7 +27,7 @@ class QuantumRounding(StrEnum):
 
     WHOLE = "whole"
     FRACTION = "fraction"
-    """rust, nim, jvm."""
+    """rust, js, nim, jvm."""
 
 
 class RetainedScores(StrEnum):

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId
 from hearsay.core.rules.scores import promises
 from hearsay.core.scores.choices import TrackedPromises
-from hearsay.core.scores.declarations import bound, span, word
+from hearsay.core.scores.declarations import bound, span, switch, word
 from hearsay.core.shell.parameters import Parameters
 from hearsay.core.shell.randomness import below
 
@@ -26,6 +26,7 @@ class PromiseParameters(Parameters):
 
     tracked_promises: TrackedPromises = word("which ids of an IWANT are promises", TrackedPromises.ONE)
     iwant_followup_ms: int = span("after so long a promise is broken", 3_000)
+    asked_peer_must_send: bool = switch("a promise is kept only by a copy of the peer that was asked (jvm)")
     max_promises_per_peer: int = bound("promises of a peer that are followed", 5_000)
     max_promises: int = bound("promises of all peers that are followed", 100_000)
 
@@ -58,15 +59,16 @@ class Promises:
             case TrackedPromises.NONE:
                 pass
 
-    def keep(self, message: MessageId) -> None:
-        """The message has come; nobody else can keep a promise of it."""
+    def keep(self, message: MessageId, sender: PeerId | None = None) -> None:
+        """The message has come: all who promised it have kept that, or the sender alone."""
         for peer in tuple(self._of_message.get(message, ())):
-            self._end(peer, message)
+            if peer == sender or not self._parameters.asked_peer_must_send:
+                self._end(peer, message)
 
-    def reject(self, message: MessageId, reason: int) -> None:
+    def reject(self, message: MessageId, reason: int, sender: PeerId | None = None) -> None:
         """The message has come and is not used; `reason` is a `Reason`."""
         if promises.rejection_keeps(reason):
-            self.keep(message)
+            self.keep(message, sender)
 
     def void(self, peer: PeerId) -> None:
         """The peer's messages are not looked at for now."""

@@ -16,14 +16,12 @@ def hear_control(shell: Shell, strategy: Strategy, sender: ConnectedPeer, contro
     most = strategy.parameters.max_control_per_rpc
     if control.count() > most:
         control = _first_parts(shell, sender, control, most)
-    for ihave in control.ihave:
-        strategy.on_ihave(sender, ihave)
-    for iwant in control.iwant:
-        strategy.on_iwant(sender, iwant)
-    for graft in control.graft:
-        strategy.on_graft(sender, graft.topic)
-    for prune in control.prune:
-        strategy.on_prune(sender, prune)
+    if strategy.mesh_before_gossip:
+        _hear_mesh(strategy, sender, control)
+        _hear_gossip(strategy, sender, control)
+    else:
+        _hear_gossip(strategy, sender, control)
+        _hear_mesh(strategy, sender, control)
     for extension in control.extensions:
         strategy.on_extension(sender, extension)
     if control.idontwant:
@@ -34,6 +32,20 @@ def hear_control(shell: Shell, strategy: Strategy, sender: ConnectedPeer, contro
         strategy.on_episub(sender, part)
     if strategy.judges:
         strategy.control_heard()
+
+
+def _hear_gossip(strategy: Strategy, sender: ConnectedPeer, control: Control) -> None:
+    for ihave in control.ihave:
+        strategy.on_ihave(sender, ihave)
+    for iwant in control.iwant:
+        strategy.on_iwant(sender, iwant)
+
+
+def _hear_mesh(strategy: Strategy, sender: ConnectedPeer, control: Control) -> None:
+    for graft in control.graft:
+        strategy.on_graft(sender, graft.topic)
+    for prune in control.prune:
+        strategy.on_prune(sender, prune)
 
 
 def _first_parts(shell: Shell, sender: ConnectedPeer, control: Control, room: int) -> Control:

@@ -48,6 +48,8 @@ class AskingPromise:
     """So long after the IWANT."""
     one_of_each: bool
     """Of each IWANT one message at most."""
+    of_the_asked: bool
+    """Only a copy of the peer that was asked ends the waiting."""
     most: int
     most_of_one: int
     """Of all peers, and of one."""

@@ -74,6 +74,9 @@ class Strategy(ABC):
     judges: bool = False
     """Whether peers are judged by what they do: `admitted` and `rejected` are called; there may be direct peers."""
 
+    mesh_before_gossip: bool = False
+    """Whether GRAFT and PRUNE of an RPC are handled before its IHAVE and IWANT."""
+
     withdraws: bool = False
     """Whether copies that wait are withdrawn (`Withdraw`); drivers that can do so keep them where they find them."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from hearsay.score_check.checks import on_counters, on_offences, on_refusals, on_silence, on_thresholds, on_traffic
 from hearsay.score_check.findings import Check, Severity
@@ -76,8 +77,8 @@ CHECKS = (
           on_thresholds.opportunity_off),
     Check("refused-incomplete", _WARNING, "rust and js refuse the set, since something is not given",
           on_refusals.incomplete),
-    Check("refused-by-nim", _WARNING, "nim refuses the set", on_refusals.refused_by_nim),
-    Check("refused-by-jvm", _WARNING, "jvm refuses the set", on_refusals.refused_by_jvm),
+    Check("refused-by-nim", _WARNING, "nim refuses the set", partial(on_refusals.refused, "nim")),
+    Check("refused-by-jvm", _WARNING, "jvm refuses the set", partial(on_refusals.refused, "jvm")),
     Check("nothing-scored", _WARNING, "nothing is scored at all", on_counters.nothing_scored),
     Check("topic-weightless", _WARNING, "topic_weight is 0, so nothing in the topic counts",
           on_counters.weightless_topic),

@@ -55,15 +55,7 @@ def incomplete(worth: Worth) -> Iterator[Told]:
                 yield Told(words, each.field, group)
 
 
-def refused_by_nim(worth: Worth) -> Iterator[Told]:
-    return _refused("nim", worth)
-
-
-def refused_by_jvm(worth: Worth) -> Iterator[Told]:
-    return _refused("jvm", worth)
-
-
-def _refused(implementation: str, worth: Worth) -> Iterator[Told]:
+def refused(implementation: str, worth: Worth) -> Iterator[Told]:
     score = worth.subject.score
     for group, own in ((None, score.peer), (None, score.thresholds), *worth.subject.scored):
         for kind, name, words, holds in _RULES[implementation]:

@@ -35,7 +35,7 @@ class AskedBook:
             of_iwant[asked_at] += 1
             if until < now:
                 yield f"waits for message {message_id} of {peer}, whose time was over at {until} us"
-            if message_id in router.known:
+            if message_id in router.known and not promise.of_the_asked:
                 yield f"waits for message {message_id} of {peer}, which is here"
             if not any(message_id in part.ids for part in parts):
                 yield f"waits for message {message_id} of {peer}, who was not asked for it then"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
+from hearsay.core.mesh.judging_parameters import UnsubscribedGraft
 from hearsay.core.mesh.mesh import MAX_UNSENT
 from hearsay.core.mesh.mesh_parameters import MeshParameters
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
@@ -27,8 +28,11 @@ REFERENCE_ONLY: Mapping[str, str] = {
     "ask_again_heartbeats": "above 0: an id is not asked of others for so many heartbeats",
     "degree_out": "above 0: so many members are dialled ones",
     "degree_score": "above 0: so many with the best scores stay",
+    "backoff_on_unsubscribe": "true: a member that unsubscribes is kept apart",
+    "backoff_when_not_joined": "true: a PRUNE for a topic that is not joined starts a backoff",
     "direct_connect_ticks": "above 0: there are direct peers",
     "early_graft_ms": "above 0: a GRAFT may come so much too early",
+    "exchange_always": "true: every PRUNE names others",
     "extensions": "true: the router speaks 1.3",
     "flood_publish": "true: one's own messages go to all of the topic",
     "gater": "a table: whose messages are looked at",
@@ -43,14 +47,18 @@ REFERENCE_ONLY: Mapping[str, str] = {
     "max_subscription_bytes": "above 0: a bound of all peers' subscriptions in memory",
     "max_subscription_bytes_per_peer": "above 0: a bound of one peer's subscriptions in memory",
     "max_subscriptions_per_rpc": "above 0: of an RPC with more nothing is looked at",
+    "member_graft_is_judged": "true: a member may leave the mesh by its GRAFT",
+    "mesh_before_gossip": "true: GRAFT and PRUNE before IHAVE and IWANT",
     "partial_messages": "true: parts of messages, before all of them are here",
     "places_per_address": "above 0: places by address",
     "score": "a table: peers are judged by what they do",
     "skip_senders": "true: no copy to a peer that sent one during validation",
     "test_extension": "true: peers send each other a test message",
+    "unsubscribed_graft": "ignore or taken_in: GRAFTs of peers without a subscription",
 }
 """Parameters that the array engine does not know but as switched off, and what switches on what it lacks."""
 PART_OF = {
+    "asked_peer_must_send": "score",
     "direct_graft": "direct_connect_ticks",
     "direct_peers": "direct_connect_ticks",
     "early_graft_penalty": "score",
@@ -76,6 +84,7 @@ PART_OF = {
     "median": "score",
     "partial_group_heartbeats": "partial_messages",
     "opportunistic_graft_peers": "score",
+    "opportunity_choice": "score",
     "opportunistic_graft_ticks": "score",
     "outbound_repair": "degree_out",
     "outbound_when_full": "degree_out",
@@ -115,7 +124,7 @@ def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
         yield f"{key}.accept_exchange = true: only without prune_backoff_ms, since nobody dials at a router's wish"
     for name in REFERENCE_ONLY:
         value = getattr(parameters, name, 0)
-        if value and name != "accept_exchange":
+        if value and value is not UnsubscribedGraft.PRUNE and name != "accept_exchange":
             yield f"{key}.{name}{_only(value)}"
 
 

@@ -8,7 +8,8 @@ Whoever attacks a mesh dials into it, and does little; so the best stay, and som
   not dialled. If fewer than D_out would stay, js keeps as many as have places.
 * KEEP-4: A mesh with D_low or more members, but fewer than D_out dialled ones, grafts dialled peers up to D_out.
 * KEEP-5: Every so many heartbeats a mesh of two or more whose median score is poor grafts a few peers that are better
-  than the median. So a mesh full of peers that do nothing gets out of it.
+  than the median, by chance (go, rust, js), the first of them (jvm), or the first that are at least as good (nim). So
+  a mesh full of peers that do nothing gets out of it.
 * KEEP-6: A full mesh takes in a peer that one dialled (go, js), while it has too few of them (nim), or not (rust).
 """
 
@@ -16,6 +17,8 @@ from __future__ import annotations
 
 ALWAYS, QUOTA, NEVER = range(3)
 """Whether a full mesh takes in a peer that one dialled."""
+UPPER, LOWER, MEAN = range(3)
+"""Which of the two scores in the middle is the median."""
 
 
 def dialled_to_keep(kept: int, gone: int, degree_out: int, up_to: int) -> int:
@@ -34,9 +37,11 @@ def opportunity_is_due(tick: int, every: int, size: int) -> bool:
     return every > 0 and tick % every == 0 and size > 1
 
 
-def median(lower: float, upper: float, mean: bool) -> float:
+def median(lower: float, upper: float, rule: int) -> float:
     """Of the two scores in the middle; of an odd number both are the same."""
-    return (lower + upper) / 2.0 if mean else upper
+    if rule == MEAN:
+        return (lower + upper) / 2.0
+    return lower if rule == LOWER else upper
 
 
 def enters_a_full_mesh(outbound: bool, rule: int, dialled: int, degree_out: int) -> bool:

@@ -84,6 +84,7 @@ JS = ScoreSet(
         decay_interval_ms=1_000,
         decay_to_zero=0.1,
         retain_ms=3_600_000,
+        time_in_mesh_quanta=QuantumRounding.FRACTION,
         retained_scores=RetainedScores.UNTIL_RETURN,
     ),
     thresholds=_COMMON_THRESHOLDS,
