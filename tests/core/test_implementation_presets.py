@@ -6,6 +6,9 @@ go-libp2p-pubsub v0.19.0; libp2p-gossipsub 0.50.1; @libp2p/gossipsub 17.1.1; nim
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
@@ -16,6 +19,7 @@ from hearsay.core.shell.parameters import ParameterError
 from hearsay.core.shell.presets import argument_of, values_of
 
 GOSSIPSUB = ROUTERS["gossipsub"]
+PAGE = Path(__file__).parents[2] / "docs/routers/implementations.md"
 IMPLEMENTATIONS = ("go", "rust", "js", "nim", "jvm")
 
 
@@ -112,7 +116,7 @@ SHIPPED = {
         "go": (False, False, False, False),
         "rust": (True, False, False, False),
         "js": (False, False, False, False),
-        "nim": (False, False, False, False),
+        "nim": (True, False, False, False),
         "jvm": (False, True, True, True),
     },
     ("asked_peer_must_send",): {name: (name == "jvm",) for name in IMPLEMENTATIONS},
@@ -154,8 +158,8 @@ SHIPPED = {
     ("max_subscriptions_per_rpc", "max_subscriptions_per_peer"): {
         "go": (0, 20_000),
         "rust": (100, 100),
-        "js": (0, 20_000),
-        "nim": (0, 20_000),
+        "js": (0, 1_000),
+        "nim": (0, 1_024),
         "jvm": (0, 20_000),
     },
 }
@@ -201,6 +205,18 @@ def test_time_in_a_mesh_and_the_zero_of_counters(name, quanta, zero):
 def test_no_implementation_scores_a_topic_unasked():
     assert preset("go").score is None
     assert [dict(preset(name).score.topics) for name in IMPLEMENTATIONS[1:]] == [{}] * 4
+
+
+def test_the_page_says_where_each_difference_stands_in_the_sources():
+    """Every parameter in which the presets differ has a line of each implementation, or a dash."""
+    text = PAGE.read_text(encoding="utf-8")
+    made = text.partition("<!-- made: presets -->")[2].partition("<!-- end -->")[0]
+    placed = text.partition("### Where it stands")[2].partition("The default scores")[0]
+    rows = [line for line in placed.splitlines() if line.startswith("| `")]
+    found = {name for row in rows for name in re.findall("`([a-z_]+)`", row)}
+    assert set(re.findall(r"^\| `([a-z_]+)`", made, re.MULTILINE)) <= found
+    assert found <= set(GossipsubParameters.names())
+    assert all(re.fullmatch(r"\|[^|]+(\| (—|[\w.]*( ?\d+,?)+([\w., ]*\d+)?) ){5}\|", row) for row in rows)
 
 
 @pytest.mark.parametrize("name", ["ethereum", "ethereum-prysm"])

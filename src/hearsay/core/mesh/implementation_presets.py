@@ -1,9 +1,9 @@
 """Parameters of gossipsub as implementations other than go ship it, with their scores: what holds when nobody says
 otherwise.
 
-rust-libp2p of August 2026 (gossipsub 0.50), js-libp2p of July, nim-libp2p of August, jvm-libp2p of June 2026. None
-scores a topic unasked; the defaults for topics that are scored are in `scores/sets/implementations.py`.
-`docs/routers/implementations.md` says what no parameter can.
+libp2p-gossipsub 0.50.1, @libp2p/gossipsub 17.1.1, nim-libp2p 12f25f0af, jvm-libp2p 3d3d3d90. None scores a topic
+unasked; the defaults for topics that are scored are in `scores/sets/implementations.py`.
+`docs/routers/implementations.md` has the places in the sources, and says what no parameter can.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ RUST: Mapping[str, object] = {
     "partial_group_heartbeats": 5,
     "score": _unasked(sets.RUST),
 }
-"""rust-libp2p, gossipsub 0.50. An id that was asked for is asked of nobody else while the promise lasts, 3 s."""
+"""rust-libp2p, gossipsub 0.50.1. An id that was asked for is asked of nobody else while the promise lasts, 3 s."""
 
 JS: Mapping[str, object] = {
     **SPEC,
@@ -65,6 +65,7 @@ JS: Mapping[str, object] = {
     "exchange_dials": 16,
     "graylisted_subscriptions": False,
     "unsubscribed_graft": "taken_in",
+    "max_subscriptions_per_peer": 1_000,
     "max_iwant_messages": 10,
     "idontwant_threshold_bytes": 512,
     "idontwant_ttl_heartbeats": 5,
@@ -73,7 +74,7 @@ JS: Mapping[str, object] = {
     "max_idontwant_ids": 512,
     "score": _unasked(sets.JS),
 }
-"""js-libp2p, its packages/gossipsub. It says IDONTWANT, and only since its pull request 3595 acts on others'."""
+"""js-libp2p, @libp2p/gossipsub 17.1.1. A peer may have subscriptions of 1 MiB, each 1,024 bytes and its name."""
 
 NIM: Mapping[str, object] = {
     **SPEC,
@@ -84,6 +85,8 @@ NIM: Mapping[str, object] = {
     "opportunity_choice": "first_from",
     "direct_graft": "penalise",
     "unsubscribed_graft": "taken_in",
+    "backoff_on_unsubscribe": True,
+    "max_subscriptions_per_peer": 1_024,
     "graft_on_subscribe": True,
     "unwelcome_graft": "taken_in",
     "early_graft_ms": 4_000,

@@ -5,8 +5,8 @@ A peer that announces a message and does not send it makes others wait. Rules:
 * PROMISE-1: An IWANT is a promise of the peer to send one of the ids, by chance (go, js), or each of them (rust), or
   there are no promises (nim). One by chance is enough: who breaks promises is found soon, at a fixed cost.
 * PROMISE-2: A promise is kept when the message arrives, from whomever, and its validation starts, or it is delivered
-  or rejected. A copy with a bad signature keeps none; one on whose signature implementations differ does. With jvm only
-  a copy of the peer that was asked keeps it, a duplicate too.
+  or rejected. A copy with a bad signature keeps none; one on whose signature implementations differ does. With jvm
+  only a copy of the peer that was asked keeps it, a duplicate too.
 * PROMISE-3: When its time is over, a promise is broken. A heartbeat counts those of each peer as misbehaviour (P7).
 * PROMISE-4: A peer whose messages are not looked at (the gater) cannot keep its promises: they are void.
 * PROMISE-5: So many promises of a peer, and of all together, are followed; further ones are not.
