@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from protobuf_reference import rpcs
 
-from hearsay.core.language.rpc import Control, IHave, Message, Prune, Rpc, Subscription
+from hearsay.core.language.rpc import Control, Graft, IHave, Message, Prune, Rpc, Subscription
 from hearsay.core.language.sizes import rpc_size
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.limits import RpcLimits, TooLarge
@@ -63,6 +65,37 @@ def test_a_long_ihave_is_cut_between_ids():
     pieces, _ = split_rpc(Rpc(control=Control(ihave=(IHave("news", ids),))), 1000)
     assert len(pieces) == 5
     assert tuple(known for piece in pieces for known in piece.control.ihave[0].ids) == ids
+
+
+def control_bytes(rpc: Rpc) -> int:
+    """What go counts: subscriptions and control."""
+    return len(encode_rpc(replace(rpc, messages=(), partial=None, test=None)))
+
+
+@given(rpcs, st.integers(300, 1500))
+def test_subscriptions_and_control_have_a_limit_of_their_own(rpc, limit):
+    pieces, oversized = split_rpc(rpc, 1 << 20, limit)
+    assert not oversized
+    assert all(control_bytes(piece) <= limit for piece in pieces)
+    assert [message for piece in pieces for message in piece.messages] == list(rpc.messages)
+    assert [change for piece in pieces for change in piece.subscriptions] == list(rpc.subscriptions)
+    for kind in ("ihave", "iwant", "idontwant"):
+        assert united_ids(pieces, kind) == united_ids([rpc], kind)
+
+
+def test_a_hello_that_go_would_reset_the_stream_for_is_two():
+    """go-libp2p-pubsub v0.19 takes 512 KiB of subscriptions and control, and 1 MiB of all."""
+    hello = Rpc(tuple(Subscription(f"topic/{number:040}", True) for number in range(12_000)))
+    assert 512 << 10 < control_bytes(hello) < 1 << 20
+    pieces, _ = split_rpc(hello, 1 << 20)
+    assert len(pieces) == 2
+    assert all(control_bytes(piece) <= 512 << 10 for piece in pieces)
+
+
+def test_a_large_message_needs_no_room_of_control():
+    message = Message(b"1", "t", bytes(900_000))
+    graft = Control(graft=(Graft("t"),))
+    assert split_rpc(Rpc((), (message,), graft), 1 << 20) == ([Rpc((), (message,), graft)], [])
 
 
 def test_a_message_that_cannot_fit_is_left_out_and_the_rest_goes():

@@ -1,6 +1,7 @@
 """Splitting an RPC at a peer's limit: peers drop what is larger.
 
-Parts keep their order, but for features: these are in the first RPC. IHAVE, IWANT, IDONTWANT and episub's GRAFT are
+Subscriptions and control have a limit of their own: go resets the stream of a peer whose RPC has more (v0.19, since
+`DefaultMaxControlMessageSize`). Parts keep their order, but for features: these are in the first RPC. IHAVE, IWANT, IDONTWANT and episub's GRAFT are
 cut between ids. A message that does not fit alone is left out: the node refuses to publish one, so it can only be
 somebody else's; and so is a partial message.
 """
@@ -42,6 +43,7 @@ from hearsay.wire.limits import RpcLimits, TooLarge
 
 _Outside: TypeAlias = Subscription | Message | Partial | ExtensionTest
 _Part: TypeAlias = _Outside | ControlPart
+MAX_CONTROL_BYTES = 512 << 10
 _CONTROL_OVERHEAD = 6
 """Tag and length of the control message, at most."""
 
@@ -64,25 +66,29 @@ def check_fits(message: Message, limits: RpcLimits) -> None:
         raise TooLarge(f"a message of {whole} bytes with its signature; {limit} fit into an RPC")
 
 
-def split_rpc(rpc: Rpc, limit: int) -> tuple[list[Rpc], list[Message]]:
-    """RPCs within the limit that say the same, and the messages that do not fit."""
-    if rpc_size(rpc) <= limit:
+def split_rpc(rpc: Rpc, limit: int, control_limit: int = MAX_CONTROL_BYTES) -> tuple[list[Rpc], list[Message]]:
+    """RPCs within the limits that say the same, and the messages that do not fit."""
+    if rpc_size(rpc) <= min(limit, control_limit):
         return [rpc], []
     rpcs: list[Rpc] = []
     oversized: list[Message] = []
-    room = limit
+    room, control_room = limit, control_limit
     parts: list[_Part] = []
-    for part, size in _pieces(rpc, limit - _CONTROL_OVERHEAD):
+    for part, size in _pieces(rpc, min(limit, control_limit) - _CONTROL_OVERHEAD):
+        needed = size if isinstance(part, _Outside) else size + _CONTROL_OVERHEAD
+        counted = 0 if isinstance(part, Message | Partial | ExtensionTest) else needed
         if size > limit - _CONTROL_OVERHEAD and not (isinstance(part, Message) and size <= limit):
             if isinstance(part, Message):
                 oversized.append(part)
             continue
-        needed = size if isinstance(part, _Outside) else size + _CONTROL_OVERHEAD
-        if parts and needed > room:
+        if counted > control_limit:
+            continue
+        if parts and (needed > room or counted > control_room):
             rpcs.append(_assembled(parts))
-            parts, room = [], limit
+            parts, room, control_room = [], limit, control_limit
         parts.append(part)
         room -= size
+        control_room -= counted
     if parts:
         rpcs.append(_assembled(parts))
     return rpcs, oversized

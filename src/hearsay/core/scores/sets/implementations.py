@@ -1,7 +1,8 @@
 """The defaults of implementations, and where they differ.
 
 go v0.19.0 gives none but the times of a refresh; libp2p-gossipsub 0.50.1, @libp2p/gossipsub 17.1.1, nim-libp2p
-12f25f0af, jvm-libp2p 3d3d3d90. Defaults of a topic are the role `any`; no implementation applies them to topics unasked.
+12f25f0af, jvm-libp2p 3d3d3d90. Defaults of a topic are the role `any`; no implementation applies them to topics
+unasked.
 """
 
 from __future__ import annotations
