@@ -6,10 +6,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from protobuf_reference import ReferenceRpc
+from signers import Rsa
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import Message, Rpc
@@ -121,13 +119,12 @@ def test_strict_sign_refuses(change, complaint):
 
 
 def test_a_key_that_does_not_fit_into_the_peer_id_comes_along():
-    secret = ec.generate_private_key(ec.SECP256R1())
-    der = secret.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    key = PublicKey.decode(varint_field(1, 3) + bytes_field(2, der))
+    secret = Rsa.of(2048)
+    key = PublicKey.decode(secret.encoded)
     signed = (
         bytes_field(1, peer_id_of(key)) + bytes_field(2, b"data") + bytes_field(3, b"12345678") + bytes_field(4, b"t")
     )
-    signature = bytes_field(5, secret.sign(b"libp2p-pubsub:" + signed, ec.ECDSA(SHA256())))
+    signature = bytes_field(5, secret.sign(b"libp2p-pubsub:" + signed))
     assert fault_of(received(signed + signature + bytes_field(6, key.encoded)), STRICT) is None
     assert fault_of(received(signed + signature), STRICT).why == "its author's key is missing"
 

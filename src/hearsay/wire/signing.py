@@ -8,8 +8,8 @@ Rules:
 * `key` is there only when the author's peer id does not carry the key itself; if it is there, it must fit.
 * Implementations differ on some messages. Relays of one that takes such a message pass it on in good faith, and peers
   of another would blame us for it. It is refused without blame (`Reason.UNSUPPORTED`) and not marked as seen, since a
-  copy may be in order. Only what go and rust take is taken, and only what go, rust and js all refuse is blamed.
-  Implementations differ on each key, peer id and ECDSA signature that is not in the usual form.
+  copy may be in order. Only what go, rust and js all take is taken, and only what they all refuse is blamed. They
+  differ on each key, peer id and ECDSA signature that is not in the usual form, and on all authors with ECDSA keys.
 * A sequence number is eight bytes, big endian; it starts at the time in nanoseconds and counts up, so that it grows
   over restarts without being stored.
 """

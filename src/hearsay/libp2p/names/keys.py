@@ -37,7 +37,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 
@@ -48,6 +48,7 @@ MAX_KEY_BYTES = 2048
 """An RSA key of 8192 bits takes about 1,100."""
 MIN_RSA_BITS, MAX_RSA_BITS = 2048, 8192
 MAX_RSA_EXPONENT = 65537
+_MAX_RSA_BYTES_JS = 1061
 _CURVES = (SECP256R1, SECP384R1, SECP521R1)
 _SECP256K1_BYTES = 33
 _SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -116,24 +117,20 @@ class PublicKey:
         return _decode(bytes(encoded))
 
     def is_disputed(self, signature: bytes) -> bool:
-        """Whether implementations differ on this signature, or on this key, whatever it signs.
+        """Whether go, rust and js differ on messages with this signature, or on all of this key.
 
-        go reads bytes after the DER of an ECDSA signature and verifies on every curve. rust reads strict DER, knows
-        P-256 only, and refuses the greater of the two values of s on secp256k1.
+        rust knows P-256 only, and js has its own form of ECDSA keys and signatures. On secp256k1 rust and js refuse
+        the greater of the two values of s. js refuses RSA keys of 1062 bytes, which 8192 bits take.
         """
-        key = self._key
-        if isinstance(key, Ed25519PublicKey):
+        if self.type is KeyType.ED25519:
             return not _is_usual_point(signature[:32])
-        if isinstance(key, RSAPublicKey):
-            return False
+        if self.type is KeyType.RSA:
+            return len(self.data) > _MAX_RSA_BYTES_JS
         try:
-            r, s = decode_dss_signature(signature)
-            strict = encode_dss_signature(r, s) == signature
+            _, s = decode_dss_signature(signature)  # strict DER
         except ValueError:
             return True
-        if isinstance(key.curve, SECP256K1):
-            return not strict or s > _SECP256K1_ORDER // 2
-        return not (strict and isinstance(key.curve, SECP256R1))
+        return self.type is KeyType.ECDSA or s > _SECP256K1_ORDER // 2
 
     def verify(self, signature: bytes, data: bytes) -> bool:
         """Whether `signature` is this key's over `data`."""

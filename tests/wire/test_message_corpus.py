@@ -1,0 +1,81 @@
+"""Our verdict on each message of the corpus beside those of go, rust and js, as they are kept.
+
+`interop/test_message_verdicts.py` asks them again.
+"""
+
+from __future__ import annotations
+
+import pytest
+from message_corpus import Case, corpus
+from message_verdicts import ACCEPTED, LANGUAGES, digest, read_lines, read_verdicts
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.rpc import Message
+from hearsay.libp2p.names.protobuf import bytes_field
+from hearsay.wire.decode import decode_rpc
+from hearsay.wire.encode import encode_message
+from hearsay.wire.limits import RpcLimits
+from hearsay.wire.message_ids import by_author
+from hearsay.wire.signing import SignaturePolicy, fault_of
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    return corpus()
+
+
+def decoded(case: Case) -> Message | None:
+    messages = decode_rpc(bytes_field(2, case.message), by_author, RpcLimits()).rpc.messages
+    return messages[0] if messages else None
+
+
+def reason(case: Case) -> Reason | None:
+    """Why it is refused. A message that cannot be read is left out, which nobody is blamed for."""
+    message = decoded(case)
+    if message is None:
+        return Reason.UNSUPPORTED
+    fault = fault_of(message, SignaturePolicy.STRICT_NO_SIGN if case.unsigned else SignaturePolicy.STRICT_SIGN)
+    return None if fault is None else fault.reason
+
+
+def test_the_corpus_is_the_one_that_was_judged(cases):
+    assert [(digest(case), case.name) for case in cases] == [(known, name) for known, _, name in read_lines()]
+    assert len(cases) >= 200
+
+
+def test_what_is_taken_is_taken_by_all(cases):
+    """Messages of a network without signatures are relayed without the fields that one of them cannot read."""
+    verdicts = read_verdicts()
+    for case in cases:
+        if reason(case) is None and not (case.unsigned and encode_message(decoded(case)) != case.message):
+            assert (case.name, [verdicts[name][case.name] for name in LANGUAGES]) == (case.name, [ACCEPTED] * 3)
+
+
+ON_PURPOSE = (
+    "the id of the key",  # a key in a form that all read and that none writes
+    "ed25519, a key",  # of small order, or in a second encoding
+    "ed25519, R of small order",
+    "rsa with exponent",  # above 65537: work grows with it
+)
+
+
+def test_what_all_take_is_taken(cases):
+    verdicts = read_verdicts()
+    refused = [
+        case.name
+        for case in cases
+        if reason(case) is not None and all(verdicts[name][case.name] == ACCEPTED for name in LANGUAGES)
+    ]
+    assert [name for name in refused if not any(part in name for part in ON_PURPOSE)] == []
+
+
+def test_what_is_blamed_is_taken_by_none(cases):
+    verdicts = read_verdicts()
+    taken = [
+        (case.name, name)
+        for case in cases
+        if reason(case) is Reason.BAD_SIGNATURE
+        for name in LANGUAGES
+        if verdicts[name][case.name] == ACCEPTED
+    ]
+    assert taken == []
