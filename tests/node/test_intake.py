@@ -21,7 +21,7 @@ from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.fairness.conduct import Offence
 from hearsay.node.incoming.intake import MESSAGES_AT_ONCE
-from hearsay.node.incoming.verification import BATCH_US, batch_us
+from hearsay.node.incoming.verification import BATCH_US
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import PREFIX, Author, SignaturePolicy, check_us
@@ -263,7 +263,7 @@ async def test_what_waits_for_threads_is_bounded_in_bytes_and_still_handled():
     limits = {"unverified_bytes": 60_000, "unverified_bytes_per_peer": 40_000}
     async with node_and_bare_hosts(2, **limits) as (node, topic, one, two):
         first, second = DearAuthor(), DearAuthor()
-        budget = node._running._reception._unverified
+        budget = node._running._reception._waiting
         for number in range(100):
             one.send(first.write(b"%d" % number + bytes(1000)))
             two.send(second.write(b"%d" % number + bytes(1000)))
@@ -282,7 +282,7 @@ async def test_what_a_peer_has_checked_at_a_time_is_bounded():
     async with node_and_bare_hosts(1) as (node, topic, sender):
         verification = node._running._reception._verification
         ask = verification.ask
-        verification.ask = lambda batch: (batches.append(batch_us(batch.messages)), ask(batch))
+        verification.ask = lambda batch: (batches.append(sum(map(check_us, batch.messages))), ask(batch))
         dear = DearAuthor()
         sender.send(*(dear.write(b"%d" % number) for number in range(100)))
         for _ in range(100):
@@ -300,7 +300,7 @@ async def most_that_waited_of_one(**limits):
         used = []
         for _ in range(100):
             await topic.next()
-            used.append(node._running._reception._unverified.used)
+            used.append(node._running._reception._waiting.used)
         return max(used)
 
 
@@ -317,7 +317,7 @@ async def test_what_of_a_peer_waits_for_threads_leaves_as_much_room_to_others():
 @run
 async def test_a_peer_without_room_waits_and_nobody_else_does():
     async with node_and_bare_hosts(2) as (node, topic, dear_one, honest):
-        budget = node._running._reception._unverified
+        budget = node._running._reception._waiting
         budget.reserve(budget.limit)
         dear_one.send(DearAuthor().write(b"later"))
         intake = node._running.links.of[dear_one.host.peer].intake

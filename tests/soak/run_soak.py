@@ -23,12 +23,21 @@ from pathlib import Path
 from time import monotonic, time
 
 ROOT = Path(__file__).parents[2]
-SUBJECTS = ("parsers", "scenarios", "judging_scenarios", "defences", "engines", "kill_points", "kernel_faults")
+SUBJECTS = (
+    "parsers",
+    "intake",
+    "scenarios",
+    "judging_scenarios",
+    "defences",
+    "engines",
+    "kill_points",
+    "kernel_faults",
+)
 LONGEST_S = 1200
 """For a turn, which takes half a minute at most; but kernels with faults are compiled once, on any machine."""
 PATHS = (
-    "src", "bench", "tests/soak", "tests/cli", "tests/fuzz", "tests/kernel_mutants", "tests/mutants",
-    "tests/pipeline", "tests/studies",
+    "src", "bench", "tests/soak", "tests/cli", "tests/fuzz", "tests/kernel_mutants", "tests/mutants", "tests/node",
+    "tests/pipeline", "tests/strategies", "tests/studies",
 )  # fmt: skip
 SEEN = "seen: "
 

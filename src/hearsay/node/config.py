@@ -66,8 +66,8 @@ class NodeLimits:
     """As many of them may come at once. Who is over it is read from more slowly."""
     verification_threads: int = 2
     """For signatures that take long to check."""
-    unverified_bytes: int = 8 << 20
-    """RPCs that wait for such checks; a peer has at most as much as stays free."""
+    unverified_bytes: int = 24 << 20
+    """RPCs that wait for such checks or for validators; a peer has at most as much as stays free."""
     unverified_bytes_per_peer: int = 2 << 20
     """Beyond that the peer is not read from."""
     concurrent_validations: int = 128
@@ -82,8 +82,6 @@ class NodeLimits:
     """or so many bytes of them;"""
     pending_validation_bytes: int = 16 << 20
     """and while those of all peers together leave it no room."""
-    held_back_bytes: int = 16 << 20
-    """Of RPCs whose other messages wait; what is more is not taken in."""
     remembered_authors: int = 16_384
     """Authors whose sequence numbers are known where replays are refused; then the longest silent is forgotten."""
 

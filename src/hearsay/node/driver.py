@@ -38,12 +38,13 @@ from hearsay.core.language.events import (
     MessageValidated,
     RpcReceived,
     SendFailed,
+    StreamOpened,
     TimerFired,
     Verdict,
 )
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.language.rpc import Message, Rpc
+from hearsay.core.language.rpc import Message, Portion, Rpc
 from hearsay.core.registry import create
 from hearsay.core.shell.contract import UsageError
 from hearsay.core.shell.failures import RouterFailed, describe_error
@@ -130,6 +131,7 @@ class Driver:
             tell=self._perform,
             refused=self._refused,
             hand_over=self._hand_over,
+            stream_opened=self._stream_opened,
         )
         self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         memory = OutgoingMemory(resources.share("outgoing", limits.outgoing_bytes))
@@ -214,13 +216,17 @@ class Driver:
         failure.__cause__ = error
         return failure
 
-    def _hand_over(self, intake: Intake, rpc: Rpc, now_us: Micros | None) -> None:
-        """An RPC, or a part of one, into the router."""
+    def _stream_opened(self, peer: PeerId) -> None:
+        if peer in self.router.connected:
+            self.feed(StreamOpened(peer))
+
+    def _hand_over(self, intake: Intake, rpc: Rpc, portion: Portion | None, now_us: Micros) -> None:
+        """An RPC, or a portion of one, into the router."""
         peer = intake.peer
         if peer in self.router.connected:
             accepted = not self.validation.looks
             began_s = monotonic() if self._durations is not None else 0.0
-            self.feed(_rpc_received(peer, rpc, accepted), None if now_us is None else max(now_us, self.router.now))
+            self.feed(_rpc_received(peer, rpc, accepted, portion), max(now_us, self.router.now))
             if self._durations is not None:
                 self._durations.rpc.note(monotonic() - began_s)
             if rpc.subscriptions:

@@ -79,12 +79,15 @@ class Links:
         self.hear_no_more(link.peer)
         link.outbound = stream
         address, outbound = self._around.address_of(link.peer), self._around.dialled(link.peer)
-        self._feed(PeerConnected(link.peer, stream.protocol, address=address, outbound=outbound))
+        topics, features = link.said
+        self._feed(PeerConnected(link.peer, stream.protocol, topics, address, outbound, features))
         link.set_outbound(stream)
         link.settled.set()
 
     def outbound_lost(self, link: PeerLink) -> None:
+        """Our stream is gone. The peer's own stream may stay open, and what it said there stays valid."""
         if link.connected:
+            link.said = self._reception.said_by(link.peer) if link.intake.stream is not None else ((), None)
             link.set_outbound(None)
             self._sender.forget(link.peer)
             self._feed(PeerDisconnected(link.peer))

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from hearsay.core.language.identifiers import TopicId
+from hearsay.core.language.rpc import Features
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.incoming.intake import Intake
@@ -36,6 +38,8 @@ class PeerLink:
         self.peer = peer
         self.intake = intake
         self.outbound: Stream | None = None
+        self.said: tuple[tuple[TopicId, ...], Features | None] = (), None
+        """Topics and extensions, known from before our stream was replaced."""
         self.settled = asyncio.Event()
         """Set when our first stream to the peer is open, or will not be."""
         self.queue = OutgoingQueue(queue_bytes, memory, partial(lost, self), address)

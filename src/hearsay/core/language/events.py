@@ -13,7 +13,7 @@ from typing import TypeAlias, final
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.partial_application import PartialApplication
-from hearsay.core.language.rpc import Message, PartialUse, Rpc
+from hearsay.core.language.rpc import Features, Message, PartialUse, Portion, Rpc
 
 
 class EventKind(IntEnum):
@@ -49,6 +49,7 @@ class PeerConnected:
     """A peer that speaks `protocol` is there. `subscribed` lists topics that are implied without a hello.
 
     Peers with the same `address` may be one person; an empty one is not known. `outbound`: this side dialled.
+    `features` is what the peer said before on a stream that is still open; None when its first RPC is to come.
     """
 
     peer: PeerId
@@ -56,6 +57,14 @@ class PeerConnected:
     subscribed: tuple[TopicId, ...] = ()
     address: str = ""
     outbound: bool = False
+    features: Features | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOpened:
+    """A connected peer replaced the stream on which it sends. Its next RPC is the first of a stream."""
+
+    peer: PeerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +115,8 @@ class RpcReceived:
     rpc: Rpc
     accepted: bool = False
     """The application has accepted its messages beforehand: a router that would ask for a verdict does not."""
+    portion: Portion | None = None
+    """What of the RPC is handled now; all of it if None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +201,7 @@ OtherEvent: TypeAlias = (
     TimerFired
     | PeerConnected
     | PeerDisconnected
+    | StreamOpened
     | DialFailed
     | RoundTripMeasured
     | ContactsFound

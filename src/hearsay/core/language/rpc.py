@@ -8,7 +8,7 @@ length-delimited field of the control message, which peers that do not know it s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from itertools import chain
 from typing import Any, TypeAlias
@@ -253,3 +253,27 @@ class Rpc:
     control: Control | None = None
     partial: Partial | None = None
     test: ExtensionTest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Messages of an RPC that are handled in one event, when a driver cannot hand over all at once.
+
+    Subscriptions and the extensions control are handled before messages, so they belong to the first portion. All
+    else is handled after them and belongs to the last one.
+    """
+
+    messages: tuple[Message, ...]
+    is_first: bool
+    is_last: bool
+
+    def of(self, rpc: Rpc) -> Rpc:
+        features = rpc.control.features if rpc.control is not None else ()
+        if not self.is_last:
+            opening = Control(features=features) if self.is_first and features else None
+            return Rpc(rpc.subscriptions if self.is_first else (), self.messages, opening)
+        last = replace(rpc, messages=self.messages)
+        if self.is_first:
+            return last
+        control = replace(rpc.control, features=()) if rpc.control is not None else None
+        return replace(last, subscriptions=(), control=control)

@@ -16,6 +16,7 @@ from hearsay.core.language.events import (
     PeerRated,
     Publish,
     PublishPartial,
+    StreamOpened,
     TimerFired,
     TopicScored,
 )
@@ -42,7 +43,7 @@ def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> N
                 raise UsageError(f"verdict on {event.message_id!r}, which was not asked about")
         case PeerConnected():
             _check_connectable(shell, strategy, event)
-        case PeerDisconnected():
+        case PeerDisconnected() | StreamOpened():
             if event.peer not in shell.connected:
                 raise UsageError(f"{event.peer!r} is not connected")
         case Join():

@@ -63,6 +63,7 @@ from hearsay.core.language.events import (
     RoundTripMeasured,
     RpcReceived,
     SendFailed,
+    StreamOpened,
     TimerFired,
     TopicScored,
     Verdict,
@@ -184,7 +185,7 @@ class Router:
             raise UsageError(f"RPC from {sender!r}, who is not connected")
         self.now = now
         self.actions = actions
-        rpc = event.rpc
+        rpc = event.rpc if event.portion is None else event.portion.of(event.rpc)
         news = False
         if self._looks_closer:
             rpc = self._looked_at(self.connected[sender], rpc)
@@ -268,6 +269,8 @@ class Router:
                 self._connected(event)
             case PeerDisconnected():
                 self._disconnected(self.connected[event.peer])
+            case StreamOpened():
+                self.strategy.stream_opened(event.peer)
             case Join():
                 self._join(event.topic)
             case Leave():
@@ -341,6 +344,8 @@ class Router:
             self.peers.subscribe(peer, topic)
         self._announcements.greet(peer)
         self.strategy.peer_added(peer)
+        if event.features is not None:
+            self.strategy.restore_features(peer, event.features)
 
     def _disconnected(self, peer: ConnectedPeer) -> None:
         self.strategy.peer_removed(peer)

@@ -121,6 +121,16 @@ class Strategy(ABC):
         """What an RPC says of what its sender can do, before anything else of it is handled; for strategies that are
         `has_features`."""
 
+    def features_of(self, peer: PeerId) -> Features | None:
+        """What a connected peer said it can do; None when its stream has brought no RPC yet."""
+        return None
+
+    def restore_features(self, peer: ConnectedPeer, features: Features) -> None:
+        """A peer that connected again said this on a stream that stayed open."""
+
+    def stream_opened(self, peer: PeerId) -> None:
+        """A peer replaced the stream on which it sends: state that belongs to a stream begins anew."""
+
     def control_heard(self) -> None:
         """All control of an RPC was handled; for strategies that `judges`."""
 

@@ -32,7 +32,7 @@ MAX_PLAINTEXT_BYTES = 65535 - TAG_BYTES
 class Channel:
     """A secured connection: seals what goes out, opens what comes in."""
 
-    __slots__ = ("_opening", "_offset", "_received", "_sealing", "frames", "peer")
+    __slots__ = ("_offset", "_opening", "_received", "_sealing", "frames", "peer")
 
     def __init__(self, peer: peer_id.PeerId, sealing: Cipher, opening: Cipher) -> None:
         self.peer = peer

@@ -1,13 +1,13 @@
-"""What came from one peer and is not handled: bytes, then RPCs, in their order, in turns with other peers.
+"""Received and not yet handled: one peer's bytes and RPCs, handled in order and in turns with other peers.
 
-Frames are cut when there is time for them. An RPC is decoded, the signatures of its messages are checked, and it
-goes to the router; cheap signatures are checked on the way, for dear ones it waits (`verification.py`), and what came
-after it waits behind it. The peer's stream is paused as long as something waits, so the peer's window closes. Nothing
-is handled while the router does not know the peer, while its messages wait for validators, or while the peer has used
-more than its allowance of RPCs and their parts.
+Frames are cut when there is time for them. An RPC is decoded, the signatures of its messages are checked, and the RPC
+goes to the router, a few messages at a time. Cheap signatures are checked at once; expensive ones are checked by
+threads (`verification.py`), while the RPC and those behind it wait. A peer for which something waits is not read
+from, so its window closes. Nothing is handled while the router does not know the peer, while validators have no room
+for the next message, or while the peer has used more than its allowance of RPCs and parts.
 
-When its connection ends, what a peer sent before is handled to the end, within bounds: many connect only to say
-something.
+When the peer's connection ends, what it sent before is handled to the end, within bounds: many peers connect only to
+publish.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from hearsay.core.language.rpc import EPISUB, Message, Rpc
+from hearsay.core.language.rpc import EPISUB, Message
 from hearsay.libp2p.limits.allowance import Allowance
 from hearsay.libp2p.limits.frames import FrameReader
 from hearsay.libp2p.limits.resources import Budget
@@ -25,8 +25,10 @@ from hearsay.libp2p.limits.turns import Turns
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.errors import FrameError
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.node.incoming.verification import BATCH_US, Batch, Verdicts, Verification, batch_us, check, is_dear
+from hearsay.node.incoming.incoming_rpc import IncomingRpc
+from hearsay.node.incoming.verification import BATCH_US, Batch, Verdicts, Verification, check, is_dear
 from hearsay.wire.decode import DecodedRpc
+from hearsay.wire.signing import check_us
 
 MESSAGES_AT_ONCE = 4
 """An RPC with more messages is handled in pieces."""
@@ -51,16 +53,33 @@ class Handler(Protocol):
 
     def malformed(self, intake: Intake) -> None: ...
 
-    def received(self, intake: Intake, size: int, decoded: DecodedRpc, episub: bool) -> Rpc:
-        """A frame is taken: count it; what is left for the router."""
+    def received(self, intake: Intake, size: int, decoded: DecodedRpc, episub: bool) -> IncomingRpc:
+        """An RPC is taken in: count it."""
         ...
 
-    def unproven(self, rpc: Rpc) -> list[Message]:
-        """Messages whose signatures have to be checked."""
+    @property
+    def messages_at_once(self) -> int:
+        """An RPC with more messages is handled in portions."""
         ...
 
-    def let_in(self, intake: Intake, rpc: Rpc, verdicts: Verdicts) -> None:
-        """Give an RPC to the router, without the messages whose signatures are wrong."""
+    def has_to_wait(self, intake: Intake, messages: tuple[Message, ...]) -> bool:
+        """Whether an RPC with these messages cannot be handed over at once, even if all signatures are cheap."""
+        ...
+
+    def has_room(self, intake: Intake, incoming: IncomingRpc) -> bool:
+        """Whether the next messages can go to the router now. If not, the intake is paused."""
+        ...
+
+    def is_unproven(self, message: Message) -> bool:
+        """Whether the message's signature has to be checked."""
+        ...
+
+    def let_in(self, intake: Intake, incoming: IncomingRpc, verdicts: Verdicts) -> None:
+        """Give the next portion of an RPC to the router, without messages whose signatures are wrong."""
+        ...
+
+    def abandoned(self, intake: Intake, incoming: IncomingRpc) -> None:
+        """The rest of an RPC is not handled: count it."""
         ...
 
     def over_allowance(self, intake: Intake) -> None: ...
@@ -92,12 +111,16 @@ class Intake:
         self._frames = FrameReader(max_rpc_bytes)
         self._episub = False
         self._kept: bytes | None = None
-        """A frame that found no room to wait in once it was decoded."""
+        """A frame for whose RPC there was no room."""
         self._kept_size = 0
-        self._pieces: deque[_Piece] = deque()
+        self._incoming: deque[IncomingRpc] = deque()
         self._batch: Batch | None = None
-        """What of the first pieces is being checked."""
-        self._open = self._paused = self._working = self._holding = False
+        """Messages of the first RPCs that threads check."""
+        self._opens_stream = False
+        """The next RPC is the first of a stream that replaces another."""
+        self._following: Stream | None = None
+        """A newer stream; it is read when the frames of the older one are handled."""
+        self._open = self._paused = self._working = self._holding = self._has_read = False
         self._wake: asyncio.TimerHandle | None = None
         """While the peer is not read from for a time."""
         self._reported_s = now_s()
@@ -106,19 +129,30 @@ class Intake:
 
     @property
     def empty(self) -> bool:
-        return not self._pieces and self._kept is None and not self._frames.has_uncut
+        return not self._incoming and self._kept is None and not self._frames.has_uncut
 
     def receive_from(self, stream: Stream) -> None:
-        """The peer has opened a stream; a newer one takes the place of an older one."""
-        older, self.stream = self.stream, stream
+        """The peer has opened a stream, which replaces an older one. What the older one brought is handled first."""
+        if self._following is not None:
+            self._following.reset()
+        self._following = stream
+        if self._kept is None and not self._frames.has_uncut and not self._holding:
+            self._follow()
+        self._turns.arrived(self)
+
+    def _follow(self) -> None:
+        """Read from the newer stream."""
+        older, stream, self._following = self.stream, self._following, None
+        assert stream is not None
+        self.stream = stream
         if older is not None:
             older.reset()
-        self._forget_bytes()
         self._frames = FrameReader(self._max_rpc_bytes, stream.budget)
         self._episub = stream.protocol == EPISUB
         self._holding = False
+        self._opens_stream = self._has_read
+        self._has_read = True
         stream.receive_with(_Receiver(self, stream))
-        self._turns.arrived(self)
 
     def set_open(self, is_open: bool) -> None:
         """Whether the router knows the peer."""
@@ -150,9 +184,11 @@ class Intake:
     def end(self) -> None:
         """Nothing that is left is handled any more."""
         self._open = False
-        self.stream = None
+        self.stream = self._following = None
         self._forget_bytes()
-        self._pieces.clear()
+        for incoming in self._incoming:
+            self._handler.abandoned(self, incoming)
+        self._incoming.clear()
         self._budget.close()
         self._turns.leave(self)
         if self._batch is not None:
@@ -168,10 +204,11 @@ class Intake:
 
     def refuse(self) -> None:
         """Take nothing more of the peer, and nothing of what is left."""
-        stream = self.stream
+        streams = self.stream, self._following
         self.end()
-        if stream is not None:
-            stream.reset()
+        for stream in streams:
+            if stream is not None:
+                stream.reset()
 
     def data_received(self, data: bytes) -> None:
         self._frames.feed(data)
@@ -208,8 +245,8 @@ class Intake:
 
     def _work(self, until_s: float) -> bool:
         while self._ready:
-            if self._pieces and self._batch is None:
-                self._next_piece()
+            if self._incoming and self._batch is None:
+                self._advance()
             elif not self._next_frame():
                 return True
             if self.allowance.left < 0:
@@ -232,31 +269,34 @@ class Intake:
             handler.malformed(self)
             self._give_up_stream()
             return False
-        rpc = decoded.rpc
-        messages = rpc.messages
-        if not self._pieces and len(messages) <= MESSAGES_AT_ONCE:
-            unproven = handler.unproven(rpc) if messages else None
-            if not unproven:
-                handler.let_in(self, handler.received(self, len(data), decoded, self._episub), _NO_VERDICTS)
-                return True
-            if not is_dear(unproven):
-                verdicts = check(unproven)
-                handler.let_in(self, handler.received(self, len(data), decoded, self._episub), verdicts)
-                return True
-        size = min(self._budget.limit, len(data) + OBJECT_BYTES * len(messages))
-        if size > self._budget.fair or not self._budget.reserve(size):
-            self._kept, self._kept_size = data, size
-            if not self._pieces:
-                self.rest(_AGAIN_S)
-            return False
-        self._pieces.extend(_cut_up(handler.received(self, len(data), decoded, self._episub)))
-        self._pieces[-1].size = size
+        messages = decoded.rpc.messages
+        size = 0
+        if self._has_to_wait(messages):
+            size = min(self._budget.limit, len(data) + OBJECT_BYTES * len(messages))
+            if size > self._budget.fair or not self._budget.reserve(size):
+                self._kept, self._kept_size = data, size
+                if not self._incoming:
+                    self.rest(_AGAIN_S)
+                return False
+        incoming = handler.received(self, len(data), decoded, self._episub)
+        incoming.reserved = size
+        incoming.opens_stream, self._opens_stream = self._opens_stream, False
+        self._incoming.append(incoming)
         return True
+
+    def _has_to_wait(self, messages: tuple[Message, ...]) -> bool:
+        """Whether an RPC needs room to wait; others are handled at once."""
+        handler = self._handler
+        return (
+            bool(self._incoming)
+            or handler.has_to_wait(self, messages)
+            or is_dear([message for message in messages if handler.is_unproven(message)])
+        )
 
     def _frame(self) -> bytes | None:
         if self._kept is not None:
             if self._budget.fair < self._kept_size:
-                if not self._pieces:
+                if not self._incoming:
                     self.rest(_AGAIN_S)
                 return None
             data, self._kept = self._kept, None
@@ -267,41 +307,53 @@ class Intake:
                 self._holding = False
                 self.stream.resume()
                 data = self._frames.cut()
+            if data is None and self._following is not None:
+                self._follow()
+                data = self._frames.cut()
         except FrameError:
             self._handler.malformed(self)
             self._give_up_stream()
             return None
         return data
 
-    def _next_piece(self) -> None:
-        """Hand on the first piece, or have it checked."""
-        piece = self._pieces[0]
-        verdicts = piece.verdicts
-        if verdicts is None:
-            unproven = self._handler.unproven(piece.rpc)
-            if is_dear(unproven):
-                self._have_checked()
-                return
-            verdicts = check(unproven)
-        self._pieces.popleft()
-        self._budget.release(piece.size)
-        self._handler.let_in(self, piece.rpc, verdicts)
+    def _advance(self) -> None:
+        """Hand over the next portion of the first RPC, or have its signatures checked."""
+        incoming, handler = self._incoming[0], self._handler
+        if not handler.has_room(self, incoming):
+            return
+        unproven = [
+            message
+            for message in incoming.waiting(handler.messages_at_once)
+            if id(message) not in incoming.verdicts and handler.is_unproven(message)
+        ]
+        if is_dear(unproven):
+            self._have_checked()
+            return
+        handler.let_in(self, incoming, incoming.verdicts | check(unproven) if unproven else incoming.verdicts)
+        if incoming.is_handed_over and self._incoming:
+            self._incoming.popleft()
+            self._budget.release(incoming.reserved)
 
     def _have_checked(self) -> None:
-        """Have as many of the first pieces checked as fit into a batch."""
-        taken: list[_Piece] = []
+        """Have as many of the next messages checked as fit into a batch."""
+        covered: list[IncomingRpc] = []
         messages: list[Message] = []
-        for piece in self._pieces:
-            unproven = self._handler.unproven(piece.rpc)
-            if taken and batch_us(messages) + batch_us(unproven) > BATCH_US:
+        cost_us = 0
+        for incoming in self._incoming:
+            covered.append(incoming)
+            for message in incoming.waiting():
+                if self._handler.is_unproven(message):
+                    cost_us += check_us(message)
+                    if messages and cost_us > BATCH_US:
+                        break
+                    messages.append(message)
+            if cost_us > BATCH_US:
                 break
-            taken.append(piece)
-            messages += unproven
 
         def decided(verdicts: Verdicts) -> None:
             self._batch = None
-            for piece in taken:
-                piece.verdicts = verdicts
+            for incoming in covered:
+                incoming.verdicts = verdicts
             self._turns.arrived(self)
 
         self._batch = Batch(messages, decided)
@@ -335,18 +387,6 @@ class Intake:
         self._kept = None
 
 
-class _Piece:
-    """An RPC, or a part of one, that waits."""
-
-    __slots__ = ("rpc", "size", "verdicts")
-
-    def __init__(self, rpc: Rpc) -> None:
-        self.rpc = rpc
-        self.size = 0
-        """Reserved for the whole RPC, at its last piece."""
-        self.verdicts: Verdicts | None = None
-
-
 class _Receiver:
     def __init__(self, intake: Intake, stream: Stream) -> None:
         self._intake = intake
@@ -358,24 +398,3 @@ class _Receiver:
 
     def stream_ended(self, reset: bool) -> None:
         self._intake.stream_ended(self._stream, reset)
-
-
-_NO_VERDICTS: Verdicts = {}
-
-
-def _cut_up(rpc: Rpc) -> list[_Piece]:
-    """Pieces with a few messages each: subscriptions come with the first, control with the last."""
-    messages = rpc.messages
-    if len(messages) <= MESSAGES_AT_ONCE:
-        return [_Piece(rpc)]
-    starts = range(0, len(messages), MESSAGES_AT_ONCE)
-    return [
-        _Piece(
-            Rpc(
-                () if start else rpc.subscriptions,
-                messages[start : start + MESSAGES_AT_ONCE],
-                rpc.control if start == starts[-1] else None,
-            )
-        )
-        for start in starts
-    ]

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from hearsay.core.language.actions import MessageRejected, PartDropped, Reason
-from hearsay.core.language.identifiers import Micros
-from hearsay.core.language.rpc import Control, Message, PartKind, Rpc
+from hearsay.core.language.identifiers import Micros, TopicId
+from hearsay.core.language.rpc import Control, Features, Message, PartKind, Portion, Rpc
 from hearsay.core.shell.router import Router
 from hearsay.libp2p.limits.allowance import Allowance
 from hearsay.libp2p.limits.resources import Budget, Resources
@@ -22,7 +21,8 @@ from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.config import NodeLimits
 from hearsay.node.fairness.conduct import Offence
 from hearsay.node.incoming.admission import Admission
-from hearsay.node.incoming.intake import Intake
+from hearsay.node.incoming.incoming_rpc import IncomingRpc
+from hearsay.node.incoming.intake import MESSAGES_AT_ONCE, Intake
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
 from hearsay.node.incoming.verification import Verdicts, Verification
@@ -84,7 +84,8 @@ class Reception:
         blame: Callable[[PeerId, Offence, int], None],
         tell: Callable[[PartDropped], None],
         refused: Callable[[Message, PeerId, Reason], None],
-        hand_over: Callable[[Intake, Rpc, Micros | None], None],
+        hand_over: Callable[[Intake, Rpc, Portion | None, Micros], None],
+        stream_opened: Callable[[PeerId], None],
     ) -> None:
         self._router = router
         self._clock = clock
@@ -98,15 +99,16 @@ class Reception:
         self._refused = refused
         self._judges = router.strategy.judges
         self._hand_over = hand_over
+        self._stream_opened = stream_opened
         self.trace: TraceRows | None = None
         self.traffic: Traffic | None = None
         self.durations: Durations | None = None
         self._exchanged_peers = int(getattr(router.parameters, "dials_per_prune", 0))
-        held = resources.share("RPCs held back", limits.held_back_bytes)
-        self._admission = Admission(validation, held, statistics, self._is_new, hand_over)
+        self._validation = validation
+        self._admission = Admission(validation)
         self._turns = Turns(monotonic, asyncio.get_running_loop().call_soon)
         self._verification = Verification(limits.verification_threads, self._is_new)
-        self._unverified = resources.share("messages whose signatures wait", limits.unverified_bytes)
+        self._waiting = resources.share("RPCs that wait", limits.unverified_bytes)
 
     def intake_of(self, peer: PeerId) -> Intake:
         """For what comes in of a peer from now on."""
@@ -117,10 +119,14 @@ class Reception:
             self._turns,
             self._verification,
             Allowance(limits.parts_per_s, limits.parts_at_once, monotonic()),
-            Budget("unverified", limits.unverified_bytes_per_peer, (self._unverified,)),
+            Budget("RPCs that wait", limits.unverified_bytes_per_peer, (self._waiting,)),
             limits.rpc.max_rpc_bytes,
             monotonic,
         )
+
+    def said_by(self, peer: PeerId) -> tuple[tuple[TopicId, ...], Features | None]:
+        """The topics and extensions of a peer that the router knows."""
+        return tuple(sorted(self._router.connected[peer].topics)), self._router.strategy.features_of(peer)
 
     def forget(self, peer: PeerId) -> None:
         self._admission.forget(peer)
@@ -146,7 +152,7 @@ class Reception:
     def over_allowance(self, intake: Intake) -> None:
         self._blame(intake.peer, Offence.OVER_LIMIT, 1)
 
-    def received(self, intake: Intake, size: int, decoded: DecodedRpc, episub: bool) -> Rpc:
+    def received(self, intake: Intake, size: int, decoded: DecodedRpc, episub: bool) -> IncomingRpc:
         statistics = self._statistics
         statistics.rpcs_received += 1
         statistics.bytes_received += size
@@ -160,19 +166,20 @@ class Reception:
             self.traffic.received(rpc)
         if self.durations is not None:
             self.durations.came(rpc.messages)
-        over = len(rpc.messages) - self._router.parameters.max_messages_per_rpc
+        rpc, records = take_records(rpc)
+        incoming = IncomingRpc(rpc)
+        over = incoming.stop - self._router.parameters.max_messages_per_rpc
         if over > 0:
+            incoming.stop -= over
             self._tell(PartDropped(intake.peer, PartKind.PUBLISH, over, Reason.OVER_LIMIT))
-            rpc = replace(rpc, messages=rpc.messages[:-over])
-        if self._judges and rpc.messages and not self._router.strategy.hears(intake.peer):
+        if self._judges and incoming.stop and not self._router.strategy.hears(intake.peer):
             # Before their signatures cost anything.
-            self._tell(PartDropped(intake.peer, PartKind.PUBLISH, len(rpc.messages), Reason.GRAYLISTED))
-            rpc = replace(rpc, messages=())
+            self._tell(PartDropped(intake.peer, PartKind.PUBLISH, incoming.stop, Reason.GRAYLISTED))
+            incoming.stop = 0
         control = rpc.control
         if control is None:
-            return rpc
-        intake.allowance.left -= _parts(control)
-        rpc, records = take_records(rpc)
+            return incoming
+        intake.allowance.left -= _parts(control) + len(records)
         if self._router.strategy.chooses_connections and episub:
             for record in records:
                 self._learn(record, intake.peer, None)
@@ -182,39 +189,61 @@ class Reception:
                 for known in named:
                     if known.record is not None and isinstance(known.peer, bytes):
                         self._learn(known.record, intake.peer, known.peer)
-        return rpc
+        return incoming
 
-    def unproven(self, rpc: Rpc) -> list[Message]:
-        return [
-            message
-            for message in rpc.messages
-            if message.signature is not None
+    @property
+    def messages_at_once(self) -> int:
+        """While validators are in use, each message has to ask for room by itself."""
+        return 1 if self._validation.in_use else MESSAGES_AT_ONCE
+
+    def has_to_wait(self, intake: Intake, messages: tuple[Message, ...]) -> bool:
+        if not self._validation.in_use:
+            return len(messages) > MESSAGES_AT_ONCE
+        return len(messages) > 1 or any(
+            self._is_new(message) and not self._validation.has_room(intake.peer, message) for message in messages
+        )
+
+    def has_room(self, intake: Intake, incoming: IncomingRpc) -> bool:
+        """Whether the next messages can go to the router now. If not, the intake pauses until a verdict."""
+        message = next(incoming.waiting(1), None)
+        if message is None or not self._validation.in_use:
+            return True
+        self._router.seen.expire(self._clock())
+        return not self._is_new(message) or self._admission.has_room(intake, message)
+
+    def abandoned(self, intake: Intake, incoming: IncomingRpc) -> None:
+        self._statistics.abandoned_rpcs += 1
+
+    def is_unproven(self, message: Message) -> bool:
+        return (
+            message.signature is not None
             and self._is_new(message)
             and plain_fault(message, self._policy(str(message.topic))) is None
-        ]
+        )
 
-    def let_in(self, intake: Intake, rpc: Rpc, verdicts: Verdicts) -> None:
+    def let_in(self, intake: Intake, incoming: IncomingRpc, verdicts: Verdicts) -> None:
         now_us = self._clock()
-        if rpc.messages:
-            # What is seen now is so for the router, too: at a later time it might have forgotten, and not look again.
+        if incoming.opens_stream and not incoming.next:
+            self._stream_opened(intake.peer)
+        messages = tuple(incoming.waiting(self.messages_at_once))
+        if messages:
+            # The router's view of what is seen: at a later time it might have forgotten, and not check again.
             self._router.seen.expire(now_us)
-            rpc = self._authentic(intake, rpc, verdicts)
-            self._admission.admit(intake, rpc, now_us)
-        else:
-            self._hand_over(intake, rpc, now_us)
+        portion = incoming.take(len(messages), self._authentic(intake, messages, verdicts))
+        self._hand_over(intake, incoming.rpc, portion, now_us)
 
     def _is_new(self, message: Message) -> bool:
         """Whether a message would be taken. Those seen before, and of topics not joined, need no second look."""
         router = self._router
         return message.topic in router.joined and message.id not in router.seen.known
 
-    def _authentic(self, intake: Intake, rpc: Rpc, verdicts: Verdicts) -> Rpc:
+    def _authentic(self, intake: Intake, messages: tuple[Message, ...], verdicts: Verdicts) -> tuple[Message, ...]:
         """Without the messages whose signatures are wrong.
 
         This is done before the router marks a message as seen: else a forged copy would keep out the true one.
         """
         refused: list[tuple[Message, Fault]] = []
-        for message in rpc.messages:
+        for message in messages:
             if not self._is_new(message):
                 continue
             fault = plain_fault(message, self._policy(str(message.topic)))
@@ -226,7 +255,7 @@ class Reception:
             else:
                 intake.allowance.left += _NEW_MESSAGE
         if not refused:
-            return rpc
+            return messages
         self._statistics.bad_signatures += len(refused)
         for message, fault in refused:
             if self.trace is not None:
@@ -237,5 +266,4 @@ class Reception:
         forged = sum(fault.forged for _, fault in refused)
         if forged:
             self._blame(intake.peer, Offence.FORGED, forged)
-        kept = tuple(message for message in rpc.messages if not any(message is wrong for wrong, _ in refused))
-        return replace(rpc, messages=kept)
+        return tuple(message for message in messages if not any(message is wrong for wrong, _ in refused))

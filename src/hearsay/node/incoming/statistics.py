@@ -37,8 +37,8 @@ class Statistics:
     test_messages: int = 0
     """Of the test extension."""
     validations_timed_out: int = 0
-    crowded_out: int = 0
-    """Messages for which validators had no room, not even to wait; they do not count as seen."""
+    abandoned_rpcs: int = 0
+    """RPCs that were not handled to the end because their peer had gone; their other messages are not seen."""
     replays: int = 0
     """Messages whose sequence number was used before."""
     gave_up_waiting: int = 0

@@ -134,11 +134,6 @@ def is_dear(messages: list[Message]) -> bool:
     return any(check_us(message) > DEAR_US for message in messages)
 
 
-def batch_us(messages: list[Message]) -> int:
-    """About how many microseconds their signatures take."""
-    return sum([check_us(message) for message in messages])
-
-
 def check(messages: list[Message]) -> Verdicts:
     return {id(message): signature_fault(message) for message in messages}
 

@@ -135,7 +135,7 @@ def _counters(driver: Driver) -> Iterator[Family]:
             of.messages_withdrawn,
         ),
         ("hearsay_validations_timed_out", "Messages whose validators took too long", of.validations_timed_out),
-        ("hearsay_validations_crowded_out", "Messages for which validators had no room", of.crowded_out),
+        ("hearsay_rpcs_abandoned", "RPCs not handled to the end because their peer had gone", of.abandoned_rpcs),
         ("hearsay_replays", "Messages with a sequence number that was used before", of.replays),
         ("hearsay_messages_missed", "Messages that the application did not take in time", of.missed),
         ("hearsay_publishes_given_up", "Own messages that waited for a peer in vain", of.gave_up_waiting),

@@ -2,8 +2,9 @@
 
 * EXT-1: Who speaks 1.3 tells a peer that does what it can do, in its first RPC, also if there is nothing else to say,
   and once. Peers of older versions are not told, nor is anybody if there is nothing to tell.
-* EXT-2: What a peer says of itself counts in its first RPC. Later, or again, it is not heard, and is worth
-  `LATE_PENALTY` points of misbehaviour (go, jvm; rust: nothing).
+* EXT-2: A peer's extensions control counts in the first RPC of a stream ("MUST be in the first message on the
+  stream"). In a later RPC it is ignored, and costs `LATE_PENALTY` points of misbehaviour (go, jvm; rust: nothing).
+  When the peer replaces its stream, its extensions are forgotten and the next RPC is the first one (go).
 * EXT-3: What both have said is on. Extensions that are not known here are skipped.
 * EXT-4: If a first RPC did not leave, the next one says it.
 * EXT-5: If both have the test extension, each sends a test message, an RPC of its own, when the other has said so,
@@ -46,6 +47,19 @@ class FeatureBook:
         """Whether the test extension is on between this router and a peer."""
         return self._own.test_extension and self._of.get(peer, _NOTHING).test_extension
 
+    def said_by(self, peer: PeerId) -> Features | None:
+        """A peer's extensions; None when its stream has brought no RPC yet."""
+        return self._of.get(peer)
+
+    def stream_opened(self, peer: PeerId) -> None:
+        self._of.pop(peer, None)
+
+    def restore(self, peer: PeerId, said: Features) -> None:
+        """Learn what a peer said earlier on a stream that is still open."""
+        self._of[peer] = said
+        if self.tests(peer):
+            self._shell.outbox.test(peer)
+
     def greet(self, peer: ConnectedPeer) -> None:
         if self._own != _NOTHING and knows_extensions(peer.protocol):
             self._shell.outbox.features(peer.id, self._own)
@@ -65,9 +79,7 @@ class FeatureBook:
         """What an RPC says, mostly nothing; True if that comes too late."""
         is_first = sender.id not in self._of
         if is_first:
-            self._of[sender.id] = said[0] if said and knows_extensions(sender.protocol) else _NOTHING
-            if self.tests(sender.id):
-                self._shell.outbox.test(sender.id)
+            self.restore(sender.id, said[0] if said and knows_extensions(sender.protocol) else _NOTHING)
         if not said:
             return False
         if not knows_extensions(sender.protocol):

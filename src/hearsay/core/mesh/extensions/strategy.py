@@ -46,6 +46,15 @@ class ExtendedMesh(MeshStrategy):
         if self.features.hear(sender, said) and self.parameters.late_extensions is LateExtensions.PENALISE:
             self.penalise(sender.id, LATE_PENALTY)
 
+    def features_of(self, peer: PeerId) -> Features | None:
+        return self.features.said_by(peer)
+
+    def restore_features(self, peer: ConnectedPeer, features: Features) -> None:
+        self.features.restore(peer.id, features)
+
+    def stream_opened(self, peer: PeerId) -> None:
+        self.features.stream_opened(peer)
+
     def has_partials_in(self, topic: TopicId) -> bool:
         return self.partials.has(topic)
 

@@ -1,0 +1,188 @@
+"""State lives as long as what it belongs to: a stream, a connection or a peer. Streams are replaced, peers reconnect,
+and two connections of one peer come at once."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from waiting import run, until
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.rpc import MESHSUB_13, Control, Features, Graft, Message, Rpc, Subscription
+from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.limits.frames import frame
+from hearsay.node.config import NodeConfig
+from hearsay.node.node import Node
+from hearsay.wire.encode import encode_rpc
+from hearsay.wire.message_ids import by_content
+from hearsay.wire.signing import SignaturePolicy
+
+SCORE = {
+    "validation": "selective",
+    "misbehaviour_weight": -10,
+    "misbehaviour_decay": 0.9,
+    "decay_interval_ms": 1000,
+    "decay_to_zero": 0.01,
+    "retain_ms": 60_000,
+    "thresholds": {"gossip": -50, "publish": -100, "graylist": -200},
+}
+HELLO = Rpc((Subscription("news", True),), control=Control(features=(Features(True, True),)))
+PLAIN = Rpc(control=Control(graft=(Graft("news"),)))
+
+
+def config(**parameters):
+    return NodeConfig(
+        signatures=SignaturePolicy.STRICT_NO_SIGN,
+        message_id=by_content,
+        parameters={"test_extension": True, "partial_messages": True, "score": SCORE, **parameters},
+    )
+
+
+class Peer:
+    """A bare host; it opens streams to a node and accepts the node's."""
+
+    def __init__(self, node, host):
+        self.node = node
+        self.host = host
+        self.accepted = []
+        host.handle(MESHSUB_13, self.accepted.append, 8)
+
+    async def open(self, *rpcs):
+        stream = await self.host.open_stream(self.node.peer, [MESHSUB_13])
+        for rpc in rpcs:
+            stream.write(frame(encode_rpc(rpc)))
+        return stream
+
+
+@asynccontextmanager
+async def node_and_peer(**parameters):
+    async with Node(config(**parameters)) as node:
+        await node.join("news")
+        host = Host()
+        peer = Peer(node, host)
+        try:
+            await host.dial(node.addresses[0])
+            yield node, peer
+        finally:
+            await host.close()
+
+
+def late(node):
+    return node.statistics.dropped_because[Reason.NOT_FIRST]
+
+
+def features_of(node, peer):
+    return node._running.router.strategy.features_of(peer.host.peer)
+
+
+@run
+async def test_extensions_are_said_again_on_a_new_stream():
+    async with node_and_peer() as (node, peer):
+        received = node.statistics
+        for number in range(1, 4):
+            await peer.open(HELLO, PLAIN)
+            await until(lambda number=number: received.rpcs_received == 2 * number)
+        assert late(node) == 0
+        assert features_of(node, peer) == Features(True, True)
+        assert node._running.router.strategy.standing.score(peer.host.peer) >= 0
+
+
+@run
+async def test_extensions_in_a_later_rpc_of_a_stream_are_late():
+    async with node_and_peer() as (node, peer):
+        await peer.open(PLAIN, HELLO)
+        await until(lambda: node.statistics.rpcs_received == 2)
+        assert late(node) == 1
+        assert features_of(node, peer) == Features()
+
+
+@run
+async def test_extensions_end_with_their_stream():
+    async with node_and_peer() as (node, peer):
+        await peer.open(HELLO)
+        await until(lambda: features_of(node, peer) == Features(True, True))
+        await peer.open(PLAIN)
+        await until(lambda: features_of(node, peer) == Features())
+        assert late(node) == 0
+
+
+@run
+async def test_extensions_in_a_long_first_rpc_are_in_time():
+    async with node_and_peer() as (node, peer):
+        messages = tuple(Message(b"", "news", b"%d" % number) for number in range(50))
+        await peer.open(replace(HELLO, messages=messages))
+        await until(lambda: node.statistics.delivered == 50)
+        assert late(node) == 0
+        assert features_of(node, peer) == Features(True, True)
+
+
+@run
+async def test_subscriptions_outlast_a_stream():
+    async with node_and_peer() as (node, peer):
+        await peer.open(HELLO)
+        await until(lambda: node.topic_peers("news") == 1)
+        await peer.open(PLAIN)
+        await until(lambda: node.statistics.rpcs_received == 2)
+        assert node.topic_peers("news") == 1
+
+
+@run
+async def test_what_an_older_stream_brought_is_handled_before_a_newer_one():
+    async with node_and_peer() as (node, peer):
+        await until(lambda: node.peers)
+        intake = node._running.links.of[peer.host.peer].intake
+        intake.set_paused(True)
+        await peer.open(HELLO, *(Rpc(messages=(Message(b"", "news", b"%d" % number),)) for number in range(20)))
+        await until(lambda: intake.stream is not None and intake.stream._unread)
+        await peer.open(HELLO)
+        await until(lambda: intake._following is not None)
+        intake.set_paused(False)
+        await until(lambda: node.statistics.rpcs_received == 22)
+        assert node.statistics.delivered == 20
+        assert late(node) == 0
+
+
+@run
+async def test_our_stream_is_replaced_and_the_peer_stays_known():
+    async with node_and_peer() as (node, peer):
+        await peer.open(HELLO)
+        await until(lambda: node.topic_peers("news") == 1 and len(peer.accepted) == 1)
+        peer.accepted[0].reset()
+        await until(lambda: len(peer.accepted) == 2 and node.peers)
+        assert node.topic_peers("news") == 1
+        assert features_of(node, peer) == Features(True, True)
+
+
+@run
+async def test_a_peer_that_connects_again_says_all_anew():
+    async with node_and_peer() as (node, peer):
+        await peer.open(HELLO)
+        await until(lambda: node.topic_peers("news") == 1)
+        peer.host.disconnect(node.peer)
+        await until(lambda: not node.peers)
+        assert not node._running.router.strategy.remembers(peer.host.peer)
+        await peer.host.dial(node.addresses[0])
+        await until(lambda: node.peers)
+        assert node.topic_peers("news") == 0
+        assert features_of(node, peer) is None
+        await peer.open(HELLO)
+        await until(lambda: features_of(node, peer) == Features(True, True))
+        assert late(node) == 0
+
+
+@run
+async def test_two_nodes_that_dial_each_other_at_once_keep_one_connection_and_its_state():
+    async with Node(config()) as one, Node(config()) as other:
+        here, there = await one.join("news"), await other.join("news")
+        await asyncio.gather(one.connect(other.addresses[0]), other.connect(one.addresses[0]), return_exceptions=True)
+        await until(lambda: one.mesh("news") and other.mesh("news"))
+        await here.publish(b"from one")
+        await there.publish(b"from the other")
+        assert {(await here.next()).data for _ in range(2)} == {b"from one", b"from the other"}
+        assert {(await there.next()).data for _ in range(2)} == {b"from one", b"from the other"}
+        for node, remote in ((one, other), (other, one)):
+            assert late(node) == 0
+            assert node._running.router.strategy.features_of(remote.peer) == Features(True, True)
+            assert node._running.router.strategy.standing.score(remote.peer) >= 0

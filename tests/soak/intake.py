@@ -1,0 +1,41 @@
+"""Random RPCs on every path through the intake of a real node: the router receives what the bytes say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from intake_paths import PATHS, received_on, sent_rpcs
+from test_intake import DearAuthor
+from waiting import patience
+
+EXAMPLES = 60
+
+
+def soak(number: int) -> Counter[str]:
+    """One path, and RPCs that follow from the number."""
+    name = list(PATHS)[number % len(PATHS)]
+    seen: Counter[str] = Counter()
+
+    @seed(number)
+    @settings(
+        max_examples=EXAMPLES,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+    )
+    @given(sent_rpcs())
+    def compare(sent):
+        async def once():
+            async with patience():
+                return await received_on(PATHS[name], sent, DearAuthor())
+
+        expected, received = asyncio.run(once())
+        assert received == expected
+        seen[f"RPCs on the path: {name}"] += len(expected)
+
+    compare()
+    return seen
