@@ -26,7 +26,7 @@ from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.errors import FrameError
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.incoming.incoming_rpc import IncomingRpc
-from hearsay.node.incoming.verification import BATCH_US, Batch, Verdicts, Verification, check, is_dear
+from hearsay.node.incoming.verification import BATCH_US, Batch, Verdicts, Verification, is_dear
 from hearsay.wire.decode import DecodedRpc
 from hearsay.wire.signing import check_us
 
@@ -74,7 +74,7 @@ class Handler(Protocol):
         """Whether the message's signature has to be checked."""
         ...
 
-    def let_in(self, intake: Intake, incoming: IncomingRpc, verdicts: Verdicts) -> None:
+    def let_in(self, intake: Intake, incoming: IncomingRpc) -> None:
         """Give the next portion of an RPC to the router, without messages whose signatures are wrong."""
         ...
 
@@ -281,7 +281,10 @@ class Intake:
         incoming = handler.received(self, len(data), decoded, self._episub)
         incoming.reserved = size
         incoming.opens_stream, self._opens_stream = self._opens_stream, False
-        self._incoming.append(incoming)
+        if size:
+            self._incoming.append(incoming)
+        else:
+            handler.let_in(self, incoming)
         return True
 
     def _has_to_wait(self, messages: tuple[Message, ...]) -> bool:
@@ -290,7 +293,7 @@ class Intake:
         return (
             bool(self._incoming)
             or handler.has_to_wait(self, messages)
-            or is_dear([message for message in messages if handler.is_unproven(message)])
+            or (bool(messages) and is_dear([message for message in messages if handler.is_unproven(message)]))
         )
 
     def _frame(self) -> bytes | None:
@@ -329,7 +332,7 @@ class Intake:
         if is_dear(unproven):
             self._have_checked()
             return
-        handler.let_in(self, incoming, incoming.verdicts | check(unproven) if unproven else incoming.verdicts)
+        handler.let_in(self, incoming)
         if incoming.is_handed_over and self._incoming:
             self._incoming.popleft()
             self._budget.release(incoming.reserved)

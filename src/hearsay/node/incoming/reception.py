@@ -221,7 +221,7 @@ class Reception:
             and plain_fault(message, self._policy(str(message.topic))) is None
         )
 
-    def let_in(self, intake: Intake, incoming: IncomingRpc, verdicts: Verdicts) -> None:
+    def let_in(self, intake: Intake, incoming: IncomingRpc) -> None:
         now_us = self._clock()
         if incoming.opens_stream and not incoming.next:
             self._stream_opened(intake.peer)
@@ -229,7 +229,7 @@ class Reception:
         if messages:
             # The router's view of what is seen: at a later time it might have forgotten, and not check again.
             self._router.seen.expire(now_us)
-        portion = incoming.take(len(messages), self._authentic(intake, messages, verdicts))
+        portion = incoming.take(len(messages), self._authentic(intake, messages, incoming.verdicts))
         self._hand_over(intake, incoming.rpc, portion, now_us)
 
     def _is_new(self, message: Message) -> bool:
