@@ -119,7 +119,13 @@ SHIPPED = {
         "nim": (True, False, False, False),
         "jvm": (False, True, True, True),
     },
-    ("asked_peer_must_send",): {name: (name == "jvm",) for name in IMPLEMENTATIONS},
+    ("asked_peer_must_send", "ihave_parts_count", "ihave_ids_of_rpc"): {
+        "go": (False, False, False),
+        "rust": (False, False, False),
+        "js": (False, False, True),
+        "nim": (False, False, False),
+        "jvm": (True, True, False),
+    },
     ("prune_trigger", "full_mesh", "outbound_when_full", "outbound_repair", "unwelcome_graft"): {
         "go": ("at_high", "refuse", "always", "to_degree_out", "prune"),
         "rust": ("at_high", "refuse", "always", "to_degree_out", "prune"),

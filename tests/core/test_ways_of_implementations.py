@@ -7,7 +7,7 @@ from judged import MS, SECOND, TOPIC, Judge, dropped, message, receivers, score,
 
 from hearsay.core.language.actions import PeerGrafted, PeerPruned, Reason
 from hearsay.core.language.events import DirectPeerChosen
-from hearsay.core.language.rpc import Graft, IHave, Prune, Subscription
+from hearsay.core.language.rpc import Graft, IHave, IWant, Prune, Subscription
 from hearsay.core.registry import ROUTERS
 from hearsay.core.shell.presets import argument_of, values_of
 
@@ -236,6 +236,43 @@ def test_the_order_in_which_parts_of_an_rpc_are_handled(name, kinds):
     judge.connect("p")
     found = dropped(judge.say("p", IHave("elsewhere", ("m",)), Graft("elsewhere")))
     assert [kind for _, kind, _, _ in found] == kinds
+
+
+@pytest.mark.parametrize(("name", "heard"), [("go", 20), ("rust", 20), ("js", 20), ("jvm", 10)])
+def test_the_ihaves_of_one_rpc(name, heard):
+    """Rules: GOSSIP-14. jvm counts those of topics that it is in."""
+    judge = like(name)
+    judge.connect("p")
+    elsewhere = [IHave("elsewhere", (f"e{number}",)) for number in range(5)]
+    actions = judge.say("p", *elsewhere, *(IHave(TOPIC, (f"m{number:02}",)) for number in range(20)))
+    assert len({one for _, iwant in sent(actions, IWant) for one in iwant.ids}) == heard
+    refused = [count for _, kind, count, reason in dropped(actions) if (kind, reason) == ("IHAVE", Reason.OVER_LIMIT)]
+    assert sum(refused) == 20 - heard
+
+
+@pytest.mark.parametrize(("name", "rpcs"), [("go", 10), ("jvm", 10)])
+def test_ihaves_of_many_rpcs(name, rpcs):
+    """Rules: GOSSIP-14. The next heartbeat counts anew."""
+    judge = like(name, first_heartbeat_ms=1_000)
+    judge.connect("p")
+    asked = [len(sent(judge.say("p", IHave(TOPIC, (f"m{number}",))), IWant)) for number in range(12)]
+    assert sum(asked) == rpcs
+    judge.beat()
+    assert len(sent(judge.say("p", IHave(TOPIC, ("again",))), IWant)) == 1
+
+
+@pytest.mark.parametrize(("name", "topics"), [("go", 3), ("js", 2)])
+def test_the_ids_of_all_ihaves_of_an_rpc(name, topics):
+    """Rules: GOSSIP-8. js looks at `max_ids_per_ihave` of them together; of the second IHAVE at what is left."""
+    joined = ("t1", "t2", "t3")
+    judge = like(name, joined=joined, max_ids_per_ihave=4, max_ids_per_iwant=100)
+    judge.connect("p", topics=joined)
+    for _ in range(2):
+        parts = [IHave(topic, tuple(f"{topic}-{number}" for number in range(3))) for topic in joined]
+        actions = judge.say("p", IHave("elsewhere", ("e1", "e2", "e3")), *parts)
+        asked = {one for _, iwant in sent(actions, IWant) for one in iwant.ids}
+        assert {one.partition("-")[0] for one in asked} == set(joined[:topics])
+        assert len(asked) == (9 if topics == 3 else 4)
 
 
 @pytest.mark.parametrize(("name", "broken"), [("go", 0), ("rust", 0), ("jvm", 1)])

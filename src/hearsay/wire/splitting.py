@@ -1,9 +1,9 @@
 """Splitting an RPC at a peer's limit: peers drop what is larger.
 
-Subscriptions and control have a limit of their own: go resets the stream of a peer whose RPC has more (v0.19, since
-`DefaultMaxControlMessageSize`). Parts keep their order, but for features: these are in the first RPC. IHAVE, IWANT, IDONTWANT and episub's GRAFT are
-cut between ids. A message that does not fit alone is left out: the node refuses to publish one, so it can only be
-somebody else's; and so is a partial message.
+Subscriptions and control have a limit of their own: go v0.19 resets the stream of a peer that sends more. Parts keep
+their order, but for features: these are in the first RPC. IHAVE, IWANT, IDONTWANT and episub's GRAFT are cut between
+ids. A message that does not fit alone is left out: the node refuses to publish one, so it can only be another's; and so
+is a partial message.
 """
 
 from __future__ import annotations

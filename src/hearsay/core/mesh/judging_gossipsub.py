@@ -33,7 +33,7 @@ from hearsay.core.mesh.judging_mesh import JudgingMesh
 from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.flood_publish import served_in_a_heartbeat
-from hearsay.core.rules.gossip_counts import gossip_targets, rpc_is_heard
+from hearsay.core.rules.gossip_counts import gossip_targets, ids_over_limit, rpc_is_heard
 from hearsay.core.scores.topic_parameters import TopicScoreParameters
 from hearsay.core.shell.dropped_parts import drop_messages_and_control
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
@@ -64,6 +64,8 @@ class JudgingGossipsub(Gossipsub):
         self._heard: dict[PeerId, int] = {}
         """How many RPCs with IHAVE came since the last heartbeat; outlasts a disconnection, as the next do."""
         self._heard_iwants: dict[PeerId, int] = {}
+        self._ids_heard = 0
+        """How many ids the IHAVEs of this RPC had so far; with `ihave_ids_of_rpc`."""
         self._asked_now: dict[PeerId, list[MessageId]] = {}
         """What goes into the IWANTs of this call."""
 
@@ -115,11 +117,25 @@ class JudgingGossipsub(Gossipsub):
                     self.shell.drop(peer, kind, sum(len(part.ids) for part in parts), Reason.LOW_SCORE)
             return replace(control, ihave=(), iwant=())
         parameters = self.parameters
-        if not self._is_heard(peer, PartKind.IHAVE, control.ihave, self._heard, parameters.max_ihave_messages):
+        if not parameters.ihave_parts_count and not self._ihave_is_heard(peer, control.ihave):
             control = replace(control, ihave=())
         if not self._is_heard(peer, PartKind.IWANT, control.iwant, self._heard_iwants, parameters.max_iwant_messages):
             control = replace(control, iwant=())
         return control
+
+    def on_ihave(self, sender: ConnectedPeer, ihave: IHave) -> None:
+        if ihave.topic in self.shell.joined:
+            if self.parameters.ihave_parts_count and not self._ihave_is_heard(sender.id, (ihave,)):
+                return
+            if self.parameters.ihave_ids_of_rpc:
+                over = ids_over_limit(len(ihave.ids), self.parameters.max_ids_per_ihave - self._ids_heard)
+                if over:
+                    ihave = replace(ihave, ids=self._without_last(sender, PartKind.IHAVE, ihave.ids, over))
+                self._ids_heard += len(ihave.ids)
+        super().on_ihave(sender, ihave)
+
+    def _ihave_is_heard(self, peer: PeerId, parts: Sequence[IHave]) -> bool:
+        return self._is_heard(peer, PartKind.IHAVE, parts, self._heard, self.parameters.max_ihave_messages)
 
     def _is_heard(
         self, peer: PeerId, kind: PartKind, parts: Sequence[IHave | IWant], counts: dict[PeerId, int], most: int
@@ -194,6 +210,7 @@ class JudgingGossipsub(Gossipsub):
 
     def control_heard(self) -> None:
         self.mesh.names_nobody = False
+        self._ids_heard = 0
         if self._asked_now:
             for peer, ids in self._asked_now.items():
                 self.standing.ask(peer, ids)

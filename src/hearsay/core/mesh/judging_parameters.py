@@ -105,6 +105,8 @@ class JudgingParameters(MeshParameters):
     | flood_publish_mbit | … to as many as this rate serves in a heartbeat, or D_low (nim: 100); 0: all | 0 | 0 |
     | gossip_factor | share of the topic's other peers that get gossip, if that is more than D_lazy | 0 | 0.25 |
     | max_ihave_messages | RPCs with IHAVE of one peer that are looked at per heartbeat; 0: all | 0 | 10 |
+    | ihave_parts_count | … and not RPCs but the IHAVEs of joined topics are counted (jvm) | off | off |
+    | ihave_ids_of_rpc | `max_ids_per_ihave` holds for all IHAVEs of an RPC together (js) | off | off |
     | max_iwant_messages | RPCs with IWANT of one peer that are looked at per heartbeat (js: 10); 0: all | 0 | 0 |
     | iwant_followup_ms | after so long the promise of an IHAVE is broken | 3 000 | 3 000 |
     | tracked_promises | which ids of an IWANT are promises | one | one |
@@ -141,6 +143,8 @@ class JudgingParameters(MeshParameters):
     flood_publish_mbit: int = integer(0, low=0)
     gossip_factor: float = share(0.0)
     max_ihave_messages: int = integer(0, low=0)
+    ihave_parts_count: bool = False
+    ihave_ids_of_rpc: bool = False
     max_iwant_messages: int = integer(0, low=0)
     iwant_followup_ms: int = milliseconds(3_000, low=1)
     tracked_promises: TrackedPromises = choice(TrackedPromises.ONE)
@@ -165,7 +169,7 @@ class JudgingParameters(MeshParameters):
             or self.graft_on_subscribe
             or self.unsubscribed_graft is not UnsubscribedGraft.PRUNE
             or self.member_graft_is_judged + self.backoff_on_unsubscribe + self.backoff_when_not_joined > 0
-            or self.exchange_always + self.mesh_before_gossip > 0
+            or self.exchange_always + self.mesh_before_gossip + self.ihave_ids_of_rpc > 0
             or self.flood_publish
             or self.gossip_factor > 0
             or self.degree_score + self.degree_out + self.direct_connect_ticks + self.early_graft_ms > 0

@@ -4,7 +4,8 @@ Rules (r1, "gossip" and "message cache"; go, for the bounds):
 
 * GOSSIP-7: A message is kept, and gossiped about, for a number of windows, the open one included. A window is a
   heartbeat.
-* GOSSIP-8: Of the ids of one part so many are acted on. Of one peer so many are asked for between two heartbeats.
+* GOSSIP-8: Of the ids of one part so many are acted on; with js, of those in all IHAVEs of an RPC. Of one peer so
+  many are asked for between two heartbeats.
 * GOSSIP-9: More ids than an IHAVE may have: each peer gets a sample of its own, or some would be announced to nobody.
 * GOSSIP-10: One message goes to one peer on request so many times. Otherwise asking is a cheap way to make others
   send.
@@ -12,8 +13,8 @@ Rules (r1, "gossip" and "message cache"; go, for the bounds):
   that peer is GRAFTed, if that is wanted (guide, "Gossip").
 * GOSSIP-13: Gossip goes to D_lazy, or to a share of those who may get it if that is more (v1.1; *reference only:*
   `gossip_factor`).
-* GOSSIP-14: Of one peer so many RPCs with IHAVE are looked at between two heartbeats (v1.1), and so many with IWANT
-  (js; *reference only:* `max_ihave_messages`).
+* GOSSIP-14: Of one peer so many RPCs with IHAVE are looked at between two heartbeats (v1.1), with jvm so many IHAVEs;
+  and so many RPCs with IWANT (js; *reference only:* `max_ihave_messages`).
 * GOSSIP-12: A fan-out ends when nothing was published to it for longer than its time.
 """
 
