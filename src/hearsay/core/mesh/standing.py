@@ -256,6 +256,7 @@ class Standing:
             publish=self._thresholds.publish,
             graylist=self._thresholds.graylist,
             enters=self._thresholds.publish if parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN else 0.0,
+            names_to_all=parameters.exchange_always,
             degree_low=parameters.degree_low,
             degree_out=parameters.degree_out,
             direct=self.direct,

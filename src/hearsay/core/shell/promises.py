@@ -67,6 +67,8 @@ class StandingPromise:
     """Below it nothing is heard of a peer but its subscriptions; so it may believe in a mesh link that is none."""
     enters: float
     """Below it a peer's GRAFT is not taken; below 0 it is out of the mesh with the next heartbeat."""
+    names_to_all: bool
+    """A PRUNE to a peer below 0 may name others, too."""
     degree_low: int
     degree_out: int
     """A mesh of D_low has so many dialled peers, if there are any left to graft."""

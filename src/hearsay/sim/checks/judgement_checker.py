@@ -123,7 +123,7 @@ class JudgementChecker:
             return
         self._asked[node.id].ask(peer, control.iwant, now)
         for prune in control.prune:
-            if prune.peers and score < 0 and not isinstance(event, Leave):
+            if prune.peers and score < 0 and not promise.names_to_all and not isinstance(event, Leave):
                 self._problem(now, node, f"PRUNE with names to {whose} 0")
             for named in prune.peers:
                 if best(named.peer) < 0:
