@@ -26,7 +26,7 @@ from hearsay.core.language.rpc import MESHSUB_11, Rpc
 from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import to_text
-from hearsay.libp2p.names.protobuf import DELIMITED, bytes_field, walk
+from hearsay.libp2p.names.protobuf import DELIMITED, walk
 from hearsay.node.fairness.conduct import ConductLimits
 from hearsay.node.node import Node
 from hearsay.wire.signing import SignaturePolicy
@@ -48,8 +48,8 @@ class RawPeer(ScriptedPeer):
         self._stream.receive_with(_Ending(self))
         return self
 
-    def send(self, *messages: bytes) -> None:
-        self._stream.write(b"".join(frame(bytes_field(2, message)) for message in messages))
+    def send(self, rpc: bytes) -> None:
+        self._stream.write(frame(rpc))
 
 
 class _Ending:
@@ -87,7 +87,7 @@ async def push(
     attacker = await stack.enter_async_context(RawPeer(address, MESHSUB_11))
     for number, case in enumerate(cases):
         follower = b"after %d" % number
-        attacker.send(case.message)
+        attacker.send(case.rpc)
         attacker.say(Rpc(messages=(attacker.message(follower, policy),)))
         await until(lambda attacker=attacker, follower=follower: attacker.ended or came(sha256(follower).hexdigest()))
         if attacker.ended:

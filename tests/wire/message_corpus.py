@@ -8,7 +8,7 @@ which one it took. `interop/test_message_verdicts.py` asks the implementations a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha1, sha256, sha512
 
@@ -48,6 +48,13 @@ class Case:
     message: bytes
     unsigned: bool = False
     """In a network without signatures."""
+    before: bytes = b""
+    after: bytes = b""
+    """In the RPC, beside the message."""
+
+    @property
+    def rpc(self) -> bytes:
+        return self.before + bytes_field(2, self.message) + self.after
 
     @property
     def data(self) -> bytes:
@@ -573,6 +580,57 @@ def unsigned_cases() -> Iterator[Case]:
     yield Case("unsigned, without topic", bytes_field(2, b"unsigned, without topic"), unsigned=True)
 
 
+def rpc_cases() -> Iterator[Case]:
+    """A message as usual in an RPC that has more in it."""
+    key = Edwards.of("in an RPC")
+    subscription = varint_field(1, 1) + bytes_field(2, b"other")
+    control = {
+        "nothing": b"",
+        "an unknown part": bytes_field(9, b"more"),
+        "an unknown group": b"\x4b\x4c",
+        "a graft that is a number": varint_field(3, 1),
+        "a graft without topic": bytes_field(3, b""),
+        "a graft with a topic that is no text": bytes_field(3, bytes_field(1, b"\xff\xfe")),
+        "a graft with a topic of 2000 bytes": bytes_field(3, bytes_field(1, b"x" * 2000)),
+        "a graft that is cut off": b"\x1a\5\x0a",
+        "an IHAVE without topic": bytes_field(1, bytes_field(2, b"id")),
+        "an IHAVE with a topic that is no text": bytes_field(1, bytes_field(1, b"\xff") + bytes_field(2, b"id")),
+        "an IHAVE with an id of 1000 bytes": bytes_field(1, bytes_field(1, TOPIC) + bytes_field(2, bytes(1000))),
+        "an IWANT with an id that is no text": bytes_field(2, bytes_field(1, b"\xff\xfe")),
+        "an empty IWANT": bytes_field(2, b""),
+        "a prune with a peer that is none": bytes_field(
+            4, bytes_field(1, b"other") + bytes_field(2, bytes_field(1, b"x"))
+        ),
+        "a prune with the largest backoff": bytes_field(4, bytes_field(1, b"other") + varint_field(3, (1 << 64) - 1)),
+        "a prune with its backoff as bytes": bytes_field(4, bytes_field(1, b"other") + bytes_field(3, b"60")),
+        "extensions that are unknown": bytes_field(6, varint_field(99, 1)),
+    }
+    beside = {f"control: {name}": bytes_field(3, part) for name, part in control.items()}
+    beside |= {f"unknown: {name}": field for name, field in UNKNOWN.items()}
+    beside |= {
+        "control twice": bytes_field(3, b"") * 2,
+        "control as a number": varint_field(3, 1),
+        "a subscription": bytes_field(1, subscription),
+        "a subscription as a number": varint_field(1, 1),
+        "a subscription without topic": bytes_field(1, varint_field(1, 1)),
+        "a subscription to what is no text": bytes_field(1, varint_field(1, 1) + bytes_field(2, b"\xff")),
+        "a subscription to 2000 bytes": bytes_field(1, varint_field(1, 1) + bytes_field(2, b"x" * 2000)),
+        "a subscription with 2 for true": bytes_field(1, varint_field(1, 2) + bytes_field(2, b"other")),
+        "a subscription with true as bytes": bytes_field(1, bytes_field(1, b"\1") + bytes_field(2, b"other")),
+        "a message without topic": bytes_field(2, bytes_field(2, b"x")),
+        "a message with a topic that is no text": bytes_field(2, bytes_field(2, b"x") + bytes_field(4, b"\xff\xfe")),
+        "a message with a topic of 2000 bytes": bytes_field(2, bytes_field(2, b"x") + bytes_field(4, b"x" * 2000)),
+        "an empty message": bytes_field(2, b""),
+        "a partial message": bytes_field(10, bytes_field(1, b"other") + bytes_field(2, b"group")),
+        "a long length": b"\x1a\x80\0",
+        "1000 empty subscriptions": bytes_field(1, b"") * 1000,
+    }
+    for name, field in beside.items():
+        for place in ("before", "after"):
+            full = f"RPC with {name}, {place}"
+            yield replace(usual(full, key), **{place: field})
+
+
 def corpus() -> list[Case]:
     cases = [
         *key_cases(),
@@ -583,6 +641,7 @@ def corpus() -> list[Case]:
         *author_cases(),
         *field_cases(),
         *unsigned_cases(),
+        *rpc_cases(),
     ]
     assert len({case.name for case in cases}) == len(cases)
     return cases

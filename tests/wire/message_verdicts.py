@@ -20,7 +20,7 @@ Verdicts: TypeAlias = dict[str, dict[str, str]]
 
 
 def digest(case: Case) -> str:
-    return sha256(case.message).hexdigest()[:8]
+    return sha256(case.rpc).hexdigest()[:8]
 
 
 def read_lines() -> list[tuple[str, str, str]]:
