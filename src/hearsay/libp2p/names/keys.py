@@ -97,8 +97,6 @@ def verification_us(encoded: bytes) -> int:
         return size * size // 2300
     if key_type == KeyType.SECP256K1:
         return 500
-    if key_type == KeyType.ECDSA:
-        return 150
     return 80
 
 
