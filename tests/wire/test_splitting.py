@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protobuf_reference import rpcs
 
-from hearsay.core.language.rpc import Control, Graft, IHave, Message, Prune, Rpc, Subscription
+from hearsay.core.language.rpc import Control, Graft, IHave, Message, PeerInfo, Prune, Rpc, Subscription
 from hearsay.core.language.sizes import rpc_size
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.limits import RpcLimits, TooLarge
@@ -90,6 +90,14 @@ def test_a_hello_that_go_would_reset_the_stream_for_is_two():
     pieces, _ = split_rpc(hello, 1 << 20)
     assert len(pieces) == 2
     assert all(control_bytes(piece) <= 512 << 10 for piece in pieces)
+
+
+def test_a_part_above_the_limit_of_control_is_left_out():
+    large, small = Prune("t", 60, (PeerInfo(b"p", bytes(2000)),)), Prune("u")
+    assert split_rpc(Rpc(control=Control(prune=(large, small))), 1 << 20, 1000) == (
+        [Rpc(control=Control(prune=(small,)))],
+        [],
+    )
 
 
 def test_a_large_message_needs_no_room_of_control():
