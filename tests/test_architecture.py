@@ -13,12 +13,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
-EVERYWHERE = {"version", "extras", "own_process"}
-"""Files that everybody may read: the version, what an installation may lack, and whose the process is."""
+EVERYWHERE = {"version", "extras", "own_process", "foreign_files"}
+"""Files that every room may import: version, extras, whose the process is, and how files of others are opened."""
 MAY_IMPORT = {
     "version": set(),
     "extras": set(),
     "own_process": set(),
+    "foreign_files": set(),
     "text": {"text"},
     "core": {"core"},
     "partial": {"partial", "core"},

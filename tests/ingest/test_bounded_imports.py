@@ -95,7 +95,7 @@ def test_a_small_parquet_file_with_millions_of_rows_is_refused(tmp_path):
     file = hermes_file(tmp_path / "small.parquet", pa.array([PEER] * rows), rows)
     assert file.stat().st_size < 100_000
     reason, grown = imported(file, tmp_path / "run")
-    assert "3000000 rows in" in reason
+    assert "values in" in reason
     assert grown < MORE_KIB
 
 

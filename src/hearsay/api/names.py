@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hearsay.trace.folder.arrow import DAMAGED, pa, parquet
+from hearsay.trace.folder.arrow import DAMAGED, pa
 from hearsay.trace.folder.arrow_compute import compute
+from hearsay.trace.folder.plain_tables import read_plain
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.write.run_folder import DICTIONARIES
 
@@ -48,7 +49,7 @@ def read_dictionary(run: Path, dictionary: str) -> Any:
     if not path.is_file():
         return None
     try:
-        return parquet.read_table(path, partitioning=None)
+        return read_plain(path)
     except DAMAGED as error:
         first = str(error).partition("\n")[0]
         raise RunFolderError(f"{path}: cannot be read ({first})") from None

@@ -10,7 +10,6 @@ Rows that one asks for are held in memory; SQL reads files of any size.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from enum import IntEnum
 from functools import cached_property
@@ -23,6 +22,7 @@ from hearsay.api.names import dictionary_file, read_dictionary, with_names
 from hearsay.api.sql import ask
 from hearsay.api.table import Table
 from hearsay.core.language.rpc import PartKind
+from hearsay.pipeline.input.run_facts import summary_of
 from hearsay.pipeline.output.stored_tables import read_table, stored_files
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.sim.scenario.scenario import Scenario
@@ -68,8 +68,7 @@ class Run:
     @cached_property
     def summary(self) -> dict[str, Any] | None:
         """The summary of a simulation, as `hearsay simulate --json` says it."""
-        file = self.folder / "summary.json"
-        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        return summary_of(self.folder) or None
 
     @cached_property
     def scenario(self) -> Scenario | None:

@@ -11,6 +11,7 @@ from hearsay.api.simulations import Engine
 from hearsay.api.study_runs import FOLDER, Progresses, errors_by_run, make_runs, table_of, texts_of
 from hearsay.api.table import Table
 from hearsay.pipeline.spark.place import Where
+from hearsay.sim.scenario.tables import read_text
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import points_of
 from hearsay.studies.study_file import load_study
@@ -94,7 +95,7 @@ def sweep(
     points = points_of(wanted)
     folder = StudyFolder.open(FOLDER / wanted.name if out is None else Path(out))
     try:
-        folder.write_text("study.toml", Path(study).read_text(encoding="utf-8"))
+        folder.write_text("study.toml", read_text(Path(study)))
         swept = make_runs(wanted, points, folder, Where(master, remote), progress, again=retry)
     finally:
         folder.release()

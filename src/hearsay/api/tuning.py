@@ -12,6 +12,7 @@ from hearsay.api.study_runs import FOLDER, Progresses, errors_by_run, place_of, 
 from hearsay.api.table import Table
 from hearsay.extras import require_extra
 from hearsay.pipeline.spark.place import Where
+from hearsay.sim.scenario.tables import read_text
 from hearsay.sim.scenario.toml_text import Document
 from hearsay.studies.comparison import FigureComparison
 from hearsay.studies.errors import StudyError
@@ -250,7 +251,7 @@ def _asked(
     if alone:
         raise StudyError(alone)
     path = Path(what)
-    return load_tuning(path, changes).with_settings(overrides), path.read_text(encoding="utf-8")
+    return load_tuning(path, changes).with_settings(overrides), read_text(path)
 
 
 def _axes_of(values: Mapping[str, str | Sequence[object]] | None) -> list[tuple[str, str]]:

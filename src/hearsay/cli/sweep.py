@@ -42,6 +42,7 @@ FOLDER = "sweeps"
 @click.option("--json", "as_json", is_flag=True, help="What came of it as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Run every combination of a study's axes with every seed; go on from what is there."""
+    from hearsay.sim.scenario.tables import read_text
     from hearsay.studies.errors import StudyError, StudyFolderError
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.points import points_of
@@ -57,7 +58,7 @@ def command(**options: Any) -> None:
         folder = StudyFolder.look(place) if options["dry_run"] else StudyFolder.open(place)
         sweep = Sweep(study, points, folder, again=options["retry"])
         if not options["dry_run"]:
-            folder.write_text("study.toml", path.read_text(encoding="utf-8"))
+            folder.write_text("study.toml", read_text(path))
     except StudyError as error:
         raise WrongInput(*error.problems) from None
     except StudyFolderError as error:

@@ -92,6 +92,7 @@ def command(**options: Any) -> None:
 
 def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
     """What is tuned, and the file that says it."""
+    from hearsay.sim.scenario.tables import read_text
     from hearsay.studies.tuning.declared import declared_tuning
     from hearsay.studies.tuning.tune_file import load_tuning
 
@@ -108,7 +109,7 @@ def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
             raise WrongInput(f"{option} needs --vary: a file says by itself what is searched")
     path = Path(options["what"])
     _require_tuning(path)
-    return load_tuning(path, changes).with_settings(settings), path.read_text(encoding="utf-8")
+    return load_tuning(path, changes).with_settings(settings), read_text(path)
 
 
 _CHANGES = ("seeds", "fresh_seeds", "final_seeds", "runs", "search_seed", "engine")

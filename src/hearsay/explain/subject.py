@@ -13,7 +13,8 @@ import numpy as np
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.columns import ColumnArrays, rows_of_messages
 from hearsay.text.escape import escape
-from hearsay.trace.folder.arrow import DAMAGED, parquet, require_small
+from hearsay.trace.folder.arrow import DAMAGED
+from hearsay.trace.folder.foreign_parquet import open_foreign
 from hearsay.trace.language.columns import DTYPES
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import Column
@@ -128,8 +129,7 @@ def _dictionary(run: Path) -> Iterator[tuple[np.ndarray, list[str | None] | None
     if not path.exists():
         return
     try:
-        file = parquet.ParquetFile(path, page_checksum_verification=True)
-        require_small(file.metadata, path.stat().st_size)
+        file = open_foreign(path, ("message", "id"))
         names: list[str] = file.schema_arrow.names
         columns = [name for name in ("message", "id") if name in names]
         for batch in file.iter_batches(columns=columns):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from hearsay.text.escape import one_line
+
 
 class ReportError(Exception):
     """A run that cannot be reported, or a report that cannot be written. The message names the path."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))

@@ -10,34 +10,33 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from itertools import islice
 from math import isnan
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset
-
+from hearsay.foreign_files import MAX_TOML_BYTES, read_bytes
 from hearsay.pipeline.input.run_facts import scenario_of, summary_of
-from hearsay.pipeline.output.stored_tables import arrow_schema
+from hearsay.pipeline.output.stored_tables import arrow_schema, stored_files
 from hearsay.pipeline.output.tables import BALANCE, HEADLINE, MEASURED, METRICS_FOLDER, MetricTable
 from hearsay.report.all_topics import ALL_TOPICS, all_topics
 from hearsay.report.errors import ReportError
 from hearsay.studies.what_ran import settings_of
-from hearsay.trace.folder.arrow import pa
+from hearsay.trace.folder.arrow import DAMAGED, pa
 from hearsay.trace.folder.arrow_compute import compute
+from hearsay.trace.folder.foreign_parquet import open_foreign
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
+from hearsay.trace.folder.plain_tables import plain, read_plain
 from hearsay.trace.read.verify import other_sizes
 from hearsay.trace.write.run_folder import DICTIONARIES
-
-dataset: Any = pyarrow.dataset
 
 MOST_TOPICS = 6
 MOST_VIEWS = 36
 """Views whose charts keep the report below 5 MB: the more runs, the fewer topics can be chosen."""
-SUCCESS = "_SUCCESS"
 SCENARIO = "scenario.toml"
 SCRIPT_ROLE = "script"
 US_PER_S = 1_000_000
@@ -95,9 +94,14 @@ class Run:
         source = _open(self.folder, table)
         if source is None:
             return arrow_schema(table).empty_table(), 0
+        schema = arrow_schema(table)
         try:
-            return source.head(limit, columns=list(table.names)), source.count_rows()
-        except (OSError, pa.ArrowInvalid) as error:
+            batches = (
+                batch for file in source for batch in islice(file.iter_batches(limit, columns=schema.names), 1)
+            )
+            first = _joined((pa.Table.from_batches([batch]) for batch in batches), schema)
+            return first.slice(0, limit), sum(file.metadata.num_rows for file in source)
+        except DAMAGED as error:
             raise _unreadable(self.folder, table, error) from error
 
     def nodes_of(self, headline: Row) -> int | None:
@@ -125,7 +129,7 @@ class Run:
     def settings(self) -> dict[str, object] | None:
         """The resolved scenario's keys; None for a trace of something else than a simulation."""
         try:
-            return settings_of((self.folder / SCENARIO).read_text(encoding="utf-8"))
+            return settings_of(read_bytes(self.folder / SCENARIO, MAX_TOML_BYTES).decode())
         except (OSError, ValueError):
             return None
 
@@ -160,10 +164,10 @@ class Run:
         if not path.is_file():
             return pa.array([], pa.int32())
         try:
-            table = dataset.dataset(path, format="parquet").to_table(filter=dataset.field("role") == SCRIPT_ROLE)
-        except (OSError, pa.ArrowInvalid) as error:
+            table = read_plain(path, ("peer", "role"))
+            return table.filter(compute.equal(table.column("role"), SCRIPT_ROLE)).column("peer").combine_chunks()
+        except DAMAGED as error:
             raise ReportError(f"{path}: cannot be read ({_first_line(error)})") from error
-        return table.column("peer").combine_chunks()
 
     @cached_property
     def start_us(self) -> int:
@@ -262,31 +266,28 @@ def _tell_apart(runs: Sequence[Run]) -> None:
 
 
 def _read(folder: Path, table: MetricTable, columns: Sequence[str]) -> Any:
-    source = _open(folder, table)
-    if source is None:
-        return pa.schema([arrow_schema(table).field(name) for name in columns]).empty_table()
+    schema = pa.schema([arrow_schema(table).field(name) for name in columns])
     try:
-        return source.to_table(columns=list(columns))
-    except (OSError, pa.ArrowInvalid) as error:
+        return _joined((file.read(schema.names) for file in _open(folder, table) or ()), schema)
+    except DAMAGED as error:
         raise _unreadable(folder, table, error) from error
+
+
+def _joined(tables: Iterable[Any], schema: Any) -> Any:
+    found = (plain(table).select(schema.names).cast(schema) for table in tables)
+    return pa.concat_tables([schema.empty_table(), *found])
 
 
 def _open(folder: Path, table: MetricTable) -> Any:
     """The files of a finished table with the declared columns, or None if it was not written."""
-    path = _path(folder, table)
-    if not (path / SUCCESS).is_file():
-        return None
     try:
-        files = sorted(str(file) for file in path.glob("*.parquet"))
-        if not files:
-            return None
-        source = dataset.dataset(files, format="parquet")
-    except (OSError, pa.ArrowInvalid) as error:
+        files = [open_foreign(file, table.names) for file in stored_files(folder, table)]
+    except DAMAGED as error:
         raise _unreadable(folder, table, error) from error
-    missing = [name for name in table.names if name not in source.schema.names]
-    if missing:
-        raise ReportError(f"{path}: column {missing[0]} is missing; run `hearsay analyze {folder}` again")
-    return source.replace_schema(arrow_schema(table))
+    for name in (name for file in files for name in table.names if name not in file.schema_arrow.names):
+        path = _path(folder, table)
+        raise ReportError(f"{path}: column {name} is missing; run `hearsay analyze {folder}` again")
+    return files or None
 
 
 def _path(folder: Path, table: MetricTable) -> Path:

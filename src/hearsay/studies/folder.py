@@ -25,6 +25,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import uuid4
 
+from hearsay.foreign_files import open_regular
 from hearsay.studies.errors import StudyFolderError
 from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point
@@ -32,6 +33,7 @@ from hearsay.studies.tables import RESULTS
 from hearsay.trace.folder.arrow import DAMAGED, pa, parquet
 from hearsay.trace.folder.durable import TEMPORARY_NAMES, DurableFile, write_durably
 from hearsay.trace.folder.own_folders import Holds, OwnFolder, claim, is_real_folder, require_ours
+from hearsay.trace.folder.plain_tables import read_plain
 from hearsay.trace.language.errors import RunFolderError
 
 MANY_FILES = 200
@@ -173,7 +175,7 @@ def _files_of_results(folder: Path) -> list[Path]:
 
 def _rows_of(file: Path) -> list[Row]:
     """The rows of one file; raises one of `DAMAGED` if they are not results."""
-    found: Any = parquet.ParquetFile(file, page_checksum_verification=True)
+    found: Any = parquet.ParquetFile(open_regular(file), page_checksum_verification=True)
     have: Any = found.schema_arrow
     for name in ("run", "point", "seed", "error"):
         if name not in have.names:
@@ -188,7 +190,7 @@ def read_table(folder: Path, name: str) -> Any:
     """A table of a study that has been swept."""
     file = folder / "tables" / f"{name}.parquet"
     try:
-        return parquet.read_table(file)
+        return read_plain(file)
     except DAMAGED:
         raise StudyFolderError(f"{file}: cannot be read; run hearsay sweep first") from None
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from hearsay.sim.plan.estimate import estimate
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import dump_scenario
-from hearsay.sim.scenario.tables import read_text
+from hearsay.sim.scenario.tables import MAX_TABLE_BYTES, read_text
 from hearsay.studies.code import code_digest
 from hearsay.studies.errors import StudyError
 from hearsay.studies.study_file import MOST_RUNS, Study
@@ -86,7 +86,7 @@ def point_of(scenario: Scenario, seeds: tuple[int, ...], steps: tuple[int, ...])
 
 def _carry(path: str, files: dict[str, str]) -> str:
     """Take a file along under a name of its content: two of one name in two folders must not meet."""
-    content = read_text(Path(path))
+    content = read_text(Path(path), MAX_TABLE_BYTES)
     name = f"{sha256(content.encode()).hexdigest()[:8]}-{Path(path).name}"
     files[name] = content
     return name

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from hearsay.pipeline.spark.kept_session import KeptSessionGone
+from hearsay.pipeline.spark.work_folder import work_folder
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.needs import needs_of
 from hearsay.studies.one_run import Row, Task
@@ -69,9 +68,9 @@ class Sweep:
         """The runs that are missing yet."""
         left = [task for task in self.missing if task.run not in self._made]
         estimates = {point.name: point.estimated_s for point in self.points}
-        with TemporaryDirectory(prefix="hearsay-routers-") as work:
+        with work_folder() as work:
             seconds = sum(estimates[task.point] for task in left)
-            needs = needs_of(self.study, (point.scenario for point in self.points), seconds, Path(work))
+            needs = needs_of(self.study, (point.scenario for point in self.points), seconds, work)
             with place(needs) as maker:
                 runner = Runner(left, self.points, maker, self.folder, listen)
                 try:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
+from hearsay.foreign_files import parse_json, read_bytes
 from hearsay.text.escape import escape
 from hearsay.vectors.errors import VectorError
 from hearsay.vectors.file_format import FILE, FORMAT, VERSION
@@ -36,10 +35,7 @@ def vector_files(paths: Iterable[Path]) -> Iterator[Path]:
 def read_vectors(file: Path) -> dict[str, Any]:
     """What is in a file of vectors."""
     try:
-        size = file.stat().st_size
-        if size > LARGEST_BYTES:
-            raise VectorError(f"{file}: {size} bytes; must be {LARGEST_BYTES} at most")
-        return parse_vectors(file.read_bytes(), str(file))
+        return parse_vectors(read_bytes(file, LARGEST_BYTES), str(file))
     except OSError as error:
         raise VectorError(f"{file}: {error.strerror or error}") from None
 
@@ -110,18 +106,9 @@ def _check_peers(vector: Mapping[str, Any], place: str) -> None:
 
 def _json(data: bytes, file: str) -> Any:
     try:
-        return json.loads(data, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_once)
-    except RecursionError:
-        raise VectorError(f"{file}: not JSON (nested too deeply)") from None
+        return parse_json(data, _once)
     except ValueError as error:
         raise VectorError(f"{file}: not JSON ({escape(str(error))})") from None
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(f"{text[:MOST_SHOWN]} is no number that can be reckoned with")
-    return number
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -28,14 +28,29 @@ from hearsay.core.language.rpc import PartKind
 from hearsay.ingest.decoding.errors import BadSource
 from hearsay.ingest.decoding.parts import PartWriter
 from hearsay.ingest.decoding.peer_names import peer_of_name
-from hearsay.trace.folder.arrow import pa, parquet, require_small
 from hearsay.trace.folder.arrow_compute import compute
+from hearsay.trace.folder.foreign_parquet import open_foreign, pa
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, WIDTH, Column, TraceEvent
 
 _Codes: TypeAlias = NDArray[np.int64]
 _LAST_MS = np.iinfo(np.int64).max // 1_000_000
 _BATCH_ROWS = 131_072
+_COLUMNS = (
+    "timestamp",
+    "type",
+    "producer_id",
+    "sub_type",
+    "direction",
+    "msgs",
+    "remote_peer_id",
+    "topic",
+    "msg_id",
+    "msg_size",
+    "agent_version",
+    "payload",
+)
+"""Those that are read; files have others."""
 _SKIPPED = -2
 _LONGEST_TEXT = 1 << 20
 
@@ -68,14 +83,11 @@ _EVENT_FAMILIES = ("add_remove", "graft_prune", "join_leave", "msg_arrival", "co
 def decode_hermes(path: Path, part: PartWriter) -> None:
     """Read a file into the part; BadSource if it is not wholly good."""
     try:
-        file = parquet.ParquetFile(path)
-        require_small(file.metadata, path.stat().st_size)
-        texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
-        file = parquet.ParquetFile(path, read_dictionary=texts)
+        file = open_foreign(path, _COLUMNS)
         missing = {"timestamp", "type", "producer_id"} - set(file.schema_arrow.names)
         if missing:
             raise BadSource(f"foreign: no hermes events (no column {', '.join(sorted(missing))})")
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=_COLUMNS):
             _Batch(batch, part).decode()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadSource(f"damaged Parquet ({str(error).partition(chr(10))[0]})") from None
@@ -111,7 +123,9 @@ class _Batch:
             self._generic(rows)
             return
         if len(families) != 1:
-            raise BadSource(f"mixed: events of the families {', '.join(map(repr, families[:4]))} in one file")
+            raise BadSource(
+                f"mixed: events of the families {', '.join(f'{family!r:.80}' for family in families[:4])} in one file"
+            )
         family: str = families[0]
         if family in _PART_FAMILIES:
             rows[:, Column.EVENT] = self._codes("direction", _DIRECTIONS)
@@ -122,7 +136,7 @@ class _Batch:
         elif family == "control_rpc":
             rows[:, Column.EVENT] = _SKIPPED
         else:
-            raise BadSource(f"unknown hermes family {family!r}")
+            raise BadSource(f"unknown hermes family {family!r:.80}")
         self._fill_names(rows)
         if family == "msg_arrival":
             self._fill_sizes(rows)
@@ -188,9 +202,9 @@ class _Batch:
     def _distinct(self, name: str) -> tuple[list[str], _Codes]:
         """The texts of a column, each once, and which of them each row has."""
         column = self._column(name)
-        encoded: Any = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        if not pa.types.is_string(encoded.dictionary.type):
-            raise BadSource(f"column {name} is {encoded.dictionary.type}, not texts")
+        encoded: Any = column
+        if not pa.types.is_dictionary(column.type) or not pa.types.is_string(column.type.value_type):
+            raise BadSource(f"column {name} is {column.type}, not texts")
         used: _Codes
         places: _Codes
         used, places = np.unique(encoded.indices.to_numpy(zero_copy_only=False), return_inverse=True)
@@ -215,7 +229,7 @@ class _Batch:
         texts, places = self._distinct(name)
         unknown = [text for text in texts if text not in known]
         if unknown:
-            raise BadSource(f"unknown {name} {unknown[0]!r}")
+            raise BadSource(f"unknown {name} {unknown[0]!r:.80}")
         return np.array([known[text] for text in texts], dtype=np.int64)[places]
 
     def _named(self, name: str, parse: Callable[[str], bytes], number: Callable[[list[bytes]], _Codes]) -> _Codes:

@@ -17,12 +17,14 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, cast
 
 import numpy as np
 
+from hearsay.foreign_files import open_regular
 from hearsay.ingest.decoding.errors import BadSource
 from hearsay.ingest.decoding.event_decoder import DONE, MAX_MESSAGE, NEED_MORE, PROBLEMS, message_ends
 from hearsay.ingest.formats.protobuf import is_batched, looks_like_events
@@ -72,11 +74,11 @@ def reading() -> Generator[None]:
 def recognise(path: Path, wanted: str | None = None) -> Source:
     """The source in this file; BadSource when it is empty, foreign, or not of the format wanted."""
     with reading():
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(_HEAD_BYTES)
         compressed = head[:2] == _GZIP
         if compressed:
-            with gzip.open(path) as file:
+            with gzip.open(open_regular(path)) as file:
                 head = file.read(_HEAD_BYTES)
     if not head:
         raise BadSource("empty")
@@ -116,7 +118,7 @@ def split(source: Source, target_bytes: int) -> list[Unit]:
 
 def _line_ends(path: Path, size: int, step: int) -> list[int]:
     ends: list[int] = []
-    with path.open("rb") as file:
+    with BufferedReader(open_regular(path)) as file:
         for at in range(step, size, step):
             file.seek(at)
             _line_of(file)
@@ -140,7 +142,7 @@ def opened(unit: Unit) -> Generator[IO[bytes]]:
     """The bytes of the source, uncompressed, at the unit's beginning."""
     with reading():
         path = unit.source.path
-        with gzip.open(path) if unit.source.compressed else path.open("rb") as file:
+        with BufferedReader(open_regular(path)) as raw, gzip.open(raw) if unit.source.compressed else raw as file:
             file.seek(unit.start)
             yield cast("IO[bytes]", file)
 

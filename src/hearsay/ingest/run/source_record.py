@@ -16,7 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from hearsay.foreign_files import parse_json, read_bytes
 from hearsay.trace.folder.arrow import pa, read_table
+from hearsay.trace.folder.json_files import MAX_BYTES
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import TraceEvent, wire_name
 from hearsay.trace.write.run_folder import RunFolder
@@ -80,7 +82,7 @@ def load_source(run: Path) -> SourceRecord | None:
     """The record of an imported run; None for another's."""
     path = run / SOURCE
     try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
+        document: Any = parse_json(read_bytes(path, MAX_BYTES))
         fields = cast("dict[str, Any]", document)
         return SourceRecord(
             fields["origin_unix_ns"],
@@ -89,7 +91,7 @@ def load_source(run: Path) -> SourceRecord | None:
         )
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFolderError(f"{path}: not the record of an import ({error})") from error
 
 

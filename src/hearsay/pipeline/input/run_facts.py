@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hearsay.foreign_files import MAX_TOML_BYTES, parse_toml, read_bytes
 from hearsay.pipeline.input.planned_disturbances import PlannedDisturbance, planned_in
 from hearsay.pipeline.input.score_thresholds import Thresholds, thresholds_in
 from hearsay.trace.folder.arrow import read_table
@@ -148,8 +148,8 @@ def scenario_of(path: Path) -> dict[str, Any]:
     if not file.exists():
         return {}
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        return parse_toml(read_bytes(file, MAX_TOML_BYTES).decode())
+    except (OSError, ValueError) as error:
         raise RunFolderError(f"{file}: not readable as TOML ({str(error)[:200]})") from None
 
 

@@ -5,23 +5,18 @@ Null is -1; codes of events, kinds and so on are the trace's own numbers. Only t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 from numpy.typing import NDArray
 
-from hearsay.trace.folder.arrow import DAMAGED, require_small
+from hearsay.trace.folder.arrow import DAMAGED
+from hearsay.trace.folder.foreign_parquet import open_foreign
 from hearsay.trace.language.columns import CODED
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import COLUMNS, NONE, Column
-
-pa: Any = pyarrow
-parquet: Any = pyarrow.parquet
 
 Ints = NDArray[Any]
 ColumnArrays = dict[Column, Ints]
@@ -80,7 +75,7 @@ def in_time(paths: Sequence[str], columns: Sequence[Column], since_us: int, unti
     groups: list[tuple[int, int, str, int]] = []
     for path in paths:
         with _readable(path):
-            metadata = _open(path, columns).metadata
+            metadata = _open(path, columns, ()).metadata
             for group in range(metadata.num_row_groups):
                 first, last = _bounds_of(metadata, group, Column.TIME_US)
                 groups.append((since_us if first is None else first, until_us if last is None else last, path, group))
@@ -88,7 +83,7 @@ def in_time(paths: Sequence[str], columns: Sequence[Column], since_us: int, unti
     waiting: list[ColumnArrays] = []
     for place, (_, _, path, group) in enumerate(groups):
         with _readable(path):
-            rows = _read(_open(path, columns), path, [group], columns)
+            rows = _read(_open(path, columns, [group]), path, [group], columns)
         times = rows[Column.TIME_US]
         mine = (times >= since_us) & (times < until_us)
         waiting.append({column: values[mine] for column, values in rows.items()})
@@ -118,11 +113,8 @@ def _readable(path: str) -> Generator[None]:
         raise Unreadable(f"{path}: cannot be read ({str(error).partition(chr(10))[0]})") from None
 
 
-def _open(path: str, columns: Sequence[Column]) -> Any:
-    coded = [COLUMNS[column] for column in columns if column in CODED]
-    file = parquet.ParquetFile(path, read_dictionary=coded, page_checksum_verification=True)
-    require_small(file.metadata, os.stat(path).st_size)
-    return file
+def _open(path: str, columns: Sequence[Column], groups: Sequence[int] | None = None) -> Any:
+    return open_foreign(path, [COLUMNS[column] for column in columns], groups)
 
 
 def _read(file: Any, path: str, groups: list[int], columns: Sequence[Column]) -> ColumnArrays:
@@ -166,7 +158,7 @@ def _codes(column: Column, chunk: Any, path: str) -> Ints:
     known = {name: code for code, name in enumerate(CODED[column])}
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise Unreadable(f"{path}: unknown {COLUMNS[column]} {unknown[0]!r}; a newer version wrote it?")
+        raise Unreadable(f"{path}: unknown {COLUMNS[column]} {unknown[0]!r:.80}; a newer version wrote it?")
     codes = np.array([known[name] for name in names] + [NONE], dtype=np.int8)
     indices = chunk.indices
     filled = indices.fill_null(len(names)) if indices.null_count else indices

@@ -16,6 +16,7 @@ from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from hearsay.foreign_files import open_regular
 from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 from hearsay.trace.folder.durable import DurableFile, write_durably
 from hearsay.trace.folder.manifest import MANIFEST
@@ -126,7 +127,7 @@ def carry(run: Path, output: Path) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     def fill(file: DurableFile) -> None:
-        with source.open("rb") as opened:
+        with open_regular(source) as opened:
             while data := opened.read(1 << 20):
                 file.write(data)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from hearsay.pipeline.output.outputs import SUCCESS
 from hearsay.pipeline.output.tables import METRICS_FOLDER, MetricTable
-from hearsay.trace.folder.arrow import DAMAGED, pa, parquet
+from hearsay.trace.folder.arrow import DAMAGED, pa
+from hearsay.trace.folder.plain_tables import read_plain
 from hearsay.trace.language.errors import RunFolderError
 
 _TYPES = {
@@ -36,8 +37,7 @@ def read_table(output: Path, table: MetricTable) -> Any:
     if not files:
         raise RunFolderError(f"{output}: has no table {table.name}; run hearsay analyze {output} first")
     try:
-        parts = [parquet.read_table(file, partitioning=None) for file in files]
-        return pa.concat_tables(parts).select(list(table.names))
+        return pa.concat_tables([read_plain(file, table.names).select(list(table.names)) for file in files])
     except DAMAGED as error:
         first = str(error).partition("\n")[0]
         raise RunFolderError(f"{files[0].parent}: cannot be read ({first})") from error

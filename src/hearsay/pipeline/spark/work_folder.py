@@ -1,4 +1,4 @@
-"""The folder for temporary files of a JVM and its workers: it goes when they have ended, also when they were killed.
+"""Folders for temporary files of a JVM and its workers, or of a study; they go when their processes have ended.
 
 Rules:
 
@@ -13,7 +13,8 @@ import fcntl
 import os
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR
@@ -48,6 +49,18 @@ def made_work_folder() -> WorkFolder:
     fcntl.flock(lock, fcntl.LOCK_EX)
     unheld.rename(path / _HELD)  # under this name it is locked from the beginning
     return WorkFolder(path, lock)
+
+
+@contextmanager
+def work_folder() -> Generator[Path]:
+    """A new one until this ends; those of processes that were killed are removed first."""
+    remove_left_folders()
+    folder = made_work_folder()
+    try:
+        yield folder.path
+    finally:
+        folder.remove()
+        folder.let_go()
 
 
 def remove_left_folders() -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from hearsay.foreign_files import read_bytes
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs, window_of
 from hearsay.pipeline.output.outputs import STREAM_FOLDER, remove_memory, require_memory
@@ -28,6 +29,7 @@ from hearsay.pipeline.stream.ledger import Ledger, LedgerBroken
 from hearsay.pipeline.stream.live_facts import live_facts
 from hearsay.pipeline.stream.new_files import take_new_files
 from hearsay.pipeline.stream.partials import PartialStore
+from hearsay.trace.folder.json_files import MAX_BYTES
 from hearsay.trace.folder.manifest import MANIFEST
 from hearsay.trace.folder.own_folders import Holds, mark
 from hearsay.trace.language.errors import RunFolderError
@@ -163,7 +165,7 @@ def has_begun(path: Path) -> bool:
 def _seal(path: Path) -> bytes | None:
     """The manifest as it is now."""
     manifest = path / MANIFEST
-    return manifest.read_bytes() if manifest.exists() else None
+    return read_bytes(manifest, MAX_BYTES) if manifest.exists() else None
 
 
 def _pattern(path: Path) -> str:

@@ -15,9 +15,12 @@ from pathlib import Path
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.parameters import MAX_TIME_MS
+from hearsay.foreign_files import MAX_TOML_BYTES, read_bytes
 from hearsay.sim.scenario.scenario import ScenarioError
 from hearsay.sim.scenario.sections.values import scaled
 
+MAX_TABLE_BYTES = 1 << 30
+"""Edges of ten million nodes are shorter."""
 _HEADER = ["from", "to", "latency_ms", "jitter_ms"]
 
 
@@ -36,10 +39,10 @@ def shown(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, max_bytes: int = MAX_TOML_BYTES) -> str:
     """A file that a scenario consists of, or names; raises `ScenarioError` with one line that says why not."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_bytes(path, max_bytes).decode("utf-8-sig")
     except FileNotFoundError:
         raise ScenarioError([f"{shown(path)}: no such file"]) from None
     except IsADirectoryError:
@@ -55,7 +58,7 @@ def read_edges(path: Path, nodes: int) -> list[tuple[int, int]]:
     """The pairs of an edge list, `a b` per line, # starts a comment; raises `ScenarioError` with every bad line."""
     edges: list[tuple[int, int]] = []
     problems: list[str] = []
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    for number, line in enumerate(read_text(path, MAX_TABLE_BYTES).splitlines(), start=1):
         words = line.partition("#")[0].split()
         if not words:
             continue
@@ -113,7 +116,7 @@ def read_regions(path: Path) -> Regions:
 
 def _rows(path: Path, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
     """The rows below the header with their line numbers, blank ones left out; what is no row becomes a problem."""
-    reader = csv.reader(StringIO(read_text(path), newline=""), strict=True)
+    reader = csv.reader(StringIO(read_text(path, MAX_TABLE_BYTES), newline=""), strict=True)
     header_seen = False
     try:
         for cells in reader:

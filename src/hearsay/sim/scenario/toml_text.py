@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
+from hearsay.foreign_files import parse_toml
 from hearsay.sim.scenario.scenario import ScenarioError
 from hearsay.sim.scenario.tables import read_text
 from hearsay.sim.scenario.toml_lines import KeyPath, locate_lines
@@ -20,9 +20,7 @@ _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 def parse(text: str, label: str) -> Document:
     """A document; raises `ScenarioError` with one line that names the label and the line."""
     try:
-        return tomllib.loads(text, parse_float=cast(Any, _decimal))
-    except RecursionError:
-        raise ScenarioError([f"{label}: is nested too deeply"]) from None
+        return parse_toml(text, _decimal)
     except ValueError as error:
         message = str(error)
         place = _PLACE.search(message)

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from hearsay.pipeline.spark.kept_session import KeptSessionGone
+from hearsay.pipeline.spark.work_folder import work_folder
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.needs import needs_of
 from hearsay.studies.one_run import Row
@@ -125,7 +124,7 @@ class Tune:
         if self._maker is None:
             points = [point for space in self._spaces for point in (space.start, *space.examples)]
             seconds = self._most * sum(point.estimated_s for point in points) / len(points)
-            work = Path(self._opened.enter_context(TemporaryDirectory(prefix="hearsay-routers-")))
+            work = self._opened.enter_context(work_folder())
             needs = needs_of(self.tuning.study, (point.scenario for point in points), seconds, work)
             self._maker = self._opened.enter_context(self._place(needs))
         return self._maker

@@ -18,20 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
 import pyarrow.ipc
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from hearsay.own_process import is_own_process, no_pandas
 from hearsay.trace.folder.durable import DurableFile
+from hearsay.trace.folder.foreign_parquet import open_foreign, pa, parquet
 from hearsay.trace.language.columns import CODED, DTYPES, Columns
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import COLUMNS, NONE, Column
 
-pa: Any = pyarrow
 ipc: Any = pyarrow.ipc
-parquet: Any = pyarrow.parquet
 
 DAMAGED: tuple[type[Exception], ...] = (OSError, pa.ArrowException, ValueError, LookupError)
 """What reading raises when the bytes are no Parquet, or columns and codes not where they should be."""
@@ -84,9 +81,6 @@ _ENCODINGS = {
 }
 """Of the columns that are not codes."""
 _ROWS_AT_ONCE = 8192
-_ROWS_OF_ANY_FILE, _ROWS_PER_BYTE = 1_000_000, 16
-_BYTES_OF_ANY_FILE, _BYTES_PER_BYTE = 64 << 20, 256
-"""What a small file may unpack to, and how much more a larger one may. Ours stay far below."""
 _PACKED_ENOUGH = ("remote", "delay_us")
 
 
@@ -122,13 +116,16 @@ def open_writer(file: DurableFile) -> ParquetWriter:
 def open_trace_file(path: Path) -> ParquetFile:
     """A trace file with the columns that belong there."""
     try:
-        file = parquet.ParquetFile(path, page_checksum_verification=True)
-        require_small(file.metadata, path.stat().st_size)
-        names: list[str] = file.schema_arrow.names
+        file = open_foreign(path)
+        schema: Any = file.schema_arrow
     except DAMAGED as error:
         raise RunFolderError(f"{path}: not a readable Parquet file ({_first_line(error)})") from error
-    if tuple(names) != COLUMNS:
-        raise RunFolderError(f"{path}: not a trace file (its columns are {', '.join(names)})")
+    if tuple(schema.names) != COLUMNS:
+        raise RunFolderError(f"{path}: not a trace file (its columns are {', '.join(schema.names):.200})")
+    for column, field in zip(Column, schema, strict=True):
+        is_right = pa.types.is_dictionary if column in CODED else pa.types.is_signed_integer
+        if not is_right(field.type):
+            raise RunFolderError(f"{path}: not a trace file (column {field.name} holds {field.type!s:.40})")
     return file
 
 
@@ -151,10 +148,9 @@ def _values_of(column: Column, chunked: Any, path: Path) -> NDArray[np.signedint
         return chunked.fill_null(NONE).to_numpy()
     pieces = [np.empty(0, dtype=np.int8)]
     for chunk in chunked.chunks:
-        encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        names: list[str] = encoded.dictionary.to_pylist()
+        names: list[str] = chunk.dictionary.to_pylist()
         codes = np.array([_code_of(column, name, path) for name in names] + [NONE], dtype=np.int8)
-        pieces.append(codes[encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)])
+        pieces.append(codes[chunk.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)])
     return np.concatenate(pieces)
 
 
@@ -162,7 +158,7 @@ def _code_of(column: Column, name: str, path: Path) -> int:
     try:
         return CODED[column].index(name)
     except ValueError:
-        raise RunFolderError(f"{path}: unknown {COLUMNS[column]} {name!r}; a newer version wrote it?") from None
+        raise RunFolderError(f"{path}: unknown {COLUMNS[column]} {name!r:.80}; a newer version wrote it?") from None
 
 
 def write_spill(path: Path, arrays: Sequence[NDArray[np.integer]]) -> None:
@@ -190,11 +186,11 @@ def read_table(path: Path, numbers: Sequence[str] = (), texts: Sequence[str] = (
     """
     try:
         if not numbers and not texts:
-            schema: Any = parquet.read_schema(path)
-            numbers = [field.name for field in schema if pa.types.is_integer(field.type)]
-            texts = [field.name for field in schema if pa.types.is_string(field.type)]
-        file = parquet.ParquetFile(path, read_dictionary=list(texts), page_checksum_verification=True)
-        require_small(file.metadata, path.stat().st_size)
+            file = open_foreign(path)
+            numbers = [field.name for field in file.schema_arrow if pa.types.is_integer(field.type)]
+            texts = [field.name for field in file.schema_arrow if pa.types.is_dictionary(field.type)]
+        else:
+            file = open_foreign(path, [*numbers, *texts])
         have: Any = file.schema_arrow
         for name in (*numbers, *texts):
             _require_type(have, name, name in numbers)
@@ -205,22 +201,6 @@ def read_table(path: Path, numbers: Sequence[str] = (), texts: Sequence[str] = (
         return columns
     except DAMAGED as error:
         raise RunFolderError(f"{path}: not a readable Parquet file ({_first_line(error)})") from error
-
-
-def require_small(metadata: Any, file_bytes: int) -> None:
-    """Raise ValueError if a file claims to hold more than one of its size may: what expands a thousandfold is a trap.
-
-    What is looked at is said before anything is read: rows, and bytes once they are no longer compressed.
-    """
-    most_rows = _ROWS_OF_ANY_FILE + _ROWS_PER_BYTE * file_bytes
-    if metadata.num_rows > most_rows:
-        raise ValueError(f"{metadata.num_rows} rows in {file_bytes} bytes; at most {most_rows} are read")
-    most_bytes = _BYTES_OF_ANY_FILE + _BYTES_PER_BYTE * file_bytes
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        size = group.total_byte_size
-        if size > most_bytes:
-            raise ValueError(f"{file_bytes} bytes that unpack to {size}; at most {most_bytes} are read")
 
 
 def _require_type(schema: Any, name: str, is_number: bool) -> None:
@@ -240,9 +220,8 @@ def _numbers_of(array: Any) -> list[int | None]:
 
 def _texts_of(array: Any) -> list[str | None]:
     """A text that is there many times is one object."""
-    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    names: list[str | None] = [*encoded.dictionary.to_pylist(), None]
-    return [names[place] for place in encoded.indices.fill_null(len(names) - 1).to_pylist()]
+    names: list[str | None] = [*array.dictionary.to_pylist(), None]
+    return [names[place] for place in array.indices.fill_null(len(names) - 1).to_pylist()]
 
 
 def _first_line(error: Exception) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from enum import StrEnum
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
+from hearsay.foreign_files import parse_json, read_bytes
 from hearsay.trace.language.errors import RunFolderError
 
 MARKER = ".hearsay-folder"
@@ -43,8 +43,8 @@ def marked(path: Path) -> Holds | None:
     if status is None or not S_ISREG(status.st_mode) or not 0 < status.st_size <= _LARGEST_MARKER:
         return None
     try:
-        said: Any = json.loads(marker.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+        said: Any = parse_json(read_bytes(marker, _LARGEST_MARKER))
+    except ValueError:
         return None
     if not isinstance(said, dict) or said.get("format") != FORMAT:  # pyright: ignore[reportUnknownMemberType]
         return None

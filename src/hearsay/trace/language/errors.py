@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from hearsay.text.escape import one_line
+
 
 class RunFolderError(Exception):
     """A run folder that cannot be made, read or trusted. The message names the path and fits on one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))

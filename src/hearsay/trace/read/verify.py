@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.foreign_files import open_regular
 from hearsay.trace.folder.arrow import message_column, open_trace_file
 from hearsay.trace.folder.manifest import Manifest, OtherFile, TraceFile, load_manifest
 from hearsay.trace.language.errors import RunFolderError
@@ -46,7 +47,7 @@ def _problem_of(path: Path, file: TraceFile | OtherFile) -> str | None:
     if problem is not None:
         return problem
     try:
-        with path.open("rb") as opened:
+        with open_regular(path) as opened:
             if file_digest(opened, "sha256").hexdigest() != file.sha256:
                 return "changed, its checksum differs"
     except OSError as error:

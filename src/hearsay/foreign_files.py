@@ -1,0 +1,88 @@
+"""Opens files that anybody may have made. Every reader of run folders, traces, scenarios and vectors opens them here.
+
+Rules:
+
+* Only regular files are opened. A FIFO would block, a device has no end.
+* A file has a maximum size, which is checked while it is read: its size on the disk is only a claim.
+* JSON has at most `MAX_JSON_CONTAINERS` objects and lists, and only finite numbers.
+* A key of TOML has at most `MAX_KEY_PARTS` parts: the parser's time and memory grow with their square.
+* What is refused is an `OSError` with its reason in `strerror`, or a `ValueError` if the content is wrong.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable
+from io import FileIO
+from math import isfinite
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+MAX_JSON_CONTAINERS = 1_000_000
+MAX_TOML_BYTES = 1 << 20
+MAX_KEY_PARTS = 16
+
+_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}[ \t]*+\.[ \t]*+){{{MAX_KEY_PARTS}}}")
+
+
+class _RegularFile(FileIO):
+    def __del__(self) -> None:
+        self.close()
+
+
+def open_regular(path: Path | str) -> FileIO:
+    """The file, opened to read; it is closed with its last reference."""
+    file = _RegularFile(path, opener=_open_without_waiting)
+    if not S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return file
+
+
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """All of a regular file of this size at most."""
+    with open_regular(path) as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise OSError(errno.EFBIG, f"larger than {max_bytes} bytes", str(path))
+    return data
+
+
+def parse_json(data: bytes, unique: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """The value in a JSON text; `unique` makes an object of its pairs."""
+    if data.count(b"{") + data.count(b"[") > MAX_JSON_CONTAINERS:
+        raise ValueError(f"more than {MAX_JSON_CONTAINERS} objects and lists")
+    try:
+        return json.loads(data, parse_float=_finite, parse_constant=_finite, object_pairs_hook=unique)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def parse_toml(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """The document in a TOML text."""
+    if len(text) > MAX_TOML_BYTES:
+        raise ValueError(f"larger than {MAX_TOML_BYTES} characters")
+    if long_key := _LONG_KEY.search(text):
+        line = text.count("\n", 0, long_key.start()) + 1
+        raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts (at line {line}, column 1)")
+    try:
+        return tomllib.loads(text, parse_float=parse_float)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text[:80]} is not a finite number")
+    return number

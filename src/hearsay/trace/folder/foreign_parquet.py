@@ -1,0 +1,180 @@
+"""Parquet files that anybody may have made, held to memory that matches their size.
+
+Rules:
+
+* The footer has a maximum length, since a byte of it becomes hundreds in memory.
+* Columns that are read are flat, of numbers or texts. The footer's counts bound their values: no more are decoded.
+* Texts are read as dictionaries. Plain, one text of a megabyte in a million rows is a terabyte.
+* Bytes are counted from the header of each page, which decompression goes by. The footer's sums are claims.
+* Footer and headers are read here before pyarrow sees them: some malformed footers abort its process.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from hearsay.foreign_files import open_regular
+
+pa: Any = pyarrow
+parquet: Any = pyarrow.parquet
+
+MAX_FOOTER_BYTES = 1 << 20
+BASE_VALUES = 4_000_000
+BASE_BYTES = 64 << 20
+PER_BYTE = 64
+"""Values, and bytes once unpacked, that each byte of a file allows beyond the base. Ours have 20 at most."""
+
+_FLAT_TYPES = {"BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY"}
+_HEADER_BYTES = (1 << 12, 1 << 22)
+"""What is read for the header of a page, and again for a long one."""
+_MAX_DEPTH = 12
+_INTEGERS, _BINARY, _LIST, _STRUCT = (4, 5, 6), 8, 9, 12
+"""Types in Thrift's compact protocol."""
+_FIXED_BYTES = {1: 0, 2: 0, 3: 1, 7: 8}
+"""What follows a field of the other types: true, false, a byte, a double."""
+_UNPACKED, _PACKED = 2, 3
+"""Fields of a page's header: its sizes in bytes."""
+_GROUPS, _CHUNKS, _ROWS, _ABOUT = 4, 1, 3, 3
+"""Fields of the footer: row groups; of a group its columns and rows; of such a column what describes it."""
+_VALUES, _LENGTH, _DATA_AT, _DICTIONARY_AT = 5, 7, 9, 11
+_PLAIN_CHUNK = set(range(1, 8))
+"""Fields of a column in a row group that is not encrypted: pyarrow aborts on those that are."""
+
+
+def open_foreign(
+    path: Path | str, columns: Collection[str] | None = None, groups: Collection[int] | None = None
+) -> Any:
+    """The file as a `ParquetFile`, to read these columns of these row groups (None: all).
+
+    OSError, ValueError or an Arrow error if it is no Parquet file, or one that takes too much memory.
+    """
+    source = open_regular(path)
+    size = os.fstat(source.fileno()).st_size
+    footer = _footer(source.fileno(), size)
+    metadata: Any = parquet.read_metadata(source)
+    every = [metadata.schema.column(place) for place in range(metadata.num_columns)]
+    names = None if columns is None else {name.partition(".")[0] for name in columns}  # a name chooses all below it
+    wanted = [place for place, each in enumerate(every) if names is None or each.path.partition(".")[0] in names]
+    for column in (every[place] for place in wanted):
+        if column.path != column.name or column.max_repetition_level or column.physical_type not in _FLAT_TYPES:
+            raise ValueError(f"column {column.path!r:.80} is not one of plain numbers or texts")
+    values = 0
+    chosen: list[dict[int, int]] = []
+    try:
+        for number, group in enumerate(footer[_GROUPS]):
+            chunks = [chunk[_ABOUT] for chunk in group[_CHUNKS] if chunk.keys() <= _PLAIN_CHUNK]
+            if len(chunks) != len(every) or any(chunks[place][_VALUES] != group[_ROWS] for place in wanted):
+                raise ValueError("a row group whose columns are not those of the file, or not as long as it")
+            if group[_ROWS] > 0 and (groups is None or number in groups):
+                chosen += [chunks[place] for place in wanted]
+            values += abs(group[_ROWS]) * len(wanted)
+        require_at_most(values, "values", BASE_VALUES, size)
+        _require_few_bytes(source.fileno(), chosen, size)
+    except (LookupError, TypeError, AttributeError):
+        raise ValueError("a malformed footer") from None
+    texts = [column.path for column in every if column.physical_type == "BYTE_ARRAY"]
+    return parquet.ParquetFile(source, metadata=metadata, read_dictionary=texts, page_checksum_verification=True)
+
+
+def require_at_most(amount: int, what: str, base: int, file_bytes: int) -> None:
+    """Raise ValueError if a file of this size holds more than it may."""
+    most = base + PER_BYTE * file_bytes
+    if amount > most:
+        raise ValueError(f"{amount} {what} in {file_bytes} bytes; at most {most} are read")
+
+
+def _footer(descriptor: int, size: int) -> dict[int, Any]:
+    length, magic = struct.unpack("<I4s", os.pread(descriptor, 8, size - 8)) if size > 8 else (0, b"")
+    if magic != b"PAR1" or length > size - 8:
+        raise ValueError("no Parquet footer at its end")
+    if length > MAX_FOOTER_BYTES:
+        raise ValueError(f"a footer of {length} bytes; at most {MAX_FOOTER_BYTES} are read")
+    try:
+        return _read_struct(os.pread(descriptor, length, size - 8 - length), 0, _MAX_DEPTH)[0]
+    except IndexError:
+        raise ValueError("a malformed footer") from None
+
+
+def _require_few_bytes(descriptor: int, chunks: Iterable[dict[int, int]], file_bytes: int) -> None:
+    unpacked = 0
+    for chunk in chunks:
+        at = min(chunk[_DATA_AT], chunk.get(_DICTIONARY_AT) or chunk[_DATA_AT])
+        end = at + chunk[_LENGTH]
+        if not 0 < at <= end <= file_bytes:
+            raise ValueError("a column that lies outside of the file")
+        while at < end:
+            packed_page, unpacked_page, header = _page_sizes(descriptor, at)
+            at += header + packed_page
+            unpacked += unpacked_page
+            require_at_most(unpacked, "bytes", BASE_BYTES, file_bytes)
+
+
+def _page_sizes(descriptor: int, at: int) -> tuple[int, int, int]:
+    """Bytes of the page that begins here, packed and unpacked, and of its header."""
+    for window in _HEADER_BYTES:
+        with suppress(IndexError):
+            fields, header = _read_struct(os.pread(descriptor, window, at), 0, _MAX_DEPTH)
+            sizes = [size for size in (fields.get(_PACKED), fields.get(_UNPACKED)) if isinstance(size, int)]
+            if len(sizes) == 2 and 0 <= min(sizes) <= max(sizes) < 1 << 31:
+                return sizes[0], sizes[1], header
+    raise ValueError(f"no page begins at byte {at}")
+
+
+def _read_struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
+    """The fields by number of a struct in Thrift's compact protocol, and where it ends.
+
+    A field may be there once: readers differ in which of two they take.
+    """
+    fields: dict[int, Any] = {}
+    number = 0
+    while data[at]:
+        step, kind = divmod(data[at], 16)
+        number, at = (number + step, at + 1) if step else _read_integer(data, at + 1)
+        if number in fields or not depth:
+            raise ValueError("a page or footer with malformed fields")
+        fields[number], at = _read_value(data, at, kind, depth, _FIXED_BYTES)
+    return fields, at + 1
+
+
+def _read_value(data: bytes, at: int, kind: int, depth: int, fixed: Mapping[int, int]) -> tuple[Any, int]:
+    """A whole number, a list or a struct; None of another type, which is passed over."""
+    if kind in _INTEGERS:
+        return _read_integer(data, at)
+    if kind == _BINARY:
+        length, at = _read_varint(data, at)
+        return None, at + length
+    if kind == _STRUCT:
+        return _read_struct(data, at, depth - 1)
+    if kind != _LIST:
+        return None, at + fixed.get(kind, len(data))
+    size, kind = divmod(data[at], 16)
+    size, at = _read_varint(data, at + 1) if size == 15 else (size, at + 1)
+    if not depth or size > len(data):
+        raise ValueError("a page or footer with malformed fields")
+    values: list[Any] = []
+    for _ in range(size):
+        value, at = _read_value(data, at, kind, depth - 1, _FIXED_BYTES | {1: 1, 2: 1})
+        values.append(value)
+    return values, at
+
+
+def _read_integer(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _read_varint(data, at)
+    return value >> 1 ^ -(value & 1), at
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while data[at] & 0x80:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+    return value | data[at] << shift, at + 1
