@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from hearsay.core.language.actions import Dial, Disconnect, PartDropped, Reason
+from hearsay.core.language.actions import Dial, Disconnect, PartDropped, Reason, Send
 from hearsay.core.language.episub_parts import EpisubIHave, ForwardJoin, Neighbor, Role
-from hearsay.core.language.events import ContactsFound, Join, PeerConnected, PeerDisconnected, RpcReceived, TimerFired
+from hearsay.core.language.events import (
+    ContactsFound,
+    Join,
+    PeerConnected,
+    PeerDisconnected,
+    RpcReceived,
+    TimerFired,
+)
 from hearsay.core.language.rpc import EPISUB, Control, PartKind, Rpc, Subscription
 from hearsay.core.registry import ROUTERS, create
 from hearsay.core.shell.randomness import Randomness
@@ -81,3 +88,20 @@ def test_thirty_topics_joined_at_once_leave_the_passive_lists_alone():
     assert 0 < len(dialled) <= 4
     for topic in topics:
         assert len(node.views(topic).passive) == 10
+
+
+def test_no_id_is_left_out_of_every_ihave():
+    """More ids than an IHAVE may have: a sample is announced, so that low ids are announced, too."""
+    announced = set()
+    for number in range(20):
+        node = Node(overlay="connections", max_ids_per_part=4)
+        node.now = number
+        node.feed(Join("news"))
+        node.feed(PeerConnected("a", EPISUB, ("news",)))
+        node.router.strategy.trees["news"]._announce({f"m{place}": 1 for place in range(8)}, {"a"})
+        for action in node.feed(PeerConnected("b", EPISUB, ("news",))):
+            if isinstance(action, Send) and action.peer == "a" and action.rpc.control is not None:
+                (part,) = action.rpc.control.episub
+                assert len(part.ids) == 4
+                announced.update(part.ids)
+    assert announced == {f"m{place}" for place in range(8)}

@@ -345,6 +345,22 @@ def test_what_a_peer_may_not_say():
     assert dropped(spoke(judge, "r", b"3", parts=b"x")) == []
 
 
+def test_answers_do_not_make_room_for_more_groups_of_a_peer():
+    """Rules: PARTIAL-9. An application that answers every peer, as an exchange of parts does."""
+    judge, _ = meeting(REQUESTS, max_groups_per_peer=2, max_peer_groups=3)
+    for peer in ("p", "q"):
+        meet(judge, peer, REQUESTS)
+    for group in (b"1", b"2"):
+        assert dropped(spoke(judge, "p", group, metadata=b"1")) == []
+        judge.feed(PublishPartial(TOPIC, group, ("p",)))
+    assert dropped(spoke(judge, "p", b"3", metadata=b"1")) == [("p", "METADATA", 1, Reason.OVER_LIMIT)]
+    assert dropped(spoke(judge, "q", b"3", metadata=b"1")) == []
+    judge.feed(PublishPartial(TOPIC, b"3", ("q",)))
+    assert dropped(spoke(judge, "q", b"4", metadata=b"1")) == [("q", "METADATA", 1, Reason.THROTTLED)]
+    judge.feed(PublishPartial(TOPIC, b"1"))
+    assert dropped(spoke(judge, "q", b"4", metadata=b"1")) == []
+
+
 def test_nothing_is_kept_of_who_is_gone_or_of_a_topic_that_was_left():
     """Rule: PARTIAL-8."""
     judge, _ = meeting(REQUESTS)

@@ -2,8 +2,8 @@
 
 Subscriptions and control have a limit of their own: go v0.19 resets the stream of a peer that sends more. Parts keep
 their order, but for features: these are in the first RPC. IHAVE, IWANT, IDONTWANT and episub's GRAFT are cut between
-ids. A message that does not fit alone is left out: the node refuses to publish one, so it can only be another's; and so
-is a partial message.
+ids. A message that does not fit alone is left out: the node refuses to publish one, so it can only be another's. The
+same holds for a partial message.
 """
 
 from __future__ import annotations

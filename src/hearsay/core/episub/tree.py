@@ -40,6 +40,7 @@ from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubP
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Message, PartKind
 from hearsay.core.shell.peers import PeerGroup
+from hearsay.core.shell.randomness import Purpose, sample
 from hearsay.core.shell.shell import Shell
 
 MAX_HOPS = 10_000
@@ -178,8 +179,13 @@ class Tree:
         self._newly_up.clear()
 
     def _announce(self, hops: dict[MessageId, int], peers: set[PeerId]) -> None:
-        ids = sorted(hops)[-self._parameters.max_ids_per_part :]
-        if ids:
+        if not hops:
+            return
+        ids = sorted(hops)
+        if len(ids) > self._parameters.max_ids_per_part:
+            state = self._shell.draw(Purpose.GOSSIP_IDS, self.topic, self._shell.now)
+            ids = sorted(sample(state, ids, self._parameters.max_ids_per_part))
+        if peers:
             part = EpisubIHave(self.topic, tuple(ids), tuple(hops[message_id] for message_id in ids))
             for peer in sorted(peers):
                 self._shell.outbox.episub(peer, part)

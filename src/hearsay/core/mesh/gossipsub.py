@@ -114,6 +114,11 @@ class Gossipsub(ExtendedMesh):
         return super().new_seen_cache()
 
     @property
+    def uses_fanout(self) -> bool:
+        """Whether what is published to topics that are not joined goes to a fan-out."""
+        return True
+
+    @property
     def tells_idontwant(self) -> bool:
         return self.parameters.idontwant_threshold_bytes > 0
 
@@ -150,11 +155,11 @@ class Gossipsub(ExtendedMesh):
         if self.parameters.idontwant_on_publish:
             self._tell_mesh(message, None)
         topic = message.topic
-        if topic not in self.mesh.topics:
+        if topic not in self.mesh.topics and self.uses_fanout:
             route = self.fanout.publish(topic, self.heartbeat.tick)
             peers = self.who_want(route.ordered, message, Via.FANOUT, None)
             self.shell.outbox.forward(peers, message, Via.FANOUT, None)
-        elif self.parameters.short_mesh is ShortMesh.TOP_UP:
+        elif topic in self.mesh.topics and self.parameters.short_mesh is ShortMesh.TOP_UP:
             self._top_up_publish(message)
         self.forward(message, None)
 
@@ -219,7 +224,8 @@ class Gossipsub(ExtendedMesh):
         if self.parameters.ask_again_heartbeats:
             news = [message_id for message_id in news if message_id not in self._asked_at]
         asked = self._asked_of.get(sender.id, 0)
-        wanted = news[: ids_to_ask(len(news), asked, self._most_asked)]
+        count = ids_to_ask(len(news), asked, self._most_asked)
+        wanted = news if count == len(news) else self.some_of(sender.id, news, count)
         if not wanted:
             return
         self._asked_of[sender.id] = asked + len(wanted)
@@ -227,6 +233,10 @@ class Gossipsub(ExtendedMesh):
             self._remember_asking(wanted)
         self.shell.outbox.want(sender.id, wanted)
         self.asked(sender.id, wanted)
+
+    def some_of(self, peer: PeerId, news: list[MessageId], count: int) -> list[MessageId]:
+        """The ids to ask a peer for, when it announced more than it may be asked for."""
+        return news[:count]
 
     def asked(self, peer: PeerId, ids: list[MessageId]) -> None:
         """An IWANT for these ids goes to a peer."""

@@ -7,7 +7,9 @@ On top of gossipsub 1.0; what scores are and what they are enough for stands in 
 * JUDGE-2: Below the gossip threshold a peer's IHAVE and IWANT are not looked at, and it gets no IHAVE (*reference
   only:* `score`).
 * JUDGE-3: One's own messages go to all of the topic whose score is enough, with `flood_publish`: so a message gets
-  out although the mesh is full of bad peers (v1.1, "Flood publishing"; *reference only:* `flood_publish`).
+  out although the mesh is full of bad peers (v1.1, "Flood publishing"). No fan-out is made for a topic that is not
+  joined, so no IHAVE follows for ids that everybody has (go, rust, js). With `flood_publish_mbit` not all get the
+  message, and a fan-out is made (nim; *reference only:* `flood_publish`).
 * JUDGE-4: Peers that only flood get messages if their score is enough for one's own (*reference only:* `score`).
 * JUDGE-5: Direct peers that are not connected are dialled every so many heartbeats (*reference only:*
   `direct_connect_ticks`).
@@ -176,11 +178,17 @@ class JudgingGossipsub(Gossipsub):
         if self.parameters.flood_publish:
             self._flood_publish(message)
 
+    @property
+    def uses_fanout(self) -> bool:
+        return not self.parameters.flood_publish or self.parameters.flood_publish_mbit > 0
+
     def _flood_publish(self, message: Message) -> None:
         """JUDGE-3: to those who have not got it by way of the mesh or the fan-out."""
         topic = message.topic
         if topic in self.mesh.topics:
             routed, others = self.mesh.topics[topic], self.beside_mesh(topic)
+        elif not self.uses_fanout:
+            routed, others = PeerGroup(), self._may_get(topic)
         else:
             routed = self.fanout.peers(topic)
             others = [peer for peer in self._may_get(topic) if peer not in routed]
@@ -209,7 +217,7 @@ class JudgingGossipsub(Gossipsub):
         return [peer for peer in peers if peer not in standing.direct and standing.gets_published(peer)]
 
     def control_heard(self) -> None:
-        self.mesh.names_nobody = False
+        self.mesh.rpc_is_over()
         self._ids_heard = 0
         if self._asked_now:
             for peer, ids in self._asked_now.items():
@@ -265,6 +273,10 @@ class JudgingGossipsub(Gossipsub):
         chosen = sample(self.shell.draw(Purpose.GOSSIP, topic, tick), eligible, count)
         return [peer for peer in chosen if peer not in routed]
 
+    def some_of(self, peer: PeerId, news: list[MessageId], count: int) -> list[MessageId]:
+        """A sample, so that a peer cannot choose which ids are asked for (all implementations)."""
+        return sample(self.shell.draw(Purpose.ASKED, "", key_of(peer), self.shell.now), news, count)
+
     def asked(self, peer: PeerId, ids: list[MessageId]) -> None:
         self._asked_now.setdefault(peer, []).extend(ids)
 
@@ -305,7 +317,7 @@ class JudgingGossipsub(Gossipsub):
 
     def score_topic(self, topic: TopicId, parameters: object) -> None:
         assert isinstance(parameters, TopicScoreParameters)
-        self.standing.score_topic(topic, parameters)
+        self.standing.choose_topic_score(topic, parameters)
 
     def hears(self, peer: PeerId) -> bool:
         return not self.standing.is_graylisted(peer)

@@ -63,7 +63,7 @@ _MEDIANS = {Median.UPPER: UPPER, Median.LOWER: LOWER, Median.MEAN: MEAN}
 
 
 class JudgingMesh(Mesh):
-    __slots__ = ("_standing", "_when_full", "names_nobody")
+    __slots__ = ("_believed", "_refused", "_standing", "_welcome", "_when_full", "names_nobody")
 
     _parameters: JudgingParameters
 
@@ -74,6 +74,15 @@ class JudgingMesh(Mesh):
         self.names_nobody = False
         """After a GRAFT out of place, until its RPC is over (go): against spam, and so that nothing leaks. Nor do the
         answers to GRAFTs before it in the RPC name anybody."""
+        self._welcome: bool | None = None
+        self._refused: bool | None = None
+        self._believed: bool | None = None
+        """What the sender's score allows, read once for all GRAFTs and once for all PRUNEs of an RPC, before these
+        change it (all implementations)."""
+
+    def rpc_is_over(self) -> None:
+        self.names_nobody = False
+        self._welcome = self._refused = self._believed = None
 
     def entered(self, topic: TopicId, peer: PeerId) -> None:
         super().entered(topic, peer)
@@ -97,6 +106,10 @@ class JudgingMesh(Mesh):
 
     def answer(self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup) -> tuple[int, int]:
         standing, parameters = self._standing, self._parameters
+        if self._welcome is None:
+            self._welcome = standing.is_welcome(sender.id)
+            taken_in = parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN
+            self._refused = not (standing.gets_published(sender.id) if taken_in else self._welcome)
         dialled = len(self._dialled(mesh.ordered))
         subscribed, member = topic in sender.topics, sender.id in mesh
         exempt = enters_a_full_mesh(sender.outbound, self._when_full, dialled, parameters.degree_out)
@@ -108,7 +121,7 @@ class JudgingMesh(Mesh):
             member and not parameters.member_graft_is_judged,
             sender.id in standing.direct,
             self.keeps_apart(topic, sender.id),
-            self._is_refused(sender.id),
+            self._refused is True,
             is_full(len(mesh), self._refuse_from) and not exempt,
         )
         if member and reason == TAKEN_IN:
@@ -132,13 +145,7 @@ class JudgingMesh(Mesh):
         if reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
             self.names_nobody = True
             self._shell.outbox.name_nobody(peer)
-        return prune if self._standing.is_welcome(peer) else min(prune, BACKOFF_PRUNE)
-
-    def _is_refused(self, peer: PeerId) -> bool:
-        """Whether the score of a peer that says GRAFT is too low (GRAFT-9)."""
-        if self._parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN:
-            return not self._standing.gets_published(peer)
-        return not self._standing.is_welcome(peer)
+        return prune if self._welcome else min(prune, BACKOFF_PRUNE)
 
     def _says_nothing(self, reason: int) -> bool:
         """Whether a GRAFT that is dropped for this gets no PRUNE."""
@@ -169,6 +176,8 @@ class JudgingMesh(Mesh):
         self._standing.penalise(peer, parameters.early_graft_penalty * (2.0 if flood else 1.0))
 
     def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
+        if self._believed is None:
+            self._believed = self._standing.is_believed(sender.id)
         mesh = self.topics.get(prune.topic)
         if mesh is not None and sender.id not in mesh:
             self._standing.prune(sender.id, prune.topic)
@@ -184,7 +193,7 @@ class JudgingMesh(Mesh):
 
     def dial(self, sender: ConnectedPeer, prune: Prune) -> None:
         """Some of those whom a peer names that is believed, drawn among all."""
-        if not self._standing.is_believed(sender.id):
+        if not self._believed:
             return
         shell = self._shell
         named = sorted({each.peer for each in prune.peers} - {shell.node})

@@ -40,6 +40,7 @@ from hearsay.core.shell.shell import Shell
 
 class Standing:
     __slots__ = (
+        "_chosen",
         "_followed",
         "_gater",
         "_gater_due",
@@ -73,6 +74,8 @@ class Standing:
         self._refresh_us: Micros = 0 if parameters.score is None else parameters.score.peer.decay_interval_us
         self._refresh_due: Micros = shell.now + self._refresh_us
         self._present: set[PeerId] = set()
+        self._chosen: set[TopicId] = set()
+        """Topics whose parameters the application chose at run time."""
         self._kept: dict[PeerId, float] | None = None
         """Scores of this heartbeat, while it runs."""
         self.direct: set[PeerId] = set()
@@ -141,10 +144,15 @@ class Standing:
     def join(self, topic: TopicId) -> None:
         """Topics are scored from when they are joined."""
         parameters = None if self._score_set is None else self._score_set.of_topic(topic)
-        if parameters is not None:
-            self.score_topic(topic, parameters)
+        if parameters is not None and topic not in self._chosen:
+            self._score_topic(topic, parameters)
 
-    def score_topic(self, topic: TopicId, parameters: TopicScoreParameters) -> None:
+    def choose_topic_score(self, topic: TopicId, parameters: TopicScoreParameters) -> None:
+        """The application chooses how a topic is scored, joined or not; a later join keeps this."""
+        self._chosen.add(topic)
+        self._score_topic(topic, parameters)
+
+    def _score_topic(self, topic: TopicId, parameters: TopicScoreParameters) -> None:
         if self._scorer is not None:
             self._scorer.set_topic_parameters(topic, parameters.numbers())
             if self._gater is not None:

@@ -98,9 +98,10 @@ class Scorer:
             counted.prune(self._topics[topic], self._numbers, now)
 
     def validate(self, topic: TopicId, message: MessageId, now: Micros) -> None:
-        """The application is asked about a message."""
+        """The application is asked about a message. A throttled one was not seen, so its next copy is judged anew."""
         if topic in self._topics:
-            self._deliveries.record(message, now)
+            record = self._deliveries.record(message, now)
+            record.state = deliveries.reopened(record.state)
 
     def deliver(self, peer: PeerId | None, topic: TopicId, message: MessageId, now: Micros) -> None:
         """A message is accepted that this peer brought first; None for one's own."""

@@ -63,6 +63,7 @@ class Purpose(IntEnum):
     OUTBOUND = 32
     OPPORTUNITY = 33
     EXCHANGE_DIAL = 34
+    ASKED = 35
     NAT = 64
     CONTACT = 65
     NODES = 66

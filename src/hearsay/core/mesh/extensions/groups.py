@@ -5,8 +5,8 @@
   partial message did not leave was told and sent nothing of the group. What is kept of a peer goes with its
   connection, and a topic's groups when the topic is left.
 * PARTIAL-9: Peers open at most `max_peer_groups` groups in a topic, and one peer `max_groups_per_peer` (go 255, 8);
-  those in which the application publishes are its own and do not count. Metadata beyond `max_metadata_bytes` is not
-  heard (rust).
+  those that the application publishes to all are its own and do not count, those in which it only answers do.
+  Metadata beyond `max_metadata_bytes` is not heard (rust).
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ class PeerNotes:
 
 
 class Group:
-    __slots__ = ("beats_left", "is_own", "opener", "peers")
+    __slots__ = ("beats_left", "is_own", "is_peers", "opener", "peers")
 
     def __init__(self, beats: int, opener: PeerId | None) -> None:
         self.beats_left = beats
         self.is_own = opener is None
         """The application has published in it."""
+        self.is_peers = opener is not None
+        """A peer opened it, and the application has not published it to all."""
         self.opener = opener
-        """Who opened it, as long as it is connected and the group not one's own."""
+        """Who opened it, as long as it is connected and the group counts as a peer's."""
         self.peers: dict[PeerId, PeerNotes] = {}
 
     def notes_of(self, peer: PeerId) -> PeerNotes:
@@ -58,12 +60,18 @@ class Groups:
         self._topics: dict[TopicId, dict[bytes, Group]] = {}
 
     def publish(self, topic: TopicId, name: bytes) -> Group:
-        """The group, now the application's own."""
+        """The group, published to all: now it is the application's own and counts for no peer."""
+        group = self.answer(topic, name)
+        group.is_peers, group.opener = False, None
+        return group
+
+    def answer(self, topic: TopicId, name: bytes) -> Group:
+        """The group, in which the application answers peers; it goes on counting for the peer that opened it."""
         groups = self._topics.setdefault(topic, {})
         group = groups.get(name)
         if group is None:
             group = groups[name] = Group(self._beats, None)
-        group.is_own, group.opener, group.beats_left = True, None, self._beats
+        group.is_own, group.beats_left = True, self._beats
         return group
 
     def of_peer(self, topic: TopicId, name: bytes, peer: PeerId) -> Group | None:
@@ -79,10 +87,10 @@ class Groups:
 
     def opened(self, topic: TopicId) -> int:
         """Groups of a topic that peers have opened."""
-        return sum(not group.is_own for group in self._topics.get(topic, {}).values())
+        return sum(group.is_peers for group in self._topics.get(topic, {}).values())
 
     def opened_by(self, topic: TopicId, peer: PeerId) -> int:
-        return sum(group.opener == peer for group in self._topics.get(topic, {}).values() if not group.is_own)
+        return sum(group.opener == peer for group in self._topics.get(topic, {}).values())
 
     def did_not_leave(self, topic: TopicId, name: bytes, peer: PeerId) -> None:
         group = self._topics.get(topic, {}).get(name)

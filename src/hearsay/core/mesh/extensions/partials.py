@@ -151,7 +151,8 @@ class Partials:
 
     def publish(self, published: PublishPartial) -> None:
         topic = published.topic
-        group = self.groups.publish(topic, published.group)
+        of_group = self.groups.publish if published.peers is None else self.groups.answer
+        group = of_group(topic, published.group)
         addressed = {peer for peer in self._routed(topic) if self.is_told(peer, topic)}
         addressed |= {peer for peer, notes in group.peers.items() if self._is_answered(peer, notes, topic)}
         if published.peers is not None:

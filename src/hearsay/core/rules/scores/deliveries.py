@@ -14,6 +14,8 @@ A record of a message is open until the verdict. Rules:
 * DELIVERY-6: No room for it, its sender is not wanted, or implementations differ on its signature: neither blame nor
   record. Not validated for want of time, or ignored by the application: no blame, also not for copies.
 * DELIVERY-7: A verdict stands. One that comes a second time changes nothing but the credit of the one who is named.
+* DELIVERY-9: A message that was not validated for want of time is not marked as seen. When a later copy is validated,
+  its record is open again: that verdict decides.
 """
 
 from __future__ import annotations
@@ -47,6 +49,11 @@ def rejection(reason: int) -> int:
     if reason in (_BAD_SIGNATURE, _SELF_ORIGIN):
         return BLAMED_AT_ONCE
     return UNBLAMED
+
+
+def reopened(state: int) -> int:
+    """What the record of a message says when a copy of it is validated."""
+    return OPEN if state == THROTTLED else state
 
 
 def copy_answer(state: int, known: bool) -> int:
