@@ -13,7 +13,7 @@ from stat import S_IMODE
 import pytest
 from kills import ends_within
 
-from hearsay.pipeline.spark.work_folder import made_work_folder, remove_left_folders
+from hearsay.pipeline.spark.work_folder import made_work_folder, remove_left_folders, work_folder
 
 MAKE = """
 import subprocess, sys
@@ -96,3 +96,28 @@ def test_those_of_other_users_are_left_alone(temporary, monkeypatch):
         assert left.path.exists()
     remove_left_folders()
     assert not left.path.exists()
+
+
+HOLD = """
+import sys
+from hearsay.pipeline.spark.work_folder import work_folder
+with work_folder() as path:
+    print(path, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_folder_of_a_killed_process_goes_with_the_next(temporary):
+    variables = {**os.environ, "TMPDIR": str(temporary)}
+    held = [sys.executable, "-c", HOLD]
+    with subprocess.Popen(held, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables) as maker:
+        assert maker.stdout is not None
+        left = Path(maker.stdout.readline().strip())
+        with work_folder() as mine:
+            assert mine.exists()
+            assert left.exists(), "its process goes on"
+        maker.kill()
+        maker.wait()
+    with work_folder() as mine:
+        assert list(temporary.iterdir()) == [mine]
+    assert list(temporary.iterdir()) == []
