@@ -7,6 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hearsay.libp2p.limits.rates import Rate
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.node.meeting.dial_queue import DialLimits, DialQueue
 
@@ -216,3 +217,33 @@ def test_shares_hold_whatever_happens_and_nobody_is_lost(steps):
     while (planned := dials.next()) is not None:
         dials.ended(planned, True)
     assert len(dials) == 0
+
+
+def test_dials_of_an_address_have_a_rate():
+    """Peers that end at once leave places free, and yet nobody makes a node flood an address."""
+    dials, clock = queue(address_rate=Rate(4, 2.0))
+    for number in range(40):
+        dials.add(peer(number), (Multiaddr.parse(f"/ip4/10.0.7.1/tcp/{4001 + number}"),), f"source {number % 4}")
+    dials.add(peer(50), at(50), "other")
+    made = []
+    for _ in range(20):
+        while (planned := dials.next()) is not None:
+            made.append(planned.peer)
+            dials.ended(planned, True)
+        if dials.due_in_s is None:
+            break
+        assert dials.due_in_s == 0.5
+        clock.now += dials.due_in_s
+    assert peer(50) in made[:5]
+    assert len(made) == 5 + 19
+
+
+def test_all_dials_have_a_rate():
+    dials, clock = queue(rate=Rate(3, 1.0))
+    for number in range(10):
+        dials.add(peer(number), at(number), f"source {number}")
+    for planned in (first := begun(dials)):
+        dials.ended(planned, True)
+    assert (len(first), dials.due_in_s) == (3, 1.0)
+    clock.now += 1
+    assert len(begun(dials)) == 1

@@ -32,16 +32,21 @@ class Rates(Generic[Key]):
 
     def wait_s(self, key: Key) -> float:
         """Once more, if that is 0; else so long it is too early, and nothing is counted."""
-        now_s, step_s = self._now_s(), 1 / self._rate.per_s
-        until = max(self._used_until.pop(key, now_s), now_s) + step_s
-        early_s = until - now_s - self._rate.at_once * step_s
-        if early_s > 1e-9:
-            self._used_until[key] = until - step_s
+        early_s = self.early_s(key)
+        if early_s:
             return early_s
-        self._used_until[key] = until
+        now_s = self._now_s()
+        self._used_until[key] = max(self._used_until.pop(key, now_s), now_s) + 1 / self._rate.per_s
         if len(self._used_until) > self._remembered:
             self._forget(now_s)
         return 0.0
+
+    def early_s(self, key: Key) -> float:
+        """How long it is too early for once more; nothing is counted."""
+        now_s, step_s = self._now_s(), 1 / self._rate.per_s
+        until = max(self._used_until.get(key, now_s), now_s) + step_s
+        early_s = until - now_s - self._rate.at_once * step_s
+        return early_s if early_s > 1e-9 else 0.0
 
     def _forget(self, now_s: float) -> None:
         """Those who are at their start again; the one heard of least lately, if there is none."""

@@ -4,6 +4,8 @@ Rules:
 
 * So many at a time; fewer of one source, and fewer at one address, so that a network that accepts connections and
   says nothing keeps some of the places only. A peer is tried at those of its addresses where there is room.
+* Dials have a rate for each address and one in total. Peers name the addresses, so others could make many nodes flood
+  an address that has nothing to do with the network.
 * Names that have to be looked up count as one address, with few places: a look-up takes a thread until it ends, and
   whoever has a name server can make it take long. They come after a peer's other addresses.
 * Sources take turns; within a source who was named first comes first.
@@ -18,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import random
 
+from hearsay.libp2p.limits.rates import Rate, Rates
 from hearsay.libp2p.limits.resources import address_group
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
@@ -34,6 +37,10 @@ class DialLimits:
     of_address: int = 8
     of_names: int = 2
     """Dials that begin with looking up a name."""
+    address_rate: Rate = Rate(64, 8.0)
+    """Dials of one address."""
+    rate: Rate = Rate(256, 32.0)
+    """All dials."""
     second_tries: int = 8
     waiting: int = 1024
     waiting_of_source: int = 256
@@ -79,6 +86,10 @@ class DialQueue:
         self._of_source: Counter[str] = Counter()
         self._of_address: Counter[str] = Counter()
         self._failures: dict[PeerId, _Failures] = {}
+        self._address_rates: Rates[str] = Rates(now_s, self._limits.address_rate)
+        self._rates: Rates[None] = Rates(now_s, self._limits.rate)
+        self._early_s: float | None = None
+        """When `next` last ran: how long until a rate allows one dial more, if one waits for that."""
 
     def __len__(self) -> int:
         return len(self._source_of)
@@ -101,20 +112,30 @@ class DialQueue:
 
     def next(self) -> PlannedDial | None:
         """The peer to dial now, if there is one."""
+        self._early_s = None
         if len(self._at_work) >= self._limits.at_once:
             return None
+        if self._waiting and (early_s := self._rates.early_s(None)):
+            self._early_s = early_s
+            return None
         now_s = self._now_s()
+        early_of: list[float] = []
         for source in list(self._waiting):
             if self._of_source[source] >= self._most_of(source):
                 continue
             for due_s, planned in self._waiting[source].values():
                 groups = frozenset(map(_group, planned.addresses))
                 free = {group for group in groups if self._of_address[group] < self._most_at(group)}
+                early = {group: early_s for group in free if (early_s := self._address_rates.early_s(group))}
+                free -= early.keys()
+                if due_s <= now_s and not free:
+                    early_of += early.values()
                 if due_s <= now_s and free:
                     self._remove(planned.peer)
                     if source in self._waiting:
                         self._waiting[source] = self._waiting.pop(source)
                     return self._begin(planned, free)
+        self._early_s = min(early_of, default=None)
         return None
 
     def ended(self, planned: PlannedDial, reached: bool) -> None:
@@ -138,8 +159,10 @@ class DialQueue:
     def due_in_s(self) -> float | None:
         """When somebody may be dialled who may not now; None if that hangs on nothing but a dial's end."""
         now_s = self._now_s()
-        later = [due_s for due_s, _ in self._waiting.get(AGAIN, {}).values() if due_s > now_s]
-        return min(later) - now_s if later else None
+        later = [due_s - now_s for due_s, _ in self._waiting.get(AGAIN, {}).values() if due_s > now_s]
+        if self._early_s is not None:
+            later.append(self._early_s)
+        return min(later, default=None)
 
     def _most_of(self, source: str) -> int:
         return self._limits.second_tries if source == AGAIN else self._limits.of_source
@@ -175,6 +198,9 @@ class DialQueue:
         self._at_work[planned.peer] = planned.addresses
         self._of_source[begun.source] += 1
         self._of_address.update(begun.groups)
+        self._rates.wait_s(None)
+        for group in begun.groups:
+            self._address_rates.wait_s(group)
         return begun
 
 
