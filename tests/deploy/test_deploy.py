@@ -131,6 +131,9 @@ def test_the_action_fails_where_a_budget_breaks(tmp_path):
         assert "Traceback" not in done.stderr
     assert step("Check", place, budgets="$(touch forged).toml").returncode == 2
     assert not (tmp_path / "forged").exists()
+    done = step("Check", place, budgets="my budgets.toml", arguments="*.toml $(touch forged) --help")
+    assert "Usage" in done.stdout, done.stderr
+    assert not (tmp_path / "forged").exists()
 
 
 @pytest.mark.thorough

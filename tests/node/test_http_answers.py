@@ -14,7 +14,7 @@ from waiting import run, until
 from hearsay.http.request import HEAD_BYTES, Request
 from hearsay.node.metrics.http_answers import CONNECTIONS, Answer, Answerer
 
-ASK = b"GET /here HTTP/1.1\r\nHost: x\r\n\r\n"
+ASK = b"GET /here HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = b"x" * (16 << 20)
 ANSWERS = {"/here": lambda: Answer(b"hello\n"), "/large": lambda: Answer(LARGE)}
 
@@ -41,6 +41,17 @@ async def test_a_request_in_one_piece_or_a_byte_at_a_time_has_the_same_answer():
         assert read(whole)[:2] == (200, b"hello\n")
         assert await server.ask(*(ASK[place : place + 1] for place in range(len(ASK)))) == whole
         assert read(await server.ask(b"GET /here?a=b HTTP/1.0\r\n\r\n"))[:2] == (200, b"hello\n")
+
+
+@run
+async def test_a_request_for_another_name_is_refused():
+    """DNS rebinding: a page of somebody else lets its name lead here."""
+    async with Listening() as server:
+        for host, status in (
+            ("evil.example", 421), ("evil.example:9100", 421), ("127.0.0.1.evil.example", 421), ("", 421),
+            ("localhost:9100", 200), ("127.0.0.1", 200), ("[::1]:80", 200),
+        ):  # fmt: skip
+            assert read(await server.ask(f"GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()))[0] == status
 
 
 def answer_to(method, path):

@@ -100,6 +100,7 @@ def test_deeds_are_those_of_our_page(page):
     assert asked(page, path, "POST", body, **good)[0] == 200
     assert asked(page, path, "POST", body, Content_Type="application/json")[0] == 403
     assert asked(page, path, "POST", body, **{**good, "Origin": "http://evil.example"})[0] == 403
+    assert asked(page, path, "POST", body, **{**good, "Origin": origin.replace("://", "://evil-")})[0] == 403
     assert asked(page, path, "POST", body, **{**good, "Content_Type": "text/plain"})[0] == 415
     assert asked(page, path, "GET", **good)[0] == 405
     assert asked(page, path, "POST", b"[" * 5000, **good)[0] == 400

@@ -6,21 +6,26 @@ Rules (RFC 9112; no I/O and no clock here: who reads the bytes also bounds how l
 * HTTP-2: the first line is a method, a target that begins with "/", and HTTP/1.1 or HTTP/1.0; else 400.
 * HTTP-3: a header has a name without blanks (section 5.1). One that says where the body ends or for whom the request
   is comes once (sections 3.2 and 6.3); other values of one name are joined by commas. Else 400.
+* HTTP-5: `Host` names this server by an address, as `localhost` or by a name that it was given, else 421. Otherwise a
+  page of somebody else could let its own name lead here (DNS rebinding) and read the answers.
 * HTTP-4: a body has a Content-Length, else 411, of at most what the reader was given, else 413. Who takes no bodies
   does not look at what follows the head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from ipaddress import ip_address
 
 HEAD_BYTES = 8192
 PATIENCE_S = 5.0
 _END = b"\r\n\r\n"
 _ONCE = frozenset({"host", "content-length", "transfer-encoding", "content-type", "origin"})
 _MOST_DIGITS = 9
+_AUTHORITY = re.compile(r"([^:]+|\[.*\])(?::(\d+))?")
 
 
 class BadRequest(Exception):
@@ -40,6 +45,23 @@ class Request:
     headers: Mapping[str, str]
     """By their names in lower case."""
     body: bytes = b""
+
+
+def require_host(request: Request, names: Collection[str], port: int | None = None) -> None:
+    """HTTP-5. `names` are those of this server besides addresses and `localhost`. Without `port` any will do."""
+    parsed = _AUTHORITY.fullmatch(request.headers.get("host", ""))
+    host, given = parsed.groups() if parsed is not None else ("", None)
+    is_ours = host in names or host == "localhost" or _is_address(host)
+    if not is_ours or (port is not None and given != str(port)):
+        raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
 
 
 class RequestReader:

@@ -7,6 +7,7 @@ Rules:
 * A request is read by `RequestReader`. It has to be there whole within `PATIENCE_S`, else 408; the answer has to be
   taken within as much, else the connection is cut. So who sends or reads slowly keeps one of `CONNECTIONS` places for
   that long and no longer; who finds none is let go at once.
+* `Host` names this server (HTTP-5): by an address, `localhost`, the name that it listens at, or the machine's name.
 * GET and HEAD are known, else 405; a target is a path that has an answer, whatever its query, else 404.
 """
 
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
 
-from hearsay.http.request import PATIENCE_S, BadRequest, Request, RequestReader
+from hearsay.http.request import PATIENCE_S, BadRequest, Request, RequestReader, require_host
 from hearsay.http.response import TEXT, response_head
 from hearsay.libp2p.host.listener import Listener
 
@@ -42,6 +43,7 @@ class Answerer:
         self._listeners: list[Listener] = []
         self._open: set[_Conversation] = set()
         self._accepting: set[asyncio.Task[None]] = set()
+        self._names: frozenset[str] = frozenset()
 
     @property
     def connections(self) -> int:
@@ -50,6 +52,7 @@ class Answerer:
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Accept connections; where, if any port would do. `OSError` says why that cannot be."""
         self._listeners = await Listener.at(host, port, self._accepted)
+        self._names = frozenset({host, socket.gethostname()})
         return self._listeners[0].name
 
     async def close(self) -> None:
@@ -71,6 +74,11 @@ class Answerer:
 
     def answer_to(self, request: Request) -> bytes:
         """The response to a request."""
+        try:
+            if "host" in request.headers:  # browsers always send one
+                require_host(request, self._names)
+        except BadRequest as refused:
+            return _refusal(refused, request.method)
         if request.method not in ("GET", "HEAD"):
             refused = BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", "Allow: GET, HEAD")
             return _refusal(refused, request.method)

@@ -1,13 +1,11 @@
-"""What a request to the page's server has to be beside well formed: for this server, and of its page.
+"""What a request to the page's server has to be beside well formed.
 
-A request names the host it means, as this server is called; else a page of others could make a name lead here.
-Whoever wants something done comes from a page of ours (`Origin`), and sends JSON.
+A request that changes something comes from a page of this server (`Origin`) and sends JSON.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 from http import HTTPStatus
 from typing import Any, cast
@@ -33,13 +31,6 @@ async def read_request(reader: asyncio.StreamReader) -> Request:
     except TimeoutError:
         raise BadRequest(HTTPStatus.REQUEST_TIMEOUT, "the request took too long") from None
     raise BadRequest(HTTPStatus.BAD_REQUEST, "the request is not whole")
-
-
-def require_host(request: Request, port: int, names: frozenset[str]) -> None:
-    """`names` are what this server may be called besides addresses and `localhost`."""
-    host, _, given = request.headers.get("host", "").rpartition(":")
-    if not host or given != str(port) or not (host in names or host == "localhost" or _is_address(host)):
-        raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "this server is not called so")
 
 
 def require_our_page(request: Request) -> None:
@@ -71,11 +62,3 @@ def head_of(status: HTTPStatus, content_type: str, length: int | None, *more: st
 
 def answer(status: HTTPStatus, content_type: str, body: bytes, *more: str) -> bytes:
     return head_of(status, content_type, len(body), *more) + body
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return False
-    return True

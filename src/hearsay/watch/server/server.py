@@ -20,10 +20,10 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Protocol
 
-from hearsay.http.request import BadRequest, Request
+from hearsay.http.request import BadRequest, Request, require_host
 from hearsay.http.response import TEXT
 from hearsay.watch.broadcast import Broadcast, Refused, Viewer
-from hearsay.watch.server.requests import answer, head_of, object_in, read_request, require_host, require_our_page
+from hearsay.watch.server.requests import answer, head_of, object_in, read_request, require_our_page
 
 CONNECTIONS = 64
 KEEP_ALIVE_S = 15.0
@@ -112,7 +112,7 @@ class WatchServer:
             await writer.drain()
 
     def _below_token(self, request: Request) -> str:
-        require_host(request, self._port, self._names)
+        require_host(request, self._names, self._port)
         _, token, *rest = request.path.split("/", 2)
         if not hmac.compare_digest(token.encode(), self._token.encode()) or not rest:
             raise BadRequest(HTTPStatus.FORBIDDEN, "the address needs its token")
