@@ -24,7 +24,7 @@ from stat import S_ISREG
 from typing import Any
 
 MAX_JSON_CONTAINERS = 1_000_000
-MAX_TOML_BYTES = 1 << 20
+MAX_TOML_BYTES = 4 << 20
 MAX_KEY_PARTS = 16
 
 _PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""

@@ -264,3 +264,16 @@ def test_every_bound_is_told():
         "addresses",
         "retained addresses",
     }
+
+
+def test_another_message_with_the_same_id_brings_neither_blame_nor_credit():
+    """The author wrote both; before the verdict and after it."""
+    judge = Judge(score=score(INVALID), validate=True)
+    judge.connect("first", "early", "late", "same")
+    other = Message("m1", TOPIC, b"other", "author")
+    judge.say("first", message("m1"))
+    judge.say("early", other)
+    judge.verdict("m1", Verdict.REJECT)
+    judge.say("late", other)
+    judge.say("same", message("m1"))
+    assert [judge.score(peer) for peer in ("first", "early", "late", "same")] == [-1, 0, 0, -1]

@@ -16,7 +16,7 @@ from rows_strategy import many_rows
 from written_runs import write_run
 
 from hearsay import foreign_files
-from hearsay.foreign_files import MAX_KEY_PARTS, open_regular, parse_json, parse_toml, read_bytes
+from hearsay.foreign_files import MAX_KEY_PARTS, MAX_TOML_BYTES, open_regular, parse_json, parse_toml, read_bytes
 from hearsay.ingest.decoding.errors import BadSource
 from hearsay.ingest.formats.sources import recognise
 from hearsay.pipeline.kernels.columns import read_columns
@@ -98,10 +98,10 @@ def test_a_manifest_is_so_long_at_most(run, monkeypatch):
 
 def test_a_scenario_is_so_long_at_most_and_its_tables_may_be_longer(tmp_path):
     file = tmp_path / "long.toml"
-    file.write_text("#" * (1 << 20) + "\n")
-    with pytest.raises(ScenarioError, match="larger than 1048576 bytes"):
+    file.write_text("#" * MAX_TOML_BYTES + "\n")
+    with pytest.raises(ScenarioError, match="larger than 4194304 bytes"):
         read_text(file)
-    assert len(read_text(file, MAX_TABLE_BYTES)) == (1 << 20) + 1
+    assert len(read_text(file, MAX_TABLE_BYTES)) == MAX_TOML_BYTES + 1
 
 
 def test_json_has_so_many_containers_at_most(monkeypatch):
@@ -127,7 +127,7 @@ def test_a_key_of_toml_has_so_many_parts_at_most(way, part):
 
 def test_toml_is_finite_in_size_and_depth():
     with pytest.raises(ValueError, match="larger than"):
-        parse_toml("#" * (1 + (1 << 20)))
+        parse_toml("#" * (1 + MAX_TOML_BYTES))
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_toml("a = " + "[" * 100_000)
     assert parse_toml("a = [" + "1.5, " * 100 + "]")

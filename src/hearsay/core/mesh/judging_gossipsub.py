@@ -161,7 +161,8 @@ class JudgingGossipsub(Gossipsub):
         if message.source == self.shell.node:
             self.standing.reject(received_from, message, Reason.SELF_ORIGIN)
         else:
-            self.standing.duplicate(received_from, message)
+            first = self.shell.pending.get(message.id)
+            self.standing.duplicate(received_from, message, None if first is None else first[0])
         if self.parameters.skip_senders:
             super().duplicate(message, received_from)
 

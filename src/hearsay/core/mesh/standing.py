@@ -13,6 +13,7 @@ The seam between routers and `core.scores`, whose `__init__` says when what is c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
@@ -37,6 +38,9 @@ from hearsay.core.shell.promises import AskingPromise, StandingPromise
 from hearsay.core.shell.randomness import Purpose, key_of
 from hearsay.core.shell.shell import Shell
 
+MAX_REJECTED = 10_000
+"""Messages whose digests are remembered; a copy of an older one counts as the same."""
+
 
 class Standing:
     __slots__ = (
@@ -50,6 +54,7 @@ class Standing:
         "_promises",
         "_refresh_due",
         "_refresh_us",
+        "_rejected",
         "_score_set",
         "_scorer",
         "_shell",
@@ -74,6 +79,8 @@ class Standing:
         self._refresh_us: Micros = 0 if parameters.score is None else parameters.score.peer.decay_interval_us
         self._refresh_due: Micros = shell.now + self._refresh_us
         self._present: set[PeerId] = set()
+        self._rejected: dict[MessageId, bytes] = {}
+        """Digests of rejected messages, the oldest first."""
         self._chosen: set[TopicId] = set()
         """Topics whose parameters the application chose at run time."""
         self._kept: dict[PeerId, float] | None = None
@@ -182,16 +189,31 @@ class Standing:
             self._gater.deliver(peer, message.topic)
         self._promises.keep(message.id, peer)
 
-    def duplicate(self, peer: PeerId, message: Message) -> None:
-        if self._scorer is not None:
+    def duplicate(self, peer: PeerId, message: Message, first: Message | None) -> None:
+        """A copy came; `first` is the one that the application looks at, if it does.
+
+        Where ids do not depend on content, an author can write two messages with one id. A peer that brings the other
+        one gets neither blame nor credit: it could not know the one that was judged here.
+        """
+        if self._scorer is not None and not self._is_another(message, first):
             self._scorer.duplicate(peer, message.topic, message.id, self._shell.now)
         if self._gater is not None:
             self._gater.duplicate(peer)
         if self._followed.asked_peer_must_send:
             self._promises.keep(message.id, peer)
 
+    def _is_another(self, message: Message, first: Message | None) -> bool:
+        if first is not None:
+            return first.data != message.data
+        rejected = self._rejected.get(message.id)
+        return rejected is not None and rejected != sha256(message.data).digest()
+
     def reject(self, peer: PeerId, message: Message, reason: Reason) -> None:
         if self._scorer is not None:
+            if reason is Reason.REJECTED:
+                self._rejected[message.id] = sha256(message.data).digest()
+                if len(self._rejected) > MAX_REJECTED:
+                    del self._rejected[next(iter(self._rejected))]
             self._scorer.reject(peer, message.topic, message.id, int(reason), self._shell.now)
         if self._gater is not None:
             self._gater.reject(peer, int(reason), self._shell.now)

@@ -27,7 +27,7 @@ pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
 
 MAX_FOOTER_BYTES = 1 << 20
-BASE_VALUES = 4_000_000
+BASE_VALUES = 1_000_000
 BASE_BYTES = 64 << 20
 PER_BYTE = 64
 """Values, and bytes once unpacked, that each byte of a file allows beyond the base. Ours have 20 at most."""
