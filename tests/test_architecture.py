@@ -13,13 +13,14 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
-EVERYWHERE = {"version", "extras", "own_process", "foreign_files"}
-"""Files that every room may import: version, extras, whose the process is, and how files of others are opened."""
+EVERYWHERE = {"version", "extras", "own_process", "foreign_files", "slots"}
+"""Files that every room may import: version, extras, whose the process is, foreign files, and slots."""
 MAY_IMPORT = {
     "version": set(),
     "extras": set(),
     "own_process": set(),
     "foreign_files": set(),
+    "slots": set(),
     "text": {"text"},
     "core": {"core"},
     "partial": {"partial", "core"},

@@ -12,11 +12,12 @@ from attacker import PROTOCOL_ERROR, Attacker
 from one_host import with_host
 
 from hearsay.libp2p.host import listener
-from hearsay.libp2p.host.admission import AdmissionLimits, Slots, fitted
+from hearsay.libp2p.host.admission import AdmissionLimits, fitted
 from hearsay.libp2p.host.host import Host, HostLimits
 from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.slots import Slots, groups_of
 
 
 def limited(**limits):
@@ -112,8 +113,8 @@ async def test_the_address_with_most_connections_gives_one_up(host):
         await asyncio.sleep(0)
     known = list(host.connections)
     await (await Attacker.connect(host, "127.0.0.3")).upgrade()
-    await crowd[-1].until_closed()
-    assert set(known[:-1]) < set(host.connections)
+    await crowd[0].until_closed()
+    assert set(known[1:]) < set(host.connections)
     assert sorted(map(host.address_of, host.connections)) == ["127.0.0.2"] * 5 + ["127.0.0.3"]
 
 
@@ -128,6 +129,67 @@ def test_places_of_an_address_and_of_all():
     slots.leave("r")
     assert (len(slots), slots.enter("s", "b", 10)) == (5, None)
     assert slots.enter("t", "b", 10) == "w"
+
+
+def test_a_48_of_ipv6_is_one_address():
+    assert groups_of("2001:db8:1:203::4%eth0") == ("2001:db8:1::/48", "2001:db8:1:200::/56", "2001:db8:1:203::/64")
+    assert groups_of("::ffff:192.0.2.1") == groups_of("192.0.2.1") == ("192.0.2.1",)
+    slots = Slots(960, 256, 20)
+    assert [slots.enter(name, "192.0.2.1", 0) for name in range(12)] == [None] * 12
+    losers = [slots.enter(number, f"2001:db8:1:{number:x}::1", 1) for number in range(100, 1060)]
+    assert losers[:256] == [None] * 256
+    assert all(isinstance(loser, int) and loser >= 100 for loser in losers[256:])
+    assert len(slots) == 12 + 256
+
+
+def test_the_largest_group_gives_way_at_each_width():
+    slots = Slots(5, 4, 20)
+    places = {"a": "2001:db8:1::1", "b": "2001:db8:1:100::1", "c": "2001:db8:1:101::1", "d": "2001:db8:1:101::2"}
+    for name, place in places.items():
+        slots.enter(name, place, 0)
+    slots.enter("e", "192.0.2.1", 0)
+    assert slots.enter("f", "192.0.2.2", 0) == "c"
+
+
+def test_idle_connections_of_many_addresses_evict_no_useful_peer():
+    slots = Slots(16, 8, 20, lambda: dict.fromkeys("uvw", 1))
+    assert [slots.enter(name, "192.0.2.1", 0) for name in "uvw"] == [None] * 3
+    for number in range(13):
+        slots.enter(number, f"198.51.100.{number}", 0)
+    assert slots.enter(13, "203.0.113.1", 19) == 13
+    assert [slots.enter(number, f"203.0.113.{number}", 20) for number in range(14, 27)] == list(range(13))
+    assert slots.enter("newcomer", "192.0.2.1", 40) == 14
+
+
+def test_newcomers_keep_a_quarter_of_the_slots():
+    slots = Slots(8, 8, 20, lambda: {number: number + 1 for number in range(8)})
+    for number in range(8):
+        slots.enter(number, f"192.0.2.{number}", 0)
+    assert [slots.enter(name, f"198.51.100.{place}", 1) for place, name in enumerate("ab")] == [0, 1]
+    assert slots.enter("c", "203.0.113.1", 1) == "c"
+
+
+def test_protection_covers_half_of_the_share_of_an_address():
+    slots = Slots(8, 8, 20, lambda: dict.fromkeys(range(8), float("inf")))
+    for number in range(8):
+        slots.enter(number, "192.0.2.1", 0)
+    assert slots.enter("a", "198.51.100.1", 1) == 4
+    slots = Slots(8, 8, 20, lambda: dict.fromkeys(range(8), float("inf")))
+    for number in range(8):
+        slots.enter(number, f"192.0.2.{number}", 0)
+    assert slots.enter("a", "198.51.100.1", 1) == "a"
+
+
+@limited(max_connections=6, reserved_for_dials=0)
+async def test_a_host_asks_what_its_peers_are_worth(host):
+    crowd = [await (await Attacker.connect(host, "127.0.0.2")).upgrade() for _ in range(6)]
+    while len(host.connections) < 6:
+        await asyncio.sleep(0)
+    useful = list(host.connections)[:3]
+    host.worth = lambda: dict.fromkeys(useful, 1.0)
+    await (await Attacker.connect(host, "127.0.0.3")).upgrade()
+    await crowd[3].until_closed()
+    assert set(useful) < set(host.connections)
 
 
 def test_places_fit_the_files_that_may_be_open():

@@ -251,6 +251,10 @@ class Driver:
                     self._sender.send(action, link)
             case Deliver():
                 self.statistics.delivered += 1
+                if isinstance(action.received_from, bytes):
+                    link = self.links.of.get(action.received_from)
+                    if link is not None:
+                        link.delivered += 1
                 if self._trace is not None:
                     self._trace.delivered(action)
                 if self._traffic is not None:

@@ -48,6 +48,7 @@ from hearsay.node.our_streams import OurStreams
 from hearsay.node.partials import Partials
 from hearsay.node.peer_facts import PeerFacts
 from hearsay.node.peer_scores import PeerScores
+from hearsay.node.peer_worth import PeerWorth
 from hearsay.node.reach import Reach
 from hearsay.node.records import Records
 from hearsay.node.surroundings import Surroundings
@@ -157,6 +158,7 @@ class Node:
             ),
         )
         self._held_peers.driver = driver
+        self._host.worth = PeerWorth(driver)
         try:
             self._records.begin(driver, clock, self._host, self._addresses, failure=lambda: self.failure)
             for protocol in driver.protocols:

@@ -43,6 +43,8 @@ class PeerLink:
         self.settled = asyncio.Event()
         """Set when our first stream to the peer is open, or will not be."""
         self.queue = OutgoingQueue(queue_bytes, memory, partial(lost, self), address)
+        self.delivered = 0
+        """Messages that this peer was the first to bring."""
         self._left = left
         self._waiting = False
 

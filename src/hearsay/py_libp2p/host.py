@@ -11,7 +11,7 @@ windows) is as it has it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from os import urandom
@@ -57,6 +57,7 @@ class PyLibp2pHost:
         self.on_peer_up: list[Callable[[PeerId], None]] = []
         self.on_peer_down: list[Callable[[PeerId], None]] = []
         self.admits: Callable[[PeerId | None, str], bool] = lambda _peer, _address: True
+        self.worth: Callable[[], Mapping[PeerId, float]] = dict
         self.on_over_limit: list[Callable[[PeerId], None]] = []
         self._limits = limits or HostLimits()
         self.resources = Resources(self._limits.resources)

@@ -350,5 +350,8 @@ class JudgingGossipsub(Gossipsub):
             backoff = replace(backoff, early_us=parameters.early_graft_ms * 1000)
         return replace(promised, mesh=mesh, backoff=backoff, standing=self.standing.promise(parameters))
 
+    def direct_peers(self) -> set[PeerId]:
+        return self.standing.direct
+
     def scores(self) -> list[tuple[PeerId, ScoreParts]]:
         return list(self.standing.parts())

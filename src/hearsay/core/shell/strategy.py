@@ -12,7 +12,7 @@ outside the package subclasses `Strategy` (or a router of this package) and plug
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.episub_parts import EpisubPart
@@ -177,6 +177,10 @@ class Strategy(ABC):
     def believes(self, peer: PeerId) -> bool:
         """Whether those whom a peer names are dialled."""
         return True
+
+    def direct_peers(self) -> Collection[PeerId]:
+        """Peers with an explicit peering agreement."""
+        return ()
 
     def choose_direct(self, peer: PeerId, direct: bool) -> None:
         """A peer is direct from now on, or is not any more; for strategies that `judges`."""

@@ -1,17 +1,12 @@
-"""Places for connections, shared fairly between addresses: no address takes them all while another wants one.
+"""How many connections a host has: no more than the files that the process may open.
 
-When every place is taken, the address that has most gives one up for a newcomer whose address has fewer. So whoever
-has one address, or a few, keeps out nobody but themselves.
-
-`fitted` says how many places there are: no more than the files that the process may open.
+`hearsay.slots` shares them between addresses. The owner of the host says what its peers are worth (`Host.worth`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
-
-T = TypeVar("T")
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +19,8 @@ class AdmissionLimits:
     """Inbound connections leave so many of them."""
     max_per_address: int = 256
     """Inbound connections of an address; a quarter, because many honest peers may share one."""
+    newcomer_patience_s: float = 20.0
+    """An idle inbound connection gives way to a newcomer after this time, when no slot is free."""
     max_handshakes: int = 128
     """Inbound connections that have not proven who they are."""
     max_handshakes_per_address: int = 32
@@ -54,49 +51,3 @@ def fitted(limits: AdmissionLimits, files: int) -> Places:
         handshakes,
         min(limits.max_handshakes_per_address, handshakes),
     )
-
-
-class Slots(Generic[T]):
-    """Who holds a place, by address.
-
-    With `patience_s` the oldest holder of an address goes first, and once it is so old it also goes for one of an
-    address that has no fewer. Without, those who came first stay: for connections that were proven.
-    """
-
-    def __init__(self, limit: int, per_address: int, patience_s: float | None = None) -> None:
-        self.limit = limit
-        self._per_address = per_address
-        self._patience_s = patience_s
-        self._holders: dict[str, dict[T, float]] = {}
-        self._address: dict[T, str] = {}
-
-    def __len__(self) -> int:
-        return len(self._address)
-
-    def enter(self, holder: T, address: str, now_s: float) -> T | None:
-        """Take a place; who has none by that: nobody, somebody who had one, or the newcomer."""
-        own = self._holders.get(address, {})
-        loser: T | None = None
-        if len(own) >= self._per_address or len(self) >= self.limit:
-            most = own if len(own) >= self._per_address else max(self._holders.values(), key=len, default=own)
-            loser = self._first_to_go(most, len(own) + 1 < len(most), now_s)
-            if loser is None:
-                return holder
-            self.leave(loser)
-        self._holders.setdefault(address, {})[holder] = now_s
-        self._address[holder] = address
-        return loser
-
-    def leave(self, holder: T) -> None:
-        address = self._address.pop(holder, None)
-        if address is not None:
-            holders = self._holders[address]
-            del holders[holder]
-            if not holders:
-                del self._holders[address]
-
-    def _first_to_go(self, holders: dict[T, float], crowded: bool, now_s: float) -> T | None:
-        if self._patience_s is None:
-            return next(reversed(holders)) if crowded else None
-        oldest, since_s = next(iter(holders.items()))
-        return oldest if crowded or now_s - since_s >= self._patience_s else None

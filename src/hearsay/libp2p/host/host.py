@@ -15,12 +15,12 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 from time import monotonic
 
-from hearsay.libp2p.host.admission import AdmissionLimits, Slots, fitted
+from hearsay.libp2p.host.admission import AdmissionLimits, fitted
 from hearsay.libp2p.host.interfaces import concrete_addresses
 from hearsay.libp2p.host.listener import Listener
 from hearsay.libp2p.host.node_host import MAX_STREAMS
@@ -33,6 +33,7 @@ from hearsay.libp2p.names.errors import DialError, OwnAddress, OwnIdentity, Prot
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
+from hearsay.slots import Slots
 
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
 
@@ -62,6 +63,7 @@ class Host:
         self.on_peer_up: list[Callable[[PeerId], None]] = []
         self.on_peer_down: list[Callable[[PeerId], None]] = []
         self.admits: Callable[[PeerId | None, str], bool] = lambda _peer, _address: True
+        self.worth: Callable[[], Mapping[PeerId, float]] = dict
         self.connections: dict[PeerId, Connection] = {}
         self.on_over_limit: list[Callable[[PeerId], None]] = []
         self._limits = limits or HostLimits()
@@ -73,7 +75,12 @@ class Host:
         self._handshakes: Slots[Connection] = Slots(
             self._places.handshakes, self._places.handshakes_per_address, self._limits.handshake_patience_s
         )
-        self._proven: Slots[Connection] = Slots(self._places.inbound, self._places.per_address)
+        self._proven: Slots[PeerId] = Slots(
+            self._places.inbound,
+            self._places.per_address,
+            self._limits.newcomer_patience_s,
+            lambda: self.worth(),
+        )
         self._handlers: dict[str, tuple[Callable[[Stream], None], int]] = {}
         self._listeners: list[Listener] = []
         self._accepting: set[asyncio.Task[None]] = set()
@@ -220,13 +227,13 @@ class Host:
         if not connection.dialed:
             dialled = len(self.connections) - len(self._proven)
             self._proven.limit = min(self._places.inbound, self._places.connections - dialled)
-            loser = self._proven.enter(connection, connection.address, connection.since)
-            if loser is connection:
+            loser = self._proven.enter(connection.peer, connection.address, connection.since)
+            if loser == connection.peer:
                 self._refuse(connection)
                 return
             if loser is not None:
                 self.refused += 1
-                self.drop(loser)
+                self.drop(self.connections[loser])
         self.connections[connection.peer] = connection
         for callback in self.on_peer_up:
             callback(connection.peer)
@@ -255,8 +262,8 @@ class Host:
         self._down(connection)
 
     def _down(self, connection: Connection) -> None:
-        self._proven.leave(connection)
         if self.connections.get(connection.peer) is connection:
+            self._proven.leave(connection.peer)
             del self.connections[connection.peer]
             connection.end_streams()
             for callback in self.on_peer_down:

@@ -6,7 +6,7 @@ on both (`hearsay.libp2p.mux.stream`); what carries them is the host's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from hearsay.libp2p.limits.resources import Resources
@@ -34,6 +34,9 @@ class NodeHost(Protocol):
     admits: Callable[[PeerId | None, str], bool]
     """Whether to deal with somebody at an address (`resources.address_group`): asked before a handshake, when the
     peer is None, and again when it is known. Everybody is admitted unless this is set."""
+
+    worth: Callable[[], Mapping[PeerId, float]]
+    """What peers are worth when no slot is free (`hearsay.slots`). Peers that it does not name are idle."""
 
     @property
     def connections(self) -> Collection[PeerId]:

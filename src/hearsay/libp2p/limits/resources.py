@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
 from weakref import WeakValueDictionary
 
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.slots import groups_of
 
 MIB = 1 << 20
 
@@ -170,11 +170,4 @@ class Resources:
 
 def address_group(host: str) -> str:
     """What counts as one address: all of IPv4's, 64 bits of IPv6's."""
-    try:
-        parsed = ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(parsed, IPv6Address):
-        mapped = parsed.ipv4_mapped
-        return str(mapped) if mapped is not None else f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
-    return str(parsed)
+    return groups_of(host)[-1]

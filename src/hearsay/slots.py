@@ -1,0 +1,115 @@
+"""Slots for connections, shared fairly between addresses. The host and every HTTP server use them.
+
+An IPv4 address counts for itself. An IPv6 address counts in its /64, its /56 and its /48, because a customer of a
+provider gets one of these. Rules, for a newcomer that finds no free slot:
+
+* SLOTS-1: No group of addresses has more than its share. A newcomer above the share competes with its own group.
+* SLOTS-2: Only idle holders give way, as long as they have a quarter of the slots. So useful holders keep the rest.
+* SLOTS-3: Of the idle holders the oldest of the largest group goes, if the newcomer's group is smaller.
+* SLOTS-4: Otherwise the oldest goes, once it is older than the patience.
+* SLOTS-5: When fewer are idle, the holder with the lowest worth goes. So newcomers find a slot at all times.
+* SLOTS-6: A holder of infinite worth never goes, but this covers at most half of a group's share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from math import inf
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+_IPV6_BITS = (48, 56, 64)
+_IDLE_PART = 4
+"""Idle holders keep one slot of so many."""
+
+
+@lru_cache(8192)
+def groups_of(address: str) -> tuple[str, ...]:
+    """The groups in which an address counts, widest first; a name counts for itself."""
+    try:
+        parsed = ip_address(address.partition("/")[0].partition("%")[0])
+    except ValueError:
+        return (address,)
+    if not isinstance(parsed, IPv6Address):
+        return (str(parsed),)
+    if parsed.ipv4_mapped is not None:
+        return (str(parsed.ipv4_mapped),)
+    return tuple(f"{IPv6Address(int(parsed) >> (128 - bits) << (128 - bits))}/{bits}" for bits in _IPV6_BITS)
+
+
+class Slots(Generic[T]):
+    """`worth` tells what holders are worth when one has to go. A holder that it does not name is idle."""
+
+    def __init__(
+        self, limit: int, per_group: int, patience_s: float, worth: Callable[[], Mapping[T, float]] = dict
+    ) -> None:
+        self.limit = limit
+        self._per_group = per_group
+        self._patience_s = patience_s
+        self._worth = worth
+        self._holders: dict[T, tuple[float, tuple[str, ...]]] = {}
+        """Oldest first."""
+        self._sizes: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def enter(self, holder: T, address: str, now_s: float) -> T | None:
+        """Take a slot. Returns the holder that loses its slot: none, an older one, or the newcomer."""
+        groups = groups_of(address)
+        over = next((group for group in groups if self._sizes[group] >= self._per_group), None)
+        if over is not None or len(self) >= self.limit:
+            loser = self._first_to_go(groups, over, now_s)
+            if loser is None:
+                return holder
+            self.leave(loser)
+        else:
+            loser = None
+        self._holders[holder] = now_s, groups
+        self._sizes.update(groups)
+        return loser
+
+    def leave(self, holder: T) -> None:
+        _, groups = self._holders.pop(holder, (0.0, ()))
+        for group in groups:
+            self._sizes[group] -= 1
+            if not self._sizes[group]:
+                del self._sizes[group]
+
+    def _first_to_go(self, groups: tuple[str, ...], over: str | None, now_s: float) -> T | None:
+        worth = self._worth()
+        pool = [holder for holder, (_, own) in self._holders.items() if over is None or over in own]
+        idle = [holder for holder in pool if not worth.get(holder)]
+        if over is None and len(idle) < self.limit // _IDLE_PART:
+            least = self._least(pool, worth)
+            if least is not None and worth.get(least):
+                return least
+        sizes = Counter(group for holder in idle for group in self._holders[holder][1])
+        crowded = max(idle, key=lambda holder: [sizes[group] for group in self._holders[holder][1]], default=None)
+        if crowded is not None and _is_larger(self._holders[crowded][1], groups, sizes):
+            return crowded
+        oldest = next(iter(idle), None)
+        return oldest if oldest is not None and now_s - self._holders[oldest][0] >= self._patience_s else None
+
+    def _least(self, pool: Iterable[T], worth: Mapping[T, float]) -> T | None:
+        """The holder with the lowest worth that may go; among equals the oldest of the largest group."""
+        covered: Counter[str] = Counter()
+        rank: dict[T, tuple[float, int]] = {}
+        for holder in pool:
+            value, widest = worth.get(holder, 0.0), self._holders[holder][1][0]
+            if value == inf:
+                covered[widest] += 1
+                if covered[widest] <= self._per_group // 2:
+                    continue
+            if value:
+                rank[holder] = value, -self._sizes[widest]
+        return min(rank, key=rank.__getitem__, default=None)
+
+
+def _is_larger(group: tuple[str, ...], newcomers: tuple[str, ...], sizes: Counter[str]) -> bool:
+    """Whether the first group that the two do not share is larger, even after the newcomer came."""
+    own, other = next((pair for pair in zip(newcomers, group, strict=False) if pair[0] != pair[1]), ("", ""))
+    return sizes[own] + 1 < sizes[other]
