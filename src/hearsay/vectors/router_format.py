@@ -61,6 +61,7 @@ ROUTER = {
     "MaxIHaveLength": _count("max_ids_per_ihave", 1),
     "MaxIHaveMessages": _count("max_ihave_messages"),
     "IWantFollowupTime": time("iwant_followup_ms", MILLISECOND),
+    "HeartbeatInitialDelay": time("first_heartbeat_ms"),
     "HeartbeatInterval": time("heartbeat_interval_ms", MILLISECOND),
     "FanoutTTL": time("fanout_ttl_ms"),
     "PruneBackoff": time("prune_backoff_ms", MILLISECOND),

@@ -23,7 +23,7 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.rpc import Message, Rpc
 from hearsay.core.language.state_table import Peering
-from hearsay.core.mesh.deployed_presets import SPEC
+from hearsay.core.mesh.deployed_presets import GO, SPEC
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.judging_gossipsub import gossipsub
@@ -38,11 +38,15 @@ from hearsay.vectors.shapes import Misshapen
 
 ByTopic = dict[str, list[str]]
 _KNOWN = {**ROUTER, **PEER, **TOPIC, **THRESHOLDS}
-_CHOICES: Mapping[str, Mapping[str, Any]] = {
-    "spec": {},
-    "go": {"prune_trigger": "at_high", "idontwant_on_publish": True},
-}
-"""Where an implementation's router differs from the specification."""
+_GIVEN = {parameter.ours for parameter in ROUTER.values()} | {"first_heartbeat_spread_ms", "score"}
+
+
+def _choices(preset: Mapping[str, object]) -> dict[str, object]:
+    """Where an implementation's router differs from the specification in what vectors do not set."""
+    return {name: value for name, value in preset.items() if name not in _GIVEN}
+
+
+_CHOICES = {"spec": {}, "go": _choices(GO)}
 
 
 @dataclass(slots=True)
@@ -89,6 +93,10 @@ class RouterRun:
             name: Message(name, each["topic"], bytes(each["size"]), each.get("from"))
             for name, each in vector["messages"].items()
         }
+
+    def deadline(self) -> int | None:
+        """When the router's next timer is due."""
+        return self._router.deadline()
 
     def perform(self, step: Step, place: str) -> Seen:
         """What comes of a step; one that cannot be is `Misshapen`."""

@@ -1,0 +1,59 @@
+"""What differs between two results of a sequence, and the smallest sequence that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hearsay.vectors.tolerance import TOLERANCE, are_close
+
+Difference = tuple[int, str, Any, Any]
+"""The step, what differs, what Hearsay did and what the other did."""
+
+
+def difference(
+    steps: Sequence[Mapping[str, Any]], ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]
+) -> Difference | None:
+    """The first; what the other does not show is not compared."""
+    for number, (step, mine, other) in enumerate(zip(steps, ours, theirs, strict=True)):
+        for kind in sorted({*mine} & {*other}):
+            found, wanted = _plain(kind, mine[kind], step["at"]), _plain(kind, other[kind], step["at"])
+            if kind == "scores":
+                peers = [peer for peer in sorted({*found, *wanted})
+                         if not are_close(found.get(peer, 0.0), wanted.get(peer, 0.0), TOLERANCE)]  # fmt: skip
+                found, wanted = ({peer: side.get(peer) for peer in peers} for side in (found, wanted))
+            if found != wanted:
+                return number, kind, found, wanted
+    return None
+
+
+def _plain(kind: str, value: Any, at: int) -> Any:
+    if kind == "backoffs":
+        value = {topic: {peer: end for peer, end in ends.items() if end > at} for topic, ends in value.items()}
+    return _filled(value) or ({} if isinstance(value, Mapping) else [])
+
+
+def _filled(value: Any) -> Any:
+    """Without what is empty; PRUNEs without anything more are kept."""
+    if not isinstance(value, Mapping):
+        return value
+    return {name: each if name == "prune" and each else _filled(each) for name, each in value.items()
+            if each not in ({}, [], None) and _filled(each) != {}}  # fmt: skip
+
+
+def shrunk(sequence: dict[str, Any], differs: Callable[[list[dict[str, Any]]], Sequence[bool]]) -> dict[str, Any]:
+    """The sequence without the steps that a difference does not need; `differs` tries several at once."""
+    length = max(1, len(sequence["steps"]) // 2)
+    while length:
+        steps = sequence["steps"]
+        tries = [
+            {**sequence, "steps": steps[:place] + steps[place + length :]} for place in range(0, len(steps), length)
+        ]
+        smaller = next(
+            (each for each, held in zip(tries, differs(tries), strict=True) if held and each["steps"]), None
+        )
+        if smaller is None:
+            length //= 2
+        else:
+            sequence = smaller
+    return sequence

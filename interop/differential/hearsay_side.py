@@ -1,0 +1,79 @@
+"""Plays sequences on Hearsay's router. It chooses in the order of names, as the changed copy of go's router does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from hearsay.core.mesh.judging_mesh import JudgingMesh
+from hearsay.core.shell import randomness
+from hearsay.vectors.router_run import RouterRun, Seen
+
+
+@contextmanager
+def in_order() -> Iterator[None]:
+    """Draws give 0, samples the first, and a shuffle the order of names."""
+
+    def first(_state: int, _size: int, count: int) -> list[int]:
+        return list(range(count))
+
+    def by_name(_mesh: JudgingMesh, _state: int, peers: Sequence[Any]) -> list[Any]:
+        return sorted(peers)
+
+    def zero(*_words: object) -> int:
+        return 0
+
+    with (
+        patch.object(randomness, "sample_indices", first),
+        patch.object(JudgingMesh, "_shuffled", by_name),
+        patch.object(randomness.Randomness, "draw", zero),
+    ):
+        yield
+
+
+def play(sequence: dict[str, Any], implementation: str) -> list[dict[str, Any]]:
+    """What the router does in each step and how it stands after it."""
+    run = RouterRun(sequence, implementation)
+    found: list[dict[str, Any]] = []
+    waiting: set[str] = set()
+    last = Seen()
+    for number, step in enumerate(sequence["steps"]):
+        parts: list[Seen] = []
+        while (due := run.deadline()) is not None and due <= step["at"]:
+            parts.append(run.perform({"event": "heartbeat", "at": due}, "timer"))
+        if step["event"] != "heartbeat" and not (step["event"] == "verdict" and step["message"] not in waiting):
+            parts.append(run.perform(step, f"steps[{number}]"))
+            waiting.discard(step.get("message", ""))
+        if not parts:
+            parts.append(replace(last, rpcs={}, delivers=[], validates=[], dials=[]))
+        last = parts[-1]
+        waiting.update(*(part.validates for part in parts))
+        found.append(_merged(parts))
+    return found
+
+
+def _merged(parts: list[Seen]) -> dict[str, Any]:
+    rpcs: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        for peer, form in part.rpcs.items():
+            into = rpcs.setdefault(peer, {})
+            for kind, said in form.items():
+                into[kind] = _added(into.get(kind), said)
+    last = parts[-1]
+    return {
+        "rpcs": rpcs, **{kind: sorted(name for part in parts for name in getattr(part, kind))
+                         for kind in ("delivers", "validates", "dials")},
+        "mesh": last.mesh, "fanout": last.fanout, "backoffs": last.backoffs, "scores": last.scores,
+    }  # fmt: skip
+
+
+def _added(before: Any, said: Any) -> Any:
+    if before is None:
+        return said
+    if isinstance(said, list):
+        return sorted({*before, *said})
+    return {name: _added(before.get(name), said[name]) if name in said and isinstance(said[name], list)
+            else said.get(name, before.get(name)) for name in {*before, *said}}  # fmt: skip
