@@ -37,8 +37,8 @@ def _filled(value: Any) -> Any:
     """Without what is empty; PRUNEs without anything more are kept."""
     if not isinstance(value, Mapping):
         return value
-    return {name: each if name == "prune" and each else _filled(each) for name, each in value.items()
-            if each not in ({}, [], None) and _filled(each) != {}}  # fmt: skip
+    return {name: each if name == "prune" else _filled(each) for name, each in value.items()
+            if each and (name == "prune" or _filled(each) != {})}  # fmt: skip
 
 
 def shrunk(sequence: dict[str, Any], differs: Callable[[list[dict[str, Any]]], Sequence[bool]]) -> dict[str, Any]:

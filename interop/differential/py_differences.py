@@ -1,0 +1,319 @@
+"""What py-libp2p's router is known to do otherwise, each as narrow as it can be said.
+
+Some of it changes only what is sent: `Alike` takes it out of a step, and the comparison goes on. What makes the
+states part ends the comparison of a sequence, if the sequence is one that may have it (`py_sequences.MORE`).
+`docs/benchmarks/differential.md` has the table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from py_sequences import FLOODSUB, PROTOCOLS, SECOND
+
+Seen = dict[str, Any]
+OLD = (PROTOCOLS[-2], FLOODSUB)
+"""Protocols without backoffs and peer exchange."""
+LAZY = 6
+
+
+class Alike:
+    """Goes through a sequence, and makes a step of both sides alike where a known difference is all there is."""
+
+    def __init__(self, sequence: dict[str, Any]) -> None:
+        self.sequence = sequence
+        self.protocols: dict[str, str] = {}
+        self.names: Counter[str] = Counter()
+        self.asked: set[str] = set()
+        """Messages that the application looks at,"""
+        self.rejected: set[str] = set()
+        """and those that it has rejected."""
+        self.unwanted: set[tuple[str, str]] = set()
+        """What peers said they do not want since the last heartbeat."""
+
+    def __call__(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> tuple[Seen, Seen]:
+        self._remember(step, ours)
+        ours, theirs = deepcopy(ours), deepcopy(theirs)
+        for rule in (
+            self._whole_seconds, self._old_peers, self._recent_messages, self._own_deliveries, self._idontwant,
+            self._answers_for_other_topics, self._wants_of_other_topics, self._wants, self._answers_the_unwanted,
+            self._parts_add_up, self._no_gossip_in_backoff,
+        ):  # fmt: skip
+            if rule(step, ours, theirs):
+                self.names[rule.__name__.removeprefix("_")] += 1
+        return ours, theirs
+
+    def _remember(self, step: dict[str, Any], ours: Seen) -> None:
+        self.asked.update(ours["validates"])
+        peer = step.get("peer", "")
+        match step["event"]:
+            case "connect":
+                self.protocols[peer] = step["protocol"]
+            case "disconnect":
+                self.unwanted = {each for each in self.unwanted if each[0] != peer}
+            case "heartbeat":
+                self.unwanted.clear()
+            case "verdict" if step["message"] in self.asked:
+                self.asked.discard(step["message"])
+                if step["verdict"] != "accept":
+                    self.rejected.add(step["message"])
+            case "rpc":
+                self.unwanted.update((peer, name) for name in step["rpc"].get("idontwant", ()))
+            case _:
+                pass
+
+    def _whole_seconds(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """Backoffs end at whole seconds, cut off."""
+        del theirs
+        for topic, ends in ours["backoffs"].items():
+            whole = {peer: end // SECOND * SECOND for peer, end in ends.items()}
+            ours["backoffs"][topic] = {peer: end for peer, end in whole.items() if end > step["at"]}
+        return False
+
+    def _old_peers(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """PRUNE to a peer of 1.0 names a backoff, and others."""
+        found = False
+        for peer, form in theirs["rpcs"].items():
+            if self.protocols.get(peer) in OLD:
+                for topic, said in form.get("prune", {}).items():
+                    found |= bool(said) and topic in ours["rpcs"].get(peer, {}).get("prune", {})
+                    form["prune"][topic] = {}
+        return found
+
+    def _recent_messages(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """Who subscribes is sent the messages of the gossip windows."""
+        if not step.get("rpc", {}).get("subscribe"):
+            return False
+        return bool(theirs["rpcs"].get(step["peer"], {}).pop("messages", None))
+
+    def _own_deliveries(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """The application gets its own messages."""
+        if step["event"] != "publish" or step["message"] not in theirs["delivers"] or ours["delivers"]:
+            return False
+        theirs["delivers"].remove(step["message"])
+        return True
+
+    def _idontwant(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """IDONTWANT goes to the sender of a message, too, and only after the validation."""
+        found = False
+        if step["event"] == "publish":
+            return False
+        if self.sequence["parameters"]["Validate"]:
+            for side in (ours, theirs):
+                for form in side["rpcs"].values():
+                    found |= form.pop("idontwant", None) is not None
+        elif step["event"] == "rpc":
+            form = theirs["rpcs"].get(step["peer"], {})
+            said = form.get("idontwant", [])
+            if {*said} <= {*step["rpc"].get("messages", ())} and "idontwant" not in ours["rpcs"].get(
+                step["peer"], {}
+            ):
+                found = form.pop("idontwant", None) is not None
+        return found
+
+    def _answers_for_other_topics(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """The PRUNE for a GRAFT of a topic that is not joined names a backoff, and others."""
+        found = False
+        for topic in step.get("rpc", {}).get("graft", ()):
+            said = theirs["rpcs"].get(step["peer"], {}).get("prune", {})
+            if topic not in theirs["mesh"] and said.get(topic):
+                said[topic], found = {}, True
+        return found
+
+    def _wants_of_other_topics(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """An IHAVE of a topic that is not joined is answered with IWANT."""
+        topics = {*step.get("rpc", {}).get("ihave", ())}
+        if not topics or topics & {*theirs["mesh"]}:
+            return False
+        return theirs["rpcs"].get(step["peer"], {}).pop("iwant", None) is not None
+
+    def _wants(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """IWANT also for what the application looks at or has rejected, and not for a message that others sent in the
+        router's name."""
+        mine, other = _said(step, "ihave", "iwant", ours, theirs)
+        messages = self.sequence["messages"]
+        own = all(messages[name].get("from") == "self" for name in mine - other)
+        if mine != other and other - mine <= self.asked | self.rejected and own:
+            _say(step, "iwant", theirs, mine)
+            return True
+        return False
+
+    def _answers_the_unwanted(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """IWANT is answered with what the same peer does not want."""
+        mine, other = _said(step, "iwant", "messages", ours, theirs)
+        if mine < other and all((step["peer"], name) in self.unwanted for name in other - mine):
+            _say(step, "messages", theirs, mine)
+            return True
+        return False
+
+    def _parts_add_up(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """In a heartbeat, a peer with GRAFT or PRUNE is also sent the parts for such peers before it."""
+        named = [peer for peer, form in ours["rpcs"].items() if "graft" in form or "prune" in form]
+        if step["event"] != "heartbeat" or len(named) < 2:
+            return False
+        own = [ours["rpcs"][peer] for peer in named]
+        for_others = {kind: {topic for form in own for topic in form.get(kind, ())} for kind in ("graft", "prune")}
+        gossip = {topic: {*ids} for form in own for topic, ids in form.get("ihave", {}).items()}
+        found = False
+        for peer in named:
+            mine, other = ours["rpcs"][peer], theirs["rpcs"].get(peer, {})
+            for kind, topics in for_others.items():
+                more = {*other.get(kind, ())} - {*mine.get(kind, ())}
+                if more and more <= topics:
+                    kept = {topic: {} for topic in other[kind] if topic not in more}
+                    other[kind] = kept if kind == "prune" else sorted(kept)
+                    found = True
+            for topic, ids in list(other.get("ihave", {}).items()):
+                if topic not in mine.get("ihave", {}) and {*ids} <= gossip.get(topic, set()):
+                    del other["ihave"][topic]
+                    found = True
+        return found
+
+    def _no_gossip_in_backoff(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """A peer in backoff gets no IHAVE; another that would not be drawn may get it in its place."""
+        if step["event"] != "heartbeat":
+            return False
+        found = False
+        for topic in {topic for form in ours["rpcs"].values() for topic in form.get("ihave", ())}:
+            mine, other = _told(ours, topic), _told(theirs, topic)
+            apart = {*theirs["backoffs"].get(topic, ())}
+            lost, more = {*mine} - {*other}, {*other} - {*mine}
+            same = len({tuple(ids) for ids in (*mine.values(), *other.values())}) == 1
+            if lost and lost <= apart and not {*other} & apart and same and (not more or len(mine) == LAZY):
+                for form in (*ours["rpcs"].values(), *theirs["rpcs"].values()):
+                    form.get("ihave", {}).pop(topic, None)
+                found = True
+        return found
+
+
+def _told(seen: Seen, topic: str) -> dict[str, list[str]]:
+    return {peer: form["ihave"][topic] for peer, form in seen["rpcs"].items() if topic in form.get("ihave", {})}
+
+
+def _said(step: dict[str, Any], asked: str, answer: str, *sides: Seen) -> tuple[set[str], set[str]]:
+    """What both answer to a part of an RPC."""
+    if not step.get("rpc", {}).get(asked):
+        return set(), set()
+    mine, other = ({*side["rpcs"].get(step["peer"], {}).get(answer, ())} for side in sides)
+    return mine, other
+
+
+def _say(step: dict[str, Any], answer: str, side: Seen, names: set[str]) -> None:
+    form = side["rpcs"].setdefault(step["peer"], {})
+    form[answer] = sorted(names)
+
+
+def is_known(more: str, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """Whether a difference is the one that a sequence may have."""
+    rule = _ENDS.get(more)
+    return rule is not None and rule(step, ours, theirs)
+
+
+def _flood_threshold(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """For ten seconds after its PRUNE a peer's GRAFT is refused, whatever the backoff, which is not prolonged."""
+    peer = step.get("peer", "")
+    answers = theirs["rpcs"].get(peer, {}).get("prune", {})
+    refused = [topic for topic in step.get("rpc", {}).get("graft", ()) if topic in answers]
+    return any(ours["backoffs"].get(topic, {}).get(peer, 0) > theirs["backoffs"].get(topic, {}).get(peer, 0)
+               or peer in ours["mesh"].get(topic, ()) for topic in refused)  # fmt: skip
+
+
+def _small_mesh(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """The PRUNEs of a heartbeat name no backoff, and begin none."""
+    if step["event"] != "heartbeat" or not _same(ours, theirs, "mesh", "fanout"):
+        return False
+    pruned = [(peer, topic) for peer, form in ours["rpcs"].items() for topic in form.get("prune", ())]
+    same = [_without(side["rpcs"], "prune") for side in (ours, theirs)]
+    return bool(pruned) and same[0] == same[1] and all(
+        theirs["rpcs"].get(peer, {}).get("prune", {}).get(topic) == {}
+        and peer not in theirs["backoffs"].get(topic, ()) for peer, topic in pruned
+    )  # fmt: skip
+
+
+def _scorer(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """Each heartbeat grafts up to two more peers, which need not be better than the members."""
+    more = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
+    return step["event"] == "heartbeat" and 0 < max(map(len, more.values()), default=0) <= 2 and all(
+        topic in theirs["rpcs"].get(peer, {}).get("graft", ()) for topic, peers in more.items() for peer in peers
+    )  # fmt: skip
+
+
+def _bare_unsubscribe(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """Who unsubscribes stays in the mesh."""
+    topics = step.get("rpc", {}).get("unsubscribe", ())
+    stays = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
+    return bool(topics) and all(peers <= {step["peer"]} for peers in stays.values()) and any(
+        stays.get(topic) for topic in topics
+    )  # fmt: skip
+
+
+def _stranger_grafts(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """A member that did not subscribe gets no messages of a topic without subscribers, and is not grafted again."""
+    if step.get("rpc", {}).get("subscribe") and _taken_in(step, ours, theirs, "subscribe"):
+        return True
+    if step["event"] in ("heartbeat", "join"):
+        less = {topic: {*peers} - {*theirs["mesh"].get(topic, ())} for topic, peers in ours["mesh"].items()}
+        if any(less.values()):
+            return all(topic in ours["rpcs"].get(peer, {}).get("graft", ()) for topic in less for peer in less[topic])
+    return _same(ours, theirs, "mesh", "fanout", "backoffs") and all(
+        {*form.get("messages", ())} <= {*ours["rpcs"].get(peer, {}).get("messages", ())}
+        for peer, form in theirs["rpcs"].items()
+    )
+
+
+def _floodsub_grafts(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """The GRAFT of a peer that only floods is taken, or answered."""
+    answers = theirs["rpcs"].get(step.get("peer", ""), {}).get("prune", {})
+    grafts = step.get("rpc", {}).get("graft", ())
+    return _taken_in(step, ours, theirs, "graft") or any(topic in answers for topic in grafts)
+
+
+def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool:
+    """Whether a peer is in more meshes of theirs, of topics that this part of its RPC names."""
+    more = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
+    return any(more.get(topic) == {step["peer"]} for topic in step.get("rpc", {}).get(part, ()))
+
+
+def _any_publish(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """A fan-out is made up at a publish and in a heartbeat, without peers in backoff, and not while it has nobody."""
+    return step["event"] in ("publish", "heartbeat") and _same(ours, theirs, "mesh", "backoffs") and not _same(
+        ours, theirs, "fanout"
+    )  # fmt: skip
+
+
+def _any_order(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """IHAVE and IWANT of an RPC come before its messages."""
+    rpc, peer = step.get("rpc", {}), step.get("peer")
+    others = [{name: form for name, form in side["rpcs"].items() if name != peer} for side in (ours, theirs)]
+    return bool(rpc.get("messages") and rpc.get("ihave")) and others[0] == others[1] and _same(
+        ours, theirs, "mesh", "fanout", "backoffs"
+    )  # fmt: skip
+
+
+def _repeated_while_asked(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """A copy of a message that the application looks at is shown to it again."""
+    return {*step.get("rpc", {}).get("messages", ())} >= {*theirs["validates"]} > {*ours["validates"]}
+
+
+_ENDS: dict[str, Callable[[dict[str, Any], Seen, Seen], bool]] = {
+    rule.__name__.removeprefix("_"): rule
+    for rule in (
+        _flood_threshold, _small_mesh, _scorer, _bare_unsubscribe, _stranger_grafts, _floodsub_grafts, _any_publish,
+        _any_order, _repeated_while_asked,
+    )
+}  # fmt: skip
+
+
+def _same(ours: Seen, theirs: Seen, *kinds: str) -> bool:
+    return all(
+        {topic: peers for topic, peers in ours[kind].items() if peers}
+        == {topic: peers for topic, peers in theirs[kind].items() if peers} for kind in kinds
+    )  # fmt: skip
+
+
+def _without(rpcs: dict[str, Any], kind: str) -> dict[str, Any]:
+    rest = {peer: {name: said for name, said in form.items() if name != kind and said} for peer, form in rpcs.items()}
+    return {peer: form for peer, form in rest.items() if form}

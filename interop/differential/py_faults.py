@@ -1,0 +1,245 @@
+"""What py-libp2p's router does otherwise, each in the few steps that show it, with what came of the last one.
+
+`python interop/differential/py_faults.py` plays them on both sides and prints what each does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from hearsay_side import play
+from py_sequences import SECOND
+from run_py import Driver, like_py
+
+Step = dict[str, Any]
+PARAMETERS = {
+    "D": 2, "Dlo": 1, "Dhi": 20, "Dscore": 0, "Dout": 0, "Dlazy": 6, "GossipFactor": 0.25,
+    "HeartbeatInitialDelay": SECOND // 2, "HeartbeatInterval": SECOND, "HistoryLength": 5, "HistoryGossip": 3,
+    "GossipRetransmission": 1_000_000, "MaxIHaveLength": 5_000, "MaxIHaveMessages": 0, "FanoutTTL": 60_900_000,
+    "PruneBackoff": 60 * SECOND, "UnsubscribeBackoff": 10 * SECOND, "GraftFloodThreshold": 0, "PrunePeers": 0,
+    "OpportunisticGraftTicks": 0, "FloodPublish": False, "IDontWantMessageThreshold": 1, "IDontWantMessageTTL": 1,
+    "MaxIDontWantLength": 1_000, "MaxIDontWantMessages": 1_000, "Validate": False,
+}  # fmt: skip
+MESSAGES = {
+    "m1": {"topic": "news", "size": 10},
+    "m2": {"topic": "news", "size": 10, "from": "self"},
+    "abcd": {"topic": "news", "size": 10},
+}
+BEAT: Step = {"event": "heartbeat"}
+
+
+class Fault(NamedTuple):
+    name: str
+    steps: list[Step]
+    expected: dict[str, Any]
+    """What py-libp2p does in the last step, by kind,"""
+    ours: dict[str, Any]
+    """and what Hearsay does."""
+    parameters: dict[str, Any] = {}  # noqa: RUF012
+    error: str = ""
+    """What leaves the reader of the peer's stream."""
+
+    def sequence(self) -> dict[str, Any]:
+        """With times: a heartbeat at each half second, other steps early in their second."""
+        second, steps = 0, list[Step]()
+        for number, step in enumerate(self.steps):
+            at = second * SECOND + (SECOND // 2 if step is BEAT else 1_000 * (number + 1))
+            steps.append({"at": at, **step})
+            second += step is BEAT
+        parameters = {**PARAMETERS, **self.parameters}
+        return {"name": self.name, "parameters": parameters, "messages": MESSAGES, "steps": steps}
+
+
+def _connect(*peers: str, version: str = "1.1") -> list[Step]:
+    protocol = "/floodsub/1.0.0" if version == "floodsub" else f"/meshsub/{version}.0"
+    return [{"event": "connect", "peer": peer, "protocol": protocol} for peer in peers]
+
+
+def _join(*topics: str) -> list[Step]:
+    return [{"event": "join", "topic": topic} for topic in topics]
+
+
+def _rpc(peer: str, **rpc: Any) -> Step:
+    return {"event": "rpc", "peer": peer, "rpc": rpc}
+
+
+def _members(*peers: str, version: str = "1.1", topics: Iterable[str] = ("news",)) -> list[Step]:
+    """Peers that are in the meshes."""
+    joined = [*_connect(*peers, version=version), *_join(*topics)]
+    joined += [_rpc(peer, subscribe=[*topics]) for peer in peers]
+    return [*joined, *(_rpc(peer, graft=[*topics]) for peer in peers)]
+
+
+def _publish(name: str) -> Step:
+    return {"event": "publish", "message": name}
+
+
+FAULTS = (
+    Fault(
+        "a heartbeat grafts two peers more, which are no better",
+        [*_members("A"), *_connect("B", "C"), _rpc("B", subscribe=["news"]), _rpc("C", subscribe=["news"]), BEAT],
+        {"mesh": {"news": ["A", "B", "C"]}},
+        {"mesh": {"news": ["A"]}},
+        {"OpportunisticGraftTicks": 1},
+    ),
+    Fault(
+        "the PRUNE of a heartbeat has no backoff, and none begins",
+        [*_members("A", "B", "C"), BEAT],
+        {"rpcs": {"C": {"prune": {"news": {}}}}, "backoffs": {}},
+        {"rpcs": {"C": {"prune": {"news": {"backoff": 60}}}}, "backoffs": {"news": {"C": 60_500_000}}},
+        {"Dhi": 2},
+    ),
+    Fault(
+        "who unsubscribes stays in the mesh",
+        [*_members("A"), _rpc("A", unsubscribe=["news"])],
+        {"mesh": {"news": ["A"]}},
+        {"mesh": {}},
+    ),
+    Fault(
+        "GRAFTs of a heartbeat go to those that are grafted after them, too",
+        [
+            *_connect("A", "B"), _rpc("A", subscribe=["news"]), _rpc("B", subscribe=["sport"]),
+            *_join("news", "sport"), _rpc("A", prune={"news": {"backoff": 1}}),
+            _rpc("B", prune={"sport": {"backoff": 1}}), BEAT, BEAT,
+        ],
+        {"rpcs": {"A": {"graft": ["news"]}, "B": {"graft": ["news", "sport"]}}},
+        {"rpcs": {"A": {"graft": ["news"]}, "B": {"graft": ["sport"]}}},
+    ),
+    Fault(
+        "a peer in backoff gets no IHAVE",
+        [*_members("A", "B"), _rpc("A", prune={"news": {"backoff": 60}}), _publish("m2"), BEAT],
+        {"rpcs": {}},
+        {"rpcs": {"A": {"ihave": {"news": ["m2"]}}}},
+    ),
+    Fault(
+        "who subscribes is sent what was lately published",
+        [*_members("A"), _publish("m2"), BEAT, *_connect("B"), _rpc("B", subscribe=["news"])],
+        {"rpcs": {"B": {"messages": ["m2"]}}},
+        {"rpcs": {}},
+    ),
+    Fault(
+        "IDONTWANT goes to the sender, too",
+        [*_members("A", version="1.2"), _rpc("A", messages=["m1"])],
+        {"rpcs": {"A": {"idontwant": ["m1"]}}},
+        {"rpcs": {}},
+    ),
+    Fault(
+        "IDONTWANT waits for the validation",
+        [*_members("A"), *_connect("B", version="1.2"), _rpc("B", subscribe=["news"]), _rpc("B", graft=["news"]),
+         _rpc("A", messages=["m1"])],
+        {"rpcs": {}},
+        {"rpcs": {"B": {"idontwant": ["m1"]}}},
+        {"Validate": True},
+    ),
+    Fault(
+        "IWANT is answered with what the peer does not want",
+        [*_members("A"), *_connect("B", version="1.2"), _rpc("A", messages=["m1"]), _rpc("B", idontwant=["m1"]),
+         _rpc("B", iwant=["m1"])],
+        {"rpcs": {"B": {"messages": ["m1"]}}},
+        {"rpcs": {}},
+    ),
+    Fault(
+        "a copy of a message that is validated is validated again",
+        [*_members("A", "B"), _rpc("A", messages=["m1"]), _rpc("B", messages=["m1"])],
+        {"validates": ["m1"]},
+        {"validates": []},
+        {"Validate": True},
+    ),
+    Fault(
+        "and delivered twice",
+        [*_members("A", "B"), _rpc("A", messages=["m1"]), _rpc("B", messages=["m1"]),
+         {"event": "verdict", "message": "m1", "verdict": "accept"}],
+        {"delivers": ["m1", "m1"]},
+        {"delivers": ["m1"]},
+        {"Validate": True},
+    ),
+    Fault(
+        "IWANT for a message that was rejected",
+        [*_members("A"), _rpc("A", messages=["m1"]), {"event": "verdict", "message": "m1", "verdict": "reject"},
+         _rpc("A", ihave={"news": ["m1"]})],
+        {"rpcs": {"A": {"iwant": ["m1"]}}},
+        {"rpcs": {}},
+        {"Validate": True},
+    ),
+    Fault(
+        "a message that others send in the router's name is seen from then on",
+        [*_members("A"), _rpc("A", messages=["m2"]), _rpc("A", ihave={"news": ["m2"]})],
+        {"rpcs": {}},
+        {"rpcs": {"A": {"iwant": ["m2"]}}},
+    ),
+    Fault(
+        "IWANT for a topic that is not joined",
+        [*_connect("A"), _rpc("A", ihave={"news": ["m1"]})],
+        {"rpcs": {"A": {"iwant": ["m1"]}}},
+        {"rpcs": {}},
+    ),
+    Fault(
+        "an id of hexadecimal digits is decoded",
+        [*_members("A"), _rpc("A", ihave={"news": ["abcd"]})],
+        {"rpcs": {"A": {"iwant": ["0xabcd"]}}},
+        {"rpcs": {"A": {"iwant": ["abcd"]}}},
+    ),
+    Fault(
+        "for ten seconds after its PRUNE a peer's GRAFT is refused, though its backoff is over",
+        [*_members("A"), _rpc("A", prune={"news": {"backoff": 1}}), BEAT, BEAT, _rpc("A", graft=["news"])],
+        {"mesh": {"news": []}, "rpcs": {"A": {"prune": {"news": {"backoff": 60}}}}},
+        {"mesh": {"news": ["A"]}, "rpcs": {}},
+        {"GraftFloodThreshold": 10 * SECOND, "Dlo": 0},
+    ),
+    Fault(
+        "a PRUNE to a peer of 1.0 has a backoff",
+        [*_members("A", version="1.0"), {"event": "leave", "topic": "news"}],
+        {"rpcs": {"A": {"unsubscribe": ["news"], "prune": {"news": {"backoff": 10}}}}},
+        {"rpcs": {"A": {"unsubscribe": ["news"], "prune": {"news": {}}}}},
+    ),
+    Fault(
+        "a peer that only floods is taken into the mesh",
+        [*_members("A", version="floodsub")],
+        {"mesh": {"news": ["A"]}},
+        {"mesh": {}},
+    ),
+    Fault(
+        "a member that did not subscribe gets no messages while nobody has",
+        [*_connect("A"), *_join("news"), _rpc("A", graft=["news"]), _publish("m2")],
+        {"rpcs": {}},
+        {"rpcs": {"A": {"messages": ["m2"]}}},
+    ),
+    Fault(
+        "no fan-out while nobody has subscribed",
+        [*_connect("A"), _publish("m2"), _rpc("A", subscribe=["news"]), BEAT],
+        {"fanout": {}},
+        {"fanout": {"news": ["A"]}},
+    ),
+    Fault(
+        "IWANT for a message that comes in the same RPC",
+        [*_members("A"), _rpc("A", messages=["m1"], ihave={"news": ["m1"]})],
+        {"rpcs": {"A": {"iwant": ["m1"]}}},
+        {"rpcs": {}},
+    ),
+    Fault(
+        "with peer exchange, a GRAFT for a topic without subscribers raises",
+        [*_connect("A"), _rpc("A", graft=["news"])],
+        {},
+        {"rpcs": {"A": {"prune": {"news": {}}}}},
+        {"PrunePeers": 16},
+        "KeyError('news')",
+    ),
+)  # fmt: skip
+
+
+def main() -> None:
+    with Driver() as driver, like_py():
+        for fault in FAULTS:
+            given = fault.sequence()
+            theirs = driver.play(given)
+            ours = play(given, "py")[-1]
+            print(fault.name)
+            print("  Hearsay:  ", json.dumps({kind: ours[kind] for kind in fault.ours}))
+            seen = {kind: theirs["steps"][-1][kind] for kind in fault.expected}
+            print("  py-libp2p:", theirs.get("error") or json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()
