@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from foreign_peers import Missing
@@ -16,7 +17,7 @@ from compare import difference  # noqa: E402
 from hearsay_side import play  # noqa: E402
 from py_faults import FAULTS, Fault  # noqa: E402
 from py_sequences import MORE, STEPS  # noqa: E402
-from run_py import Driver, compared, like_py, sequence  # noqa: E402
+from run_py import CHOICES, Driver, compared, like_py, sequence  # noqa: E402
 
 COUNT = 200
 
@@ -59,6 +60,26 @@ def test_a_known_difference(driver, fault: Fault):
 
 def _only(seen, kinds):
     return {kind: seen[kind] for kind in kinds}
+
+
+@pytest.mark.parametrize(
+    ("more", "name", "value"),
+    [
+        ("", "graft_on_subscribe", False),
+        ("", "backoff_slack_heartbeats", 1),
+        ("", "backoff_when_not_joined", False),
+        ("", "short_mesh", "top_up"),
+        ("", "fanout_top_up", "publish"),
+        ("", "gossip_targets", "select_then_filter"),
+        ("", "heeds_idontwant", False),
+        ("small_mesh", "full_mesh", "refuse"),
+        ("small_mesh", "prune_trigger", "at_high"),
+    ],
+)
+def test_another_choice_of_ours_is_seen(driver, more, name, value):
+    given = (sequence(seed, more) for seed in range(COUNT))
+    with patch.dict(CHOICES, {name: value}):
+        assert any(compared(each, driver.play(each)).unknown for each in given)
 
 
 def test_what_is_not_known_is_shown(driver):

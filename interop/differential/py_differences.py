@@ -31,6 +31,10 @@ class Alike:
         """Messages that the application looks at,"""
         self.rejected: set[str] = set()
         """and those that it has rejected."""
+        self.subscribed: dict[str, set[str]] = {}
+        self.beats = 0
+        self.kept: dict[str, int] = {}
+        """Messages, and after how many heartbeats they came."""
         self.unwanted: set[tuple[str, str]] = set()
         """What peers said they do not want since the last heartbeat."""
 
@@ -38,23 +42,28 @@ class Alike:
         self._remember(step, ours)
         ours, theirs = deepcopy(ours), deepcopy(theirs)
         for rule in (
-            self._whole_seconds, self._old_peers, self._recent_messages, self._own_deliveries, self._idontwant,
+            self._whole_seconds, self._old_peers, self._recent_messages,  self._idontwant,
             self._answers_for_other_topics, self._wants_of_other_topics, self._wants, self._answers_the_unwanted,
             self._parts_add_up, self._no_gossip_in_backoff,
         ):  # fmt: skip
             if rule(step, ours, theirs):
                 self.names[rule.__name__.removeprefix("_")] += 1
+        self._remember_subscriptions(step)
         return ours, theirs
 
     def _remember(self, step: dict[str, Any], ours: Seen) -> None:
         self.asked.update(ours["validates"])
         peer = step.get("peer", "")
+        for name in (*ours["delivers"], *([step["message"]] if step["event"] == "publish" else [])):
+            self.kept.setdefault(name, self.beats)
         match step["event"]:
             case "connect":
                 self.protocols[peer] = step["protocol"]
             case "disconnect":
+                self.subscribed.pop(peer, None)
                 self.unwanted = {each for each in self.unwanted if each[0] != peer}
             case "heartbeat":
+                self.beats += 1
                 self.unwanted.clear()
             case "verdict" if step["message"] in self.asked:
                 self.asked.discard(step["message"])
@@ -64,6 +73,11 @@ class Alike:
                 self.unwanted.update((peer, name) for name in step["rpc"].get("idontwant", ()))
             case _:
                 pass
+
+    def _remember_subscriptions(self, step: dict[str, Any]) -> None:
+        topics = self.subscribed.setdefault(step.get("peer", ""), set())
+        topics.update(step.get("rpc", {}).get("subscribe", ()))
+        topics.difference_update(step.get("rpc", {}).get("unsubscribe", ()))
 
     def _whole_seconds(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
         """Backoffs end at whole seconds, cut off."""
@@ -85,34 +99,45 @@ class Alike:
 
     def _recent_messages(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
         """Who subscribes is sent the messages of the gossip windows."""
-        if not step.get("rpc", {}).get("subscribe"):
+        topics = {*step.get("rpc", {}).get("subscribe", ())} - self.subscribed.get(step.get("peer", ""), set())
+        windows = self.sequence["parameters"]["HistoryGossip"]
+        recent = {name for name, beat in self.kept.items()
+                  if self.sequence["messages"][name]["topic"] in topics and self.beats - beat < windows}  # fmt: skip
+        form = theirs["rpcs"].get(step.get("peer", ""), {})
+        if not recent or {*form.get("messages", ())} != recent:
             return False
-        return bool(theirs["rpcs"].get(step["peer"], {}).pop("messages", None))
-
-    def _own_deliveries(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """The application gets its own messages."""
-        if step["event"] != "publish" or step["message"] not in theirs["delivers"] or ours["delivers"]:
-            return False
-        theirs["delivers"].remove(step["message"])
+        del form["messages"]
         return True
 
     def _idontwant(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
         """IDONTWANT goes to the sender of a message, too, and only after the validation."""
         found = False
-        if step["event"] == "publish":
-            return False
-        if self.sequence["parameters"]["Validate"]:
-            for side in (ours, theirs):
-                for form in side["rpcs"].values():
-                    found |= form.pop("idontwant", None) is not None
-        elif step["event"] == "rpc":
-            form = theirs["rpcs"].get(step["peer"], {})
-            said = form.get("idontwant", [])
-            if {*said} <= {*step["rpc"].get("messages", ())} and "idontwant" not in ours["rpcs"].get(
-                step["peer"], {}
-            ):
-                found = form.pop("idontwant", None) is not None
+        asks = self.sequence["parameters"]["Validate"]
+        for name in step.get("rpc", {}).get("messages", ()):
+            if asks and name in ours["validates"]:
+                found |= self._take_out(name, ours, self._knowing(ours, name) - {step["peer"]})
+            elif not asks and step["peer"] not in self._told(ours, name):
+                found |= self._take_out(name, theirs, {step["peer"]} & self._knowing(theirs, name))
+        if step["event"] == "verdict":
+            found |= self._take_out(step["message"], theirs, self._knowing(theirs, step["message"]))
         return found
+
+    def _knowing(self, side: Seen, name: str) -> set[str]:
+        """Members of the mesh of a message that speak 1.2 or later."""
+        members = side["mesh"].get(self.sequence["messages"][name]["topic"], ())
+        return {peer for peer in members if self.protocols.get(peer) in PROTOCOLS[:2]}
+
+    @staticmethod
+    def _told(side: Seen, name: str) -> set[str]:
+        return {peer for peer, form in side["rpcs"].items() if name in form.get("idontwant", ())}
+
+    def _take_out(self, name: str, side: Seen, peers: set[str]) -> bool:
+        """Take an IDONTWANT out of a step, if it goes to all of these."""
+        if not peers or not peers <= self._told(side, name):
+            return False
+        for peer in peers:
+            side["rpcs"][peer]["idontwant"].remove(name)
+        return True
 
     def _answers_for_other_topics(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
         """The PRUNE for a GRAFT of a topic that is not joined names a backoff, and others."""

@@ -102,7 +102,7 @@ class _Maker:
         return {
             "D": degree,
             "Dlo": one([1, degree]),
-            "Dhi": 2 if self.more == "small_mesh" else 20,
+            "Dhi": one([2, 3]) if self.more == "small_mesh" else 20,
             "Dscore": 0,
             "Dout": 0,
             "Dlazy": 6,
@@ -260,9 +260,20 @@ class _Maker:
                 here = sorted(self.published)
                 self._say(peer, iwant=self.chance.sample(here, min(3, len(here))) or names)
             case _ if self.connected[peer] in PROTOCOLS[:2]:
-                self._say(peer, idontwant=names)
+                self._idontwant(peer)
             case _:
                 pass
+
+    def _idontwant(self, peer: str) -> None:
+        """Of messages that may soon be forwarded; often one comes at once."""
+        names = [name for name in self.messages if name not in self.published or name in self.waiting]
+        if not names:
+            return
+        names = self.chance.sample(names, min(3, len(names)))
+        self._say(peer, idontwant=names)
+        others = sorted({*self.connected} - {peer})
+        if others and names[0] not in self.waiting and self.chance.random() < 0.5:
+            self._send(self.chance.choice(others), names[:1])
 
     def _send(self, peer: str, names: list[str], **more: Any) -> None:
         if not names:

@@ -72,7 +72,10 @@ class Driver:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(given) + "\n")
         self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"py-libp2p's side ended in {given['name']}")
+        return json.loads(line)
 
     def __enter__(self) -> Driver:
         return self
