@@ -176,6 +176,12 @@ FAULTS = (
         {"rpcs": {}},
     ),
     Fault(
+        "the PRUNE for a GRAFT of a topic that is not joined has a backoff",
+        [*_connect("A"), _rpc("A", subscribe=["news"]), _rpc("A", graft=["news"])],
+        {"rpcs": {"A": {"prune": {"news": {"backoff": 60}}}}},
+        {"rpcs": {"A": {"prune": {"news": {}}}}},
+    ),
+    Fault(
         "an id of hexadecimal digits is decoded",
         [*_members("A"), _rpc("A", ihave={"news": ["abcd"]})],
         {"rpcs": {"A": {"iwant": ["0xabcd"]}}},

@@ -26,6 +26,7 @@ PROTOCOLS = (
     "/floodsub/1.0.0",
 )
 FLOODSUB = PROTOCOLS[-1]
+CONTROL = {"ihave", "iwant", "graft", "prune", "idontwant"}
 MORE = (
     "flood_threshold", "small_mesh", "scorer", "bare_unsubscribe", "stranger_grafts", "floodsub_grafts",
     "any_publish", "any_order", "repeated_while_asked",
@@ -171,7 +172,8 @@ class _Maker:
                 name = self.waiting.pop(self.chance.randrange(len(self.waiting)))
                 self._add("verdict", message=name, verdict=one(["accept", "accept", "reject"]))
             case "rpc" if connected:
-                self._rpc(one(connected))
+                last = self.steps[-1].get("peer")
+                self._rpc(last if last in connected and self.chance.random() < 0.3 else one(connected))
             case _:
                 pass
 
@@ -223,7 +225,13 @@ class _Maker:
         self._say(peer, subscribe=topics)
 
     def _say(self, peer: str, **rpc: Any) -> None:
-        self._add("rpc", peer=peer, rpc=rpc)
+        """Control parts may be put into the RPC before, when it has others."""
+        last = self.steps[-1]
+        before = last.get("rpc", {})
+        if before and last["peer"] == peer and {*before, *rpc} <= CONTROL and not {*before} & {*rpc}:
+            before.update(rpc)
+        else:
+            self._add("rpc", peer=peer, rpc=rpc)
 
     def _rpc(self, peer: str) -> None:
         if self.more == "any_order" and self.chance.random() < 0.5:
