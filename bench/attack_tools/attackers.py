@@ -431,7 +431,7 @@ async def unasked_records(scene: Scene) -> None:
             for stranger in strangers:
                 name = peer_id_of(stranger.public)
                 infos.append(PeerInfo(name, seal_record(stranger, PeerRecord(name, 1, somewhere))))
-            beside = tuple(Extension(4096, info.record) for info in infos if info.record)
+            beside = tuple(Extension(1 << 22, info.record) for info in infos if info.record)
             rpc = Rpc(control=Control(prune=(Prune("news", 1, tuple(infos)),), extensions=beside))
             await peer.write(stream, frame(encode_rpc(rpc)))
             scene.counts["records"] += 128
