@@ -52,13 +52,13 @@ from hearsay.core.shell.randomness import Randomness
 from hearsay.libp2p.limits.resources import Resources
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.clock import Clock
-from hearsay.node.config import NodeConfig, NodeLimits
+from hearsay.node.config import NodeConfig
 from hearsay.node.fairness.conduct import Offence
 from hearsay.node.fairness.misdeeds import EarlyGrafts, offence_in
 from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.reception import Reception
 from hearsay.node.incoming.statistics import Statistics
-from hearsay.node.incoming.validation import Validation, ValidationLimits
+from hearsay.node.incoming.validation import Validation
 from hearsay.node.links import Links
 from hearsay.node.outgoing_queue import OutgoingMemory
 from hearsay.node.peer_link import PeerLink
@@ -74,17 +74,6 @@ if TYPE_CHECKING:
 
 _rpc_received = fast_init(RpcReceived)
 _message_validated = fast_init(MessageValidated)
-
-
-def _validation_limits(limits: NodeLimits, pending: int) -> ValidationLimits:
-    return ValidationLimits(
-        concurrent=limits.concurrent_validations,
-        threads=limits.validation_threads,
-        deadline_s=limits.validation_s,
-        pending=pending,
-        pending_per_peer=limits.pending_validations_per_peer,
-        pending_bytes_per_peer=limits.pending_validation_bytes_per_peer,
-    )
 
 
 class Driver:
@@ -111,7 +100,8 @@ class Driver:
         self._traffic: Traffic | None = None
         self._durations: Durations | None = None
         self.validation = Validation(
-            _validation_limits(limits, parameters.max_pending_validations),
+            limits,
+            parameters.max_pending_validations,
             resources.share("validations", limits.pending_validation_bytes),
             around.budget_of,
             self._decided,
