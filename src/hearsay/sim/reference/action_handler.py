@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, assert_never
 
 from hearsay.core.language.actions import (
@@ -51,20 +51,16 @@ from hearsay.sim.reference.partial_messages import PartialMessages
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
 from hearsay.trace.language.event_rows import (
-    Codes,
     add_peer_row,
     deliver_row,
-    dial_row,
-    graft_row,
     join_row,
     leave_row,
-    prune_row,
     publish_row,
     reject_row,
     remove_peer_row,
 )
-from hearsay.trace.language.overlay_rows import OVERLAY_ROWS
-from hearsay.trace.language.schema import NONE
+from hearsay.trace.language.formed_rows import formed_row
+from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
 
 _PUBLISH = int(PartKind.PUBLISH)
 _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
@@ -110,11 +106,11 @@ class ActionHandler:
                 case Dial() | Disconnect() | Ping() | FindContacts():
                     self._connection_requests.perform(node, action)
                 case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
-                    self._row_link(OVERLAY_ROWS[type(action)], node, action, now)
+                    self._row_link(OVERLAY_EVENTS[type(action)], node, action, now)
                 case PeerGrafted():
-                    self._row_link(graft_row, node, action, now)
+                    self._row_link(TraceEvent.GRAFT, node, action, now)
                 case PeerPruned():
-                    self._row_link(prune_row, node, action, now)
+                    self._row_link(TraceEvent.PRUNE, node, action, now)
                 case Validate():
                     self._validate(node, action, now, parts)
                 case MessagePublished():
@@ -180,19 +176,17 @@ class ActionHandler:
     # Rows.
 
     def _row_link(
-        self,
-        row: Callable[[int, int, int, int], Codes],
-        node: SimNode,
-        action: PeerGrafted | PeerPruned | OverlayAction,
-        now: Micros,
+        self, event: TraceEvent, node: SimNode, action: PeerGrafted | PeerPruned | OverlayAction, now: Micros
     ) -> None:
-        self._recorder.row(row(now, node.id, _number(action.peer), self._topic_numbers[action.topic]))
+        topic = self._topic_numbers[action.topic]
+        self._recorder.row(formed_row(event, now, node.id, _number(action.peer), topic))
 
     def _row_dial(self, node: SimNode, action: NamedPeerDialled, now: Micros) -> None:
         """A PRUNE may name anybody; who is no node has no number."""
         peer = _number(action.peer)
         remote = peer if 0 <= peer < self._script else NONE
-        self._recorder.row(dial_row(now, node.id, remote, self._topic_numbers[action.topic]))
+        topic = self._topic_numbers[action.topic]
+        self._recorder.row(formed_row(TraceEvent.DIAL, now, node.id, remote, topic))
 
     def row_published(self, publisher: int, message: Any, now: Micros) -> None:
         """`publisher` is a node, or the script."""
