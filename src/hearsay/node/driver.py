@@ -108,6 +108,7 @@ class Driver:
             self.statistics,
         )
         self._reception = Reception(
+            self,
             self.router,
             clock,
             limits,
@@ -115,13 +116,7 @@ class Driver:
             self.validation,
             self.statistics,
             self.message_ids,
-            policy=self.policy,
-            learn=around.learn,
-            blame=self._blame,
-            tell=self._perform,
-            refused=self._refused,
-            hand_over=self._hand_over,
-            stream_opened=self._stream_opened,
+            around.learn,
         )
         self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         memory = OutgoingMemory(resources.share("outgoing", limits.outgoing_bytes))
@@ -169,7 +164,7 @@ class Driver:
             return
         try:
             for action in actions:
-                self._perform(action)
+                self.perform(action)
         except (OSError, MemoryError):
             raise
         except Exception as error:
@@ -206,11 +201,11 @@ class Driver:
         failure.__cause__ = error
         return failure
 
-    def _stream_opened(self, peer: PeerId) -> None:
+    def stream_opened(self, peer: PeerId) -> None:
         if peer in self.router.connected:
             self.feed(StreamOpened(peer))
 
-    def _hand_over(self, intake: Intake, rpc: Rpc, portion: Portion | None, now_us: Micros) -> None:
+    def hand_over(self, intake: Intake, rpc: Rpc, portion: Portion | None, now_us: Micros) -> None:
         """An RPC, or a portion of one, into the router."""
         peer = intake.peer
         if peer in self.router.connected:
@@ -222,17 +217,17 @@ class Driver:
             if rpc.subscriptions:
                 self._around.reachable()
 
-    def _refused(self, message: Message, peer: PeerId, reason: Reason) -> None:
-        """A message is not let in: a router that keeps scores decides by the reason what it costs the peer."""
+    def refused(self, message: Message, peer: PeerId, reason: Reason) -> None:
+        """Report a refused message to a router that keeps scores: it decides by the reason what it costs."""
         if self.router.strategy.keeps_scores and peer in self.router.connected:
             self.feed(MessageRefused(peer, message, reason))
 
-    def _blame(self, peer: PeerId, offence: Offence, count: int) -> None:
-        """A peer did something no honest one does. Of one that is gone nothing more is taken then."""
+    def blame(self, peer: PeerId, offence: Offence, count: int) -> None:
+        """Count offences against a peer. If it is gone, the rest of what it sent is dropped."""
         self._around.offence(peer, offence, count)
         self.links.hear_no_more(peer)
 
-    def _perform(self, action: Action) -> None:
+    def perform(self, action: Action) -> None:
         match action:
             case Send():
                 assert isinstance(action.peer, bytes)
@@ -291,7 +286,7 @@ class Driver:
         offence = offence_in(told, self.router, self._early_grafts)
         if offence is not None:
             assert isinstance(told.peer, bytes)
-            self._blame(told.peer, offence, 1)
+            self.blame(told.peer, offence, 1)
 
     def _validate(self, action: Validate) -> None:
         message, sender = action.message, action.received_from
