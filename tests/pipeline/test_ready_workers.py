@@ -15,7 +15,7 @@ claim_process()
 from hearsay.pipeline.spark import session
 
 imports = ["no_such_module", "wave", "hearsay.trace.folder.arrow"]
-session.start_ahead(session.Where(), 0, imports, print)
+session.start_ahead(session.Where(), 0, imports)
 if "killed" in sys.argv:
     session._jvm._workers.kill()
 with session.spark_session(session.Where(), 0, lambda text: None, imports=imports) as spark:
