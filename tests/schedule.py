@@ -68,7 +68,6 @@ ALONE = (
     "tests/studies/test_tuning_from_python.py",
     "tests/cli/test_terminal_text.py",
     "tests/report/test_write_report.py",
-    "tests/pipeline/test_ready_workers.py",
     "tests/cli/test_prepared_commands.py",
     "tests/watch/test_joined_nodes.py",
     "tests/core/test_router_machines.py",

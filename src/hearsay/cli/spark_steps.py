@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.progress import bars_can_be_drawn
 from hearsay.extras import require_extra
-from hearsay.pipeline.spark.ready_workers import OF_ANALYSES
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -74,7 +73,7 @@ def start_spark_ahead(where: Where, runs: Sequence[Path]) -> None:
         rows = sum(file.rows for run in runs for file in load_manifest(run).trace.files)
     except RunFolderError:
         return
-    start_ahead(where, rows, OF_ANALYSES)
+    start_ahead(where, rows)
 
 
 def say(text: str) -> None:
@@ -104,9 +103,8 @@ def spark_steps(
     where: Where,
     rows: int,
     steps: int | None = None,
-    imports: Sequence[str] = OF_ANALYSES,
 ) -> Generator[SparkWork]:
-    """Open a session for `rows` trace rows whose tasks import these modules, and close it in the end."""
+    """Open a session for `rows` trace rows, and close it in the end."""
     from hearsay.pipeline.analyze import STEPS
     from hearsay.pipeline.spark.place import SparkUnavailable
     from hearsay.pipeline.spark.session import spark_session
@@ -117,7 +115,7 @@ def spark_steps(
     try:
         if progress is not None:
             progress.start()
-        with spark_session(where, rows, work.step, imports=imports) as session:
+        with spark_session(where, rows, work.step) as session:
             work.session = session
             yield work
     except SparkUnavailable as error:

@@ -195,7 +195,7 @@ def _imported(
 
     try:
         rows = _size(files) // LEAST_BYTES_PER_EVENT
-        with spark_steps(Where(master, remote), rows, 1, ("hearsay.ingest.run.spark_job",)) as work:
+        with spark_steps(Where(master, remote), rows, 1) as work:
             work.step("importing")
             return import_with_spark(work.session, files, run, wanted=wanted)
     except (NothingImported, OSError):

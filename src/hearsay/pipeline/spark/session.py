@@ -30,14 +30,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hearsay.extras import DISTRIBUTION, pip_install
-from hearsay.own_process import no_pandas
 from hearsay.pipeline.spark.failures import without_secrets
 from hearsay.pipeline.spark.gateway_log import quiet_the_gateway, say_nothing
 from hearsay.pipeline.spark.java import NoJava, find_java
-from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, start_jvm
+from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, python_of_workers, spark_home, start_jvm
 from hearsay.pipeline.spark.package_zip import zip_package
 from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, cores, heap, shown
-from hearsay.pipeline.spark.ready_workers import DAEMON
 from hearsay.pipeline.spark.started_jvm import (
     FIRST_JAVA,
     UNFINISHED,
@@ -82,19 +80,17 @@ def spark_session(
     *,
     cores_per_task: int = 1,
     modules: Sequence[Path] = (),
-    imports: Sequence[str] = (),
 ) -> Generator[SparkSession]:
     """A session for work on about `rows` trace rows; `say` gets what there is to wait for.
 
-    `modules` are files of Python and zips of packages that the tasks need beside this package; `imports` are modules
-    of this package that they import anyway, which embedded workers do while the JVM starts.
+    `modules` are files of Python and zips of packages that the tasks need beside this package.
     """
     for address in filter(None, (where.remote, where.master)):
         _require_listener(address)
     if where.remote is not None:
         session = _remote_session(where.remote, rows < SMALL_ROWS, say)
     else:
-        session = _session_here(where.master, rows, say, cores_per_task, imports)
+        session = _session_here(where.master, rows, say, cores_per_task)
     work = Path(tempfile.mkdtemp(prefix="hearsay-package-"))
     try:
         own = [] if where.master is None and where.remote is None else [zip_package(work)]
@@ -163,7 +159,7 @@ def _ship(session: SparkSession, where: Where, package: Path) -> None:
         session.sparkContext.addPyFile(str(package))
 
 
-def start_ahead(where: Where, rows: int, imports: Sequence[str]) -> None:
+def start_ahead(where: Where, rows: int) -> None:
     """Start the JVM of an embedded session, without waiting for it, for work on about `rows` trace rows.
 
     A JVM that does not start is an error when the session is opened.
@@ -171,21 +167,22 @@ def start_ahead(where: Where, rows: int, imports: Sequence[str]) -> None:
     if where == Where():
         with suppress(SparkUnavailable):
             _require_pyspark()
-            _jvm_here(rows, imports)
+            _jvm_here(None, rows)
 
 
 def jvm_is_running() -> bool:
     return _jvm is not None and _jvm.process.poll() is None
 
 
-def _jvm_here(rows: int, imports: Sequence[str]) -> Jvm:
+def _jvm_here(master: str | None, rows: int) -> Jvm:
     """The JVM of this process, which may not be up yet."""
     global _jvm
     if _jvm is None or not jvm_is_running():
         try:
             java = find_java()
             options = [*_profile(rows), *options_with(java)]
-            _jvm = start_jvm(java, heap(), options, imports)
+            has_installed = master is None and python_of_workers() == sys.executable
+            _jvm = start_jvm(java, heap(), options, None if has_installed else spark_home())
         except (NoJava, OSError) as error:
             raise SparkUnavailable(str(error)) from None
     return _jvm
@@ -195,12 +192,10 @@ def _profile(rows: int) -> Sequence[str]:
     return FAST_START if rows < _MANY_ROWS else _THROUGHPUT
 
 
-def _session_here(
-    master: str | None, rows: int, say: Callable[[str], None], cores_per_task: int, imports: Sequence[str]
-) -> SparkSession:
+def _session_here(master: str | None, rows: int, say: Callable[[str], None], cores_per_task: int) -> SparkSession:
     _require_pyspark()
     small = rows < SMALL_ROWS
-    jvm = _jvm_here(rows, imports if master is None and cores_per_task == 1 else ())
+    jvm = _jvm_here(master, rows)
     if not jvm.is_up:
         say(f"starting Spark ({master or 'embedded'}, {jvm.java})")
     from pyspark.sql import SparkSession
@@ -223,7 +218,6 @@ def _session_here(
         "spark.driver.host": "127.0.0.1" if _is_local(master) else "",
         "spark.driver.bindAddress": "127.0.0.1" if _is_local(master) else "",
         "spark.python.worker.reuse": "true",
-        "spark.python.daemon.module": DAEMON if embedded and jvm.has_ready_workers else "",
         "spark.task.cpus": str(cores_per_task) if cores_per_task > 1 else "",
     }
     builder: Any = SparkSession.builder
@@ -240,15 +234,10 @@ def _session_here(
         raise SparkUnavailable(f"no session on {master or 'embedded Spark'}: {first_line(error)}") from None
 
 
-def _get_or_create(builder: Any) -> Any:
-    with no_pandas():  # asked what numpy has, PySpark imports what it tests with, and that pandas
-        return builder.getOrCreate()
-
-
 def _created(builder: Any, jvm: Jvm) -> Any:
     """Made in a thread of its own: on the main thread PySpark would put its handler of Ctrl-C in place of ours."""
     with ThreadPoolExecutor(1, thread_name_prefix="spark-start") as thread:
-        made = thread.submit(_get_or_create, builder)
+        made = thread.submit(builder.getOrCreate)
         try:
             return made.result()
         except KeyboardInterrupt:
