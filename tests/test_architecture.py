@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
-EVERYWHERE = {"version", "extras", "foreign_files", "slots", "user_errors"}
+EVERYWHERE = {"version", "extras", "foreign_files", "slots", "listener", "user_errors"}
 """Files that every room may import."""
 MAY_IMPORT = {
     "version": set(),
@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "foreign_files": set(),
     "slots": set(),
     "user_errors": set(),
+    "listener": set(),
     "text": {"text"},
     "core": {"core"},
     "partial": {"partial", "core"},

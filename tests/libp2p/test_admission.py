@@ -11,7 +11,7 @@ import pytest
 from attacker import PROTOCOL_ERROR, Attacker
 from one_host import with_host
 
-from hearsay.libp2p.host import listener
+from hearsay import listener
 from hearsay.libp2p.host.admission import AdmissionLimits, fitted
 from hearsay.libp2p.host.host import Host, HostLimits
 from hearsay.libp2p.names.errors import DialError

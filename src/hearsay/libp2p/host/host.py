@@ -22,7 +22,6 @@ from time import monotonic
 
 from hearsay.libp2p.host.admission import AdmissionLimits, fitted
 from hearsay.libp2p.host.interfaces import concrete_addresses
-from hearsay.libp2p.host.listener import Listener
 from hearsay.libp2p.host.node_host import MAX_STREAMS
 from hearsay.libp2p.limits.resources import Budget, ResourceLimits, Resources, address_group
 from hearsay.libp2p.limits.turns import Turns
@@ -33,6 +32,7 @@ from hearsay.libp2p.names.errors import DialError, OwnAddress, OwnIdentity, Prot
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
+from hearsay.listener import Listener
 from hearsay.slots import Slots
 
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
