@@ -100,6 +100,7 @@ class Intake:
         now_s: Callable[[], float],
     ) -> None:
         self.peer = peer
+        self.used_s = 0.0
         self.allowance = allowance
         self.stream: Stream | None = None
         self._handler = handler
