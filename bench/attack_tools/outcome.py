@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hearsay.libp2p.names.multiaddr import Multiaddr
+
 
 @dataclass
 class Outcome:
@@ -20,6 +22,8 @@ class Outcome:
     attackers_cpu_s: float = 0.0
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     attackers: set[str] = field(default_factory=set)
+    relays: set[str] = field(default_factory=set)
+    """The honest peers."""
     reports: list[dict] = field(default_factory=list)
     """Of the victim, one for each second of the attack and the last one."""
     error_bytes: int = 0
@@ -30,10 +34,21 @@ class Outcome:
     def last(self) -> dict:
         return self.reports[-1] if self.reports else {}
 
+    @property
+    def kept_out(self) -> list[str]:
+        """Why honest peers are kept out."""
+        return [why for peer, why in self.last.get("kept_out", ()) if peer in self.relays]
+
     def members(self, report: dict) -> tuple[int, int]:
         """Attackers and others in the mesh."""
         mesh = set(report.get("mesh", ()))
         return len(mesh & self.attackers), len(mesh - self.attackers)
+
+
+def peer_of(address: str) -> str:
+    peer = Multiaddr.parse(address).peer
+    assert peer is not None
+    return peer.hex()
 
 
 def delivered(outcome: Outcome) -> str:
@@ -49,6 +64,7 @@ def delivered(outcome: Outcome) -> str:
         if company["starved"]:
             text += f", {company['starved']} heard nothing"
         told.append(text)
+    told += [f"AN HONEST PEER IS KEPT OUT: {why}" for why in outcome.kept_out]
     return "; ".join(told)
 
 

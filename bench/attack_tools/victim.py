@@ -49,7 +49,7 @@ class Victim:
         if flags.seen_ttl_ms:
             parameters["seen_ttl_ms"] = flags.seen_ttl_ms
         if flags.accept_exchange:
-            parameters["accept_exchange"] = True
+            parameters |= {"accept_exchange": True, "exchange_dials": 16}
         if flags.parts:
             parameters["partial_messages"] = True
         self.flags = flags
@@ -58,6 +58,12 @@ class Victim:
             NodeConfig(rendezvous_point=flags.rendezvous_point, parameters=parameters, **chosen), trace=flags.trace
         )
         self.counts: Counter[str] = Counter()
+        self.kept_out: list[tuple[str, str]] = []
+        """Peers or addresses, and why."""
+        if hasattr(self.node, "on_kept_out"):  # 0.1 does not say
+            self.node.on_kept_out.append(
+                lambda news: self.kept_out.append((news.peer.hex() if news.peer else news.address, news.why))
+            )
         self.delay_s = 0.0
 
     async def run(self) -> None:
@@ -115,7 +121,7 @@ class Victim:
         mesh = [peer.hex() for peer in self.node.mesh("news")]
         learnt = len(self.node._discovery.known)  # type: ignore[attr-defined]
         groups = len(self.node._running.router.strategy.partials.groups) if self.flags.parts else 0  # type: ignore[attr-defined]
-        kept = {"mesh": mesh, "learnt": learnt, "groups": groups}
+        kept = {"mesh": mesh, "learnt": learnt, "groups": groups, "kept_out": self.kept_out}
         say({"event": "report", "loop_delay_s": self.delay_s, **kept, **self.counts})
         self.delay_s = 0.0
 

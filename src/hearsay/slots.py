@@ -15,7 +15,7 @@ provider gets one of these. Rules, for a newcomer that finds no free slot:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from math import inf
@@ -64,6 +64,9 @@ class Slots(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._holders)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._holders)
 
     def enter(self, holder: T, address: str, now_s: float) -> T | None:
         """Take a slot. Returns the holder that loses its slot: none, an older one, or the newcomer."""

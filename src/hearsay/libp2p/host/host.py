@@ -35,6 +35,8 @@ from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
 from hearsay.listener import Listener
 from hearsay.slots import Slots
 
+STALLED_S = 1.0
+"""A handshake goes on while bytes come within this time."""
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
 
 
@@ -73,7 +75,10 @@ class Host:
         self._strained: set[Budget] = set()
         self._places = fitted(self._limits, open_files())
         self._handshakes: Slots[Connection] = Slots(
-            self._places.handshakes, self._places.handshakes_per_address, self._limits.handshake_patience_s
+            self._places.handshakes,
+            self._places.handshakes_per_address,
+            self._limits.handshake_patience_s,
+            self._progress,
         )
         self._proven: Slots[PeerId] = Slots(
             self._places.inbound,
@@ -296,6 +301,11 @@ class Host:
         task = loop.create_task(_attach(connection, accepted))
         self._accepting.add(task)
         task.add_done_callback(self._accepting.discard)
+
+    def _progress(self) -> Mapping[Connection, float]:
+        """The handshakes that go on, by when bytes last came; those that wait for long count as idle."""
+        since_s = asyncio.get_running_loop().time() - STALLED_S
+        return {each: each.heard_s for each in self._handshakes if each.heard_s > since_s}
 
     def _nearly_full(self, budget: Budget) -> None:
         if budget not in self._strained:
