@@ -17,6 +17,7 @@ import os
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 from time import monotonic
 
@@ -313,15 +314,14 @@ class Host:
             asyncio.get_running_loop().call_soon(self._relieve, budget)
 
     def _relieve(self, budget: Budget) -> None:
-        """End the connections that keep most in a budget, until a quarter of it is free."""
+        """End the connections that keep most in a budget, until a quarter of it is free; protected peers go last."""
         self._strained.discard(budget)
+        worth = self.worth()
         while budget.used > budget.limit - budget.limit // 4:
-            kept, greediest = max(
-                ((connection.kept_in(budget), connection) for connection in self.connections.values()),
-                key=lambda pair: pair[0],
-                default=(0, None),
-            )
-            if greediest is None or kept < budget.limit // 64:
+            kept = {each: each.kept_in(budget) for each in self.connections.values()}
+            greedy = [each for each, count in kept.items() if count >= budget.limit // 64]
+            greediest = max(greedy, key=lambda each: (worth.get(each.peer) != inf, kept[each]), default=None)
+            if greediest is None:
                 return  # it is many who keep a little each, or shares
             self.connection_over_limit(greediest)
             greediest.abort()
