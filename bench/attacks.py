@@ -38,6 +38,10 @@ TOOLS = Path(__file__).parent / "attack_tools"
 SETTLE_S = 1.0
 TRACED_SETTLE_S = 8.0
 """A node with a trace loads libraries when it first writes, after five seconds; that is no memory of an attack."""
+ATTACKING_PROCESSES = 3
+"""That share all attacks at once; a single one is too busy to end its handshakes in time."""
+NICENESS = 10
+"""Of attackers: they take the processor time that the node and honest peers leave, as if they had other machines."""
 LATE_S = 3.0
 """So long honest messages may take after the attackers have gone, and count as delivered."""
 
@@ -102,27 +106,33 @@ class Bench:
                     victim.forget_peak()
                     for company in honest:
                         company.order("publish")
-                    attackers = Child.python(
-                        "attackers.py", name, target, "--relays", ",".join(relays), "--seconds", str(seconds), *more
-                    )
+                    parts = ATTACKING_PROCESSES if name == "all" else 1
+                    common = (name, target, "--relays", ",".join(relays), "--seconds", str(seconds), *more)
+                    attackers = [
+                        Child.python("attackers.py", *common, "--part", f"{part}/{parts}", niceness=NICENESS)
+                        for part in range(parts)
+                    ]
                     begin, cpu_s = monotonic(), victim.cpu_s
                     honest_cpu_s = [company.cpu_s for company in honest]
-                    await honest_stack.enter_async_context(attackers)
+                    for process in attackers:
+                        await honest_stack.enter_async_context(process)
                     if name == "poisoned-rendezvous":
-                        await attackers.says("set", 60)
+                        await attackers[0].says("set", 60)
                         seekers = Child.python("seekers.py", target, path=(self.sources,))
                         await honest_stack.enter_async_context(seekers)
                         met = await seekers.says("met", 80)
                         outcome.met_s = met["seconds"] if met else None
                     else:
-                        done = await attackers.says("done", seconds + 20)
-                        if done is None:
-                            outcome.ended = "the attackers failed " + attackers.errors.decode()[-300:]
-                        else:
-                            outcome.counts, outcome.attackers = done["counts"], set(done["peers"])
+                        for process in attackers:
+                            done = await process.says("done", seconds + 20)
+                            if done is None:
+                                outcome.ended = "the attackers failed " + process.errors.decode()[-300:]
+                            else:
+                                outcome.counts |= done["counts"]
+                                outcome.attackers |= set(done["peers"])
                     end = monotonic()
                     outcome.cpu_s, outcome.seconds = victim.cpu_s - cpu_s, end - begin
-                    outcome.attackers_cpu_s = attackers.cpu_s
+                    outcome.attackers_cpu_s = sum(process.cpu_s for process in attackers)
                     outcome.honest_cpu_s = [
                         company.cpu_s - before for company, before in zip(honest, honest_cpu_s, strict=True)
                     ]

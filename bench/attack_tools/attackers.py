@@ -487,7 +487,8 @@ async def run(flags: argparse.Namespace) -> None:
     until = monotonic() + flags.seconds
     relays = tuple(map(target_of, filter(None, flags.relays.split(","))))
     names = list(ATTACKS)
-    chosen = names if flags.attack == "all" else [flags.attack]
+    part, parts = map(int, flags.part.split("/"))
+    chosen = names[part::parts] if flags.attack == "all" else [flags.attack]
     without = set(flags.without.split(","))
     scenes = {
         name: Scene(target_of(flags.target), 20 + names.index(name), until, relays, flags.addresses)
@@ -521,6 +522,7 @@ def main() -> None:
     parser.add_argument("--addresses", type=int, default=1, help="that take turns where an attack would use one")
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--without", default="", help="of all: not these, separated by commas")
+    parser.add_argument("--part", default="0/1", help="of all: a share of them, the first is 0")
     asyncio.run(run(parser.parse_args()))
 
 
