@@ -304,6 +304,7 @@ class Connection(asyncio.Protocol):
         if self._rest is not None:
             self._rest.cancel()
         self.end_streams()
+        self._channel = None  # with what it received and never opened; cycles keep the rest until they are collected
         self._owner.connection_gone(self)
         self.gone.set_result(None)
 
