@@ -68,7 +68,7 @@ class NodeLimits:
     """For signatures that take long to check."""
     unverified_bytes: int = 24 << 20
     """RPCs that wait for such checks or for validators; a peer has at most as much as stays free."""
-    unverified_bytes_per_peer: int = 8 << 20
+    unverified_bytes_per_peer: int = 16 << 20
     """Beyond that the peer is not read from."""
     concurrent_validations: int = 128
     """Coroutine validators at work; a peer has at most as many as stay free."""
