@@ -394,3 +394,11 @@ def test_a_hundred_invalid_messages():
     assert judge.score("p") == -99 * 0.25 * 16
     assert dropped(actions).count(("p", "PUBLISH", 1, Reason.GRAYLISTED)) == 96
     assert receivers(judge.beat(), Prune) == ["p"]
+
+
+def test_messages_of_an_rpc_are_judged_before_its_gossip():
+    """Rules: JUDGE-2. A message in the router's own name costs too much (go, rust)."""
+    judge = Judge(score=score({"invalid_messages_weight": -20}))
+    judge.connect("p")
+    assert asked(judge.say("p", message("m1", "me"), IHave(TOPIC, ("m2",)))) == []
+    assert judge.score("p") == -20

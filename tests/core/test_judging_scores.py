@@ -6,7 +6,7 @@ import pytest
 from judged import MS, SECOND, TOPIC, Judge, message, receivers, score
 
 from hearsay.core.language.events import Join, Leave, Publish, SendFailed, TimerFired, Verdict
-from hearsay.core.language.rpc import Graft, IHave, Message, Prune, Rpc
+from hearsay.core.language.rpc import Graft, IHave, Message, Prune, Rpc, Subscription
 
 MESH_DELIVERIES = {
     "mesh_deliveries_weight": -1,
@@ -277,3 +277,31 @@ def test_another_message_with_the_same_id_brings_neither_blame_nor_credit():
     judge.say("late", other)
     judge.say("same", message("m1"))
     assert [judge.score(peer) for peer in ("first", "early", "late", "same")] == [-1, 0, 0, -1]
+
+
+def test_a_member_that_leaves_the_topic_is_judged_once():
+    """go says UNSUBSCRIBE and then PRUNE; a PRUNE alone, of a peer that is no member, is judged (go)."""
+    failing = {**MESH_DELIVERIES, "mesh_failure_weight": -1, "mesh_failure_decay": 0.999, "mesh_deliveries_weight": 0}
+    judge = Judge(score=score(failing, **GO_AFTER_PRUNE), first_heartbeat_ms=60_000)
+    judge.connect("p")
+    judge.graft("p")
+    judge.run(5 * SECOND)
+    judge.say("p", Subscription(TOPIC, False))
+    assert judge.score("p") == -400
+    judge.say("p", Prune(TOPIC))
+    assert judge.score("p") == -400
+    judge.say("p", Prune(TOPIC))
+    assert judge.score("p") == -800
+
+
+def test_gossip_goes_by_the_score_after_the_pruning():
+    """Rules: JUDGE-2. Leaving the mesh makes the score worse (P3b) than gossip allows (go, rust, js)."""
+    failing = {**MESH_DELIVERIES, "mesh_failure_weight": -1, "mesh_failure_decay": 0.999, "mesh_deliveries_weight": 0}
+    judge = Judge(score=score(failing), first_heartbeat_ms=5_000)
+    judge.connect("p")
+    judge.graft("p")
+    judge.publish("m")
+    judge.rate(-1, "p")
+    actions = judge.run(5 * SECOND)
+    assert receivers(actions, Prune) == ["p"]
+    assert receivers(actions, IHave) == []

@@ -287,3 +287,16 @@ def test_who_keeps_a_promise(name, broken, again):
         judge.say("p", message("m"))
     judge.beat(6)
     assert judge.score("p") == (-1 if broken and not again else 0)
+
+
+@pytest.mark.parametrize(("name", "beats"), [("go", 75), ("js", 75), ("rust", 61)])
+def test_when_a_peer_is_grafted_again(name, beats):
+    """Rules: BACKOFF-2. go and js wait until they forget the backoff, in each fifteenth heartbeat."""
+    judge = like(name, first_heartbeat_ms=1_000)
+    judge.connect("p")
+    judge.graft("p")
+    judge.say("p", Prune(TOPIC, 60))
+    judge.beat(beats - 1)
+    assert judge.mesh() == []
+    judge.beat()
+    assert judge.mesh() == ["p"]

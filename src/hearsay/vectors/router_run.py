@@ -68,7 +68,7 @@ def router_parameters(given: Mapping[str, Any], implementation: str) -> Gossipsu
     values: dict[str, Any] = {**SPEC, "first_heartbeat_ms": 0, "first_heartbeat_spread_ms": 0}
     values |= {**_CHOICES[implementation], **read_parameters(given, ROUTER)}
     if "max_ids_per_ihave" in values:
-        values["max_ids_per_iwant"] = values["max_ids_per_ihave"]
+        values["max_ids_asked"] = values["max_ids_per_ihave"]
     values["accept_exchange"] = values.get("exchange_peers", 0) > 0
     if "Score" in given:
         score = given["Score"]

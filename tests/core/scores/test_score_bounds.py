@@ -90,6 +90,17 @@ def test_peers_that_have_gone_are_bounded():
     assert [made.score(peer, 11) for peer in ("bad", "worse", 0, 1)] == [0, -1, -4, -4]
 
 
+def test_a_peer_that_is_blamed_while_away_is_kept_no_longer():
+    """Rules: RETAIN-3. Another peer, which left later, was blamed first."""
+    made = scorer("A", "B", peer={**KEPT, "retain_ms": 10_000})
+    made.disconnect("A", 0)
+    made.penalise("B")
+    made.disconnect("B", 5 * SECOND)
+    made.penalise("A")
+    made.refresh(11 * SECOND)
+    assert [made.score(peer, 11 * SECOND) for peer in ("A", "B")] == [0, -1]
+
+
 @pytest.mark.parametrize("what", ["a broken promise", "a verdict", "a copy"])
 def test_what_comes_out_about_a_peer_that_has_gone_is_kept_as_long(what):
     """Rules: RETAIN-5."""

@@ -103,3 +103,13 @@ class Backoffs:
 
     def __iter__(self) -> Iterator[tuple[TopicId, PeerId]]:
         return iter(self._until)
+
+
+class LastingBackoffs(Backoffs):
+    """Backoffs whose peers are grafted again only when they are forgotten."""
+
+    __slots__ = ()
+
+    def forbids_graft(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
+        del now
+        return (topic, peer) in self._until

@@ -39,6 +39,7 @@ GO: Mapping[str, object] = {
     "accept_exchange": True,
     "exchange_dials": 16,
     "unsubscribed_graft": "taken_in",
+    "backoff_until_forgotten": True,
     "extensions": True,
     "max_metadata_bytes": 1_000_000,
 }

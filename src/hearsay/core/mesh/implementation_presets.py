@@ -70,6 +70,7 @@ JS: Mapping[str, object] = {
     "exchange_dials": 16,
     "graylisted_subscriptions": False,
     "unsubscribed_graft": "taken_in",
+    "backoff_until_forgotten": True,
     "max_subscriptions_per_peer": 1_000,
     "ihave_ids_of_rpc": True,
     "max_iwant_messages": 10,

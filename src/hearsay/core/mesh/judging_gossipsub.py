@@ -91,10 +91,6 @@ class JudgingGossipsub(Gossipsub):
         if rpc.messages and not standing.lets_in(sender.id):
             self.shell.drop(sender.id, PartKind.PUBLISH, len(rpc.messages), Reason.GATED)
             rpc = replace(rpc, messages=())
-        control = rpc.control
-        if control is not None and (control.ihave or control.iwant):
-            heard = self._gossip_heard(sender.id, control)
-            return rpc if heard is control else replace(rpc, control=heard)
         return rpc
 
     def _without_all(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
@@ -107,8 +103,11 @@ class JudgingGossipsub(Gossipsub):
         self.shell.drop(sender.id, PartKind.SUBSCRIBE, len(rpc.subscriptions), Reason.GRAYLISTED)
         return _NOTHING
 
-    def _gossip_heard(self, peer: PeerId, control: Control) -> Control:
-        """What is looked at of IHAVE and IWANT (JUDGE-2, GOSSIP-14)."""
+    def gossip_heard(self, sender: ConnectedPeer, control: Control) -> Control:
+        """JUDGE-2, GOSSIP-14."""
+        peer = sender.id
+        if peer in self.standing.direct:
+            return control
         if not self.standing.may_gossip(peer):
             for kind, parts in ((PartKind.IHAVE, control.ihave), (PartKind.IWANT, control.iwant)):
                 if parts:

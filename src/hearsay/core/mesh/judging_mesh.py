@@ -10,6 +10,7 @@ from math import inf, nextafter
 
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import Prune
+from hearsay.core.mesh.backoff import LastingBackoffs
 from hearsay.core.mesh.judging_parameters import (
     DirectGraft,
     GraftChoice,
@@ -63,14 +64,19 @@ _MEDIANS = {Median.UPPER: UPPER, Median.LOWER: LOWER, Median.MEAN: MEAN}
 
 
 class JudgingMesh(Mesh):
-    __slots__ = ("_believed", "_refused", "_standing", "_welcome", "_when_full", "names_nobody")
+    __slots__ = ("_believed", "_refused", "_standing", "_unsubscribed", "_welcome", "_when_full", "names_nobody")
 
     _parameters: JudgingParameters
 
     def __init__(self, parameters: JudgingParameters, shell: Shell, standing: Standing) -> None:
         super().__init__(parameters, shell)
+        if parameters.backoff_until_forgotten:
+            after_slack = parameters.backoff_slack_us + 1
+            self._backoffs = LastingBackoffs(parameters.max_backoffs, after_slack)
         self._standing = standing
         self._when_full = _WHEN_FULL[parameters.outbound_when_full]
+        self._unsubscribed: dict[PeerId, set[TopicId]] = {}
+        """Topics whose meshes connected peers left by UNSUBSCRIBE, and for which they have not sent PRUNE since."""
         self.names_nobody = False
         """After a GRAFT out of place, until its RPC is over (go): against spam, and so that nothing leaks. Nor do the
         answers to GRAFTs before it in the RPC name anybody."""
@@ -87,6 +93,7 @@ class JudgingMesh(Mesh):
     def entered(self, topic: TopicId, peer: PeerId) -> None:
         super().entered(topic, peer)
         self._shell.peers.subscribe(self._shell.connected[peer], topic)
+        self._unsubscribed.get(peer, set()).discard(topic)
         self._standing.graft(peer, topic)
 
     def left(self, topic: TopicId, peer: PeerId) -> None:
@@ -179,7 +186,7 @@ class JudgingMesh(Mesh):
         if self._believed is None:
             self._believed = self._standing.is_believed(sender.id)
         mesh = self.topics.get(prune.topic)
-        if mesh is not None and sender.id not in mesh:
+        if mesh is not None and sender.id not in mesh and not self._has_unsubscribed(sender.id, prune.topic):
             self._standing.prune(sender.id, prune.topic)
         if mesh is None and self._parameters.backoff_when_not_joined:
             self.obey_backoff(sender.id, prune)
@@ -189,7 +196,21 @@ class JudgingMesh(Mesh):
         parameters = self._parameters
         if parameters.backoff_on_unsubscribe and peer in self.topics.get(topic, ()):
             self._backoffs.start(topic, peer, self._shell.now, parameters.prune_backoff_ms * 1000)
+        if peer in self.topics.get(topic, ()):
+            self._unsubscribed.setdefault(peer, set()).add(topic)
         self.remove(peer, topic)
+
+    def _has_unsubscribed(self, peer: PeerId, topic: TopicId) -> bool:
+        """Whether a PRUNE belongs to an UNSUBSCRIBE by which a member left, so that it has been judged. It does so
+        once."""
+        topics = self._unsubscribed.get(peer, set())
+        belongs = topic in topics
+        topics.discard(topic)
+        return belongs
+
+    def remove_peer(self, peer: ConnectedPeer) -> None:
+        super().remove_peer(peer)
+        self._unsubscribed.pop(peer.id, None)
 
     def dial(self, sender: ConnectedPeer, prune: Prune) -> None:
         """Some of those whom a peer names that is believed, drawn among all."""

@@ -116,6 +116,7 @@ class JudgingParameters(MeshParameters):
     | member_graft_is_judged | a member's GRAFT is judged like others, so it may leave the mesh (jvm) | off | off |
     | backoff_on_unsubscribe | a member that unsubscribes is kept apart for `prune_backoff_ms` (rust) | off | off |
     | backoff_when_not_joined | a PRUNE for a topic that is not joined starts a backoff (jvm) | off | off |
+    | backoff_until_forgotten | own GRAFTs wait until the backoff is forgotten (go, js: each 15 beats) | off | off |
     | exchange_always | every PRUNE names others, whatever it is for (jvm) | off | off |
     | mesh_before_gossip | GRAFT and PRUNE of an RPC are handled before IHAVE and IWANT (jvm) | off | off |
     | asked_peer_must_send | a promise is kept only by a copy of the peer that was asked (jvm) | off | off |
@@ -154,6 +155,7 @@ class JudgingParameters(MeshParameters):
     member_graft_is_judged: bool = False
     backoff_on_unsubscribe: bool = False
     backoff_when_not_joined: bool = False
+    backoff_until_forgotten: bool = False
     exchange_always: bool = False
     mesh_before_gossip: bool = False
     asked_peer_must_send: bool = False
@@ -170,6 +172,7 @@ class JudgingParameters(MeshParameters):
             or self.unsubscribed_graft is not UnsubscribedGraft.PRUNE
             or self.member_graft_is_judged + self.backoff_on_unsubscribe + self.backoff_when_not_joined > 0
             or self.exchange_always + self.mesh_before_gossip + self.ihave_ids_of_rpc > 0
+            or self.backoff_until_forgotten
             or self.flood_publish
             or self.gossip_factor > 0
             or self.degree_score + self.degree_out + self.direct_connect_ticks + self.early_graft_ms > 0

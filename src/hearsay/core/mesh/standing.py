@@ -6,7 +6,7 @@ The seam between routers and `core.scores`, whose `__init__` says when what is c
 * STANDING-1: Who is direct is no matter of scores: a direct peer is always let in, gets every message, and is in no
   mesh and no fan-out (v1.1, "Explicit peering agreements"; *reference only:* `direct_connect_ticks`).
 * STANDING-2: A heartbeat asks for each score once and keeps to it, whatever it does to the peer (go; *reference
-  only:* `score`).
+  only:* `score`). Its gossip goes by scores as they are then (go, rust, js).
 * STANDING-3: A refresh that is due with a heartbeat comes before it (rust; *reference only:* `score`).
 """
 
@@ -104,7 +104,8 @@ class Standing:
         return may_be_in_mesh(self.score(peer))
 
     def may_gossip(self, peer: PeerId) -> bool:
-        return may_gossip(self.score(peer), self._thresholds.gossip)
+        score = 0.0 if self._scorer is None else self._scorer.score(peer, self._shell.now)
+        return may_gossip(score, self._thresholds.gossip)
 
     def gets_published(self, peer: PeerId) -> bool:
         return peer in self.direct or gets_published(self.score(peer), self._thresholds.publish)

@@ -15,43 +15,42 @@ from hearsay.core.rules.scores.retention import is_forgotten
 
 
 class RetainedPeers:
-    __slots__ = ("_blamed", "_blameless", "_most")
+    __slots__ = ("_blameless", "_most", "_until")
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._blameless: dict[PeerId, Micros] = {}
-        self._blamed: dict[PeerId, Micros] = {}
-        """Until when; the longest gone first, but for those that were blamed later."""
+        self._until: dict[PeerId, Micros] = {}
+        """Until when each is kept; the longest gone first."""
+        self._blameless: dict[PeerId, None] = {}
+        """Those with nothing against them; the longest gone first."""
 
     def __len__(self) -> int:
-        return len(self._blameless) + len(self._blamed)
+        return len(self._until)
 
     def keep(self, peer: PeerId, until: Micros, blameless: bool) -> PeerId | None:
         """The one that is forgotten instead, if there is no room."""
-        (self._blameless if blameless else self._blamed)[peer] = until
+        self._until[peer] = until
+        if blameless:
+            self._blameless[peer] = None
         if len(self) <= self._most:
             return None
-        group = self._blameless or self._blamed
-        oldest = next(iter(group))
-        del group[oldest]
+        oldest = next(iter(self._blameless or self._until))
+        self.take_back(oldest)
         return oldest
 
     def blame(self, peer: PeerId) -> None:
         """Something against the peer comes out while it is away: a verdict, a broken promise."""
-        until = self._blameless.pop(peer, None)
-        if until is not None:
-            self._blamed[peer] = until
+        self._blameless.pop(peer, None)
 
     def take_back(self, peer: PeerId) -> None:
+        self._until.pop(peer, None)
         self._blameless.pop(peer, None)
-        self._blamed.pop(peer, None)
 
     def expire(self, now: Micros) -> Iterator[PeerId]:
         """Those whose time is over; they are kept no longer."""
-        for group in (self._blameless, self._blamed):
-            while group:
-                oldest = next(iter(group))
-                if not is_forgotten(now, group[oldest]):
-                    break
-                del group[oldest]
-                yield oldest
+        while self._until:
+            oldest = next(iter(self._until))
+            if not is_forgotten(now, self._until[oldest]):
+                return
+            self.take_back(oldest)
+            yield oldest

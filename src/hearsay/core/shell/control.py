@@ -35,6 +35,8 @@ def hear_control(shell: Shell, strategy: Strategy, sender: ConnectedPeer, contro
 
 
 def _hear_gossip(strategy: Strategy, sender: ConnectedPeer, control: Control) -> None:
+    if strategy.judges and (control.ihave or control.iwant):
+        control = strategy.gossip_heard(sender, control)
     for ihave in control.ihave:
         strategy.on_ihave(sender, ihave)
     for iwant in control.iwant:

@@ -26,6 +26,7 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import (
+    Control,
     Extension,
     Features,
     IDontWant,
@@ -116,6 +117,12 @@ class Strategy(ABC):
     def admitted(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
         """What is looked at of an RPC; what is not is dropped here. For strategies that `judges`."""
         return rpc
+
+    def gossip_heard(self, sender: ConnectedPeer, control: Control) -> Control:
+        """Return control with the IHAVE and IWANT that are acted on; the others are dropped here. It is called after
+        the messages of the RPC, for strategies that `judges`."""
+        del sender
+        return control
 
     def hear_features(self, sender: ConnectedPeer, said: tuple[Features, ...]) -> None:
         """What an RPC says of what its sender can do, before anything else of it is handled; for strategies that are

@@ -28,6 +28,7 @@ REFERENCE_ONLY: Mapping[str, str] = {
     "ask_again_heartbeats": "above 0: an id is not asked of others for so many heartbeats",
     "degree_out": "above 0: so many members are dialled ones",
     "degree_score": "above 0: so many with the best scores stay",
+    "backoff_until_forgotten": "true: own GRAFTs wait until a backoff is forgotten",
     "backoff_on_unsubscribe": "true: a member that unsubscribes is kept apart",
     "backoff_when_not_joined": "true: a PRUNE for a topic that is not joined starts a backoff",
     "direct_connect_ticks": "above 0: there are direct peers",
