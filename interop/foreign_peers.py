@@ -42,7 +42,7 @@ def command_of(language: str, checkout: Path = CHECKOUT) -> list[str]:
     tool, build, command = _RECIPES[language]
     if shutil.which(tool) is None:
         raise Missing(f"{language}: no `{tool}` on the path")
-    CACHE.mkdir(parents=True, exist_ok=True)
+    (CACHE / language).parent.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{language}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp, digest = CACHE / f"{language}.built", _digest(HERE / language)
@@ -71,6 +71,11 @@ def _build_go(source: Path, target: Path) -> None:
     _run("go", "build", "-mod=readonly", "-o", str(target / "peer"), ".", folder=source)
 
 
+def _build_go_router(source: Path, target: Path) -> None:
+    target.mkdir(exist_ok=True)
+    _run(sys.executable, "build.py", str(target), folder=source)
+
+
 def _build_rust(source: Path, target: Path) -> None:
     _run("cargo", "build", "--release", "--locked", folder=source, CARGO_TARGET_DIR=str(target))
 
@@ -91,6 +96,7 @@ def _build_py(source: Path, target: Path) -> None:
 _Recipe = tuple[str, Callable[[Path, Path], None], Callable[[Path], list[str]]]
 _RECIPES: dict[str, _Recipe] = {
     "go": ("go", _build_go, lambda target: [str(target / "peer")]),
+    "differential/go": ("go", _build_go_router, lambda target: [str(target / "driver")]),
     "rust": ("cargo", _build_rust, lambda target: [str(target / "release" / "peer")]),
     "js": ("npm", _build_js, lambda target: ["node", str(target / "peer.mjs")]),
     "py": ("cc", _build_py, lambda target: [str(target / "bin" / "python"), str(HERE / "py" / "peer.py")]),

@@ -51,6 +51,7 @@ type rpcForm struct {
 	Graft       []string             `json:"graft,omitempty"`
 	Prune       map[string]pruneForm `json:"prune,omitempty"`
 	Idontwant   []string             `json:"idontwant,omitempty"`
+	Extensions  []string             `json:"extensions,omitempty"`
 }
 
 type pruneForm struct {
@@ -73,7 +74,10 @@ type sequenceScore struct {
 	Thresholds                  PeerScoreThresholds
 }
 
-const microsecond = time.Microsecond
+const (
+	microsecond     = time.Microsecond
+	partialMessages = "partial_messages"
+)
 
 // readParameters fills in what a vector leaves out as the specification has it.
 func readParameters(raw json.RawMessage) (*sequenceParameters, error) {
@@ -174,6 +178,10 @@ func (form rpcForm) rpc(messages map[string]sequenceMessage) *pb.RPC {
 	if len(form.Idontwant) > 0 {
 		control.Idontwant = []*pb.ControlIDontWant{{MessageIDs: form.Idontwant}}
 	}
+	if form.Extensions != nil {
+		partial := slices.Contains(form.Extensions, partialMessages)
+		control.Extensions = &pb.ControlExtensions{PartialMessages: &partial}
+	}
 	if fmt.Sprint(control) != fmt.Sprint(new(pb.ControlMessage)) {
 		rpc.Control = control
 	}
@@ -213,6 +221,9 @@ func formOf(rpcs []*pb.RPC) *rpcForm {
 		}
 		for _, part := range rpc.GetControl().GetIdontwant() {
 			form.Idontwant = append(form.Idontwant, part.MessageIDs...)
+		}
+		if said := rpc.GetControl().GetExtensions(); said != nil {
+			form.Extensions = []string{said.String()}
 		}
 	}
 	lists := []*[]string{

@@ -5,7 +5,7 @@ Rules, in microseconds:
 * BACKOFF-1: A backoff never ends earlier than was agreed before.
 * BACKOFF-2: A GRAFT of the peer is refused until the end; one's own waits for the slack too, since clocks and links
   differ. Only after that is the backoff forgotten. With `backoff_until_forgotten` one's own GRAFT waits until then:
-  expired backoffs are removed every 15 heartbeats (go, js; *reference only:* `backoff_until_forgotten`).
+  expired backoffs are removed every 15 heartbeats (go, js).
 * BACKOFF-3: A PRUNE names whole seconds, rounded up: too long harms nobody, too short gets one's own GRAFT refused.
 * BACKOFF-7: A GRAFT in backoff is misbehaviour, and so soon after the PRUNE twice: no clock is that wrong
   (*reference only:* `score`).

@@ -1,0 +1,309 @@
+"""What go's router is known to do otherwise, each as narrow as it can be said.
+
+Some of it changes only what is sent: `Alike` takes it out of a step, and the comparison goes on. What makes the
+states part ends the comparison of a sequence. `docs/benchmarks/differential.md` has the table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from go_sequences import FLOODSUB, NEWEST
+
+from hearsay.vectors.tolerance import TOLERANCE
+
+Step = dict[str, Any]
+Seen = dict[str, Any]
+
+
+class Alike:
+    """Goes through a sequence, and makes a step of both sides alike where a known difference is all there is."""
+
+    def __init__(self, sequence: dict[str, Any]) -> None:
+        self.more: str = sequence.get("more", "")
+        self.parameters = sequence["parameters"]
+        self.messages = sequence["messages"]
+        self.names: Counter[str] = Counter()
+        self.beats = 0
+        self.direct: set[str] = set()
+        self.connected: set[str] = set()
+        self.protocols: dict[str, str] = {}
+        self.once_old: set[str] = set()
+        """Peers that were connected with a protocol before 1.3."""
+        self.late: set[str] = set()
+        """Messages that were accepted when their topic was left."""
+        self.subscribed: set[tuple[str, str]] = set()
+        self.strangers: set[tuple[str, str]] = set()
+        """Whose GRAFT came without a subscription, by peer and topic."""
+        self.unwanted: set[tuple[str, str]] = set()
+        """What peers said they do not want."""
+
+    def __call__(self, step: Step, ours: Seen, theirs: Seen) -> tuple[Seen, Seen]:
+        self._remember(step, theirs)
+        ours, theirs = deepcopy(ours), deepcopy(theirs)
+        for side in (ours, theirs):
+            for ends in side["backoffs"].values():
+                for peer in self.direct & {*ends}:
+                    del ends[peer]
+        for rule in (
+            self._direct_dials, self._sends_the_unwanted, self._floods_not_to_all_members,
+            self._gossips_before_prunes, self._names_after_prunes,
+        ):  # fmt: skip
+            if rule(step, ours, theirs):
+                self.names[rule.__name__.removeprefix("_")] += 1
+        return ours, theirs
+
+    def _remember(self, step: Step, theirs: Seen) -> None:
+        peer = step.get("peer", "")
+        match step["event"]:
+            case "heartbeat":
+                self.beats += 1
+            case "connect":
+                self.connected.add(peer)
+                self.protocols[peer] = step["protocol"]
+                if step["protocol"] != NEWEST:
+                    self.once_old.add(peer)
+            case "disconnect":
+                self.connected.discard(peer)
+                for pairs in (self.unwanted, self.subscribed, self.strangers):
+                    pairs.difference_update([each for each in pairs if each[0] == peer])
+            case "verdict" if self.messages[step["message"]]["topic"] not in theirs["mesh"]:
+                self.late.add(step["message"])
+            case "direct":
+                (self.direct.add if step["direct"] else self.direct.discard)(peer)
+            case "rpc":
+                rpc = step["rpc"]
+                self.unwanted.update((peer, name) for name in rpc.get("idontwant", ()))
+                self.subscribed.update((peer, topic) for topic in rpc.get("subscribe", ()))
+                self.subscribed.difference_update((peer, topic) for topic in rpc.get("unsubscribe", ()))
+                self.strangers.update({(peer, topic) for topic in rpc.get("graft", ())} - self.subscribed)
+            case _:
+                pass
+
+    def _direct_dials(self, step: Step, ours: Seen, theirs: Seen) -> bool:
+        """Direct peers are dialled in the last of so many heartbeats, and not in the first."""
+        if step["event"] != "heartbeat":
+            return False
+        away = sorted(self.direct - self.connected)
+        every = self.parameters.get("DirectConnectTicks", 300)
+        found = False
+        for side, beat in ((ours, 1), (theirs, 0)):
+            if away and self.beats % every == beat % every and side["dials"] == away:
+                side["dials"], found = [], True
+        return found
+
+    def _sends_the_unwanted(self, step: Step, ours: Seen, theirs: Seen) -> bool:
+        """Messages go to direct peers that do not want them; one's own that are flooded to all members, too."""
+        flooded = step["event"] == "publish" and self.parameters.get("FloodPublish", True)
+        found = False
+        for peer, form in theirs["rpcs"].items():
+            if not flooded and (peer not in self.direct or peer == step.get("peer")):
+                continue
+            extra = {*form.get("messages", ())} - {*ours["rpcs"].get(peer, {}).get("messages", ())}
+            if extra and all((peer, name) in self.unwanted for name in extra):
+                form["messages"] = [name for name in form["messages"] if name not in extra]
+                found = True
+        return found
+
+    def _floods_not_to_all_members(self, step: Step, ours: Seen, theirs: Seen) -> bool:
+        """One's own message that is flooded does not go to members below the publish threshold."""
+        least = self.parameters.get("Score", {}).get("Thresholds", {}).get("PublishThreshold", 0)
+        if step["event"] != "publish" or not self.parameters.get("FloodPublish", True):
+            return False
+        found = False
+        for peer, form in ours["rpcs"].items():
+            extra = {*form.get("messages", ())} - {*theirs["rpcs"].get(peer, {}).get("messages", ())}
+            if (
+                extra
+                and theirs["scores"].get(peer, 0) < least
+                and any(peer in mesh for mesh in theirs["mesh"].values())
+            ):
+                form["messages"] = [name for name in form["messages"] if name not in extra]
+                found = True
+        return found
+
+    def _gossips_before_prunes(self, step: Step, ours: Seen, theirs: Seen) -> bool:
+        """A heartbeat gossips about a topic before it prunes in the next one, which may cost a peer score."""
+        pruned = {peer for peer, form in ours["rpcs"].items() if "prune" in form}
+        if step["event"] != "heartbeat" or not pruned:
+            return False
+        found = False
+        for topic in sorted({topic for form in theirs["rpcs"].values() for topic in form.get("ihave", ())}):
+            mine, other = _told(ours, topic), _told(theirs, topic)
+            if other - mine and other - mine <= pruned and (mine < other or len(mine) == len(other)):
+                for form in (*ours["rpcs"].values(), *theirs["rpcs"].values()):
+                    form.get("ihave", {}).pop(topic, None)
+                found = True
+        return found
+
+    def ended(self, step: Step, ours: Seen, theirs: Seen) -> str:
+        """Which known difference makes the states part in a step, if one does."""
+        names = [*_ANYWHERE, *([self.more] if self.more in _ENDS else [])]
+        return next((name for name in names if _ENDS[name](self, step, ours, theirs)), "")
+
+    def _names_after_prunes(self, step: Step, ours: Seen, theirs: Seen) -> bool:
+        """A heartbeat chooses the peers that its PRUNEs name when it has pruned all, which may cost these score."""
+        pruned = {peer for peer, form in ours["rpcs"].items() if "prune" in form}
+        found = False
+        for peer in pruned if step["event"] == "heartbeat" else ():
+            for topic, said in ours["rpcs"][peer]["prune"].items():
+                answer = theirs["rpcs"].get(peer, {}).get("prune", {}).get(topic, {})
+                mine, other = {*said.get("peers", ())}, {*answer.get("peers", ())}
+                if mine - other and mine - other <= pruned and len(other) <= len(mine):
+                    said["peers"] = answer["peers"] = sorted(mine & other)
+                    found = True
+        return found
+
+
+def _told(seen: Seen, topic: str) -> set[str]:
+    return {peer for peer, form in seen["rpcs"].items() if topic in form.get("ihave", {})}
+
+
+def _empty_fanout(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """There is no fan-out where a publish found nobody; here the heartbeat fills it."""
+    more = {topic for topic, peers in ours["fanout"].items() if peers} - {*theirs["fanout"]}
+    return step["event"] == "heartbeat" and bool(more) and _same(ours, theirs, "mesh", "backoffs")
+
+
+def _bare_unsubscribe(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """Who unsubscribes, and whose PRUNE is missing or not heard, stays in the mesh."""
+    return _more(step, ours, theirs, "mesh", "unsubscribe")
+
+
+def _direct_peers(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """IHAVE and IWANT of a direct peer with a low score get no answer."""
+    return step.get("peer") in run.direct and _unheard(step, ours, theirs)
+
+
+def _floodsub_grafts(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """The GRAFT of a peer that only floods is taken, or answered."""
+    peer, grafts = step.get("peer", ""), step.get("rpc", {}).get("graft", ())
+    answers = theirs["rpcs"].get(peer, {}).get("prune", {})
+    return run.protocols.get(peer) == FLOODSUB and (
+        _more(step, ours, theirs, "mesh", "graft") or any(topic in answers for topic in grafts)
+    )
+
+
+def _stranger_grafts(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """A peer whose GRAFT came without a subscription is a member, and no subscriber."""
+    strangers = {peer for peer, _ in run.strangers}
+    differing = {peer for peer in {*ours["rpcs"], *theirs["rpcs"]}
+                 if _filled(ours["rpcs"].get(peer)) != _filled(theirs["rpcs"].get(peer))}  # fmt: skip
+    changed = {peer for kind in ("mesh", "fanout") for topic in {*ours[kind], *theirs[kind]}
+               for peer in {*ours[kind].get(topic, ())} ^ {*theirs[kind].get(topic, ())}}  # fmt: skip
+    named = {peer for form in ours["rpcs"].values() for said in form.get("prune", {}).values()
+             for peer in said.get("peers", ())}  # fmt: skip
+    return bool(strangers & (differing | changed | (named if differing else set())))
+
+
+def _fanout_unsubscribe(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """Who unsubscribes stays in the fan-out until the heartbeat."""
+    return _more(step, ours, theirs, "fanout", "unsubscribe")
+
+
+def _leave_while_asked(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """A message that is accepted after its topic was left goes to a fan-out, counts, and is kept."""
+    if step["event"] == "verdict" and run.messages[step["message"]]["topic"] not in theirs["mesh"]:
+        return True
+    return bool(run.late & {*step.get("rpc", {}).get("iwant", ())})
+
+
+def _foreign_ids(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """The ids of all IHAVEs of an RPC are one set; a message of a topic that is not joined keeps no promise."""
+    peer = step.get("peer", "")
+    mine, other = (side["rpcs"].get(peer, {}).get("iwant") for side in (ours, theirs))
+    asked = bool(step.get("rpc", {}).get("ihave")) and mine != other
+    return asked or ours["scores"] != theirs["scores"]
+
+
+def _old_extensions(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """A late extensions control costs a peer of an older version, too; and its first RPC is the first for ever."""
+    old = "extensions" in step.get("rpc", {}) and step["peer"] in run.once_old
+    return old and theirs["scores"][step["peer"]] < ours["scores"][step["peer"]]
+
+
+def _leaving_first(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """A member that unsubscribes is judged by its PRUNE, and not before the rest of the RPC."""
+    peer, rpc = step.get("peer", ""), step.get("rpc", {})
+    others = [{name: form for name, form in side["rpcs"].items() if name != peer} for side in (ours, theirs)]
+    return (
+        "unsubscribe" in rpc and "prune" in rpc and others[0] == others[1] and _same(ours, theirs, "mesh", "fanout")
+    )
+
+
+def _unheard_first_rpc(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """An RPC of a graylisted peer is not its first, so that the extensions control in the next is not late."""
+    return "extensions" in step.get("rpc", {}) and _lower(ours, theirs)
+
+
+def _member_becomes_direct(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """A member that becomes direct stays in the mesh, and in the fan-out."""
+    stays = {each for kind in ("mesh", "fanout") for each in {*_members(theirs, kind)} - {*_members(ours, kind)}}
+    return step["event"] == "direct" and {peer for _, peer in stays} == {step["peer"]}
+
+
+def _ihave_limit(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """Each RPC with control counts as one with IHAVE."""
+    return "ihave" in step.get("rpc", {}) and _unheard(step, ours, theirs)
+
+
+def _forget_at_once(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+    """A score that is retained for no time is so until the next decay."""
+    return step["event"] in ("connect", "disconnect") and _lower(theirs, ours)
+
+
+_ANYWHERE = (
+    "empty_fanout", "bare_unsubscribe", "direct_peers", "old_extensions", "unheard_first_rpc",
+    "leaving_first",
+)  # fmt: skip
+"""What comes of low scores, direct peers and changes of protocols, in any sequence."""
+_ENDS: dict[str, Callable[[Alike, Step, Seen, Seen], bool]] = {
+    rule.__name__.removeprefix("_"): rule
+    for rule in (
+        _empty_fanout, _bare_unsubscribe, _direct_peers, _floodsub_grafts, _stranger_grafts, _fanout_unsubscribe,
+        _leave_while_asked, _foreign_ids, _old_extensions, _unheard_first_rpc, _leaving_first,
+        _member_becomes_direct, _ihave_limit, _forget_at_once,
+    )
+}  # fmt: skip
+
+
+def _members(seen: Seen, kind: str = "mesh") -> list[tuple[str, str]]:
+    return [(topic, peer) for topic, peers in seen[kind].items() for peer in peers]
+
+
+def _more(step: Step, ours: Seen, theirs: Seen, kind: str, part: str) -> bool:
+    """Whether all that they have more is the sender of an RPC, in topics that this part of it names."""
+    more = {*_members(theirs, kind)} - {*_members(ours, kind)}
+    named = {(topic, step.get("peer", "")) for topic in step.get("rpc", {}).get(part, ())}
+    return bool(more) and more <= named
+
+
+def _unheard(step: Step, ours: Seen, theirs: Seen) -> bool:
+    """Whether an IHAVE or IWANT gets an answer only here, and that is all."""
+    rpc, peer = step.get("rpc", {}), step.get("peer", "")
+    mine, other = (side["rpcs"].get(peer, {}) for side in (ours, theirs))
+    lost = [answer for asked, answer in (("ihave", "iwant"), ("iwant", "messages"))
+            if rpc.get(asked) and mine.get(answer) and not other.get(answer)]  # fmt: skip
+    others = [{name: form for name, form in side["rpcs"].items() if name != peer} for side in (ours, theirs)]
+    return bool(lost) and others[0] == others[1] and _same(ours, theirs, "mesh", "fanout", "backoffs")
+
+
+def _lower(theirs: Seen, ours: Seen) -> bool:
+    """Whether scores that differ are lower there."""
+    peers = {*ours["scores"], *theirs["scores"]}
+    gaps = [theirs["scores"].get(peer, 0.0) - ours["scores"].get(peer, 0.0) for peer in peers]
+    return min(gaps, default=0.0) < -TOLERANCE and max(gaps) < TOLERANCE
+
+
+def _filled(form: Any) -> dict[str, Any]:
+    return {part: said for part, said in (form or {}).items() if said}
+
+
+def _same(ours: Seen, theirs: Seen, *kinds: str) -> bool:
+    return all(
+        {topic: peers for topic, peers in ours[kind].items() if peers}
+        == {topic: peers for topic, peers in theirs[kind].items() if peers} for kind in kinds
+    )  # fmt: skip
