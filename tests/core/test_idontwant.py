@@ -223,10 +223,11 @@ def test_a_router_that_is_not_asked_to_speaks_no_idontwant():
     assert copies(sends(made, "b", message("m1", 2000))) == [("c", "m1")]
 
 
-def test_who_sent_a_copy_during_validation_gets_none_with_skip_senders():
+@pytest.mark.parametrize("protocol", [MESHSUB_12, FLOODSUB])
+def test_who_sent_a_copy_during_validation_gets_none_with_skip_senders(protocol):
     """Rules: IDONTWANT-7."""
     for skip, expected in ((True, ["d"]), (False, ["c", "d"])):
-        made = router([(name, MESHSUB_12) for name in "bcd"], validate=True, skip_senders=skip)
+        made = router([(name, protocol) for name in "bcd"], validate=True, skip_senders=skip)
         sends(made, "b", message("m1", 10))
         sends(made, "c", message("m1", 10))
         accepted = made.handle(MessageValidated("m1", Verdict.ACCEPT), made.now)

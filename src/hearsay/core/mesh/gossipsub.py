@@ -15,8 +15,8 @@ Rules:
 * IDONTWANT-6: Who is in the mesh, speaks 1.2 and did not send the message is told that one has it, as soon as it is
   here and before anybody looks at it; of one's own with `idontwant_on_publish` (*reference only:*
   `idontwant_threshold_bytes`).
-* IDONTWANT-7: No copy goes to a peer that sent one while the application looked at the message (rust, nim;
-  *reference only:* `skip_senders`).
+* IDONTWANT-7: No copy goes to a peer that sent one while the application looked at the message, also if the peer only
+  floods (rust, nim; *reference only:* `skip_senders`).
 * GOSSIP-6: An id is not asked of others for `ask_again_heartbeats` (rust; *reference only:* `ask_again_heartbeats`).
 
 gossipsub *has* a mesh, a fan-out and a message cache; the heartbeat below reads as the table of contents.
@@ -26,7 +26,7 @@ Where the sources differ, a parameter says which rule holds; `docs/routers/gossi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 
 from hearsay.core.language.actions import CopyWithheld, Reason, Via, Withdraw
@@ -54,6 +54,7 @@ from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.seen import SeenCache, WindowedSeen
 from hearsay.core.shell.shell import Shell
 
+_NOBODY: frozenset[PeerId] = frozenset()
 _GOSSIP = Purpose.GOSSIP
 """Enumerations are slow to look into, and this is wanted at every heartbeat."""
 
@@ -130,14 +131,29 @@ class Gossipsub(ExtendedMesh):
         self.forward(message, received_from)
         self._senders.pop(message.id, None)
 
+    def senders_of(self, message: Message) -> Set[PeerId]:
+        """Who sent a copy while the application looked at a message, beside the first (IDONTWANT-7)."""
+        return self._senders.get(message.id, _NOBODY)
+
+    def flood(self, message: Message, received_from: PeerId | None) -> None:
+        others = self.shell.peers.in_topic(message.topic).flood
+        if others.members:
+            senders = self.senders_of(message)
+            peers = [peer for peer in self.flooded(others) if peer not in senders]
+            self.shell.outbox.forward(peers, message, Via.FLOOD, received_from)
+
+    def flooded(self, others: PeerGroup) -> Sequence[PeerId]:
+        """Those of the peers that only flood who get messages, ascending."""
+        return others.ordered
+
     def who_want(
         self, peers: Sequence[PeerId], message: Message, via: Via, received_from: PeerId | None
     ) -> Sequence[PeerId]:
         if self._leaves_nobody_out:
             return peers
         peers = self.partials.without(peers, message.topic)
-        if message.id in self._senders:
-            senders = self._senders[message.id]
+        senders = self.senders_of(message)
+        if senders:
             peers = [peer for peer in peers if peer not in senders]
         if not len(self.unwanted):
             return peers

@@ -228,11 +228,8 @@ class JudgingGossipsub(Gossipsub):
             peers = self.who_want(direct, message, Via.DIRECT, received_from)
             self.shell.outbox.forward(peers, message, Via.DIRECT, received_from)
 
-    def flood(self, message: Message, received_from: PeerId | None) -> None:
-        others = self.shell.peers.in_topic(message.topic).flood
-        if others.members:
-            enough = [peer for peer in others.ordered if self.standing.gets_published(peer)]
-            self.shell.outbox.forward(enough, message, Via.FLOOD, received_from)
+    def flooded(self, others: PeerGroup) -> Sequence[PeerId]:
+        return [peer for peer in others.ordered if self.standing.gets_published(peer)]
 
     def timer_fired(self) -> None:
         self.standing.refresh()
