@@ -44,7 +44,7 @@ SHIPPED = {
     ),
     ("heartbeat_interval_ms", "first_heartbeat_ms", "first_heartbeat_spread_ms", "seen_ttl_ms"): {
         "go": (1_000, 100, 0, 120_000),
-        "rust": (1_000, 5_000, 0, 60_000),
+        "rust": (1_000, 6_000, 0, 60_000),
         "js": (1_000, 100, 0, 120_000),
         "nim": (1_000, 0, 0, 120_000),
         "jvm": (1_000, 1_000, 0, 120_000),
@@ -79,14 +79,14 @@ SHIPPED = {
     },
     ("iwant_followup_ms", "tracked_promises", "ask_again_heartbeats"): {
         "go": (3_000, "one", 0),
-        "rust": (3_000, "all", 3),
+        "rust": (3_000, "all", 4),
         "js": (3_000, "one", 0),
         "nim": (3_000, "none", 0),
         "jvm": (3_000, "one", 0),
     },
     ("idontwant_threshold_bytes", "idontwant_ttl_heartbeats", "idontwant_on_publish", "heeds_idontwant"): {
         "go": (1_024, 3, True, True),
-        "rust": (1_000, 3, False, True),
+        "rust": (1_000, 4, False, True),
         "js": (512, 5, False, True),
         "nim": (513, 5, False, True),
         "jvm": (16_384, 3, True, True),
@@ -149,7 +149,7 @@ SHIPPED = {
     },
     ("extensions", "late_extensions", "partial_group_heartbeats", "supporters_told"): {
         "go": (True, "penalise", 3, "by_requesters"),
-        "rust": (False, "ignore", 5, "by_all"),
+        "rust": (True, "ignore", 5, "by_all"),
         "js": (False, "penalise", 3, "by_requesters"),
         "nim": (True, "penalise", 3, "by_requesters"),
         "jvm": (True, "penalise", 3, "by_requesters"),

@@ -37,7 +37,8 @@ _THREE_SECONDS = 5
 @lru_cache(maxsize=4)
 def _lighthouse(validators: int) -> Mapping[str, object]:
     clocks = dict.fromkeys(("ask_again_heartbeats", "idontwant_ttl_heartbeats"), _THREE_SECONDS)
-    return {**RUST, **_CONSENSUS, **clocks, "flood_publish": False, "score": lighthouse(validators).to_mapping()}
+    own = {"first_heartbeat_ms": 5_700, "flood_publish": False, "score": lighthouse(validators).to_mapping()}
+    return {**RUST, **_CONSENSUS, **clocks, **own}
 
 
 @lru_cache(maxsize=4)
