@@ -1,0 +1,421 @@
+"""What libp2p-gossipsub (Rust) is known to do otherwise, each as narrow as it can be said.
+
+Some of it changes only what is sent: `Alike` takes it out of a step, and the comparison goes on. What makes the
+states part ends the comparison of a sequence, if the sequence is one that may have it (`rust_sequences.MORE`).
+`docs/benchmarks/differential.md` has the table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+from rust_sequences import FLOODSUB, OLD, SECOND
+
+from hearsay.vectors.tolerance import TOLERANCE
+
+SEEN_TTL = 60 * SECOND
+Seen = dict[str, Any]
+
+
+class Alike:
+    """Goes through a sequence, and makes a step of both sides alike where a known difference is all there is."""
+
+    def __init__(self, sequence: dict[str, Any]) -> None:
+        self.sequence = sequence
+        self.names: Counter[str] = Counter()
+        self.unwanted: set[tuple[str, str]] = set()
+        """What peers have said they do not want,"""
+        self.asked: set[tuple[str, str]] = set()
+        """and what they were asked for,"""
+        self.asked_before: set[tuple[str, str]] = set()
+        """also before the step."""
+        self.subscribed: set[tuple[str, str]] = set()
+        self.subscribed_before: set[tuple[str, str]] = set()
+        """Before the step."""
+        self.fanout: dict[str, list[str]] = {}
+        """Before the step."""
+        self.direct: set[str] = set()
+        self.beats = 0
+        self.protocols: dict[str, str] = {}
+        self.addresses: dict[str, str] = {}
+        self.gone: set[str] = set()
+        self.joined: set[str] = set()
+        self.first_at: dict[str, int] = {}
+        """When the first copy of a message came,"""
+        self.old: set[str] = set()
+        """and of which that is longer ago than they are seen."""
+        self.came: dict[str, int] = {}
+        """Messages of others, and after how many heartbeats the first copy came."""
+        self.foreign: set[str] = set()
+        """Those that came while their topic was not joined,"""
+        self.slow: set[str] = set()
+        """those whose verdict came after a heartbeat, or after the topic was left,"""
+        self.lonely: set[str] = set()
+        """and one's own that nobody got."""
+
+    def __call__(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> tuple[Seen, Seen]:
+        self.old = {name for name, at in self.first_at.items() if step["at"] - at > SEEN_TTL}
+        self._remember(step, ours, theirs)
+        ours, theirs = deepcopy(ours), deepcopy(theirs)
+        for rule in (
+            self._idontwant_of_authors, self._idontwant_of_own, self._idontwant_of_promised,
+            self._publishes_the_unwanted, self._publishes_past_members, self._dials_direct_peers,
+            self._names_by_new_scores, self._gossips_by_old_scores,
+        ):  # fmt: skip
+            if rule(step, ours, theirs):
+                self.names[rule.__name__.removeprefix("_")] += 1
+        self.fanout = ours["fanout"]
+        self._remember_subscriptions(step)
+        return ours, theirs
+
+    def _remember(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> None:
+        peer, rpc = step.get("peer", ""), step.get("rpc", {})
+        self.asked_before = {*self.asked}
+        self.unwanted.update((peer, name) for name in rpc.get("idontwant", ()))
+        self.asked.update((each, name) for each, form in ours["rpcs"].items() for name in form.get("iwant", ()))
+        match step["event"]:
+            case "heartbeat":
+                self.beats += 1
+            case "direct":
+                self.direct.add(peer)
+            case "connect":
+                self.protocols[peer], self.addresses[peer] = step["protocol"], step["address"]
+                self.gone.discard(peer)
+            case "disconnect":
+                self.gone.add(peer)
+            case "join":
+                self.joined.add(step["topic"])
+            case "leave":
+                self.joined.discard(step["topic"])
+            case "publish" if not _sent(theirs, step["message"]):
+                self.lonely.add(step["message"])
+            case _:
+                pass
+        for name in (*rpc.get("messages", ()), *([step["message"]] if step["event"] == "publish" else [])):
+            self.first_at.setdefault(name, step["at"])
+        for name in rpc.get("messages", ()):
+            self.came.setdefault(name, self.beats)
+            if self.topic_of(name) not in self.joined:
+                self.foreign.add(name)
+        if step["event"] == "verdict":
+            name = step["message"]
+            if self.topic_of(name) not in self.joined or self.came.get(name, self.beats) < self.beats:
+                self.slow.add(name)
+
+    def _remember_subscriptions(self, step: dict[str, Any]) -> None:
+        peer, rpc = step.get("peer", ""), step.get("rpc", {})
+        self.subscribed_before = {*self.subscribed}
+        self.subscribed.update((peer, topic) for topic in rpc.get("subscribe", ()))
+        self.subscribed.difference_update((peer, topic) for topic in rpc.get("unsubscribe", ()))
+        if step["event"] == "disconnect":
+            self.subscribed = {each for each in self.subscribed if each[0] != peer}
+
+    @property
+    def publish_threshold(self) -> float:
+        return self.sequence["parameters"].get("Score", {}).get("Thresholds", {}).get("PublishThreshold", 0.0)
+
+    def topic_of(self, name: str) -> str:
+        return self.sequence["messages"][name]["topic"]
+
+    def author_is_self(self, name: str) -> bool:
+        return self.sequence["messages"][name].get("from") == "self"
+
+    def _idontwant_of_authors(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """IDONTWANT does not go to the author of a message."""
+        found = False
+        for name in step.get("rpc", {}).get("messages", ()):
+            author = self.sequence["messages"][name].get("from")
+            if author in _told(ours, name) - _told(theirs, name):
+                ours["rpcs"][author]["idontwant"].remove(name)
+                found = True
+        return found
+
+    def _idontwant_of_own(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """IDONTWANT is also said of messages that others send in the router's name."""
+        found = False
+        for name in step.get("rpc", {}).get("messages", ()):
+            if self.author_is_self(name) and not _told(ours, name):
+                for peer in _told(theirs, name):
+                    theirs["rpcs"][peer]["idontwant"].remove(name)
+                    found = True
+        return found
+
+    def _idontwant_of_promised(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """IDONTWANT also goes to peers that were asked for the message."""
+        found = False
+        for name in step.get("rpc", {}).get("messages", ()):
+            more = _told(theirs, name) - _told(ours, name)
+            if more and all((peer, name) in self.asked for peer in more):
+                for peer in more:
+                    theirs["rpcs"][peer]["idontwant"].remove(name)
+                found = True
+        return found
+
+    def _publishes_the_unwanted(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """One's own message goes to those who do not want it, too."""
+        name = step.get("message", "")
+        if step["event"] != "publish":
+            return False
+        more = {peer for peer in _sent(theirs, name) - _sent(ours, name) if (peer, name) in self.unwanted}
+        for peer in more:
+            theirs["rpcs"][peer]["messages"].remove(name)
+        return bool(more)
+
+    def _publishes_past_members(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """One's own message goes past members whose score is below `publish`, and to as many others."""
+        name = step.get("message", "")
+        if step["event"] != "publish" or "Score" not in self.sequence["parameters"]:
+            return False
+        members = {*ours["mesh"].get(self.topic_of(name), ())}
+        less, more = _sent(ours, name) - _sent(theirs, name), _sent(theirs, name) - _sent(ours, name)
+        poor = {peer for peer in members if ours["scores"][peer] < self.publish_threshold}
+        if not less or not less <= poor or len(more) > len(poor) or more & poor:
+            return False
+        for side, peers in ((ours, less), (theirs, more)):
+            for peer in peers:
+                side["rpcs"][peer]["messages"].remove(name)
+        return True
+
+    def _dials_direct_peers(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """Direct peers are dialled when they are chosen, and not in the first heartbeat."""
+        found = step["event"] == "direct" and theirs["dials"] == [step["peer"]]
+        if found or (step["event"] == "heartbeat" and self.beats == 1):
+            for side in (ours, theirs):
+                side["dials"] = [peer for peer in side["dials"] if peer not in self.direct]
+        return found
+
+    def _names_by_new_scores(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """A PRUNE of a heartbeat does not name a peer whose score became negative by its own PRUNE just before."""
+        pruned = {peer for peer, form in theirs["rpcs"].items() if form.get("prune")}
+        found = False
+        for peer in pruned if step["event"] == "heartbeat" else ():
+            for topic, said in theirs["rpcs"][peer]["prune"].items():
+                mine = ours["rpcs"].get(peer, {}).get("prune", {}).get(topic, {})
+                less = {*mine.get("peers", ())} - {*said.get("peers", ())}
+                if less and less <= {other for other in pruned if theirs["scores"].get(other, 0.0) < 0}:
+                    mine["peers"] = [other for other in mine["peers"] if other not in less]
+                    found = True
+        return found
+
+    def _gossips_by_old_scores(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+        """Whether a peer pruned in a heartbeat gets IHAVE depends on its score before that PRUNE."""
+        if step["event"] != "heartbeat" or "Score" not in self.sequence["parameters"]:
+            return False
+        found = False
+        for peer, form in theirs["rpcs"].items():
+            mine = ours["rpcs"].get(peer, {})
+            if form.get("prune") and mine.get("prune") and bool(form.get("ihave")) != bool(mine.get("ihave")):
+                form.pop("ihave", None)
+                mine.pop("ihave", None)
+                found = True
+        return found
+
+
+def _sent(side: Seen, name: str) -> set[str]:
+    return {peer for peer, form in side["rpcs"].items() if name in form.get("messages", ())}
+
+
+def _told(side: Seen, name: str) -> set[str]:
+    return {peer for peer, form in side["rpcs"].items() if name in form.get("idontwant", ())}
+
+
+def ending(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
+    """The name of the known difference that makes the states part here, if it is one."""
+    return next((name for name, rule in _ENDS.items() if rule(alike, step, ours, theirs)), "")
+
+
+def _short_fanout(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """A publish fills a fan-out with fewer than D peers, and forgets those that were in it."""
+    if step["event"] != "publish" or not _same(ours, theirs, "mesh"):
+        return False
+    topic = alike.topic_of(step["message"])
+    before, after = alike.fanout.get(topic, []), theirs["fanout"].get(topic, [])
+    able = [peer for peer in before if ours["scores"].get(peer, 0.0) >= alike.publish_threshold]
+    return bool(before) and len(able) < alike.sequence["parameters"]["D"] and not {*before} & {*after}
+
+
+def _grafts_whom_it_prunes(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """A heartbeat grafts a peer that it has just pruned, and says both."""
+    both = {(peer, topic) for peer, form in theirs["rpcs"].items() for topic in form.get("graft", ())
+            if topic in form.get("prune", {})}  # fmt: skip
+    return step["event"] == "heartbeat" and any(peer not in ours["mesh"].get(topic, ()) for peer, topic in both)
+
+
+def _old_peers(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """No backoff begins for a peer of 1.0 that is pruned."""
+    more = {(topic, peer) for topic, ends in ours["backoffs"].items() for peer, end in ends.items()
+            if end > max(step["at"], _backoff(theirs, topic, peer))}  # fmt: skip
+    return (
+        bool(more)
+        and all(alike.protocols.get(peer) == OLD for _, peer in more)
+        and _same(ours, theirs, "mesh", "fanout")
+    )
+
+
+def _zero_backoff(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """A PRUNE that names a backoff of 0 begins none."""
+    topics = [topic for topic, said in step.get("rpc", {}).get("prune", {}).items() if said.get("backoff") == 0]
+    peer = step.get("peer", "")
+    return any(_backoff(ours, topic, peer) > _backoff(theirs, topic, peer) for topic in topics)
+
+
+def _long_pause(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """Ids are forgotten only when another message comes, but also while the application looks at the message."""
+    return _names_differ(ours, theirs, alike.old)
+
+
+def _direct_peer_is_judged(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """Thresholds and the limit of IHAVEs hold for direct peers, too."""
+    peer = step.get("peer", "")
+    if peer not in alike.direct or not _worse(ours, theirs) <= {peer}:
+        return False
+    gossip = alike.sequence["parameters"].get("Score", {}).get("Thresholds", {}).get("GossipThreshold", 0)
+    names = {name for ids in step.get("rpc", {}).get("ihave", {}).values() for name in ids}
+    return theirs["scores"].get(peer, 0.0) < gossip or _names_differ(ours, theirs, names, "iwant")
+
+
+def _counts_the_unwanted(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """An IWANT for what the peer does not want counts as answered."""
+    names = {name for peer, name in alike.unwanted if peer == step.get("peer")}
+    asked = {*step.get("rpc", {}).get("iwant", ())}
+    return _names_differ(ours, theirs, names & asked, "messages") and not _worse(ours, theirs)
+
+
+def _other_topics(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """Messages of topics that are not joined are looked at, kept and seen, and answered."""
+    if {*step.get("rpc", {}).get("messages", ())} & alike.foreign and _worse(ours, theirs) == {step["peer"]}:
+        return True
+    different = {*_named(ours)} ^ {*_named(theirs)}
+    sampled = bool(different) and all(kind == "ihave" for kind, _, _ in different)
+    return (sampled and any(name in alike.foreign for _, _, name in different)) or _names_differ(
+        ours, theirs, alike.foreign
+    )
+
+
+def _slow_verdict(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """The gossip windows of a message begin when it comes, and a verdict after the last, or after the topic was left,
+    comes too late or counts."""
+    if (
+        step.get("message") in alike.slow
+        and _same(ours, theirs, "mesh", "fanout")
+        and ours["scores"] != theirs["scores"]
+    ):
+        return True
+    return _names_differ(ours, theirs, alike.slow)
+
+
+def _lonely_publish(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """A message that nobody gets is not published: it is neither kept nor seen."""
+    return _names_differ(ours, theirs, alike.lonely)
+
+
+def _ihave_limit(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """An IHAVE may name any number of ids; only what is asked for is limited."""
+    names = {name for ids in step.get("rpc", {}).get("ihave", {}).values() for name in ids}
+    return len(names) > alike.sequence["parameters"]["MaxIHaveLength"] and _names_differ(ours, theirs, names, "iwant")
+
+
+def _promises_without_scores(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """Without scores a promise never ends: an id that was asked for is not asked for again, but others may be."""
+    before = {name for _, name in alike.asked_before}
+    different = {*_named(ours)} ^ {*_named(theirs)}
+    asked = all(kind == "iwant" and peer == step.get("peer") for kind, peer, _ in different)
+    again = any(name in before and (kind, peer, name) in {*_named(ours)} for kind, peer, name in different)
+    return "Score" not in alike.sequence["parameters"] and asked and again
+
+
+def _subscribes_again(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """Each SUBSCRIBE may be answered with GRAFT, not only the first."""
+    ours_to, theirs_to = (side["rpcs"].get(step.get("peer", ""), {}).get("graft", ()) for side in (ours, theirs))
+    more = {*theirs_to} - {*ours_to}
+    again = {
+        topic
+        for topic in step.get("rpc", {}).get("subscribe", ())
+        if (step["peer"], topic) in alike.subscribed_before
+    }
+    return bool(more) and more <= again
+
+
+def _floodsub_control(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """A peer that only floods may GRAFT, and say what it does not want."""
+    floods = {peer for peer, protocol in alike.protocols.items() if protocol == FLOODSUB}
+    unwanted = {name for peer, name in alike.unwanted if peer in floods}
+    answers = theirs["rpcs"].get(step.get("peer", ""), {}).get("prune", {})
+    grafts = step.get("rpc", {}).get("graft", ())
+    if step.get("peer") in floods and (
+        _taken_in(step, ours, theirs, "graft") or any(topic in answers for topic in grafts)
+    ):
+        return True
+    return _names_differ(ours, theirs, unwanted, "messages")
+
+
+def _own_promised(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """A message in the router's own name keeps no promise."""
+    peers = {peer for peer, name in alike.asked if alike.author_is_self(name)}
+    worse = _worse(ours, theirs)
+    return step["event"] == "heartbeat" and bool(worse) and worse <= peers
+
+
+def _retained_address(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """A peer that has gone does not count at its address."""
+    gone = {alike.addresses[peer] for peer in alike.gone}
+    better = _worse(theirs, ours)
+    return bool(better) and all(alike.addresses.get(peer) in gone for peer in better)
+
+
+def _no_retention(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+    """Scores are forgotten when they decay, also if they are not to be kept at all."""
+    parameters = alike.sequence["parameters"].get("Score", {})
+    different = _worse(ours, theirs) | _worse(theirs, ours)
+    return step["event"] == "connect" and parameters.get("RetainScore") == 0 and different == {step["peer"]}
+
+
+_ENDS: dict[str, Callable[[Alike, dict[str, Any], Seen, Seen], bool]] = {
+    rule.__name__.removeprefix("_"): rule
+    for rule in (
+        _short_fanout, _grafts_whom_it_prunes, _old_peers, _other_topics, _slow_verdict, _lonely_publish,
+        _ihave_limit, _direct_peer_is_judged, _counts_the_unwanted, _long_pause, _promises_without_scores,
+        _zero_backoff, _subscribes_again, _floodsub_control, _own_promised, _retained_address, _no_retention,
+    )
+}  # fmt: skip
+
+
+def _names_differ(ours: Seen, theirs: Seen, names: set[str], *kinds: str) -> bool:
+    """Whether both sides send, deliver and ask the same but for these messages."""
+    different = {*_named(ours)} ^ {*_named(theirs)}
+    return bool(different) and all(name in names and (not kinds or kind in kinds) for kind, _, name in different)
+
+
+def _backoff(side: Seen, topic: str, peer: str) -> int:
+    return side["backoffs"].get(topic, {}).get(peer, 0)
+
+
+def _named(side: Seen) -> Iterator[tuple[str, str, str]]:
+    for kind in ("delivers", "validates"):
+        yield from ((kind, "", name) for name in side[kind])
+    for peer, form in side["rpcs"].items():
+        for kind in ("messages", "iwant", "idontwant"):
+            yield from ((kind, peer, name) for name in form.get(kind, ()))
+        for topic, names in form.get("ihave", {}).items():
+            yield from (("ihave", f"{peer} {topic}", name) for name in names)
+
+
+def _worse(ours: Seen, theirs: Seen) -> set[str]:
+    """Whose score is lower there."""
+    return {peer for peer, score in ours["scores"].items() if theirs["scores"].get(peer, 0.0) < score - TOLERANCE}
+
+
+def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool:
+    """Whether a peer is in more meshes of theirs, of topics that this part of its RPC names."""
+    more = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
+    return any(more.get(topic) == {step["peer"]} for topic in step.get("rpc", {}).get(part, ()))
+
+
+def _same(ours: Seen, theirs: Seen, *kinds: str) -> bool:
+    return all(
+        {topic: peers for topic, peers in ours[kind].items() if peers}
+        == {topic: peers for topic, peers in theirs[kind].items() if peers} for kind in kinds
+    )  # fmt: skip

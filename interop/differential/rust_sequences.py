@@ -1,0 +1,363 @@
+"""Random sequences that libp2p-gossipsub (Rust) and Hearsay play: the shared form, with scores.
+
+Heartbeats come at half seconds and scores decay at whole ones, so that no two timers fall together; the other steps
+lie in between. A sequence may have one thing that libp2p-gossipsub is known to do otherwise: `more`.
+`rust_differences.py` says what comes of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+SECOND = 1_000_000
+STEPS = 50
+PEERS = "ABCDEFGH"
+TOPICS = ("news", "sport")
+PROTOCOLS = (
+    "/meshsub/1.3.0", "/meshsub/1.2.0", "/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0", "/floodsub/1.0.0",
+)  # fmt: skip
+OLD, FLOODSUB = PROTOCOLS[-2:]
+MORE = (
+    "old_peers", "other_topics", "floodsub_control", "slow_verdict", "ihave_limit", "short_fanout", "own_promised",
+    "retained_address", "promises_without_scores", "lonely_publish", "subscribes_again", "no_retention",
+    "zero_backoff", "long_pause",
+)  # fmt: skip
+CONTROL = ("ihave", "iwant", "graft", "prune", "idontwant")
+OF_SCORES = ("own_promised", "retained_address", "no_retention")
+EVENTS = {
+    "heartbeat": 16, "rpc": 60, "publish": 6, "connect": 6, "disconnect": 3, "join": 3, "leave": 2, "verdict": 8,
+    "application_score": 3,
+}  # fmt: skip
+PARTS = {
+    "subscribe": 6, "unsubscribe": 2, "messages": 14, "ihave": 7, "iwant": 8, "graft": 12, "prune": 3, "idontwant": 6,
+}  # fmt: skip
+"""How often each comes, relative to the others,"""
+OFTEN = {
+    "subscribes_again": "subscribe", "own_promised": "ihave", "promises_without_scores": "ihave",
+    "ihave_limit": "ihave", "short_fanout": "publish", "lonely_publish": "publish", "no_retention": "disconnect",
+}  # fmt: skip
+"""and what comes five times as often in sequences that have more."""
+
+Step = dict[str, Any]
+
+
+def sequence(seed: int, more: str | None = None) -> dict[str, Any]:
+    """The sequence of a seed; a fifth of them has more than is left out, unless `more` says what."""
+    chance = random.Random(seed)
+    drawn = chance.choice(MORE) if MORE and chance.random() < 0.2 else ""
+    return _Maker(chance, drawn if more is None else more).made(f"seed-{seed}")
+
+
+class _Maker:
+    def __init__(self, chance: random.Random, more: str) -> None:
+        self.chance = chance
+        self.more = more
+        self.now = 21_000
+        self.connected: dict[str, str] = {}
+        self.subscribed: set[tuple[str, str]] = set()
+        self.joined: set[str] = set()
+        self.published: set[str] = set()
+        self.waiting: list[str] = []
+        self.fanned: set[str] = set()
+        """Topics that may have a fan-out,"""
+        self.changed = False
+        """and whether peers may have come to it or left it since the heartbeat."""
+        self.beats = 0
+        self.announced: dict[str, int] = {}
+        """Messages of IHAVEs, and after how many heartbeats they were announced first."""
+        self.asked: Counter[str] = Counter()
+        """How many ids a peer has asked for since the heartbeat."""
+        self.steps: list[Step] = []
+        self.parameters = self._parameters()
+        self.messages = {f"m{number:02}": self._message() for number in range(40)}
+
+    def made(self, name: str) -> dict[str, Any]:
+        if self.chance.random() < 0.2:
+            self._add("direct", peer=self.chance.choice(PEERS), direct=True)
+        for peer in PEERS[: self.chance.randint(3, 8)]:
+            self._connect(peer)
+        for topic in TOPICS[: self.chance.randint(1, 2)]:
+            self._join(topic)
+        for peer in sorted(self.connected):
+            if self.chance.random() < 0.8:
+                self._add("rpc", peer=peer, rpc={"subscribe": self._subscriptions(peer)})
+        while len(self.steps) < STEPS:
+            self._step()
+        return {
+            "name": name, "more": self.more, "parameters": self.parameters, "messages": self.messages,
+            "steps": self.steps[:STEPS],
+        }  # fmt: skip
+
+    def _parameters(self) -> dict[str, Any]:
+        one = self.chance.choice
+        degree = one([2, 3, 4])
+        found: dict[str, Any] = {
+            "D": degree,
+            "Dlo": one([1, degree]),
+            "Dhi": one([degree + 1, degree + 2, 20]),
+            "Dscore": one([1, degree]),
+            "Dout": 0,
+            "Dlazy": one([1, 2, 6]),
+            "GossipFactor": 0.25,
+            "HeartbeatInitialDelay": SECOND // 2,
+            "HeartbeatInterval": SECOND,
+            "HistoryLength": 5,
+            "HistoryGossip": one([1, 3]),
+            "GossipRetransmission": one([1, 3]),
+            "MaxIHaveLength": one([2, 4] if self.more == "ihave_limit" else [4, 5_000]),
+            "MaxIHaveMessages": one([1, 2, 10]),
+            "IWantFollowupTime": 3 * SECOND,
+            "FanoutTTL": one([2, 60]) * SECOND,
+            "PruneBackoff": one([4, 60]) * SECOND,
+            "UnsubscribeBackoff": one([3, 10]) * SECOND,
+            "GraftFloodThreshold": one([1, 3]) * SECOND,
+            "PrunePeers": one([0, 16]),
+            "OpportunisticGraftTicks": one([2, 60]),
+            "FloodPublish": one([False, True]),
+            "IDontWantMessageThreshold": one([100, 1_000]),
+            "IDontWantMessageTTL": 4,
+            "MaxIDontWantLength": 10_000,
+            "MaxIDontWantMessages": 1_000_000,
+            "Validate": one([False, True]),
+        }
+        if found["Dlo"] > 1:
+            found["Dout"] = one([0, 1])
+        if self.more != "promises_without_scores" and (self.chance.random() < 0.7 or self.more in OF_SCORES):
+            found["Score"] = self._score()
+        return found
+
+    def _score(self) -> dict[str, Any]:
+        one = self.chance.choice
+        return {
+            "TopicScoreCap": one([0, 10]),
+            "AppSpecificWeight": 1,
+            "IPColocationFactorWeight": one([0, -5]),
+            "IPColocationFactorThreshold": 1,
+            "BehaviourPenaltyWeight": one([-1, -10]),
+            "BehaviourPenaltyThreshold": one([0, 2]),
+            "BehaviourPenaltyDecay": one([0.5, 0.9]),
+            "DecayInterval": SECOND,
+            "DecayToZero": 0.01,
+            "RetainScore": 0 if self.more == "no_retention" else one([3, 60]) * SECOND,
+            "SeenMsgTTL": 120 * SECOND,
+            "Thresholds": {
+                "GossipThreshold": -10, "PublishThreshold": -20, "GraylistThreshold": -40,
+                "AcceptPXThreshold": one([0, 5]),
+                "OpportunisticGraftThreshold": one([0, 3]),
+            },
+            "Topics": {topic: self._topic_score() for topic in TOPICS[: one([1, 2])]},
+        }  # fmt: skip
+
+    def _topic_score(self) -> dict[str, Any]:
+        one = self.chance.choice
+        return {
+            "TopicWeight": one([0.5, 1]),
+            "TimeInMeshWeight": one([0, 0.5]),
+            "TimeInMeshQuantum": SECOND,
+            "TimeInMeshCap": 10,
+            "FirstMessageDeliveriesWeight": 1,
+            "FirstMessageDeliveriesDecay": 0.5,
+            "FirstMessageDeliveriesCap": 5,
+            "MeshMessageDeliveriesWeight": one([0, -1]),
+            "MeshMessageDeliveriesDecay": 0.5,
+            "MeshMessageDeliveriesCap": 10,
+            "MeshMessageDeliveriesThreshold": 2,
+            "MeshMessageDeliveriesWindow": 10_000,
+            "MeshMessageDeliveriesActivation": 2 * SECOND,
+            "MeshFailurePenaltyWeight": one([0, -1]),
+            "MeshFailurePenaltyDecay": 0.5,
+            "InvalidMessageDeliveriesWeight": -3,
+            "InvalidMessageDeliveriesDecay": 0.5,
+        }
+
+    def _message(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"topic": self.chance.choice(TOPICS), "size": self.chance.choice([10, 200, 2000])}
+        author = self.chance.choice([None, None, "author", "A", "self"])
+        return found if author is None else {**found, "from": author}
+
+    def _add(self, event: str, **more: Any) -> None:
+        self.steps.append({"at": self.now, "event": event, **more})
+        self._pass_time()
+
+    def _pass_time(self) -> None:
+        now = self.now + self.chance.choice([1_000, 2_000, 15_000])
+        if now % (SECOND // 2) < 20_000:
+            now += 20_000
+        if (now - SECOND // 2) // SECOND > (self.now - SECOND // 2) // SECOND:
+            self._beat()
+        else:
+            self.now = now
+
+    def _beat(self) -> None:
+        for _ in range(self.chance.choice([1, 1, 1, 1, 2, 4])):
+            self.now = (self.now + SECOND // 2) // SECOND * SECOND + SECOND // 2
+            self.steps.append({"at": self.now, "event": "heartbeat"})
+            self.beats += 1
+        if self.chance.random() < (0.1 if self.more == "long_pause" else 0.02):
+            self.now += (65 if self.more == "long_pause" else 30) * SECOND
+            self.steps.append({"at": self.now, "event": "heartbeat"})
+        self.now += 21_000
+        self.asked.clear()
+        self.changed = False
+        if self.more != "slow_verdict":
+            self.waiting.clear()
+
+    def _step(self) -> None:
+        event = self._drawn(EVENTS)
+        one = self.chance.choice
+        connected = sorted(self.connected)
+        topic = one(TOPICS)
+        match event:
+            case "heartbeat":
+                self._beat()
+            case "connect":
+                absent = sorted({*PEERS} - {*connected})
+                if absent:
+                    self._connect(one(absent))
+            case "disconnect" if len(connected) > 2 and not self._remembers_addresses:
+                self._disconnect(one(connected))
+            case "join" if topic not in self.joined:
+                self._join(topic)
+            case "leave" if topic in self.joined:
+                self._leave(topic)
+            case "publish":
+                self._publish()
+            case "application_score" if connected and "Score" in self.parameters:
+                self._add("application_score", peer=one(connected), score=one([-50, -30, -15, -1, 0, 0, 2, 8]))
+            case "verdict" if self.waiting:
+                name = self.waiting.pop(self.chance.randrange(len(self.waiting)))
+                self._add("verdict", message=name, verdict=one(["accept", "accept", "accept", "reject", "ignore"]))
+            case "rpc" if connected:
+                peer = one(connected)
+                rpc = self._rpc(peer)
+                if rpc:
+                    self._add("rpc", peer=peer, rpc=rpc)
+            case _:
+                pass
+
+    def _drawn(self, weights: dict[str, int]) -> str:
+        often = OFTEN.get(self.more)
+        return self.chance.choices(
+            list(weights), [weight * 5 if name == often else weight for name, weight in weights.items()]
+        )[0]
+
+    def _connect(self, peer: str) -> None:
+        old = self.more == "old_peers"
+        self.connected[peer] = self.chance.choice([each for each in PROTOCOLS if old or each != OLD])
+        outbound, address = self.chance.random() < 0.4, f"10.0.0.{self.chance.randint(1, 6)}"
+        self._add("connect", peer=peer, protocol=self.connected[peer], outbound=outbound, address=address)
+
+    def _disconnect(self, peer: str) -> None:
+        del self.connected[peer]
+        self.changed = True
+        self.subscribed = {each for each in self.subscribed if each[0] != peer}
+        self._add("disconnect", peer=peer)
+
+    def _join(self, topic: str) -> None:
+        self.joined.add(topic)
+        self._add("join", topic=topic)
+
+    def _leave(self, topic: str) -> None:
+        if self.more != "slow_verdict":
+            self.waiting = [name for name in self.waiting if self.messages[name]["topic"] != topic]
+        self.joined.discard(topic)
+        self._add("leave", topic=topic)
+
+    @property
+    def _remembers_addresses(self) -> bool:
+        """Whether it matters that a peer that has gone had an address."""
+        weight = self.parameters.get("Score", {}).get("IPColocationFactorWeight")
+        return bool(weight) and self.more != "retained_address"
+
+    def _publish(self) -> None:
+        names = [name for name in self.messages if name not in self.published]
+        if not names:
+            return
+        name = self.chance.choice(names)
+        topic = self.messages[name]["topic"]
+        members = [peer for peer, of in self.subscribed if of == topic]
+        if not members and self.more != "lonely_publish":
+            return
+        if topic not in self.joined and not self.parameters["FloodPublish"]:
+            routed = [peer for peer in members if self.connected[peer] != FLOODSUB]
+            short = self.changed or len(routed) < self.parameters["D"]
+            if topic in self.fanned and short and self.more != "short_fanout":
+                return
+            self.fanned.add(topic)
+        self.published.add(name)
+        self.messages[name]["from"] = "self"
+        self._add("publish", message=name)
+
+    def _subscriptions(self, peer: str) -> list[str]:
+        topics: list[str] = [*self.chance.sample(TOPICS, self.chance.randint(1, 2))]
+        if self.more != "subscribes_again":
+            topics = [topic for topic in topics if (peer, topic) not in self.subscribed]
+        self.subscribed.update((peer, topic) for topic in topics)
+        self.changed = True
+        return topics
+
+    def _rpc(self, peer: str) -> dict[str, Any]:
+        rpc: dict[str, Any] = {}
+        for _ in range(self.chance.choice([1, 1, 1, 2, 3])):
+            part = self._drawn(PARTS)
+            if part in rpc or {part, *rpc} >= {"subscribe", "unsubscribe"}:
+                continue
+            said = self._part(peer, part)
+            if said:
+                rpc[part] = said
+        if "iwant" in rpc and "idontwant" in rpc:
+            rpc["idontwant"] = [name for name in rpc["idontwant"] if name not in rpc["iwant"]]
+        return rpc
+
+    def _part(self, peer: str, part: str) -> Any:
+        topics = self.chance.sample(TOPICS, self.chance.randint(1, 2))
+        names = self.chance.sample(sorted(self.messages), self.chance.randint(1, 4))
+        match part:
+            case _ if part in CONTROL and self.connected[peer] == FLOODSUB and self.more != "floodsub_control":
+                return None
+            case "messages":
+                names = [name for name in names if name not in self.published or self.chance.random() < 0.3]
+                if self.more != "other_topics":
+                    names = [name for name in names if self.messages[name]["topic"] in self.joined]
+                self.waiting += [name for name in names if name not in self.published]
+                self.published.update(names)
+                return names
+            case "subscribe":
+                return self._subscriptions(peer)
+            case "unsubscribe":
+                self.subscribed -= {(peer, topic) for topic in topics}
+                self.changed = True
+                return topics
+            case "ihave":
+                return dict.fromkeys(topics, self._names_to_announce(names))
+            case "iwant":
+                here = sorted(self.published)
+                names = self.chance.sample(here, min(3, len(here))) or names
+                self.asked[peer] += len(names)
+                return names if self.asked[peer] <= self.parameters["MaxIHaveLength"] else None
+            case "idontwant":
+                return names
+            case "prune":
+                return {topic: self._prune() for topic in topics}
+            case _:
+                return topics
+
+    def _names_to_announce(self, names: list[str]) -> list[str]:
+        """None that others send in the router's name; without scores none that was announced long ago."""
+        if self.more != "own_promised":
+            names = [name for name in names if self.messages[name].get("from") != "self"]
+        if "Score" not in self.parameters and self.more != "promises_without_scores":
+            names = [name for name in names if self.beats - self.announced.get(name, self.beats) < 3]
+        for name in names:
+            self.announced.setdefault(name, self.beats)
+        return sorted(names)
+
+    def _prune(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self.chance.random() < 0.7:
+            found["backoff"] = self.chance.choice([0] if self.more == "zero_backoff" else [1, 5, 60, 100_000])
+        if self.chance.random() < 0.4:
+            found["peers"] = self.chance.sample("ABXYZ", self.chance.randint(1, 3))
+        return found
