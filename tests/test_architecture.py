@@ -122,7 +122,7 @@ def test_the_core_imports_the_standard_library_alone():
 INSIDE = {
     "core": [{"language"}, {"rules"}, {"shell"}, {"scores"}, {"flooding", "mesh", "episub"}, {"registry"}],
     "trace": [{"language"}, {"folder"}, {"write"}, {"read"}, {"series"}],
-    "sim": [{"scenario"}, {"plan"}, {"results"}, {"reference"}, {"checks", "array"}, {"witnesses"}, {"simulate"}],
+    "sim": [{"scenario"}, {"plan"}, {"results"}, {"reference"}, {"checks", "array"}, {"simulate"}],
     "sim/array": [
         {"machine"},
         {"world"},
