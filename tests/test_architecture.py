@@ -13,14 +13,15 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
-EVERYWHERE = {"version", "extras", "own_process", "foreign_files", "slots"}
-"""Files that every room may import: version, extras, whose the process is, foreign files, and slots."""
+EVERYWHERE = {"version", "extras", "own_process", "foreign_files", "slots", "user_errors"}
+"""Files that every room may import."""
 MAY_IMPORT = {
     "version": set(),
     "extras": set(),
     "own_process": set(),
     "foreign_files": set(),
     "slots": set(),
+    "user_errors": set(),
     "text": {"text"},
     "core": {"core"},
     "partial": {"partial", "core"},
@@ -122,7 +123,7 @@ def test_the_core_imports_the_standard_library_alone():
 INSIDE = {
     "core": [{"language"}, {"rules"}, {"shell"}, {"scores"}, {"flooding", "mesh", "episub"}, {"registry"}],
     "trace": [{"language"}, {"folder"}, {"write"}, {"read"}, {"series"}],
-    "sim": [{"scenario"}, {"plan"}, {"results"}, {"reference"}, {"checks", "array"}, {"witnesses"}, {"simulate"}],
+    "sim": [{"scenario"}, {"plan"}, {"results"}, {"reference"}, {"checks", "array"}, {"simulate"}],
     "sim/array": [
         {"machine"},
         {"world"},

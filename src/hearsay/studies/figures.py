@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from hearsay.sim.results.comparison import line_of
 from hearsay.sim.results.summary import Summary
 from hearsay.text.numbers import Form
 
@@ -90,14 +89,14 @@ _NO_CONTROL = ("publish", "subscribe", "unsubscribe", "connect")
 
 def headline(summary: Summary) -> dict[str, Value]:
     """The figures of a run by name; None where there was nothing to count."""
-    line = line_of(summary)
+    copies = summary.deliver + summary.duplicates
     control = sum(count for kind, count in summary.sent.items() if kind not in _NO_CONTROL)
     return {
         "delivery_ratio": summary.delivery_ratio,
         **{f"latency_{name}_ms": value for name, value in summary.latency_ms.items()},
         "hops_mean": None if summary.hops["mean"] is None else float(summary.hops["mean"]),
         "hops_max": summary.hops["max"],
-        "copies_per_delivery": line.copies_per_delivery,
+        "copies_per_delivery": copies / summary.deliver if summary.deliver else None,
         "control_per_delivery": control / summary.deliver if summary.deliver else None,
         "bytes_per_node": summary.bytes_out["mean"],
         "uplink_share": summary.uplink_share["mean"],
