@@ -112,7 +112,7 @@ def test_region_jitter_alone_counts(tmp_path: Path):
         (
             "from,to,latency_ms,jitter_ms\na,a,1,0\na,a,2,0\n\na,a,x,0\na,a,-1,0\na,a,1\n",
             [
-                "regions.csv:3: from 'a' to 'a' is there already",
+                "regions.csv:3: from 'a' to 'a' exists already",
                 "regions.csv:5: 'x' is not a number",
                 "regions.csv:6: -1: must be in 0…2592000000",
                 "regions.csv:7: must have 4 fields, not 3",

@@ -27,8 +27,7 @@ from hearsay.score_check.subject import Expectations, Subject, Traffic
 from hearsay.score_check.topic_groups import Topics, grouped, groups_of_all
 from hearsay.sim.scenario.scenario import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.scenario.toml_lines import KeyPath
-from hearsay.sim.scenario.toml_text import Document, parse_file
+from hearsay.sim.scenario.toml_text import Document, KeyPath, parse_file
 from hearsay.text.toml import shown_value
 
 TABLES = ("score", "expect")

@@ -16,8 +16,8 @@ from pydantic import ConfigDict, ValidationInfo, field_validator
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario, preset_names
-from hearsay.sim.scenario.sections.values import Text, broken, one_of
 from hearsay.sim.scenario.toml_text import Document
+from hearsay.sim.scenario.values import Text, broken, one_of
 from hearsay.studies.checked_file import FileTable, Places
 from hearsay.studies.errors import StudyError
 

@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, PlainValidator, field_validator
 
 from hearsay.core.shell.parameters import Violation
-from hearsay.sim.scenario.sections.values import Number, Text, broken, one_of, violated
+from hearsay.sim.scenario.values import Number, Text, broken, one_of, violated
 from hearsay.studies.axes import axis_of_values
 from hearsay.studies.base import Base, BaseTable
 from hearsay.studies.checked_file import FileTable, read_checked

@@ -18,7 +18,7 @@ from hearsay.sim.plan.quantiles import exponential_us
 from hearsay.sim.plan.shares import part_of, smallest
 from hearsay.sim.plan.topology import draw_array
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.sections.values import MILLION
+from hearsay.sim.scenario.values import MILLION
 
 _FOREVER_US = 1 << 62
 

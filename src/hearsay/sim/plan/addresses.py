@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address
 
-from hearsay.sim.scenario.sections.identities import Addresses, AddressForm
+from hearsay.sim.scenario.network import Addresses, AddressForm
 
 _FIRST_IPV4 = int(IPv4Address("10.0.0.1"))
 _FIRST_IPV6 = int(IPv6Address("2001:db8::1"))

@@ -13,10 +13,10 @@ from typing import Literal, TypeAlias
 from hearsay.core.mesh.judging_parameters import UnsubscribedGraft
 from hearsay.core.mesh.mesh import MAX_UNSENT
 from hearsay.core.mesh.mesh_parameters import MeshParameters
+from hearsay.sim.scenario.network import TopologyKind
+from hearsay.sim.scenario.routers import RouterChoice
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
-from hearsay.sim.scenario.sections.network import TopologyKind
-from hearsay.sim.scenario.sections.routers import RouterChoice
-from hearsay.sim.scenario.sections.workload import TimedKind
+from hearsay.sim.scenario.workload import TimedKind
 
 EngineName: TypeAlias = Literal["reference", "array"]
 

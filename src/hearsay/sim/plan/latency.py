@@ -19,8 +19,8 @@ from pathlib import Path
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.randomness import Purpose, Randomness, below
 from hearsay.sim.plan.quantiles import log_normal_minimum_us, log_normal_us
+from hearsay.sim.scenario.network import LatencyKind
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.sections.network import LatencyKind
 from hearsay.sim.scenario.tables import Regions, read_regions
 
 

@@ -28,7 +28,7 @@ from hearsay.sim.plan.shares import node_numbers, part_of, smallest
 from hearsay.sim.plan.subscriptions import subscribed_from_the_start, topics_of_nodes
 from hearsay.sim.plan.topology import Dials, dials, draw_array
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.sections.workload import TimedKind
+from hearsay.sim.scenario.workload import TimedKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from hearsay.sim.plan.publishers import PublisherDraw
 from hearsay.sim.plan.quantiles import exponential_us
 from hearsay.sim.plan.topology import distinct
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.sections.workload import Arrivals, Publishers, TimedKind, TopicChoice
+from hearsay.sim.scenario.workload import Arrivals, Publishers, TimedKind, TopicChoice
 
 
 def planned_arrivals_us(scenario: Scenario, randomness: Randomness) -> list[Micros]:

@@ -14,7 +14,7 @@ from hearsay.core.shell.randomness import Purpose, Randomness, sample
 from hearsay.sim.plan.absences import Absence
 from hearsay.sim.plan.planned_events import TimedAction
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
-from hearsay.sim.scenario.sections.workload import Publishers
+from hearsay.sim.scenario.workload import Publishers
 
 _ATTEMPTS = 64
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.sim.plan.topology import Words
-from hearsay.sim.scenario.sections.values import MILLION
+from hearsay.sim.scenario.values import MILLION
 
 
 def part_of(count: int, millionths: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.sim.plan.shares import node_numbers, part_of, smallest
 from hearsay.sim.plan.topology import draw_array
-from hearsay.sim.scenario.sections.some_nodes import SomeNodes
+from hearsay.sim.scenario.values import SomeNodes
 
 
 def chosen(

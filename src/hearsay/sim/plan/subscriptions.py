@@ -12,8 +12,8 @@ from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.sim.plan.shares import node_numbers, smallest
 from hearsay.sim.plan.topology import draw_array
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.sections.values import MILLION
-from hearsay.sim.scenario.sections.workload import TopicGroup
+from hearsay.sim.scenario.values import MILLION
+from hearsay.sim.scenario.workload import TopicGroup
 
 
 @dataclass(frozen=True, slots=True)

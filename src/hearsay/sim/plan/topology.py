@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from hearsay.core.rules.mixing import GOLDEN, extend, mix
 from hearsay.core.shell.randomness import Purpose, Randomness, below, sample_indices
+from hearsay.sim.scenario.network import TopologyKind
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.sections.network import TopologyKind
 from hearsay.sim.scenario.tables import read_edges
 
 Words = NDArray[np.uint64]

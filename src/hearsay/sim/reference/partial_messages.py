@@ -29,7 +29,7 @@ from hearsay.partial.formats import EqualParts
 from hearsay.sim.reference.nodes import SimNode
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.sections.workload import PartialParts
+from hearsay.sim.scenario.workload import PartialParts
 
 _GROUP_BYTES = 8
 

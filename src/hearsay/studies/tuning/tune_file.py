@@ -34,8 +34,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, PlainValidator, field_validator
 
 from hearsay.core.shell.parameters import Violation
-from hearsay.sim.scenario.sections.values import broken, integer_in
 from hearsay.sim.scenario.toml_text import Document
+from hearsay.sim.scenario.values import broken, integer_in
 from hearsay.studies.axes import Axis, AxisTable, each_key_on_one_axis
 from hearsay.studies.base import Base, BaseTable, Setting
 from hearsay.studies.budgets import BoundsOfFigures, Budget
