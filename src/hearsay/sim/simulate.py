@@ -14,15 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.sim.checks.checker import Checker
+from hearsay.sim.engine import Engine
 from hearsay.sim.plan.engines import CapacityExceeded, EngineName, engine_for
 from hearsay.sim.plan.estimate import require_memory
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.reference.engine import ReferenceEngine
-from hearsay.sim.reference.failures import router_failure
 from hearsay.sim.results.recorder import Recorder
 from hearsay.sim.results.summarise import summarise
 from hearsay.sim.results.summary import Summary
@@ -33,9 +32,6 @@ from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import TraceRow
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.trace.write.writer import TraceWriter
-
-if TYPE_CHECKING:
-    from hearsay.sim.array.engine import ArrayEngine
 
 
 class InvariantViolation(AssertionError):
@@ -81,7 +77,7 @@ class Simulation:
         self._watcher = watcher
         self.recorder = Recorder(self._writer, listener, watcher)
         try:
-            self.engine = self._make_engine(threads)
+            self.engine: Engine = self._make_engine(threads)
         except BaseException:
             if self._writer is not None:
                 self._writer.abort()
@@ -94,7 +90,7 @@ class Simulation:
             folder.path, rotate_us=rotate_us, background=in_background, known_hash=lambda: self.engine.trace_hash
         )
 
-    def _make_engine(self, threads: int) -> ReferenceEngine | ArrayEngine:
+    def _make_engine(self, threads: int) -> Engine:
         if self.engine_name == "reference":
             return ReferenceEngine(self.plan, self.recorder, self._checker)
         from hearsay.sim.array.engine import ArrayEngine
@@ -127,20 +123,19 @@ class Simulation:
             if isinstance(error, Exception) and self._checker is not None and self._checker.problems:
                 # A router that breaks the rules may ask for what cannot be done; the first broken rule explains it.
                 raise InvariantViolation("\n".join(self._checker.problems)) from error
-            if isinstance(error, Exception) and isinstance(self.engine, ReferenceEngine):
-                failure = router_failure(error, self.plan, self.engine.now)
-                if failure is not None:
-                    raise failure from error
+            if isinstance(error, Exception) and (failure := self.engine.router_failure(error)) is not None:
+                raise failure from error
             raise
         return Result(summary, tuple(self._checker.problems) if self._checker is not None else ())
 
     def change_scenario(self, scenario: Scenario) -> None:
         """Go on by another scenario, the same until `engine.queue.next_us`; of the reference engine, unchecked, and
         between two of its buckets. Raises `ScenarioError` when it cannot be carried out; then nothing has changed."""
-        if not isinstance(self.engine, ReferenceEngine) or self._checker is not None:
-            raise ValueError("only the reference engine, unchecked, goes on by another scenario")
+        changeable = self.engine.changeable
+        if changeable is None or self._checker is not None:
+            raise ValueError("only an unchecked run of the reference engine can change its scenario")
         plan = make_plan(scenario)
-        self.engine.change_plan(plan)
+        changeable.change_plan(plan)
         self.plan = plan
         if self._folder is not None:
             self._folder.write_text_atomic("scenario.toml", dump_scenario(scenario))

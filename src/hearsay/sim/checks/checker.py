@@ -39,6 +39,7 @@ from hearsay.core.language.actions import (
 )
 from hearsay.core.language.events import (
     Event,
+    EventKind,
     Join,
     Leave,
     MessageValidated,
@@ -60,8 +61,7 @@ from hearsay.sim.checks.overlay_checker import OverlayChecker
 from hearsay.sim.checks.partial_checker import PartialChecker
 from hearsay.sim.checks.unwanted_book import UnwantedBook
 from hearsay.sim.plan.plan import Plan
-from hearsay.sim.reference.nodes import SimNode
-from hearsay.sim.reference.observer import FinishedRun
+from hearsay.sim.reference.nodes import Network, SimNode
 
 MAX_REPORTED = 20
 _ASKED_FOR = (Via.IWANT, Via.LAZY)
@@ -176,12 +176,12 @@ class Checker:
             case _:
                 pass
 
-    def finished(self, run: FinishedRun) -> None:
+    def finished(self, run: Network) -> None:
         """At the end of a run: mesh links are mutual wherever nothing is under way."""
         if self._control_may_be_lost:
             return
         self._overlay.finished(run)
-        under_way = run.control_under_way()
+        under_way = _control_under_way(run)
         for node in run.nodes:
             if node.router is None or self._books[node.id].promises.mesh is None:
                 continue
@@ -394,9 +394,7 @@ class Checker:
         if router.strategy.remembers(peer):
             self._problem(now, node, f"counts of {peer} are left after its disconnect")
 
-    def _mutual(
-        self, run: FinishedRun, node: SimNode, topic: Any, peer: int, under_way: set[tuple[int, int]]
-    ) -> None:
+    def _mutual(self, run: Network, node: SimNode, topic: Any, peer: int, under_way: set[tuple[int, int]]) -> None:
         other: SimNode = run.nodes[peer]
         link = node.links.get(peer)
         if other.router is None or link is None or not link.open or not link.twin.open or link.cut or link.dead:
@@ -422,3 +420,16 @@ def _says_unwanted(action: Send) -> bool:
 def _is_urgent(action: Send) -> bool:
     """OUT-3: IDONTWANT has RPCs of its own, ahead of all else."""
     return _says_unwanted(action) and not action.rpc.messages and not action.rpc.subscriptions
+
+
+def _control_under_way(run: Network) -> set[tuple[int, int]]:
+    """Return the pairs of sender and receiver with a GRAFT or PRUNE that is in flight or waits."""
+    pairs: set[tuple[int, int]] = set()
+    for _, node, kind, source, _, _, event, _ in run.waiting():
+        if kind == EventKind.RPC_RECEIVED:
+            control = event.rpc.control
+            if control is not None and (control.graft or control.prune):
+                pairs.add((source, node))
+        elif kind == EventKind.SEND_FAILED:
+            pairs.add((node, source))
+    return pairs

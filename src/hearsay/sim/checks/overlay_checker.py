@@ -37,15 +37,23 @@ from hearsay.core.language.actions import (
     Via,
 )
 from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubLeave, EpisubPart
-from hearsay.core.language.events import Event, Leave, PeerConnected, PeerDisconnected, RoundTripMeasured, RpcReceived
+from hearsay.core.language.events import (
+    Event,
+    EventKind,
+    Leave,
+    PeerConnected,
+    PeerDisconnected,
+    RoundTripMeasured,
+    RpcReceived,
+)
 from hearsay.core.language.identifiers import Micros, TopicId
 from hearsay.core.language.state_table import OverlayState
 from hearsay.core.shell.promises import OverlayPromise
 from hearsay.core.shell.router import Router
 from hearsay.sim.plan.plan import Plan
-from hearsay.sim.reference.nodes import SimNode
-from hearsay.sim.reference.observer import FinishedRun
+from hearsay.sim.reference.nodes import Network, SimNode
 
+_CONNECTION_NEWS = (EventKind.SEND_FAILED, EventKind.PEER_DISCONNECTED, EventKind.PEER_CONNECTED)
 Overlays: TypeAlias = Mapping[TopicId, OverlayState]
 
 
@@ -128,8 +136,8 @@ class OverlayChecker:
                     pass
         self._views(node, node.router, node.router.strategy.overlays(), now)
 
-    def finished(self, run: FinishedRun) -> None:
-        under_way = run.episub_under_way()
+    def finished(self, run: Network) -> None:
+        under_way = _episub_under_way(run)
         for node in run.nodes:
             if node.router is not None and node.id in self._books:
                 overlays = node.router.strategy.overlays()
@@ -213,7 +221,7 @@ class OverlayChecker:
                 if length > limit:
                     self._problem(now, node, f"{length} {what} of {topic!r}, above {limit}")
 
-    def _mutual(self, run: FinishedRun, node: SimNode, overlays: Overlays, under_way: set[tuple[int, int]]) -> None:
+    def _mutual(self, run: Network, node: SimNode, overlays: Overlays, under_way: set[tuple[int, int]]) -> None:
         for topic, overlay in overlays.items():
             peers: list[Any] = sorted(overlay.active)
             for number in peers:
@@ -227,7 +235,7 @@ class OverlayChecker:
                 if peer in self._books and node.id not in other.router.strategy.overlays()[topic].active:
                     self._problem(run.now, node, f"neighbour {peer} in {topic!r} is not mutual")
 
-    def _tree(self, run: FinishedRun, topic: Any) -> None:
+    def _tree(self, run: Network, topic: Any) -> None:
         """One spanning tree: connected, and one edge fewer than nodes."""
         edges: set[tuple[Any, Any]] = set()
         members: list[SimNode] = []
@@ -262,14 +270,14 @@ class OverlayChecker:
             if message_id in node.router.known or message_id in node.router.pending:
                 self._problem(now, node, f"GRAFT asks for message {message_id}, which has arrived")
 
-    def _nobody_silent(self, run: FinishedRun, node: SimNode, overlays: Overlays) -> None:
+    def _nobody_silent(self, run: Network, node: SimNode, overlays: Overlays) -> None:
         book = self._books[node.id]
         for peer, since_us in sorted(book.pinged_us.items()):
             neighbour = any(peer in overlay.active for overlay in overlays.values())
             if neighbour and run.now - since_us > book.promise.ping_answer_us:
                 self._problem(run.now, node, f"neighbour {peer} left a ping unanswered, and stays")
 
-    def _nothing_missing(self, run: FinishedRun, node: SimNode, overlays: Overlays) -> None:
+    def _nothing_missing(self, run: Network, node: SimNode, overlays: Overlays) -> None:
         book = self._books[node.id]
         for message_id, (since, peer, topic) in sorted(book.announced.items()):
             lasting = topic in overlays and peer in overlays[topic].active
@@ -281,3 +289,16 @@ class OverlayChecker:
 def _halves(one: Set[Any], other: Set[Any], whole: Set[Any]) -> bool:
     """Whether each of a whole is in exactly one of two, which hold nothing else; no set is made for that."""
     return one <= whole and other <= whole and one.isdisjoint(other) and len(one) + len(other) == len(whole)
+
+
+def _episub_under_way(run: Network) -> set[tuple[int, int]]:
+    """Return the pairs of sender and receiver with a part of episub or news of a connection that is in flight."""
+    pairs: set[tuple[int, int]] = set()
+    for _, node, kind, source, _, _, event, _ in run.waiting():
+        if kind == EventKind.RPC_RECEIVED:
+            control = event.rpc.control
+            if control is not None and control.episub:
+                pairs.add((source, node))
+        elif kind in _CONNECTION_NEWS:
+            pairs.add((node, source))
+    return pairs
