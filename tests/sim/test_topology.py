@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from hearsay.core.rules.mixing import MASK
 from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.sim.plan.topology import Dials, dials, distinct, draw_array
+from hearsay.sim.plan.draws import distinct, draw_array
+from hearsay.sim.plan.topology import Dials, dials
 from hearsay.sim.scenario.scenario import Scenario, ScenarioError
 from hearsay.sim.scenario.tables import read_edges
 

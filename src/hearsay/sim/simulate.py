@@ -18,7 +18,7 @@ from pathlib import Path
 from hearsay.core.language.identifiers import Micros
 from hearsay.sim.checks.checker import Checker
 from hearsay.sim.engine import Engine
-from hearsay.sim.plan.engines import CapacityExceeded, EngineName, engine_for
+from hearsay.sim.plan.engines import CapacityExceeded, EngineName, choose_engine
 from hearsay.sim.plan.estimate import require_memory
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.reference.engine import ReferenceEngine
@@ -196,8 +196,7 @@ def run_on_fitting_engine(
 
     Raises `ScenarioError` for what would not fit into memory, or what the engine asked for cannot run.
     """
-    only_reference = wanted == "auto" and (check or listener is not None)
-    engine: EngineName = "reference" if only_reference else engine_for(scenario, wanted)
+    engine, _ = choose_engine(scenario, wanted, checked=check or listener is not None)
     require_memory(scenario, engine)
     folder = RunFolder.create(out) if out is not None else None
     try:
