@@ -13,14 +13,15 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
-EVERYWHERE = {"version", "extras", "own_process", "foreign_files", "slots"}
-"""Files that every room may import: version, extras, whose the process is, foreign files, and slots."""
+EVERYWHERE = {"version", "extras", "own_process", "foreign_files", "slots", "metrics"}
+"""Files that every room may import: version, extras, whose the process is, foreign files, slots, and metrics."""
 MAY_IMPORT = {
     "version": set(),
     "extras": set(),
     "own_process": set(),
     "foreign_files": set(),
     "slots": set(),
+    "metrics": {"text"},
     "text": {"text"},
     "core": {"core"},
     "partial": {"partial", "core"},
