@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.from-lock
 
-.PHONY: setup demo test test-all soak lint interop fuzz mutants bench site wheel lock clean
+.PHONY: setup demo test test-all soak lint size interop fuzz mutants bench site wheel lock clean
 
 setup: $(STAMP)
 
@@ -44,6 +44,10 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright --level error
 	$(BIN)/basedpyright --level error --project pyrightconfig.tests.json
+
+# Code lines and files of each package, and their budgets (tools/size_budgets.toml).
+size:
+	@$(PYTHON) tools/size.py
 
 # Against go-, rust-, js- and py-libp2p; what is not installed is skipped and named. Peers are built into the user's cache.
 interop: setup
