@@ -12,8 +12,8 @@ from time import perf_counter
 from hearsay.core.shell.randomness import Purpose, Randomness, sample
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.witnesses import hear_witnesses
 from hearsay.trace.read.diff import render
+from witness_replay import hear_witnesses
 
 
 def main() -> int:

@@ -13,8 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
-EVERYWHERE = {"version", "extras", "own_process", "foreign_files", "slots", "metrics"}
-"""Files that every room may import: version, extras, whose the process is, foreign files, slots, and metrics."""
+EVERYWHERE = {"version", "extras", "own_process", "foreign_files", "slots", "user_errors", "metrics"}
+"""Files that every room may import."""
 MAY_IMPORT = {
     "version": set(),
     "extras": set(),
@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "foreign_files": set(),
     "slots": set(),
     "metrics": {"text"},
+    "user_errors": set(),
     "text": {"text"},
     "core": {"core"},
     "partial": {"partial", "core"},
@@ -123,7 +124,7 @@ def test_the_core_imports_the_standard_library_alone():
 INSIDE = {
     "core": [{"language"}, {"rules"}, {"shell"}, {"scores"}, {"flooding", "mesh", "episub"}, {"registry"}],
     "trace": [{"language"}, {"folder"}, {"write"}, {"read"}, {"series"}],
-    "sim": [{"scenario"}, {"plan"}, {"results"}, {"reference"}, {"checks", "array"}, {"witnesses"}, {"simulate"}],
+    "sim": [{"scenario"}, {"plan"}, {"results"}, {"reference"}, {"checks", "array"}, {"simulate"}],
     "sim/array": [
         {"machine"},
         {"world"},

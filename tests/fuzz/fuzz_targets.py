@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from message_faults import fault_of
 
 from hearsay.core.language.rpc import EPISUB
 from hearsay.ingest.decoding.errors import BadSource
@@ -38,7 +39,7 @@ from hearsay.libp2p.names.peer_id import check_peer_id, from_text, peer_id_of, t
 from hearsay.libp2p.secure.noise import Channel, Handshake
 from hearsay.libp2p.secure.noise_xx import XX
 from hearsay.libp2p.services.identify import decode_identity, encode_identity
-from hearsay.libp2p.services.peer_record import open_record
+from hearsay.libp2p.services.peer_record import read_envelope
 from hearsay.libp2p.services.rendezvous import (
     decode_message,
     encode_message,
@@ -55,7 +56,7 @@ from hearsay.wire.encode import encode_rpc
 from hearsay.wire.episub_parts import decode_part, encode_part
 from hearsay.wire.limits import RpcLimits, WireError
 from hearsay.wire.message_ids import by_author
-from hearsay.wire.signing import SignaturePolicy, fault_of
+from hearsay.wire.signing import SignaturePolicy
 
 Target = Callable[[bytes], None]
 TARGETS: dict[str, Target] = {}
@@ -183,7 +184,7 @@ def identify(data: bytes) -> None:
 @target
 def peer_record(data: bytes) -> None:
     with suppress(EncodingError):
-        open_record(data)
+        read_envelope(data).check()
 
 
 @target

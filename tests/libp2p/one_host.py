@@ -7,6 +7,7 @@ import asyncio
 from waiting import patience
 
 from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.mux.stream import Stream, StreamClosed
 
 
 def with_host(limits=None):
@@ -25,3 +26,14 @@ def with_host(limits=None):
         return lambda: asyncio.run(bounded())
 
     return decorate
+
+
+async def read_all(stream: Stream, count: int) -> bytes:
+    """Read until `count` bytes have come."""
+    taken = b""
+    while len(taken) < count:
+        piece = await stream.read()
+        if not piece:
+            raise StreamClosed(f"the stream ended {count - len(taken)} bytes too early")
+        taken += piece
+    return taken

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from attacker import Attacker, data_frame, frame, opening
+from one_host import read_all
 from waiting import patience
 
 from hearsay.libp2p.host.host import Host, HostLimits
@@ -80,7 +81,7 @@ async def test_what_is_read_counts_no_more(host, held, over):
     attacker = await holding(host, held)
     for _ in range(4):
         attacker.send(data_frame(1, bytes(PIECE)))
-        await held[0].read_exactly(PIECE)
+        await read_all(held[0], PIECE)
     assert (over, host.resources.all.used) == ([], STREAM_BYTES)
     attacker.send(frame(FrameType.WINDOW_UPDATE, Flag.FIN, 1, 0))
     held[0].finish()
@@ -110,7 +111,7 @@ async def test_the_greediest_goes_when_what_all_share_is_nearly_full(host, held,
         await asyncio.sleep(0)
     assert not set(over) & set(host.connections)
     assert held[0].peer in host.connections
-    assert await held[0].read_exactly(PIECE) == bytes(PIECE)
+    assert await read_all(held[0], PIECE) == bytes(PIECE)
     assert host.resources.all.refused == 0
     for peer in (honest, *attackers):
         peer.writer.close()

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
+from one_host import read_all
 from waiting import patience
 
 from hearsay.libp2p.host.host import Host, HostLimits
@@ -19,7 +20,7 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of, to_text
 from hearsay.libp2p.services import identify, ping
 from hearsay.libp2p.services.identification import Identification
-from hearsay.libp2p.services.peer_record import open_record
+from hearsay.libp2p.services.peer_record import read_envelope
 from hearsay.libp2p.services.ping_service import PingService
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
@@ -77,7 +78,7 @@ async def test_streams_both_ways_over_one_connection(one, other):
         stream = await asking.open_stream(answering.peer, ["/none", "/echo"])
         assert stream.protocol == "/echo"
         stream.write(b"hello")
-        assert await stream.read_exactly(5) == b"hello"
+        assert await read_all(stream, 5) == b"hello"
         stream.finish()
         assert await stream.read() == b""
     assert len(one.connections) == len(other.connections) == 1
@@ -89,7 +90,7 @@ async def test_a_mebibyte_there_and_back(one, other):
     stream = await one.open_stream(await one.dial(other.addresses[0]), ["/echo"])
     payload = bytes(range(256)) * 4096
     stream.write(payload)
-    assert await stream.read_exactly(len(payload)) == payload
+    assert await read_all(stream, len(payload)) == payload
 
 
 @run
@@ -106,7 +107,7 @@ async def test_identify_tells_who_and_where(one, other):
     assert identity.public_key == other.identity.public.encoded
     assert identity.listen_addresses == other.addresses
     assert set(identity.protocols) == {identify.PROTOCOL, identify.PUSH_PROTOCOL}
-    assert open_record(identity.signed_record).addresses == other.addresses
+    assert read_envelope(identity.signed_record).check().addresses == other.addresses
     assert found[one.peer].agent == "one/1"
     other.handle("/new", lambda stream: None)
     there.push()
@@ -139,10 +140,10 @@ async def test_a_slow_reader_holds_its_writer_and_nobody_else(one, other):
     quick = await one.open_stream(peer, ["/echo"])
     for _ in range(20):
         quick.write(b"ping")
-        assert await quick.read_exactly(4) == b"ping"
+        assert await read_all(quick, 4) == b"ping"
     assert not draining.done()
     assert (4 << 20) - slow.unsent <= 256 * 1024
-    assert await reader.read_exactly(4 << 20) == bytes(4 << 20)
+    assert await read_all(reader, 4 << 20) == bytes(4 << 20)
     await draining
 
 
@@ -167,7 +168,7 @@ async def test_a_receiver_that_pauses_gets_everything_after_it_resumes(one, othe
     serve(other, "/echo", echo)
     second = await one.open_stream(other.peer, ["/echo"])
     second.write(b"x")
-    await second.read_exactly(1)
+    await read_all(second, 1)
     assert got._queue.empty()
     inbound.resume()
     assert await got.next() == b"one"
@@ -249,7 +250,7 @@ async def test_both_dial_at_once_and_one_connection_stays(one, other):
             try:
                 stream = await one.open_stream(other.peer, ["/echo"])
                 stream.write(b"x")
-                await stream.read_exactly(1)
+                await read_all(stream, 1)
                 break
             except StreamClosed:
                 await up.next()
@@ -338,7 +339,7 @@ def test_uvloop_runs_the_same_host():
             serve(other, "/echo", echo)
             stream = await one.open_stream(await one.dial(other.addresses[0]), ["/echo"])
             stream.write(bytes(1 << 20))
-            assert await stream.read_exactly(1 << 20) == bytes(1 << 20)
+            assert await read_all(stream, 1 << 20) == bytes(1 << 20)
         finally:
             await one.close()
             await other.close()

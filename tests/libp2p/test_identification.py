@@ -16,7 +16,7 @@ from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import bytes_field
 from hearsay.libp2p.services.identification import Identification, IdentifyLimits
 from hearsay.libp2p.services.identify import MAX_IDENTIFY_BYTES, PROTOCOL, PUSH_PROTOCOL, Identity, encode_identity
-from hearsay.libp2p.services.peer_record import PeerRecord, open_record, seal_record
+from hearsay.libp2p.services.peer_record import PeerRecord, read_envelope, seal_record
 
 
 def talking(**limits):
@@ -84,7 +84,7 @@ async def test_of_a_peer_s_records_the_newest_is_kept(identification, host, othe
         assert await push(host, other, described("agent", told))
         assert identification.known[other.peer].signed_record == record(2)
     assert await push(host, other, described("agent", record(3)))
-    assert open_record(identification.known[other.peer].signed_record).sequence == 3
+    assert read_envelope(identification.known[other.peer].signed_record).check().sequence == 3
 
 
 @talking()
@@ -112,6 +112,6 @@ async def test_a_record_of_one_s_own_is_signed_when_addresses_change(identificat
     first = identification.record()
     assert identification.record() == first
     await host.listen("/ip4/127.0.0.1/tcp/0")
-    newer = open_record(identification.record())
+    newer = read_envelope(identification.record()).check()
     assert newer.addresses == host.addresses
-    assert newer.sequence > open_record(first).sequence
+    assert newer.sequence > read_envelope(first).check().sequence

@@ -15,7 +15,7 @@ from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import bytes_field
 from hearsay.libp2p.services import identify, peer_record
 from hearsay.libp2p.services.identify import Identity, decode_identity, encode_identity
-from hearsay.libp2p.services.peer_record import PeerRecord, open_record, seal_record
+from hearsay.libp2p.services.peer_record import PeerRecord, read_envelope, seal_record
 from hearsay.libp2p.services.ping import Echo, Ping
 
 ALICE, BOB = (PrivateKey.from_seed(bytes([number]) * 32) for number in (1, 2))
@@ -54,19 +54,19 @@ def test_identify_is_bounded():
 
 def test_a_record_is_opened_when_its_peer_signed_it():
     record = PeerRecord(peer_id_of(ALICE.public), 7, (ADDRESS,))
-    assert open_record(seal_record(ALICE, record)) == record
+    assert read_envelope(seal_record(ALICE, record)).check() == record
     with pytest.raises(EncodingError, match="another peer"):
-        open_record(seal_record(BOB, record))
+        read_envelope(seal_record(BOB, record)).check()
     envelope = seal_record(ALICE, record)
     with pytest.raises(EncodingError, match="wrong signature"):
-        open_record(envelope[:-1] + bytes([envelope[-1] ^ 1]))
+        read_envelope(envelope[:-1] + bytes([envelope[-1] ^ 1])).check()
     with pytest.raises(EncodingError, match="at most"):
-        open_record(bytes(9000))
+        read_envelope(bytes(9000)).check()
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_identity_or_an_encoding_error(raw):
-    for read in (decode_identity, open_record):
+    for read in (decode_identity, lambda data: read_envelope(data).check()):
         with contextlib.suppress(EncodingError):
             read(raw)
 
@@ -76,7 +76,7 @@ def test_a_mutated_record_is_refused(place, change):
     envelope = bytearray(seal_record(ALICE, PeerRecord(peer_id_of(ALICE.public), 7, (ADDRESS,))))
     envelope[place] ^= change
     with contextlib.suppress(EncodingError):
-        assert open_record(bytes(envelope)) == PeerRecord(peer_id_of(ALICE.public), 7, (ADDRESS,))
+        assert read_envelope(bytes(envelope)).check() == PeerRecord(peer_id_of(ALICE.public), 7, (ADDRESS,))
 
 
 def test_ping_echoes_whole_payloads():

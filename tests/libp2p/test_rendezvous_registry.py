@@ -13,7 +13,7 @@ from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.services.peer_record import PeerRecord, open_record, seal_record
+from hearsay.libp2p.services.peer_record import PeerRecord, read_envelope, seal_record
 from hearsay.libp2p.services.rendezvous import (
     DEFAULT_TTL_S,
     MAX_MESSAGE_BYTES,
@@ -80,7 +80,7 @@ class Point:
 
 
 def whom(answer):
-    return [PEERS.index(open_record(envelope).peer) for envelope in answer.records]
+    return [PEERS.index(read_envelope(envelope).check().peer) for envelope in answer.records]
 
 
 def test_who_registered_is_found_until_the_time_is_over_or_it_leaves():

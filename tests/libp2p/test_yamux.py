@@ -161,7 +161,7 @@ def test_a_length_that_is_declared_and_never_sent_costs_nothing():
     listener = Yamux(False)
     opened(listener, 1)
     assert listener.receive(frame(FrameType.DATA, 0, 1, INITIAL_WINDOW)) == []
-    assert listener.unread_bytes == 0
+    assert listener._unread == 0
 
 
 def test_of_a_frame_that_is_not_complete_only_the_header_is_kept():
@@ -203,9 +203,9 @@ def test_resets_free_what_was_unread():
     listener = Yamux(False)
     opened(listener, 1)
     listener.receive(data_frame(1, b"abc"))
-    assert listener.unread_bytes == 3
+    assert listener._unread == 3
     assert listener.receive(frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0)) == [Reset(1)]
-    assert (listener.unread_bytes, listener.streams) == (0, 0)
+    assert (listener._unread, listener.streams) == (0, 0)
     listener.send(1, b"nobody is there")
     listener.take()
     assert listener.take() == b""
@@ -342,7 +342,7 @@ class TwoEnds(RuleBasedStateMachine):
     @invariant()
     def books_balance(self):
         for end in self.ends:
-            assert end.unread_bytes == sum(state.unread for state in end._streams.values())
+            assert end._unread == sum(state.unread for state in end._streams.values())
 
 
 TestTwoEnds = TwoEnds.TestCase

@@ -7,8 +7,8 @@ import pytest
 import witness_nodes
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.witnesses import hear_witnesses
 from hearsay.trace.read.diff import render
+from witness_replay import hear_witnesses
 
 pytestmark = pytest.mark.xdist_group("array")
 

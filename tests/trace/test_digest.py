@@ -5,10 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows
 
-from hearsay.trace.language.digest import UPPER_CONSTANTS, TraceDigest, row_digest
+from hearsay.core.rules.mixing import mix
+from hearsay.trace.language.digest import LOWER_CONSTANTS, UPPER_CONSTANTS, TraceDigest
 
 int64s = st.integers(-(2**63), 2**63 - 1)
 wild_rows = st.lists(st.tuples(*[int64s] * 13), max_size=20)
+
+
+def row_digest(row):
+    """The hash of one row in plain integers."""
+    upper = sum(value * constant for value, constant in zip(row, UPPER_CONSTANTS, strict=True))
+    lower = sum(value * constant for value, constant in zip(row, LOWER_CONSTANTS, strict=True))
+    return mix(upper) << 64 | mix(lower)
 
 
 def digest_of(rows):

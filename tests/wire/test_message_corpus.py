@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from message_corpus import Case, corpus
+from message_faults import fault_of
 from message_verdicts import ACCEPTED, LANGUAGES, digest, read_lines, read_verdicts
 
 from hearsay.core.language.actions import Reason
@@ -15,7 +16,7 @@ from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_message
 from hearsay.wire.limits import RpcLimits, WireError
 from hearsay.wire.message_ids import by_author
-from hearsay.wire.signing import SignaturePolicy, fault_of
+from hearsay.wire.signing import SignaturePolicy
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from message_faults import fault_of
 from protobuf_reference import ReferenceRpc
 from signers import Rsa
 
@@ -18,7 +19,7 @@ from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_message, encode_rpc
 from hearsay.wire.limits import RpcLimits
 from hearsay.wire.message_ids import by_author
-from hearsay.wire.signing import Author, SignaturePolicy, fault_of
+from hearsay.wire.signing import Author, SignaturePolicy
 
 STRICT, UNSIGNED = SignaturePolicy.STRICT_SIGN, SignaturePolicy.STRICT_NO_SIGN
 ALICE, BOB = (PrivateKey.from_seed(bytes([number]) * 32) for number in (1, 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,20 +40,6 @@ def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[
         else:
             good.append(path)
     return load_runs(good, window_us), bad
-
-
-@contextmanager
-def own_outputs(runs: Sequence[RunFacts], outputs: dict[str, Path]) -> Generator[None]:
-    """The folders for the tables are ours, and nobody else writes there: said before Spark starts."""
-    from hearsay.pipeline.output.outputs import claimed_outputs
-    from hearsay.trace.language.errors import RunFolderError
-
-    with ExitStack() as claimed:
-        try:
-            claimed.enter_context(claimed_outputs({run.name: run.path for run in runs}, outputs))
-        except RunFolderError as error:
-            raise CommandFailed(str(error)) from None
-        yield
 
 
 @contextmanager

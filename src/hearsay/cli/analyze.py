@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.analysis import analyzed_on_spark, load_readable, own_outputs, show_answers
+from hearsay.cli.analysis import analyzed_on_spark, load_readable, show_answers
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Real
@@ -62,7 +62,9 @@ def command(**options: Any) -> None:
     lines: list[dict[str, Any]] = []
     _name_bad(bad)
     if runs:
-        with own_outputs(runs, outputs):
+        from hearsay.pipeline.output.outputs import claimed_outputs
+
+        with claimed_outputs({run.name: run.path for run in runs}, outputs):
             lines = analyzed_on_spark(where, runs, outputs)
     show_answers(lines, [outputs[run.name] for run in runs], options["as_json"])
     _answer_for(bad, len(runs), options["allow_bad"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.failures import CommandFailed
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import make_runs, spark_options, tell_failures
@@ -27,7 +27,6 @@ def command(**options: Any) -> None:
     """Run the cases of a file of budgets; exit 1 if one of them is broken."""
     from hearsay.studies.budget_text import judged_words
     from hearsay.studies.budgets import judge, load_budgets
-    from hearsay.studies.errors import StudyError, StudyFolderError
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.sweep import Sweep
     from hearsay.text.numbers import plain
@@ -35,14 +34,9 @@ def command(**options: Any) -> None:
 
     where = chosen_place(options["master"], options["remote"])
     path: Path = options["budget"]
-    try:
-        study, points, cases = load_budgets(path)
-        folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"check-{path.stem}")
-        sweep = Sweep(study, points, folder, again=True)
-    except StudyError as error:
-        raise WrongInput(*error.problems) from None
-    except StudyFolderError as error:
-        raise CommandFailed(str(error)) from None
+    study, points, cases = load_budgets(path)
+    folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"check-{path.stem}")
+    sweep = Sweep(study, points, folder, again=True)
     swept = make_runs(sweep, where)
     found = judge(cases, points, swept.results)
     if options["as_json"]:

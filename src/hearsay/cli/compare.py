@@ -43,25 +43,18 @@ LAST_FIRST_SEED = 10**15
 def command(**options: Any) -> None:
     """Compare scenario A with B, each a file or a preset; without B, A with A changed by --set."""
     from hearsay.api.comparisons import Comparison
-    from hearsay.report.errors import ReportError
     from hearsay.report.study.comparison_page import write_comparison_report
     from hearsay.studies.comparison import compare
-    from hearsay.studies.errors import StudyError, StudyFolderError
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.sweep import Sweep
 
     where = chosen_place(options["master"], options["remote"])
     asked = _asked(options)
     names = asked.names
-    try:
-        study, points = _sides(options, names)
-        place: Path = options["out"] or Path(FOLDER) / asked.folder_name
-        folder = StudyFolder.look(place) if options["dry_run"] else StudyFolder.open(place)
-        sweep = Sweep(study, points, folder)
-    except StudyError as error:
-        raise WrongInput(*error.problems) from None
-    except StudyFolderError as error:
-        raise CommandFailed(str(error)) from None
+    study, points = _sides(options, names)
+    place: Path = options["out"] or Path(FOLDER) / asked.folder_name
+    folder = StudyFolder.look(place) if options["dry_run"] else StudyFolder.open(place)
+    sweep = Sweep(study, points, folder)
     if options["dry_run"]:
         click.echo(f"{names[1]} against {names[0]}: {sweep.runs} runs")
         tell_missing(sweep)
@@ -69,10 +62,7 @@ def command(**options: Any) -> None:
     swept = make_runs(sweep, where)
     lines = compare(points, swept.results)
     report = folder.path / "report.html"
-    try:
-        write_comparison_report(lines, asked, points, swept.results, report)
-    except ReportError as error:
-        raise CommandFailed(str(error)) from None
+    write_comparison_report(lines, asked, points, swept.results, report)
     _tell(Comparison(asked, lines, swept.failures, folder.path), report, options["as_json"])
     tell_failures(swept.failures)
     if swept.failures:

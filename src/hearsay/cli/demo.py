@@ -33,11 +33,11 @@ STATE_INTERVAL_S = 1
 @click.option("--out", type=GivenPath(path_type=Path), default=Path("demo-run"), show_default=True)
 def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> None:
     """Simulate the routers on one network, analyse the traces on embedded Spark, write and name the report."""
-    from hearsay.cli.analysis import analyzed_on_spark, load_readable, own_outputs
+    from hearsay.cli.analysis import analyzed_on_spark, load_readable
     from hearsay.cli.answers_text import answers_text
     from hearsay.cli.spark_steps import require_spark_at
+    from hearsay.pipeline.output.outputs import claimed_outputs
     from hearsay.pipeline.spark.place import Where
-    from hearsay.report.errors import ReportError
     from hearsay.report.write import write_report
 
     require_spark_at(Where())
@@ -50,14 +50,11 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
     if problems:
         raise CommandFailed(problems[0])
     outputs = {run.name: run.path for run in runs}
-    with own_outputs(runs, outputs):
+    with claimed_outputs(outputs, outputs):
         lines = analyzed_on_spark(Where(), runs, outputs)
     analysed = monotonic()
     page = out / REPORT
-    try:
-        write_report(folders, page)
-    except ReportError as error:
-        raise CommandFailed(str(error)) from None
+    write_report(folders, page)
     own.release()
     click.echo(answers_text(lines))
     click.echo(
@@ -68,16 +65,11 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
 
 def _own_folder(out: Path) -> OwnFolder:
     """The demo's folder, with a run in it for each router, which the next demo replaces."""
-    from hearsay.report.errors import ReportError
     from hearsay.report.report_file import require_report_or_nothing
     from hearsay.trace.folder.own_folders import Holds, claim
-    from hearsay.trace.language.errors import RunFolderError
 
-    try:
-        own = claim(out, Holds.DEMO, of_0_1=_of_0_1)
-        require_report_or_nothing(out / REPORT)
-    except (RunFolderError, ReportError) as error:
-        raise CommandFailed(str(error)) from None
+    own = claim(out, Holds.DEMO, of_0_1=_of_0_1)
+    require_report_or_nothing(out / REPORT)
     return own
 
 
@@ -93,7 +85,6 @@ def _simulate(nodes: int, messages: int, loss: float, seed: int, out: Path) -> S
     from hearsay.cli.progress import simulated_time
     from hearsay.sim.scenario.scenario_file import load_scenario
     from hearsay.sim.simulate import Simulation
-    from hearsay.trace.language.errors import RunFolderError
     from hearsay.trace.write.run_folder import RunFolder
 
     folders: list[Path] = []
@@ -107,10 +98,7 @@ def _simulate(nodes: int, messages: int, loss: float, seed: int, out: Path) -> S
         ]
         if router in WARMUP_S:
             overrides.append(("warmup_s", str(WARMUP_S[router])))
-        try:
-            folder = RunFolder.create(out / router, overwrite=True)
-        except RunFolderError as error:
-            raise CommandFailed(f"{error}") from None
+        folder = RunFolder.create(out / router, overwrite=True)
         simulation = Simulation(load_scenario(None, "r1", overrides, router=router), folder=folder)
         with simulated_time(simulation) as progress:
             simulation.run(progress)

@@ -21,9 +21,10 @@ from typing import TextIO
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput, system_words
+from hearsay.cli.failures import system_words
 from hearsay.cli.signals import Signalled, Unwound
 from hearsay.extras import MissingExtra, how_to_install
+from hearsay.user_errors import Failure, InvalidInput
 
 DEBUG = "HEARSAY_DEBUG"
 
@@ -74,9 +75,9 @@ def ending(error: BaseException) -> int:
         case click.Abort() | KeyboardInterrupt():
             signalled = error if isinstance(error, Signalled) else Signalled()
             return _said(signalled.code, str(signalled))
-        case WrongInput():
+        case InvalidInput():
             return _said(2, *error.problems)
-        case CommandFailed():
+        case Failure():
             return _said(1, str(error))
         case _:
             return _failed(error)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.failures import WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.extras import require_extra
 
@@ -33,20 +33,13 @@ def command(run: Path, message: str, node: str | None, missing: bool, out: Path 
     require_extra("sim")
     from hearsay.explain.explained import explain, json_of, text_of
     from hearsay.explain.story import open_story
-    from hearsay.explain.subject import NotInThisRun, find_node
-    from hearsay.report.errors import ReportError
+    from hearsay.explain.subject import find_node
     from hearsay.report.explain.explain_page import write_explained_page
-    from hearsay.trace.language.errors import RunFolderError
 
-    try:
-        story = open_story(run, message)
-        answer = explain(story, None if node is None else find_node(story.run, story.names, node), missing)
-        if out is not None:
-            write_explained_page(out, story, answer)
-    except NotInThisRun as error:
-        raise WrongInput(str(error)) from None
-    except (RunFolderError, ReportError) as error:
-        raise CommandFailed(str(error)) from None
+    story = open_story(run, message)
+    answer = explain(story, None if node is None else find_node(story.run, story.names, node), missing)
+    if out is not None:
+        write_explained_page(out, story, answer)
     if as_json:
         json.dump(json_of(story, answer), sys.stdout, indent=2, allow_nan=False)
         sys.stdout.write("\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hearsay.user_errors import Failure, InvalidInput
+
 
 def system_words(error: OSError) -> str:
     """What the system says, with the file that it is about, and without the number of the error."""
@@ -9,13 +11,9 @@ def system_words(error: OSError) -> str:
     return f"{place}{error.strerror or error}"
 
 
-class CommandFailed(Exception):
-    """A command could not do its work: exit 1 with this message."""
+class CommandFailed(Failure):
+    """A command that could not do its work."""
 
 
-class WrongInput(Exception):
-    """What the user gave cannot be used: exit 2, a line for each problem."""
-
-    def __init__(self, *problems: str) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
+class WrongInput(InvalidInput):
+    """Options or arguments that cannot be used."""

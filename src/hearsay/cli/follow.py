@@ -21,7 +21,6 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
     from hearsay.pipeline.spark.session import spark_session
     from hearsay.pipeline.stream.follow import Follower, has_begun
     from hearsay.trace.folder.manifest import MANIFEST, load_manifest
-    from hearsay.trace.language.errors import RunFolderError
 
     if len(options["runs"]) != 1:
         raise WrongInput("--follow takes one run folder")
@@ -55,8 +54,6 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
                     waiting.wait(options["interval"])
                     own_output()
                 carry(path, output)
-        except RunFolderError as error:
-            raise CommandFailed(str(error)) from None
         except SparkUnavailable as error:
             raise CommandFailed(str(error)) from None
     show_answers(headlines([run], {run.name: output}), [output], options["as_json"])

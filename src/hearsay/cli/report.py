@@ -32,28 +32,19 @@ def command(runs: Sequence[Path], out: Path | None, figures: Path | None, explai
 
     With --figures its figures, or those of a study, become files for a paper (needs the extra `figures`).
     """
-    from hearsay.report.errors import ReportError
-    from hearsay.studies.errors import StudyError, StudyFolderError
-    from hearsay.trace.language.errors import RunFolderError
-
     if figures is None and out is None and len(runs) > 1:
         raise WrongInput("several runs need --out FILE: where shall the report go?")
     require_distinct(runs)
     for folder in runs:
         _require_no_report_of_its_own(folder, drawn=figures is not None)
-    try:
-        if figures is None:
-            click.echo(f"report: {_report(runs, out, explain)}")
-        elif explain:
-            raise WrongInput("--figures and --explain: explanations stand in a report")
-        elif out is not None:
-            raise WrongInput("--figures and --out: two commands write the figures and the report")
-        else:
-            click.echo(f"figures: {_figures(runs, figures)} in {figures}")
-    except StudyError as error:
-        raise WrongInput(*error.problems) from None
-    except (ReportError, RunFolderError, StudyFolderError) as error:
-        raise CommandFailed(str(error)) from None
+    if figures is None:
+        click.echo(f"report: {_report(runs, out, explain)}")
+    elif explain:
+        raise WrongInput("--figures and --explain: explanations stand in a report")
+    elif out is not None:
+        raise WrongInput("--figures and --out: two commands write the figures and the report")
+    else:
+        click.echo(f"figures: {_figures(runs, figures)} in {figures}")
 
 
 def _require_no_report_of_its_own(folder: Path, *, drawn: bool) -> None:

@@ -98,12 +98,8 @@ def _subject(file: Path | None, preset: str | None, validators: int | None) -> S
 
 def _of_file(file: Path) -> Subject:
     from hearsay.score_check.score_file import read_subject
-    from hearsay.sim.scenario.scenario import ScenarioError
 
-    try:
-        return read_subject(file)
-    except ScenarioError as error:
-        raise WrongInput(*error.problems) from None
+    return read_subject(file)
 
 
 def _of_set(name: str, validators: int | None) -> Subject:
@@ -119,13 +115,9 @@ def _of_set(name: str, validators: int | None) -> Subject:
 
 
 def _write_page(checked: Checked, page: Path) -> None:
-    from hearsay.report.errors import ReportError
     from hearsay.report.score.score_page import write_score_page
 
-    try:
-        write_score_page(checked, page)
-    except ReportError as error:
-        raise CommandFailed(str(error)) from None
+    write_score_page(checked, page)
 
 
 def _tell(checked: Checked, as_json: bool) -> None:

@@ -43,13 +43,9 @@ def _show_presets(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
 
 def _show_preset(ctx: click.Context, _parameter: click.Parameter, name: str | None) -> None:
     if name is not None:
-        from hearsay.sim.scenario.scenario import ScenarioError
         from hearsay.sim.scenario.scenario_file import preset_text
 
-        try:
-            click.echo(preset_text(name), nl=False)
-        except ScenarioError as error:
-            raise WrongInput(*error.problems) from None
+        click.echo(preset_text(name), nl=False)
         ctx.exit()
 
 
@@ -93,10 +89,8 @@ def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset; without either, simsub's network with r1's rules."""
     from hearsay.core.shell.failures import RouterFailed
     from hearsay.sim.plan.estimate import estimate
-    from hearsay.sim.scenario.scenario import ScenarioError
     from hearsay.sim.scenario.scenario_file import dump_scenario
     from hearsay.sim.simulate import InvariantViolation
-    from hearsay.trace.language.errors import RunFolderError
 
     if options["show_scenario"] and (options["out"] is not None or options["as_json"]):
         raise WrongInput("--show-scenario runs nothing: it goes with neither --out nor --json")
@@ -120,14 +114,10 @@ def command(**options: Any) -> None:
             click.echo(f"this takes {needs.span}", err=True)
         folder = _run_folder(options["out"])
         result, stopped_by = _run(scenario, options, folder, engine)
-    except ScenarioError as error:
-        raise WrongInput(*error.problems) from None
     except InvariantViolation as error:
         raise CommandFailed(f"the checker found broken invariants:\n{error}") from None
     except RouterFailed as error:
         raise CommandFailed(f"{error}; {DEBUG}=1 shows its traceback") from error
-    except RunFolderError as error:
-        raise CommandFailed(str(error)) from None
     _report(result, options, folder)
     if result.problems:
         raise CommandFailed("the checker found broken invariants:\n  " + "\n  ".join(result.problems))

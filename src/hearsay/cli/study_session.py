@@ -48,7 +48,6 @@ def settings_of(given: Sequence[str], option: str = "--set") -> list[tuple[str, 
 def make_runs(sweep: Sweep, where: Where) -> Swept:
     """Make the missing runs, with progress; what is kept survives all that may happen."""
     from hearsay.pipeline.spark.place import SparkUnavailable
-    from hearsay.studies.errors import StudyFolderError
     from hearsay.studies.run_places import is_on_spark, place_of_runs
 
     wanted = sweep.study.cores_per_task
@@ -58,8 +57,6 @@ def make_runs(sweep: Sweep, where: Where) -> Swept:
             require_spark_at(where)
         with _progress(sweep) as listen:
             return sweep.run(place_of_runs(where, wanted, say), listen)
-    except StudyFolderError as error:
-        raise CommandFailed(str(error)) from None
     except (SparkUnavailable, CommandFailed) as error:
         raise CommandFailed(f"{error}; {_kept(sweep)}") from None
     except KeyboardInterrupt as stopped:

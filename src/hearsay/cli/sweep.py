@@ -43,7 +43,6 @@ FOLDER = "sweeps"
 def command(**options: Any) -> None:
     """Run every combination of a study's axes with every seed; go on from what is there."""
     from hearsay.sim.scenario.tables import read_text
-    from hearsay.studies.errors import StudyError, StudyFolderError
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.points import points_of
     from hearsay.studies.sweep import Sweep
@@ -51,18 +50,13 @@ def command(**options: Any) -> None:
     where = chosen_place(options["master"], options["remote"])
     _require_figures(options["figures"])
     path: Path = options["study"]
-    try:
-        study = _study(path, options)
-        points = points_of(study)
-        place: Path = options["out"] or Path(FOLDER) / study.name
-        folder = StudyFolder.look(place) if options["dry_run"] else StudyFolder.open(place)
-        sweep = Sweep(study, points, folder, again=options["retry"])
-        if not options["dry_run"]:
-            folder.write_text("study.toml", read_text(path))
-    except StudyError as error:
-        raise WrongInput(*error.problems) from None
-    except StudyFolderError as error:
-        raise CommandFailed(str(error)) from None
+    study = _study(path, options)
+    points = points_of(study)
+    place: Path = options["out"] or Path(FOLDER) / study.name
+    folder = StudyFolder.look(place) if options["dry_run"] else StudyFolder.open(place)
+    sweep = Sweep(study, points, folder, again=options["retry"])
+    if not options["dry_run"]:
+        folder.write_text("study.toml", read_text(path))
     for file in folder.damaged:
         click.echo(f"hearsay: {file}: cannot be read; its runs are made again", err=True)
     if options["dry_run"]:
@@ -118,14 +112,10 @@ def _tell_plan(sweep: Sweep) -> None:
 
 
 def _write_report(swept: Swept, folder: Path, command: str) -> Path:
-    from hearsay.report.errors import ReportError
     from hearsay.report.study.study_page import write_study_report
 
     report = folder / "report.html"
-    try:
-        write_study_report(swept, report, folder / "pictures", command)
-    except ReportError as error:
-        raise CommandFailed(str(error)) from None
+    write_study_report(swept, report, folder / "pictures", command)
     return report
 
 

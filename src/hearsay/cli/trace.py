@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,20 +64,19 @@ def show_command(
     from hearsay.trace.read.show import show
 
     chosen_events = _events(events)
-    with _readable():
-        names = load_names(run)
-        rows = iter_rows(
-            run,
-            events=chosen_events,
-            peers=_known(run, "--node", "peer", nodes, names.find_peer),
-            remotes=_known(run, "--remote", "peer", remotes, names.find_peer),
-            topics=_known(run, "--topic", "topic", topics, names.find_topic),
-            messages=_known(run, "--message", "message", messages, int),
-            from_us=_micros(since),
-            before_us=_micros(until),
-            derive=derive,
-        )
-        shown = list(islice(rows, limit + 1))
+    names = load_names(run)
+    rows = iter_rows(
+        run,
+        events=chosen_events,
+        peers=_known(run, "--node", "peer", nodes, names.find_peer),
+        remotes=_known(run, "--remote", "peer", remotes, names.find_peer),
+        topics=_known(run, "--topic", "topic", topics, names.find_topic),
+        messages=_known(run, "--message", "message", messages, int),
+        from_us=_micros(since),
+        before_us=_micros(until),
+        derive=derive,
+    )
+    shown = list(islice(rows, limit + 1))
     for row in shown[:limit]:
         click.echo(show(row, names))
     if not shown:
@@ -96,9 +94,8 @@ def diff_command(a: Path, b: Path, context: int) -> None:
     from hearsay.trace.read.diff import diff_runs, render
     from hearsay.trace.read.names import load_names
 
-    with _readable():
-        difference = diff_runs(a, b, context=context)
-        names = load_names(a)
+    difference = diff_runs(a, b, context=context)
+    names = load_names(a)
     if difference is None:
         click.echo("the traces are equal")
         return
@@ -128,8 +125,7 @@ def import_command(
     require_distinct(files)
     if master or remote or _large(files):
         require_spark_at(where)
-    with _readable():
-        run = RunFolder.create(out)
+    run = RunFolder.create(out)
     try:
         imported = _imported(files, run, wanted, master, remote)
     except NothingImported as nothing:
@@ -158,20 +154,19 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
     from hearsay.trace.language.errors import RunFolderError
     from hearsay.trace.write.run_folder import RunFolder
 
-    with _readable():
-        different_folders(runs)
-        run = RunFolder.create(out)
-        try:
-            joined = join_runs(runs, run)
-        except NothingImported as nothing:
-            run.discard()
-            _name_quarantined(nothing.record, "cannot be joined")
-            raise CommandFailed("nothing was joined") from None
-        except RunFolderError:
-            run.discard()
-            raise
-        except OSError as error:
-            raise CommandFailed(f"{out}: cannot write a run here ({error.strerror or error})") from None
+    different_folders(runs)
+    run = RunFolder.create(out)
+    try:
+        joined = join_runs(runs, run)
+    except NothingImported as nothing:
+        run.discard()
+        _name_quarantined(nothing.record, "cannot be joined")
+        raise CommandFailed("nothing was joined") from None
+    except RunFolderError:
+        run.discard()
+        raise
+    except OSError as error:
+        raise CommandFailed(f"{out}: cannot write a run here ({error.strerror or error})") from None
     observers = len(joined.clocks)
     click.echo(
         f"{out}: {counted(len(runs), 'trace')} of {counted(observers, 'node')}, {counted(joined.rows, 'row')}, "
@@ -239,17 +234,6 @@ def _tell_imported(imported: ImportResult, out: Path) -> None:
     flagged = sum(clock.flagged for clock in imported.clocks)
     if flagged:
         click.echo(f"the clocks of {flagged} of {len(imported.clocks)} peers are off; see skew.parquet")
-
-
-@contextmanager
-def _readable() -> Generator[None]:
-    """A folder that cannot be read is a failure with one line."""
-    from hearsay.trace.language.errors import RunFolderError
-
-    try:
-        yield
-    except RunFolderError as error:
-        raise CommandFailed(str(error)) from None
 
 
 def _events(given: tuple[str, ...]) -> set[TraceEvent] | None:

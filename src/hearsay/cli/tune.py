@@ -66,26 +66,20 @@ FOLDER = "sweeps"
 def command(**options: Any) -> None:
     """Find the parameters that do best under bounds; go on from what is there."""
     from hearsay.extras import require_extra
-    from hearsay.studies.errors import StudyError, StudyFolderError
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.tuning.space import spaces
 
     require_extra("tune")
     where = chosen_place(options["master"], options["remote"])
-    try:
-        tuning, text = _asked(options)
-        found = spaces(tuning)
-        if options["dry_run"]:
-            _tell_plan(tuning, found, where)
-            return
-        folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"tune-{tuning.name}")
-        folder.write_text("tune.toml", text)
-        for file in folder.damaged:
-            click.echo(f"hearsay: {file}: cannot be read; its runs are made again", err=True)
-    except StudyError as error:
-        raise WrongInput(*error.problems) from None
-    except StudyFolderError as error:
-        raise CommandFailed(str(error)) from None
+    tuning, text = _asked(options)
+    found = spaces(tuning)
+    if options["dry_run"]:
+        _tell_plan(tuning, found, where)
+        return
+    folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"tune-{tuning.name}")
+    folder.write_text("tune.toml", text)
+    for file in folder.damaged:
+        click.echo(f"hearsay: {file}: cannot be read; its runs are made again", err=True)
     tuned = _run(found, folder, where, again=options["retry"])
     _finish(tuned, folder, options)
 
@@ -126,7 +120,6 @@ def _require_tuning(path: Path) -> None:
 
 def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bool) -> Tuned:
     from hearsay.pipeline.spark.place import SparkUnavailable
-    from hearsay.studies.errors import StudyFolderError
     from hearsay.studies.run_places import is_on_spark, place_of_runs
     from hearsay.studies.tuning.tune import Tune, most_runs
 
@@ -145,8 +138,6 @@ def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bo
     try:
         with progress_of(most_runs(found)) as listen:
             return Tune(found, folder, place, listen, again=again).run()
-    except StudyFolderError as error:
-        raise CommandFailed(str(error)) from None
     except (SparkUnavailable, CommandFailed) as error:
         raise CommandFailed(f"{error}; {_kept(folder)}") from None
     except KeyboardInterrupt as stopped:
@@ -175,9 +166,7 @@ def _tell_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
 
 
 def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
-    from hearsay.report.errors import ReportError
     from hearsay.report.study.tune_page import write_tune_report
-    from hearsay.studies.errors import StudyFolderError
     from hearsay.studies.tuning.answer import answer_of
     from hearsay.studies.tuning.answer_files import write_answers
     from hearsay.studies.tuning.tune_text import none_words
@@ -185,11 +174,8 @@ def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
 
     answers = [answer_of(found) for found in tuned.searches]
     report = folder.path / "report.html"
-    try:
-        write_answers(folder, tuned.tuning, answers)
-        write_tune_report(tuned, answers, report, folder.path / "pictures", _commands(options, answers, folder.path))
-    except (StudyFolderError, ReportError) as error:
-        raise CommandFailed(str(error)) from None
+    write_answers(folder, tuned.tuning, answers)
+    write_tune_report(tuned, answers, report, folder.path / "pictures", _commands(options, answers, folder.path))
     if options["as_json"]:
         _tell_json(tuned, answers, folder.path, report)
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.failures import CommandFailed
 from hearsay.cli.given_paths import GivenPath
 
 
@@ -20,19 +20,15 @@ from hearsay.cli.given_paths import GivenPath
 @click.option("--json", "as_json", is_flag=True, help="What came of each as JSON on stdout, and nothing else there.")
 def command(paths: tuple[Path, ...], implementation: str, as_json: bool) -> None:
     """Run files of test vectors, and those in folders; exit 1 if one does not hold."""
-    from hearsay.vectors.errors import VectorError
     from hearsay.vectors.reading import vector_files
     from hearsay.vectors.running import Outcome, run_file
 
     outcomes: list[Outcome] = []
-    try:
-        for file in list(vector_files(paths)):
-            for outcome in run_file(file, implementation):
-                outcomes.append(outcome)
-                if not as_json:
-                    click.echo(outcome.line())
-    except VectorError as error:
-        raise WrongInput(str(error)) from None
+    for file in list(vector_files(paths)):
+        for outcome in run_file(file, implementation):
+            outcomes.append(outcome)
+            if not as_json:
+                click.echo(outcome.line())
     failed = sum(outcome.fault is not None for outcome in outcomes)
     if as_json:
         answer = {"as": implementation, "failed": failed, "vectors": [outcome.values() for outcome in outcomes]}

@@ -90,18 +90,10 @@ def command(**options: Any) -> None:
     paused, slowed and scrubbed, and a click on a node lets it publish, or takes it down. What was done so becomes
     part of the scenario (--touched, and the run folder's), so that `hearsay simulate` repeats the run.
     """
-    from hearsay.sim.scenario.scenario import ScenarioError
-    from hearsay.trace.language.errors import RunFolderError
-
     endpoint("--at", options["address"])
     _require_new(options["touched"])
     watching = _watching(options)
-    try:
-        code = asyncio.run(watching)
-    except ScenarioError as error:
-        raise WrongInput(*error.problems) from None
-    except RunFolderError as error:
-        raise CommandFailed(str(error)) from None
+    code = asyncio.run(watching)
     if code is not None:
         raise Signalled(code)
 

@@ -20,6 +20,7 @@ from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import Column
 from hearsay.trace.read.names import Names
 from hearsay.trace.write.run_folder import DICTIONARIES
+from hearsay.user_errors import InvalidInput
 
 COLUMNS = (
     Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE, Column.HOPS,
@@ -31,7 +32,7 @@ SHORTENED = "…"
 _LARGEST = (1 << 63) - 1
 
 
-class NotInThisRun(ValueError):
+class NotInThisRun(InvalidInput, ValueError):
     """A message or a node that the run does not know; the message is one line and names what is nearest."""
 
 

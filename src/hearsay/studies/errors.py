@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hearsay.user_errors import Failure, InvalidInput
 
-class StudyError(ValueError):
+
+class StudyError(InvalidInput, ValueError):
     """A study, budget or comparison that cannot be run as it is written: a line for each problem."""
 
     def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = list(problems)
-        super().__init__("\n".join(self.problems))
+        super().__init__(*problems)
 
 
-class StudyFolderError(Exception):
+class StudyFolderError(Failure):
     """A study's folder that cannot be written or read; one line that names the path."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hearsay.user_errors import InvalidInput
 
-class VectorError(Exception):
+
+class VectorError(InvalidInput):
     """The file, the place in it, and what is allowed there."""

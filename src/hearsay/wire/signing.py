@@ -78,12 +78,6 @@ def _disputed(why: str) -> Fault:
     return Fault(why, Reason.UNSUPPORTED)
 
 
-def fault_of(message: Message, policy: SignaturePolicy) -> Fault | None:
-    """What is wrong with a peer's message under a policy; None when nothing is."""
-    fault = plain_fault(message, policy)
-    return signature_fault(message) if fault is None and message.signature is not None else fault
-
-
 def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
     """What is wrong with a message before one looks at its signature."""
     if policy is SignaturePolicy.STRICT_NO_SIGN:

@@ -33,11 +33,6 @@ class FrameReader:
         """It cannot be complete before it has so many bytes."""
 
     @property
-    def buffered(self) -> int:
-        """Bytes that are not cut."""
-        return len(self._data) - self._offset + len(self._buffer)
-
-    @property
     def has_uncut(self) -> bool:
         """Whether `cut` might find something."""
         return bool(self._data)

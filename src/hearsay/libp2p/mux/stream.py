@@ -137,22 +137,6 @@ class Stream:
             await self._more()
         return self._taken()
 
-    async def read_exactly(self, count: int) -> bytes:
-        """So many bytes; `StreamClosed` if the stream ends before."""
-        taken = bytearray()
-        while len(taken) < count:
-            if not self._unread:
-                if self.ended or self.was_reset:
-                    raise StreamClosed(f"the stream ended {count - len(taken)} bytes too early")
-                await self._more()
-                continue
-            piece = self._unread[: count - len(taken)]
-            del self._unread[: len(piece)]
-            self.budget.release(len(piece))
-            self._carrier.read(self.id, len(piece))
-            taken += piece
-        return bytes(taken)
-
     def receive_with(self, receiver: Receiver) -> None:
         """Hand all data to a receiver from now on, at once what is there."""
         self._receiver = receiver

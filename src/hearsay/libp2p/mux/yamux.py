@@ -115,10 +115,6 @@ class Yamux:
     def streams(self) -> int:
         return len(self._streams)
 
-    @property
-    def unread_bytes(self) -> int:
-        return self._unread
-
     def has(self, stream: int) -> bool:
         """Whether a stream is open in either direction."""
         return stream in self._streams

@@ -73,11 +73,6 @@ def read_envelope(envelope: bytes) -> SealedRecord:
     return SealedRecord(_read_payload(parts[3]), key, parts[3], parts[5])
 
 
-def open_record(envelope: bytes) -> PeerRecord:
-    """The record in an envelope, when it is signed by the peer it speaks of."""
-    return read_envelope(envelope).check()
-
-
 def _signed(payload: bytes) -> bytes:
     return frame(DOMAIN) + frame(PAYLOAD_TYPE) + frame(payload)
 

@@ -72,11 +72,8 @@ class ConnectionRequests:
         self._sequence = 0
         self._under_way: Counter[int] = Counter()
         """Dials by node."""
-        self._rendezvous_open = True
-
-    def close_rendezvous(self) -> None:
-        """From now on it finds nobody; for measurements of what the overlay can do alone."""
-        self._rendezvous_open = False
+        self.rendezvous_open = True
+        """False in measurements of what the overlay can do alone."""
 
     def perform(self, node: SimNode, action: Dial | Disconnect | Ping | FindContacts) -> None:
         match action:
@@ -101,7 +98,7 @@ class ConnectionRequests:
             if link.open and link.up:
                 self._host.feed(node, RoundTripMeasured(source, round_trip_us))
         else:
-            contacts = self._contacts(node, payload) if self._rendezvous_open else ()
+            contacts = self._contacts(node, payload) if self.rendezvous_open else ()
             self._host.feed(node, ContactsFound(payload.topic, contacts))
 
     def _dial(self, node: SimNode, target: int) -> None:

@@ -41,16 +41,16 @@ from hearsay.sim.scenario.sections.workload import (
     Validation,
     Workload,
 )
+from hearsay.user_errors import InvalidInput
 
 MAX_SEED = (1 << 63) - 1
 
 
-class ScenarioError(ValueError):
+class ScenarioError(InvalidInput, ValueError):
     """A scenario that cannot be run; `problems` has one line for each thing that is wrong."""
 
     def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = list(problems)
-        super().__init__("\n".join(self.problems))
+        super().__init__(*problems)
 
 
 class Trace(Section):

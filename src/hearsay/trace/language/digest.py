@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import numpy as np
@@ -34,13 +34,6 @@ def _constants(first: int) -> tuple[int, ...]:
 
 UPPER_CONSTANTS = _constants(1)
 LOWER_CONSTANTS = _constants(1 + WIDTH)
-
-
-def row_digest(row: Sequence[int]) -> int:
-    """The 128-bit hash of one row, in plain integers: the definition that `TraceDigest` must agree with."""
-    upper = sum(value * constant for value, constant in zip(row, UPPER_CONSTANTS, strict=True))
-    lower = sum(value * constant for value, constant in zip(row, LOWER_CONSTANTS, strict=True))
-    return mix(upper) << 64 | mix(lower)
 
 
 class TraceDigest:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hearsay.text.escape import one_line
+from hearsay.user_errors import Failure
 
 
-class RunFolderError(Exception):
+class RunFolderError(Failure):
     """A run folder that cannot be made, read or trusted. The message names the path and fits on one line."""
 
     def __init__(self, message: str) -> None:

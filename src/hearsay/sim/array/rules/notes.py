@@ -2,7 +2,7 @@
 
 Notes stand among the rows, before those of the call, and are told from them by their event, which is negative. A call
 is one line; an RPC has a line for each part after it, and a part a line for each of its ids. Only a run with
-witnesses has any (`sim.witnesses`).
+witnesses has any (`bench/witness_replay.py`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Witnesses of a run of the array engine: what some of its nodes were handed goes to real routers, who answer alike.
+"""Calls of the array engine's nodes, replayed on real routers.
 
-The reference engine cannot run a million nodes, but it can be a hundred of them. The array engine writes down each
-call of a witness; here the same calls are made of real routers, and the rows of both are compared: all that a node
-sends, delivers, rejects, grafts and prunes, at the same microsecond. Copies that a node surely knows already are not
-noted, as they are not even sent (`send_ring.py`): they change nothing.
-Who dialled is not noted either: no router with kernels looks at it.
+The reference engine cannot run a million nodes, but it can run a hundred of them. The array engine notes each call of
+a witness. The same calls are made of real routers here, and the rows of both are compared: all that a node sends,
+delivers, rejects, grafts and prunes, at the same microsecond. Copies that a node surely has are not noted, since they
+are not even sent (`send_ring.py`). The dialling side is not noted either: no router with kernels looks at it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,12 @@
+"""All checks of one message of a peer, as reception does them in two steps."""
+
+from __future__ import annotations
+
+from hearsay.core.language.rpc import Message
+from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_fault
+
+
+def fault_of(message: Message, policy: SignaturePolicy) -> Fault | None:
+    """Return what is wrong with the message under a policy, or None."""
+    fault = plain_fault(message, policy)
+    return signature_fault(message) if fault is None and message.signature is not None else fault
