@@ -23,7 +23,7 @@ from hearsay.report.run import SCENARIO, Row, Run, Selection, View, topic_name, 
 from hearsay.report.run_names import marks, name_shown, named, run_key, shortened, topic_words
 from hearsay.report.verdict import verdict
 from hearsay.report.what_ran import Ran, what_ran
-from hearsay.studies.what_ran import command_of, differing, shared, simulate_command, size_words
+from hearsay.studies.settings import command_of, differing, shared, size_words
 from hearsay.text.numbers import Form, count, plural, seconds
 from hearsay.text.numbers import shown as shown_number
 
@@ -113,8 +113,7 @@ def _ran(selection: Selection, index: int) -> Ran:
 def _command(run: Run) -> str | None:
     if run.settings is None:
         return None
-    known = simulate_command(run.settings)
-    return known if known is not None else command_of(["simulate", run.folder / SCENARIO])
+    return command_of(["simulate", run.folder / SCENARIO])
 
 
 _RAN = (("seed", "seed"), ("engine", "engine"), ("trace hash", "trace_hash"))

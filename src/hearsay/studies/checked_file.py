@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import ConfigDict, ValidationError
 
 from hearsay.sim.scenario.mistakes import known_keys, mistakes
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.sections.section import Section
 from hearsay.sim.scenario.sections.values import unknown_key
 from hearsay.sim.scenario.toml_lines import KeyPath

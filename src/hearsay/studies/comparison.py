@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hearsay.metrics import Metric
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import find_scenario
 from hearsay.studies.axes import axis_of_values
 from hearsay.studies.base import Base

@@ -9,7 +9,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import change_scenario
 from hearsay.sim.scenario.sections.faults import Crash
 from hearsay.sim.scenario.sections.section import Section

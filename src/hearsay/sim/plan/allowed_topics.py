@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.subscription_filter import subscription_filter
 from hearsay.sim.plan.planned_events import Publication, TimedAction
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_error import ScenarioError
 
 
 class AllowedTopics:

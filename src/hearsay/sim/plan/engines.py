@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias
 from hearsay.core.mesh.judging_parameters import UnsubscribedGraft
 from hearsay.core.mesh.mesh import MAX_UNSENT
 from hearsay.core.mesh.mesh_parameters import MeshParameters
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.sections.network import TopologyKind
 from hearsay.sim.scenario.sections.routers import RouterChoice
 from hearsay.sim.scenario.sections.workload import TimedKind

@@ -10,7 +10,8 @@ import os
 from dataclasses import dataclass
 
 from hearsay.sim.plan.engines import EngineName, estimated_events, mean_degree, publications
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.sections.network import LatencyKind
 
 BYTES_PER_NODE = 12_000

@@ -24,7 +24,7 @@ from hearsay.sim.plan.link_faults import fault_order, planned_link_faults
 from hearsay.sim.plan.planned_events import Fault, Publication, TimedAction
 from hearsay.sim.plan.publications import planned_arrivals_us, planned_end_us, planned_publications
 from hearsay.sim.plan.publishers import PublisherDraw
-from hearsay.sim.plan.shares import node_numbers, part_of, smallest
+from hearsay.sim.plan.shares import natted_nodes, node_numbers, part_of
 from hearsay.sim.plan.subscriptions import subscribed_from_the_start, topics_of_nodes
 from hearsay.sim.plan.topology import Dials, dials, draw_array
 from hearsay.sim.scenario.scenario import Scenario
@@ -79,18 +79,9 @@ def make_plan(scenario: Scenario) -> Plan:
         timed=timed,
         faults=tuple(sorted(faults, key=fault_order)),
         initially_down=frozenset(node for node, spans in absences.items() if spans[0].start_us == 0),
-        natted=natted_nodes(scenario, randomness),
+        natted=natted_nodes(scenario.network, randomness),
         end_us=end_us,
     )
-
-
-def natted_nodes(scenario: Scenario, randomness: Randomness) -> frozenset[int]:
-    """The nodes that accept no inbound connection."""
-    network = scenario.network
-    if not network.nat_millionths:
-        return frozenset()
-    draws = draw_array(randomness, Purpose.NAT, (), node_numbers(network.nodes))
-    return frozenset(smallest(draws, part_of(network.nodes, network.nat_millionths)))
 
 
 def _router_of(scenario: Scenario, randomness: Randomness) -> array[int]:

@@ -13,7 +13,8 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.randomness import Purpose, Randomness, sample
 from hearsay.sim.plan.absences import Absence
 from hearsay.sim.plan.planned_events import TimedAction
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.sections.workload import Publishers
 
 _ATTEMPTS = 64

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hearsay.sim.plan.topology import Words
+from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.sim.plan.topology import Words, draw_array
+from hearsay.sim.scenario.sections.network import Network
 from hearsay.sim.scenario.sections.values import MILLION
 
 
@@ -20,3 +22,11 @@ def node_numbers(count: int) -> Words:
 def smallest(draws: Words, count: int) -> list[int]:
     """The places of the `count` smallest draws, ascending."""
     return sorted(np.argsort(draws, kind="stable")[:count].tolist())
+
+
+def natted_nodes(network: Network, randomness: Randomness) -> frozenset[int]:
+    """Return the nodes that accept no inbound connection."""
+    if not network.nat_millionths:
+        return frozenset()
+    draws = draw_array(randomness, Purpose.NAT, (), node_numbers(network.nodes))
+    return frozenset(smallest(draws, part_of(network.nodes, network.nat_millionths)))

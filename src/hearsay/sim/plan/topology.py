@@ -17,16 +17,18 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import eq
 from pathlib import Path
-from typing import cast, overload
+from typing import TYPE_CHECKING, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.rules.mixing import GOLDEN, extend, mix
 from hearsay.core.shell.randomness import Purpose, Randomness, below, sample_indices
-from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.sections.network import TopologyKind
 from hearsay.sim.scenario.tables import read_edges
+
+if TYPE_CHECKING:
+    from hearsay.sim.scenario.scenario import Scenario
 
 Words = NDArray[np.uint64]
 _extend_words = cast(Callable[[Words, Words], Words], extend)

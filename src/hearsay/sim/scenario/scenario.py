@@ -14,7 +14,7 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Annotated, cast
@@ -41,16 +41,8 @@ from hearsay.sim.scenario.sections.workload import (
     Validation,
     Workload,
 )
-from hearsay.user_errors import InvalidInput
 
 MAX_SEED = (1 << 63) - 1
-
-
-class ScenarioError(InvalidInput, ValueError):
-    """A scenario that cannot be run; `problems` has one line for each thing that is wrong."""
-
-    def __init__(self, problems: Iterable[str]) -> None:
-        super().__init__(*problems)
 
 
 class Trace(Section):

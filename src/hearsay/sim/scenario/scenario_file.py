@@ -32,7 +32,8 @@ from pydantic import BaseModel, ValidationError
 from hearsay.core.registry import ROUTERS, find_router
 from hearsay.core.shell.parameters import ParameterError
 from hearsay.sim.scenario.mistakes import known_keys, mistakes
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.sections.routers import RouterChoice
 from hearsay.sim.scenario.sections.values import near_key, unknown_key
 from hearsay.sim.scenario.tables import read_edges, read_regions
