@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
-EVERYWHERE = {"version", "extras", "own_process", "foreign_files", "slots", "user_errors"}
+EVERYWHERE = {"version", "extras", "own_process", "foreign_files", "slots", "user_errors", "metrics"}
 """Files that every room may import."""
 MAY_IMPORT = {
     "version": set(),
@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "own_process": set(),
     "foreign_files": set(),
     "slots": set(),
+    "metrics": {"text"},
     "user_errors": set(),
     "text": {"text"},
     "core": {"core"},

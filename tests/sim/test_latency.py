@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from hearsay.core.shell.randomness import Randomness
 from hearsay.sim.plan.latency import LatencyModel, make_latency
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import read_regions
 
 REGIONS = "from,to,latency_ms,jitter_ms\neu,eu,10,0\neu,us,90.5,2\nus,us,20,0\nus,eu,91.5,4\n"

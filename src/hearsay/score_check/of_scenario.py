@@ -12,7 +12,8 @@ from hearsay.score_check.subject import Expectations, OtherPopulation, Subject
 from hearsay.score_check.topic_groups import Topics, grouped
 from hearsay.sim.scenario.network import LatencyKind, Links
 from hearsay.sim.scenario.routers import Population
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.workload import TimedKind
 
 _MILLION = 1_000_000

@@ -10,7 +10,8 @@ from decimal import Decimal
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.sim.scenario.faults import Crash
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import change_scenario
 from hearsay.sim.scenario.values import MILLION, Section
 from hearsay.sim.scenario.workload import Timed, TimedKind

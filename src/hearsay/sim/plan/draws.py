@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, Randomness, sample_indices
+from hearsay.sim.scenario.network import Network
 from hearsay.sim.scenario.values import MILLION, SomeNodes
 
 Words = NDArray[np.uint64]
@@ -56,6 +57,14 @@ def chosen(
         draws = draw_array(randomness, purpose, (entry,), node_numbers(len(router_of)))
         return frozenset(smallest(draws, part_of(len(router_of), some.share_millionths)))
     return range(len(router_of))
+
+
+def natted_nodes(network: Network, randomness: Randomness) -> frozenset[int]:
+    """Return the nodes that accept no inbound connection."""
+    if not network.nat_millionths:
+        return frozenset()
+    draws = draw_array(randomness, Purpose.NAT, (), node_numbers(network.nodes))
+    return frozenset(smallest(draws, part_of(network.nodes, network.nat_millionths)))
 
 
 def is_few(count: int, available: int) -> bool:

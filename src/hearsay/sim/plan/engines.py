@@ -14,7 +14,8 @@ from hearsay.core.mesh.mesh import MAX_UNSENT
 from hearsay.core.mesh.mesh_parameters import MeshParameters
 from hearsay.sim.scenario.network import TopologyKind
 from hearsay.sim.scenario.routers import RouterChoice
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.workload import TimedKind
 
 EngineName: TypeAlias = Literal["reference", "array"]

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from hearsay.sim.plan.engines import EngineName, estimated_events, mean_degree, publications
 from hearsay.sim.scenario.network import LatencyKind
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 
 BYTES_PER_NODE = 12_000
 BYTES_PER_LINK_END = 900

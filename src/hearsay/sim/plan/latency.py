@@ -15,13 +15,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Protocol
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.randomness import Purpose, Randomness, below
 from hearsay.sim.plan.quantiles import log_normal_minimum_us, log_normal_us
-from hearsay.sim.scenario.network import LatencyKind
-from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.network import LatencyKind, Links, Network
 from hearsay.sim.scenario.tables import Regions, read_regions
+
+
+class HasLinks(Protocol):
+    """The part of a scenario that decides latencies."""
+
+    @property
+    def links(self) -> Links: ...
+    @property
+    def network(self) -> Network: ...
 
 
 class LatencyModel(ABC):
@@ -142,7 +151,7 @@ class RegionLatency(LatencyModel):
         return self._randomness.below(len(self.regions.names), Purpose.REGION, node)
 
 
-def make_latency(scenario: Scenario, randomness: Randomness) -> LatencyModel:
+def make_latency(scenario: HasLinks, randomness: Randomness) -> LatencyModel:
     """Return the latency model of a scenario."""
     links = scenario.links
     match links.latency:

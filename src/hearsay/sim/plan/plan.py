@@ -20,7 +20,7 @@ from hearsay.core.registry import RouterKind
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.core.shell.subscription_filter import subscription_filter
-from hearsay.sim.plan.draws import draw_array, node_numbers, part_of, smallest
+from hearsay.sim.plan.draws import draw_array, natted_nodes, node_numbers, part_of, smallest
 from hearsay.sim.plan.faults import planned_absences, planned_faults
 from hearsay.sim.plan.planned_events import Fault, Publication, TimedAction
 from hearsay.sim.plan.publications import (
@@ -30,7 +30,8 @@ from hearsay.sim.plan.publications import (
     planned_publications,
 )
 from hearsay.sim.plan.topology import Dials, dials
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.values import MILLION
 from hearsay.sim.scenario.workload import TimedKind, TopicGroup
 
@@ -104,18 +105,9 @@ def make_plan(scenario: Scenario) -> Plan:
         timed=timed,
         faults=planned_faults(scenario, randomness, targets, absences, end_us),
         initially_down=frozenset(node for node, spans in absences.items() if spans[0].start_us == 0),
-        natted=natted_nodes(scenario, randomness),
+        natted=natted_nodes(scenario.network, randomness),
         end_us=end_us,
     )
-
-
-def natted_nodes(scenario: Scenario, randomness: Randomness) -> frozenset[int]:
-    """Return the nodes that accept no inbound connection."""
-    network = scenario.network
-    if not network.nat_millionths:
-        return frozenset()
-    draws = draw_array(randomness, Purpose.NAT, (), node_numbers(network.nodes))
-    return frozenset(smallest(draws, part_of(network.nodes, network.nat_millionths)))
 
 
 def _router_of(scenario: Scenario, randomness: Randomness) -> array[int]:

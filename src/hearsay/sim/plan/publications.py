@@ -21,7 +21,8 @@ from hearsay.sim.plan.draws import distinct
 from hearsay.sim.plan.faults import Absence
 from hearsay.sim.plan.planned_events import Publication, TimedAction
 from hearsay.sim.plan.quantiles import exponential_us
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.workload import Arrivals, Publishers, TimedKind, TopicChoice
 
 _ATTEMPTS = 64

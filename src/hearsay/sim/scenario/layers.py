@@ -25,7 +25,8 @@ from hearsay.core.registry import find_router
 from hearsay.core.shell.parameters import ParameterError
 from hearsay.sim.scenario.mistakes import known_keys, mistakes
 from hearsay.sim.scenario.routers import RouterChoice
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.toml_text import Document, KeyPath, parse_value
 from hearsay.sim.scenario.values import near_key, unknown_key
 from hearsay.text.toml import dotted, shown_value

@@ -45,16 +45,8 @@ from hearsay.sim.scenario.workload import (
     Validation,
     Workload,
 )
-from hearsay.user_errors import InvalidInput
 
 MAX_SEED = (1 << 63) - 1
-
-
-class ScenarioError(InvalidInput, ValueError):
-    """A scenario that cannot be run; `problems` has one line for each mistake."""
-
-    def __init__(self, problems: Iterable[str]) -> None:
-        super().__init__(*problems)
 
 
 class Trace(Section):

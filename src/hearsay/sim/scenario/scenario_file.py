@@ -26,7 +26,8 @@ from pydantic import BaseModel, ValidationError
 from hearsay.core.registry import ROUTERS
 from hearsay.sim.scenario.layers import FILE_KEYS, Layers, replace_router
 from hearsay.sim.scenario.routers import RouterChoice
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import read_edges, read_regions
 from hearsay.sim.scenario.toml_text import Document, parse, parse_file, parse_value
 from hearsay.text.toml import shown_value

@@ -16,7 +16,7 @@ from pathlib import Path
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.parameters import MAX_TIME_MS
 from hearsay.foreign_files import MAX_TOML_BYTES, read_bytes
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.values import scaled
 
 MAX_TABLE_BYTES = 1 << 30

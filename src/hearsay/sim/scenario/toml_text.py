@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from hearsay.foreign_files import parse_toml
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import read_text
 
 Document: TypeAlias = dict[str, object]

@@ -8,7 +8,8 @@ from time import monotonic
 from typing import Any
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario
 from hearsay.sim.simulate import Result, Simulation
 from hearsay.watch import touches
