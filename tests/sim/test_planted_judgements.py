@@ -15,6 +15,10 @@ from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.scores import promises as promise_rules
 from hearsay.core.scores.promises import PromiseParameters, Promises
+from hearsay.core.scores.sets.named import named_set
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
+from hearsay.text.toml import value_text
 
 SCORED = {"router__preset": "hardening", "router__score__application_weight": 1, "linger_s": 5}
 
@@ -45,6 +49,41 @@ def returns(topics_backoff_ms: int) -> dict[str, object]:
 def test_a_sound_router_is_not_accused(keys):
     """Rules: KEEP-1, KEEP-4, THRESHOLD-1, THRESHOLD-2, THRESHOLD-3."""
     assert problems(**keys) == ()
+
+
+RUST = named_set("rust").to_mapping()
+RUST["topics"] = [{**RUST["topics"][0], "topic": "any"}]
+DELIVERIES = {"mesh_deliveries_weight": -1, "mesh_deliveries_decay": 0.5, "mesh_deliveries_cap": 100,
+              "mesh_deliveries_threshold": 20, "mesh_deliveries_window_ms": 10,
+              "mesh_deliveries_activation_ms": 5_000}  # fmt: skip
+TOPIC = {"topic": "any", "topic_weight": 0.5, "time_in_mesh_quantum_ms": 1, "invalid_messages_decay": 0.3}
+FEW = {"decay_interval_ms": 1_000, "decay_to_zero": 0.1, "retain_ms": 3_600_000, "thresholds": RUST["thresholds"]}
+
+
+@pytest.mark.parametrize(("seed", "score"), [(2549, RUST), (17, {**FEW, "topics": [TOPIC | DELIVERIES]})])
+def test_a_link_may_be_one_sided_after_a_graylist_dropped_a_graft_or_a_prune(seed, score, tmp_path):
+    """Seed 2549: node 1 drops the GRAFT of node 14, whose score is good again at the end. Seed 17: a PRUNE."""
+    file = tmp_path / "scenario.toml"
+    file.write_text(f"""
+seed = {seed}
+warmup_s = 3
+linger_s = 12
+network = {{ nodes = 20, degree = 1 }}
+workload = {{ messages = 20, interval_s = 0.05 }}
+faults = {{ detection_s = 0.001, churn = {{ away_share = 0.3, mean_session_s = 10, goodbye = true }} }}
+[router]
+kind = "gossipsub"
+preset = "go"
+degree = 2
+degree_low = 2
+degree_high = 3
+degree_score = 1
+degree_out = 1
+unsubscribe_backoff_ms = 1000
+iwant_followup_ms = 200
+score = {value_text(score)}
+""")
+    assert Simulation(load_scenario(file), check=True).run().problems == ()
 
 
 def test_keeps_who_has_a_negative_score(monkeypatch):

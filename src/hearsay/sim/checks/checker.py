@@ -15,9 +15,9 @@ It keeps books of its own from the events and actions of each node and compares 
    asked to have peers (4) from whom it has to keep apart;
 10. nothing sent to a peer whose IDONTWANT was heard and is not forgotten (v1.2), but one's own messages.
 
-Symmetry is not asked for when control messages may be lost. Answers to IWANT and to episub's GRAFT are exempt from 2
-and 3: who asks gets. What holds of episub's overlay and trees is in `overlay_checker.py`, of scores in
-`judgement_checker.py`, of partial messages in `partial_checker.py`.
+Symmetry is not asked for when control messages may be lost, nor where a graylist dropped the last GRAFT or PRUNE.
+Answers to IWANT and to episub's GRAFT are exempt from 2 and 3: who asks gets. What holds of episub's overlay and
+trees is in `overlay_checker.py`, of scores in `judgement_checker.py`, of partial messages in `partial_checker.py`.
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ class _Book:
     """At the latest, by the PRUNEs that came and went; outlasts a disconnection."""
     no_graft_before: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
     """Where a PRUNE named the time."""
+    unheard: set[tuple[TopicId, PeerId]] = field(default_factory=lambda: set())
+    """Topics and connected peers whose last GRAFT or PRUNE a graylist dropped. The peers do not learn of it."""
     beat: int = 0
 
     def keep_apart(self, topic: TopicId, peer: PeerId, least: Micros, most: Micros) -> None:
@@ -199,6 +201,8 @@ class Checker:
         for message in rpc.messages:
             if message.id not in book.accepted_beat:
                 book.came_from.setdefault(message.id, peer)
+        for part in (*rpc.control.graft, *rpc.control.prune) if rpc.control is not None else ():
+            (book.unheard.discard if heard else book.unheard.add)((part.topic, peer))
         if rpc.control is not None and rpc.control.prune:
             self._prunes_received(book, peer, rpc.control.prune, heard, now)
 
@@ -208,6 +212,7 @@ class Checker:
                 book.subscribed[event.peer] = set(event.subscribed)
             case PeerDisconnected():
                 book.subscribed.pop(event.peer, None)
+                book.unheard = {key for key in book.unheard if key[1] != event.peer}
             case Join():
                 book.joined.add(event.topic)
             case Leave():
@@ -401,8 +406,11 @@ class Checker:
             return
         if (node.id, peer) in under_way or (peer, node.id) in under_way:
             return
-        promises = self._books[peer].promises
+        book = self._books[peer]
+        promises = book.promises
         if promises.standing is not None and hears_nothing(other, promises.standing, node.id):
+            return
+        if (topic, node.id) in book.unheard or (topic, peer) in self._books[node.id].unheard:
             return
         if promises.mesh is not None and node.id not in other.router.strategy.mesh_peers(topic):
             self._problem(run.now, node, f"mesh link of {topic!r} to {peer} is not mutual")
