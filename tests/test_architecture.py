@@ -124,7 +124,7 @@ def test_the_core_imports_the_standard_library_alone():
 INSIDE = {
     "core": [{"language"}, {"rules"}, {"shell"}, {"scores"}, {"flooding", "mesh", "episub"}, {"registry"}],
     "trace": [{"language"}, {"folder"}, {"write"}, {"read"}, {"series"}],
-    "sim": [{"scenario"}, {"plan"}, {"results"}, {"reference"}, {"checks", "array"}, {"simulate"}],
+    "sim": [{"scenario"}, {"plan"}, {"results"}, {"engine"}, {"reference"}, {"checks", "array"}, {"simulate"}],
     "sim/array": [
         {"machine"},
         {"world"},

@@ -41,7 +41,7 @@ class Estimate:
 
     @property
     def is_long(self) -> bool:
-        """Whether a user should know the time before."""
+        """True if a user should know the time before."""
         return self.seconds > LONG_SECONDS
 
     @property
@@ -51,7 +51,7 @@ class Estimate:
 
     @property
     def fits_memory(self) -> bool:
-        """Whether the run leaves some memory to other programs."""
+        """True if the run leaves some memory to other programs."""
         return self.memory_bytes <= MEMORY_SHARE * self.available_bytes
 
     def refusal(self) -> str | None:

@@ -136,7 +136,7 @@ class PublisherDraw:
             return
         found = "no topic has subscribers" if subscribers else "all nodes subscribe to all topics"
         found += " (topics.N.subscribers, subscribers_count)"
-        raise ScenarioError([f'workload.publishers = "{self._class}": {found}, nobody can publish'])
+        raise ScenarioError([f'workload.publishers = "{self._class}": {found}, so no node can publish'])
 
 
 def planned_publications(

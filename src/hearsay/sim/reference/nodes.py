@@ -47,7 +47,7 @@ class Link(_LinkState):
     ) -> None:
         self.source = source
         self.outbound = outbound
-        """Whether its source dialled. If both ends dialled, it is the end whose dial made the connection."""
+        """True if its source dialled. If both ends dialled, it is the end whose dial made the connection."""
         self.destination = destination
         self.latency_us = latency_us
         self.sequence = (previous.sequence + 1) if previous is not None else 0
@@ -57,7 +57,7 @@ class Link(_LinkState):
         self.open = False
         self.cut = False
         self.up = False
-        """Whether what arrives over it is delivered: the other end is open and the line is not cut."""
+        """True if RPCs over it are delivered: the other end is open and the line is not cut."""
         self.dead = False
         """The peer is gone: the source must not open the link any more."""
 

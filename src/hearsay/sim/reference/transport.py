@@ -85,7 +85,7 @@ class Transport:
         self._messages[message.id] = _MessageState(self._topic_numbers[message.topic], size)
 
     def holds(self, node: SimNode, message: Message, hops: int) -> None:
-        """Record that a node has a message after so many hops."""
+        """Record that a node has a message after this number of hops."""
         self._messages[message.id].hops[node.id] = hops
 
     def hops_at(self, node: int, message: Message) -> int:

@@ -102,7 +102,7 @@ def _bytes(summary: Summary) -> Iterator[str]:
 
 def _delivery(summary: Summary) -> Iterator[str]:
     if summary.delivery_ratio is None:
-        yield "delivery ratio: nobody was eligible"
+        yield "delivery ratio: no node was eligible"
     else:
         yield f"delivery ratio: {percent(summary.delivery_ratio)}"
     latency = summary.latency_ms

@@ -1,4 +1,4 @@
-"""What is published, where and when: [[topics]], [workload], [[timed]] and [validation]."""
+"""Topics, messages and their validation: [[topics]], [workload], [[timed]] and [validation]."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TopicChoice(StrEnum):
 
 
 class TimedKind(StrEnum):
-    """What a node does at a given time."""
+    """An action of a node at a given time."""
 
     JOIN = "join"
     LEAVE = "leave"
@@ -111,7 +111,7 @@ class TopicGroup(Section):
 
     @property
     def goes_in_parts(self) -> bool:
-        """Whether messages of the topic are sent in parts."""
+        """True if messages of the topic are sent in parts."""
         return self.partial is not None and self.partial.use is not PartialUse.NONE
 
     @property
@@ -153,7 +153,7 @@ class Timed(Section):
     node: NodeNumber
     """Number of the node."""
     action: Annotated[TimedKind, one_of(TimedKind)]
-    """What the node does: `join`, `leave` or `publish`."""
+    """Action of the node: `join`, `leave` or `publish`."""
     topic: Text = "topic"
     """Name of the topic."""
     at_us = Scaled("at_s", MILLION)
@@ -195,5 +195,5 @@ class Validation(Section):
 
     @property
     def active(self) -> bool:
-        """Whether routers ask the application about messages."""
+        """True if routers ask the application about messages."""
         return self.delay_us > 0 or self.reject_millionths > 0 or bool(self.invalid)
