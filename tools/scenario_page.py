@@ -28,7 +28,7 @@ def _keys() -> str:
     schema = scenario_schema()
     top = dict(schema["properties"])
     router = top["router"]
-    return "\n".join([*_tables(schema, schema, "", "The whole file"), *_routers(router["anyOf"])])
+    return "\n".join([*_tables(schema, schema, "", "Keys before the first section"), *_routers(router["anyOf"])])
 
 
 def _routers(kinds: list[Mapping[str, Any]]) -> Iterator[str]:
