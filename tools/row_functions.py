@@ -12,10 +12,10 @@ from pathlib import Path
 from hearsay.trace.language.schema import FORMS, Column, TraceEvent, wire_name
 
 FILE = Path(__file__).parents[1] / "src" / "hearsay" / "trace" / "language" / "event_rows.py"
-HEAD = '''"""One function per event that makes its row. Written by `tools/row_functions.py`, not by hand.
+HEAD = '''"""Functions that make the rows of frequent events. Written by `tools/row_functions.py`, not by hand.
 
 They are made from `schema.FORMS`, run by recorders and compiled for kernels, so that an event has the same columns
-wherever it is written.
+wherever it is written. `formed_rows.py` makes the rows of all other events.
 """
 
 from __future__ import annotations
@@ -26,6 +26,25 @@ Codes: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, 
 """A row's 13 integers, in the order of `schema.Column`."""
 '''
 LINE = 118
+EVENTS = (
+    TraceEvent.PUBLISH,
+    TraceEvent.DELIVER,
+    TraceEvent.DUPLICATE,
+    TraceEvent.REJECT,
+    TraceEvent.ADD_PEER,
+    TraceEvent.REMOVE_PEER,
+    TraceEvent.RECV_RPC,
+    TraceEvent.SEND_RPC,
+    TraceEvent.DROP_RPC,
+    TraceEvent.JOIN,
+    TraceEvent.LEAVE,
+    TraceEvent.GRAFT,
+    TraceEvent.PRUNE,
+    TraceEvent.NODE_UP,
+    TraceEvent.NODE_DOWN,
+    TraceEvent.STATE,
+)
+"""The events that kernels write, and those that a node sees with every RPC."""
 NAMES = {column: wire_name(column) for column in Column} | {Column.BYTES: "size"}
 
 
@@ -43,7 +62,7 @@ def function(event: TraceEvent) -> str:
 
 
 def text() -> str:
-    return HEAD + "".join(map(function, TraceEvent))
+    return HEAD + "".join(map(function, EVENTS))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.libp2p.limits.frames import FrameReader, frame
-from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names import base_text, varint
 from hearsay.libp2p.names.errors import EncodingError, FrameError, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
@@ -85,20 +84,18 @@ def test_walking_any_bytes_ends_in_fields_or_an_encoding_error(data):
 
 @given(st.lists(st.binary(max_size=300), max_size=8), st.data())
 def test_frames_do_not_depend_on_how_the_stream_is_cut(payloads, data):
-    budget = Budget("frames", 300)
-    reader = FrameReader(300, budget)
+    reader = FrameReader(300)
     found = []
     for piece in pieces(b"".join(map(frame, payloads)), data.draw):
         found += reader.receive(piece)
     assert found == payloads
-    assert budget.used == 0
+    assert (reader._buffer, reader.has_uncut) == (b"", False)
 
 
 def test_a_length_that_is_declared_and_never_sent_costs_nothing():
-    budget = Budget("frames", 1 << 20)
-    reader = FrameReader(1 << 20, budget)
+    reader = FrameReader(1 << 20)
     assert reader.receive(varint.encode(1 << 20)) == []
-    assert budget.used == 3
+    assert (len(reader._buffer), reader.has_uncut) == (3, False)
 
 
 def test_frames_beyond_the_limit_are_refused_before_their_bytes_come():

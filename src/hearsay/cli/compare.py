@@ -12,8 +12,9 @@ import click
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Whole
+from hearsay.cli.settings import settings_of
 from hearsay.cli.spark_steps import chosen_place
-from hearsay.cli.study_session import make_runs, settings_of, spark_options, tell_failures, tell_missing
+from hearsay.cli.study_session import make_runs, spark_options, tell_failures, tell_missing
 
 if TYPE_CHECKING:
     from hearsay.api.comparisons import Comparison

@@ -15,6 +15,7 @@ from hearsay.cli.ending import DEBUG
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Real
+from hearsay.cli.settings import settings_of
 from hearsay.cli.signals import Signalled
 
 if TYPE_CHECKING:
@@ -142,12 +143,7 @@ def _config(options: dict[str, Any]) -> NodeConfig:
     from hearsay.wire.message_ids import NAMED
     from hearsay.wire.signing import SignaturePolicy
 
-    parameters: dict[str, object] = {}
-    for setting in options["settings"]:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise WrongInput(f"--set {setting}: write it as key=value")
-        parameters[key] = _plain(value)
+    settings = settings_of(options["settings"], form="key=value")
     if options["dht"] and options["host"] != "libp2p":
         raise WrongInput("--dht needs --host libp2p")
     if options["refuse_replays"] is not None and options["no_sign"]:
@@ -162,7 +158,7 @@ def _config(options: dict[str, Any]) -> NodeConfig:
         dht=options["dht"],
         router=options["router"],
         preset=options["preset"],
-        parameters=parameters,
+        parameters={key: _plain(value) for key, value in settings},
         listen=options["listen"],
         bootstrap=options["connect"],
         rendezvous=options["rendezvous"],

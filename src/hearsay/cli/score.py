@@ -55,7 +55,9 @@ def command(**options: Any) -> None:
     subject = _subject(options["file"], options["preset"], options["validators"])
     checked = check(subject, checks)
     if options["page"] is not None:
-        _write_page(checked, options["page"])
+        from hearsay.report.score.score_page import write_score_page
+
+        write_score_page(checked, options["page"])
     _tell(checked, options["as_json"])
     if options["page"] is not None and not options["as_json"]:
         click.echo(f"page: {options['page']}")
@@ -93,13 +95,9 @@ def _subject(file: Path | None, preset: str | None, validators: int | None) -> S
     if preset is None and validators is not None:
         raise WrongInput(f"--validators {validators}: only with --preset, whose sets are made from it")
     require_extra("sim")
-    return _of_file(file) if file is not None else _of_set(preset or "", validators)
-
-
-def _of_file(file: Path) -> Subject:
     from hearsay.score_check.score_file import read_subject
 
-    return read_subject(file)
+    return read_subject(file) if file is not None else _of_set(preset or "", validators)
 
 
 def _of_set(name: str, validators: int | None) -> Subject:
@@ -112,12 +110,6 @@ def _of_set(name: str, validators: int | None) -> Subject:
         options = {"set": "--preset", "validators": "--validators"}
         problems = [f"{options[each.field]} {each.value}: {each.rule}" for each in error.violations]
         raise WrongInput(*problems) from None
-
-
-def _write_page(checked: Checked, page: Path) -> None:
-    from hearsay.report.score.score_page import write_score_page
-
-    write_score_page(checked, page)
 
 
 def _tell(checked: Checked, as_json: bool) -> None:

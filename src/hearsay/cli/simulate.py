@@ -15,6 +15,7 @@ from hearsay.cli.ending import DEBUG
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Real, Whole
+from hearsay.cli.settings import settings_of
 from hearsay.cli.signals import Signalled, first_signal
 
 if TYPE_CHECKING:
@@ -128,12 +129,7 @@ def command(**options: Any) -> None:
 def given_scenario(options: dict[str, Any]) -> Scenario:
     from hearsay.sim.scenario.scenario_file import load_scenario
 
-    overrides: list[tuple[str, str]] = []
-    for given in options["overrides"]:
-        key, equals, value = given.partition("=")
-        if not equals or not key:
-            raise WrongInput(f"--set {given}: write it as section.key=value")
-        overrides.append((key, value))
+    overrides = settings_of(options["overrides"])
     for flag, key in (
         ("nodes", "network.nodes"),
         ("connect", "network.degree"),

@@ -34,17 +34,6 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
     return master(remote(command))
 
 
-def settings_of(given: Sequence[str], option: str = "--set") -> list[tuple[str, str]]:
-    """KEY=VALUE as pairs."""
-    pairs: list[tuple[str, str]] = []
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise WrongInput(f"{option} {text}: write it as section.key=value")
-        pairs.append((key, value))
-    return pairs
-
-
 def make_runs(sweep: Sweep, where: Where) -> Swept:
     """Make the missing runs, with progress; what is kept survives all that may happen."""
     from hearsay.pipeline.spark.place import SparkUnavailable

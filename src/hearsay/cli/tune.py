@@ -14,12 +14,12 @@ import click
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.given_paths import GivenPath
 from hearsay.cli.numbers import Whole
+from hearsay.cli.settings import settings_of
 from hearsay.cli.spark_steps import chosen_place, require_spark_at
 from hearsay.cli.study_session import (
     progress_of,
     require_cores,
     say,
-    settings_of,
     spark_options,
     tell_failures,
 )

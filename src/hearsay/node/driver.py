@@ -52,13 +52,13 @@ from hearsay.core.shell.randomness import Randomness
 from hearsay.libp2p.limits.resources import Resources
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.clock import Clock
-from hearsay.node.config import NodeConfig, NodeLimits
+from hearsay.node.config import NodeConfig
 from hearsay.node.fairness.conduct import Offence
 from hearsay.node.fairness.misdeeds import EarlyGrafts, offence_in
 from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.reception import Reception
 from hearsay.node.incoming.statistics import Statistics
-from hearsay.node.incoming.validation import Validation, ValidationLimits
+from hearsay.node.incoming.validation import Validation
 from hearsay.node.links import Links
 from hearsay.node.outgoing_queue import OutgoingMemory
 from hearsay.node.peer_link import PeerLink
@@ -74,17 +74,6 @@ if TYPE_CHECKING:
 
 _rpc_received = fast_init(RpcReceived)
 _message_validated = fast_init(MessageValidated)
-
-
-def _validation_limits(limits: NodeLimits, pending: int) -> ValidationLimits:
-    return ValidationLimits(
-        concurrent=limits.concurrent_validations,
-        threads=limits.validation_threads,
-        deadline_s=limits.validation_s,
-        pending=pending,
-        pending_per_peer=limits.pending_validations_per_peer,
-        pending_bytes_per_peer=limits.pending_validation_bytes_per_peer,
-    )
 
 
 class Driver:
@@ -111,13 +100,15 @@ class Driver:
         self._traffic: Traffic | None = None
         self._durations: Durations | None = None
         self.validation = Validation(
-            _validation_limits(limits, parameters.max_pending_validations),
+            limits,
+            parameters.max_pending_validations,
             resources.share("validations", limits.pending_validation_bytes),
             around.budget_of,
             self._decided,
             self.statistics,
         )
         self._reception = Reception(
+            self,
             self.router,
             clock,
             limits,
@@ -125,13 +116,7 @@ class Driver:
             self.validation,
             self.statistics,
             self.message_ids,
-            policy=self.policy,
-            learn=around.learn,
-            blame=self._blame,
-            tell=self._perform,
-            refused=self._refused,
-            hand_over=self._hand_over,
-            stream_opened=self._stream_opened,
+            around.learn,
         )
         self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         memory = OutgoingMemory(resources.share("outgoing", limits.outgoing_bytes))
@@ -179,7 +164,7 @@ class Driver:
             return
         try:
             for action in actions:
-                self._perform(action)
+                self.perform(action)
         except (OSError, MemoryError):
             raise
         except Exception as error:
@@ -216,11 +201,11 @@ class Driver:
         failure.__cause__ = error
         return failure
 
-    def _stream_opened(self, peer: PeerId) -> None:
+    def stream_opened(self, peer: PeerId) -> None:
         if peer in self.router.connected:
             self.feed(StreamOpened(peer))
 
-    def _hand_over(self, intake: Intake, rpc: Rpc, portion: Portion | None, now_us: Micros) -> None:
+    def hand_over(self, intake: Intake, rpc: Rpc, portion: Portion | None, now_us: Micros) -> None:
         """An RPC, or a portion of one, into the router."""
         peer = intake.peer
         if peer in self.router.connected:
@@ -232,17 +217,17 @@ class Driver:
             if rpc.subscriptions:
                 self._around.reachable()
 
-    def _refused(self, message: Message, peer: PeerId, reason: Reason) -> None:
-        """A message is not let in: a router that keeps scores decides by the reason what it costs the peer."""
+    def refused(self, message: Message, peer: PeerId, reason: Reason) -> None:
+        """Report a refused message to a router that keeps scores: it decides by the reason what it costs."""
         if self.router.strategy.keeps_scores and peer in self.router.connected:
             self.feed(MessageRefused(peer, message, reason))
 
-    def _blame(self, peer: PeerId, offence: Offence, count: int) -> None:
-        """A peer did something no honest one does. Of one that is gone nothing more is taken then."""
+    def blame(self, peer: PeerId, offence: Offence, count: int) -> None:
+        """Count offences against a peer. If it is gone, the rest of what it sent is dropped."""
         self._around.offence(peer, offence, count)
         self.links.hear_no_more(peer)
 
-    def _perform(self, action: Action) -> None:
+    def perform(self, action: Action) -> None:
         match action:
             case Send():
                 assert isinstance(action.peer, bytes)
@@ -301,7 +286,7 @@ class Driver:
         offence = offence_in(told, self.router, self._early_grafts)
         if offence is not None:
             assert isinstance(told.peer, bytes)
-            self._blame(told.peer, offence, 1)
+            self.blame(told.peer, offence, 1)
 
     def _validate(self, action: Validate) -> None:
         message, sender = action.message, action.received_from

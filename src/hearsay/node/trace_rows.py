@@ -46,22 +46,19 @@ from hearsay.trace.language.event_rows import (
     Codes,
     add_peer_row,
     deliver_row,
-    dial_row,
     drop_rpc_row,
     duplicate_row,
-    graft_row,
     join_row,
     leave_row,
     node_up_row,
-    prune_row,
     publish_row,
     recv_rpc_row,
     reject_row,
     remove_peer_row,
     send_rpc_row,
 )
-from hearsay.trace.language.overlay_rows import OVERLAY_ROWS
-from hearsay.trace.language.schema import NONE
+from hearsay.trace.language.formed_rows import formed_row
+from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
 
 MAX_PEERS = 65_536
 """Names of peers; those that are known as authors only, or because a PRUNE named them, may take half of it."""
@@ -177,9 +174,10 @@ class TraceRows:
                 membership = join_row if isinstance(action, TopicJoined) else leave_row
                 self._row(membership(self._clock(), own, self._topics.of(action.topic)))
             case PeerGrafted() | PeerPruned():
-                self._link(graft_row if isinstance(action, PeerGrafted) else prune_row, action.peer, action.topic)
+                event = TraceEvent.GRAFT if isinstance(action, PeerGrafted) else TraceEvent.PRUNE
+                self._link(event, action.peer, action.topic)
             case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
-                self._link(OVERLAY_ROWS[type(action)], action.peer, action.topic)
+                self._link(OVERLAY_EVENTS[type(action)], action.peer, action.topic)
             case MessagePublished():
                 topic, message = self._topics.of(action.message.topic), self._named(action.message)
                 self._row(publish_row(self._clock(), own, topic, message, 0, len(action.message.data)))
@@ -196,7 +194,7 @@ class TraceRows:
                 self._parts(drop_rpc_row, action.peer, copy, Reason.UNWANTED)
             case NamedPeerDialled():
                 named = self._peers.of(action.peer, MAX_PEERS // 2)
-                self._row(dial_row(self._clock(), own, named, self._topics.of(action.topic)))
+                self._row(formed_row(TraceEvent.DIAL, self._clock(), own, named, self._topics.of(action.topic)))
             case PartDropped():
                 remote, kind, count = self._peer(action.peer), action.kind, action.count
                 self._row(reject_row(self._clock(), kind, own, remote, NONE, NONE, count, action.reason))
@@ -219,8 +217,8 @@ class TraceRows:
     def _number_of(self, topic: Identifier | None) -> int:
         return NONE if topic is None else self._topics.known(topic)
 
-    def _link(self, row: Callable[[Micros, int, int, int], Codes], peer: Identifier, topic: Identifier) -> None:
-        self._row(row(self._clock(), self._own, self._peer(peer), self._topics.of(topic)))
+    def _link(self, event: TraceEvent, peer: Identifier, topic: Identifier) -> None:
+        self._row(formed_row(event, self._clock(), self._own, self._peer(peer), self._topics.of(topic)))
 
     def _parts(self, row: _PartRow, peer: Identifier, parts: Iterable[TracedPart], last: int) -> None:
         """`last` is what only one of the two kinds of rows has."""

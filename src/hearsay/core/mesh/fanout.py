@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.state_table import Peering
 from hearsay.core.mesh.address_shares import Spread
+from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters
 from hearsay.core.rules.gossip_counts import fanout_is_over
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.randomness import Purpose
@@ -32,13 +33,11 @@ class _Route:
 class Fanout:
     __slots__ = ("_degree", "_routes", "_shell", "_spread", "_top_up_at_publish", "_ttl_us")
 
-    def __init__(
-        self, degree: int, ttl_us: Micros, top_up_at_publish: bool, places_per_address: int, shell: Shell
-    ) -> None:
-        self._degree = degree
-        self._ttl_us = ttl_us
-        self._top_up_at_publish = top_up_at_publish
-        self._spread = Spread(places_per_address, shell.peers)
+    def __init__(self, parameters: GossipsubParameters, shell: Shell) -> None:
+        self._degree = parameters.degree
+        self._ttl_us: Micros = parameters.fanout_ttl_ms * 1000
+        self._top_up_at_publish = parameters.fanout_top_up is FanoutTopUp.PUBLISH
+        self._spread = Spread(parameters.places_per_address, shell.peers)
         self._shell = shell
         self._routes: dict[TopicId, _Route] = {}
 

@@ -35,7 +35,7 @@ from hearsay.core.language.rpc import IDontWant, IHave, IWant, Message, PartKind
 from hearsay.core.language.state_table import Peering
 from hearsay.core.mesh.extensions.strategy import ExtendedMesh
 from hearsay.core.mesh.fanout import Fanout
-from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters, GossipTargets, SeenBy, ShortMesh
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters, GossipTargets, SeenBy, ShortMesh
 from hearsay.core.mesh.message_cache import MessageCache
 from hearsay.core.mesh.unwanted import Unwanted
 from hearsay.core.mesh.versions import knows_idontwant
@@ -100,11 +100,7 @@ class Gossipsub(ExtendedMesh):
         self.fanout = self.new_fanout(shell)
 
     def new_fanout(self, shell: Shell) -> Fanout:
-        parameters = self.parameters
-        at_publish = parameters.fanout_top_up is FanoutTopUp.PUBLISH
-        return Fanout(
-            parameters.degree, parameters.fanout_ttl_ms * 1000, at_publish, parameters.places_per_address, shell
-        )
+        return Fanout(self.parameters, shell)
 
     def new_seen_cache(self) -> SeenCache:
         if self.parameters.seen_by is SeenBy.HISTORY:

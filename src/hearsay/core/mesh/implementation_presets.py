@@ -23,14 +23,21 @@ def _unasked(score: ScoreSet) -> dict[str, object]:
     return replace(score, topics={}).to_mapping()
 
 
-RUST: Mapping[str, object] = {
+_SHARED: Mapping[str, object] = {
     **SPEC,
+    "first_heartbeat_spread_ms": 0,
+    "max_ids_per_idontwant": NO_LIMIT,
+    "max_idontwants": NO_LIMIT,
+}
+"""What these implementations have in common."""
+
+RUST: Mapping[str, object] = {
+    **_SHARED,
     "degree_low": 5,
     "prune_trigger": "at_high",
     "median": "mean",
     "backoff_slack_heartbeats": 1,
     "first_heartbeat_ms": 5_000,
-    "first_heartbeat_spread_ms": 0,
     "seen_ttl_ms": 60_000,
     "short_mesh": "top_up",
     "graft_on_subscribe": True,
@@ -43,7 +50,6 @@ RUST: Mapping[str, object] = {
     "withdraw_unwanted": True,
     "idontwant_threshold_bytes": 1_000,
     "max_ids_per_idontwant": 10_000,
-    "max_idontwants": NO_LIMIT,
     "max_subscriptions_per_rpc": 100,
     "max_subscriptions_per_peer": 100,
     "late_extensions": "ignore",
@@ -54,11 +60,10 @@ RUST: Mapping[str, object] = {
 """rust-libp2p, gossipsub 0.50.1. An id that was asked for is asked of nobody else while the promise lasts, 3 s."""
 
 JS: Mapping[str, object] = {
-    **SPEC,
+    **_SHARED,
     "outbound_repair": "to_degree",
     "backoff_slack_heartbeats": 1,
     "first_heartbeat_ms": 100,
-    "first_heartbeat_spread_ms": 0,
     "short_mesh": "top_up",
     "graft_on_subscribe": True,
     "accept_exchange": True,
@@ -70,15 +75,13 @@ JS: Mapping[str, object] = {
     "max_iwant_messages": 10,
     "idontwant_threshold_bytes": 512,
     "idontwant_ttl_heartbeats": 5,
-    "max_ids_per_idontwant": NO_LIMIT,
-    "max_idontwants": NO_LIMIT,
     "max_idontwant_ids": 512,
     "score": _unasked(sets.JS),
 }
 """js-libp2p, @libp2p/gossipsub 17.1.1. A peer may have subscriptions of 1 MiB, each 1,024 bytes and its name."""
 
 NIM: Mapping[str, object] = {
-    **SPEC,
+    **_SHARED,
     "degree_out": 3,
     "outbound_when_full": "quota",
     "graft_choice": "best",
@@ -97,7 +100,6 @@ NIM: Mapping[str, object] = {
     "unsubscribe_backoff_ms": 5_000,
     "max_backoff_ms": 86_400_000,
     "first_heartbeat_ms": 0,
-    "first_heartbeat_spread_ms": 0,
     "flood_publish_mbit": 100,
     "iwant_answers_per_id": 1,
     "max_ihave_messages": 0,
@@ -107,8 +109,6 @@ NIM: Mapping[str, object] = {
     "skip_senders": True,
     "idontwant_threshold_bytes": 513,
     "idontwant_ttl_heartbeats": 5,
-    "max_ids_per_idontwant": NO_LIMIT,
-    "max_idontwants": NO_LIMIT,
     "max_idontwant_ids": 1_000,
     "extensions": True,
     "max_peer_groups": 1_000,
@@ -118,7 +118,7 @@ NIM: Mapping[str, object] = {
 """nim-libp2p. It says IDONTWANT of what is larger than 512 bytes and than ten of its ids."""
 
 JVM: Mapping[str, object] = {
-    **SPEC,
+    **_SHARED,
     "degree_out": 3,
     "median": "mean",
     "opportunity_choice": "first_above",
@@ -134,14 +134,11 @@ JVM: Mapping[str, object] = {
     "backoff_slack_heartbeats": 0,
     "exchange_peers": 16,
     "first_heartbeat_ms": 1_000,
-    "first_heartbeat_spread_ms": 0,
     "graft_flood_ms": 0,
     "short_mesh": "top_up",
     "direct_connect_ticks": 0,
     "idontwant_threshold_bytes": 16_384,
     "idontwant_on_publish": True,
-    "max_ids_per_idontwant": NO_LIMIT,
-    "max_idontwants": NO_LIMIT,
     "max_idontwant_ids": 50_000,
     "extensions": True,
     "score": _unasked(sets.JVM),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hearsay.core.language.identifiers import Micros, PeerId, TopicId
+from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.mesh.fanout import Fanout
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.shell.peers import PeerGroup
 from hearsay.core.shell.shell import Shell
@@ -12,16 +13,8 @@ from hearsay.core.shell.shell import Shell
 class JudgingFanout(Fanout):
     __slots__ = ("_standing",)
 
-    def __init__(
-        self,
-        degree: int,
-        ttl_us: Micros,
-        top_up_at_publish: bool,
-        places_per_address: int,
-        shell: Shell,
-        standing: Standing,
-    ) -> None:
-        super().__init__(degree, ttl_us, top_up_at_publish, places_per_address, shell)
+    def __init__(self, parameters: GossipsubParameters, shell: Shell, standing: Standing) -> None:
+        super().__init__(parameters, shell)
         self._standing = standing
 
     def upkeep(self, tick: int) -> None:

@@ -28,7 +28,7 @@ from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Control, IHave, IWant, Message, PartKind, Rpc
 from hearsay.core.language.score_parts import ScoreParts
 from hearsay.core.mesh.fanout import Fanout
-from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters, GossipTargets
+from hearsay.core.mesh.gossip_parameters import GossipsubParameters, GossipTargets
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.judging_fanout import JudgingFanout
 from hearsay.core.mesh.judging_mesh import JudgingMesh
@@ -80,11 +80,7 @@ class JudgingGossipsub(Gossipsub):
         return JudgingMesh(self.parameters, shell, self.standing)
 
     def new_fanout(self, shell: Shell) -> Fanout:
-        parameters = self.parameters
-        at_publish = parameters.fanout_top_up is FanoutTopUp.PUBLISH
-        ttl_us = parameters.fanout_ttl_ms * 1000
-        places = parameters.places_per_address
-        return JudgingFanout(parameters.degree, ttl_us, at_publish, places, shell, self.standing)
+        return JudgingFanout(self.parameters, shell, self.standing)
 
     def admitted(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
         standing = self.standing

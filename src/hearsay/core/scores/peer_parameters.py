@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_network
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.scores.choices import InvalidCopies, Ipv6Counting, MeshTimes, QuantumRounding, RetainedScores
@@ -97,33 +97,26 @@ class PeerScoreParameters(GroupedParameters):
         return self.decay_interval_ms * 1000
 
     def numbers(self) -> PeerNumbers:
-        return PeerNumbers(**self._weights(), **self._differences())
-
-    def _weights(self) -> dict[str, Any]:
-        return {
-            "topic_cap": float(self.topic_cap),
-            "application_weight": float(self.application_weight),
-            "address_weight": float(self.shared_address_weight),
-            "address_threshold": self.shared_address_threshold,
-            "misbehaviour_weight": float(self.misbehaviour_weight),
-            "misbehaviour_threshold": float(self.misbehaviour_threshold),
-            "misbehaviour_decay": float(self.misbehaviour_decay),
-            "slow_weight": float(self.slow_peer_weight),
-            "slow_threshold": float(self.slow_peer_threshold),
-            "slow_decay": float(self.slow_peer_decay),
-            "zero": float(self.decay_to_zero),
-            "retain": self.retain_ms * 1000,
-            "delivery_ttl": self.delivery_ttl_ms * 1000,
-        }
-
-    def _differences(self) -> dict[str, Any]:
-        return {
-            "whole_quanta": self.time_in_mesh_quanta is QuantumRounding.WHOLE,
-            "mesh_time_of_now": self.mesh_times is MeshTimes.NOW,
-            "deficit_after_prune": self.deficit_after_prune,
-            "second_prune_counts": self.second_prune_counts,
-            "blame_members_only": self.invalid_copies is InvalidCopies.MEMBERS,
-            "retain_positive": self.retained_scores is RetainedScores.ALL,
-            "return_is_fresh": self.retained_scores is RetainedScores.UNTIL_RETURN,
-            "decay_while_away": self.decay_while_away,
-        }
+        return PeerNumbers(
+            topic_cap=float(self.topic_cap),
+            application_weight=float(self.application_weight),
+            address_weight=float(self.shared_address_weight),
+            address_threshold=self.shared_address_threshold,
+            misbehaviour_weight=float(self.misbehaviour_weight),
+            misbehaviour_threshold=float(self.misbehaviour_threshold),
+            misbehaviour_decay=float(self.misbehaviour_decay),
+            slow_weight=float(self.slow_peer_weight),
+            slow_threshold=float(self.slow_peer_threshold),
+            slow_decay=float(self.slow_peer_decay),
+            zero=float(self.decay_to_zero),
+            retain=self.retain_ms * 1000,
+            delivery_ttl=self.delivery_ttl_ms * 1000,
+            whole_quanta=self.time_in_mesh_quanta is QuantumRounding.WHOLE,
+            mesh_time_of_now=self.mesh_times is MeshTimes.NOW,
+            deficit_after_prune=self.deficit_after_prune,
+            second_prune_counts=self.second_prune_counts,
+            blame_members_only=self.invalid_copies is InvalidCopies.MEMBERS,
+            retain_positive=self.retained_scores is RetainedScores.ALL,
+            return_is_fresh=self.retained_scores is RetainedScores.UNTIL_RETURN,
+            decay_while_away=self.decay_while_away,
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hearsay.core.language.actions import MessageRejected, PartDropped, Reason
 from hearsay.core.language.identifiers import Micros, TopicId
@@ -64,13 +64,26 @@ def _parts(control: Control) -> int:
     )
 
 
-class Reception:
-    """Its owner knows a topic's signature `policy`, will `learn` a signed address, `blame` a peer for an offence,
-    `tell` of parts that were dropped and of messages that were `refused`, and hand what is let in over to the
-    router."""
+class RouterHost(Protocol):
+    """The driver of the router, to which RPCs go."""
 
+    def policy(self, topic: str) -> SignaturePolicy: ...
+
+    def blame(self, peer: PeerId, offence: Offence, count: int) -> None: ...
+
+    def perform(self, action: PartDropped) -> None: ...
+
+    def refused(self, message: Message, peer: PeerId, reason: Reason) -> None: ...
+
+    def stream_opened(self, peer: PeerId) -> None: ...
+
+    def hand_over(self, intake: Intake, rpc: Rpc, portion: Portion | None, now_us: Micros) -> None: ...
+
+
+class Reception:
     def __init__(
         self,
+        host: RouterHost,
         router: Router,
         clock: Callable[[], Micros],
         limits: NodeLimits,
@@ -78,28 +91,17 @@ class Reception:
         validation: Validation,
         statistics: Statistics,
         message_ids: MessageIds,
-        *,
-        policy: Callable[[str], SignaturePolicy],
         learn: Callable[[bytes, PeerId, PeerId | None], None],
-        blame: Callable[[PeerId, Offence, int], None],
-        tell: Callable[[PartDropped], None],
-        refused: Callable[[Message, PeerId, Reason], None],
-        hand_over: Callable[[Intake, Rpc, Portion | None, Micros], None],
-        stream_opened: Callable[[PeerId], None],
     ) -> None:
+        """`learn` takes a signed address, its sender, and the peer that it is said to belong to."""
+        self._host = host
         self._router = router
         self._clock = clock
         self._limits = limits
         self._statistics = statistics
         self._message_ids = message_ids
-        self._policy = policy
         self._learn = learn
-        self._blame = blame
-        self._tell = tell
-        self._refused = refused
         self._judges = router.strategy.judges
-        self._hand_over = hand_over
-        self._stream_opened = stream_opened
         self.trace: TraceRows | None = None
         self.traffic: Traffic | None = None
         self.durations: Durations | None = None
@@ -147,10 +149,10 @@ class Reception:
 
     def malformed(self, intake: Intake) -> None:
         self._statistics.malformed_rpcs += 1
-        self._blame(intake.peer, Offence.MALFORMED, 1)
+        self._host.blame(intake.peer, Offence.MALFORMED, 1)
 
     def over_allowance(self, intake: Intake) -> None:
-        self._blame(intake.peer, Offence.OVER_LIMIT, 1)
+        self._host.blame(intake.peer, Offence.OVER_LIMIT, 1)
 
     def received(self, intake: Intake, size: int, decoded: DecodedRpc, episub: bool) -> IncomingRpc:
         statistics = self._statistics
@@ -171,10 +173,10 @@ class Reception:
         over = incoming.stop - self._router.parameters.max_messages_per_rpc
         if over > 0:
             incoming.stop -= over
-            self._tell(PartDropped(intake.peer, PartKind.PUBLISH, over, Reason.OVER_LIMIT))
+            self._host.perform(PartDropped(intake.peer, PartKind.PUBLISH, over, Reason.OVER_LIMIT))
         if self._judges and incoming.stop and not self._router.strategy.hears(intake.peer):
             # Before their signatures cost anything.
-            self._tell(PartDropped(intake.peer, PartKind.PUBLISH, incoming.stop, Reason.GRAYLISTED))
+            self._host.perform(PartDropped(intake.peer, PartKind.PUBLISH, incoming.stop, Reason.GRAYLISTED))
             incoming.stop = 0
         control = rpc.control
         if control is None:
@@ -218,19 +220,19 @@ class Reception:
         return (
             message.signature is not None
             and self._is_new(message)
-            and plain_fault(message, self._policy(str(message.topic))) is None
+            and plain_fault(message, self._host.policy(str(message.topic))) is None
         )
 
     def let_in(self, intake: Intake, incoming: IncomingRpc) -> None:
         now_us = self._clock()
         if incoming.opens_stream and not incoming.next:
-            self._stream_opened(intake.peer)
+            self._host.stream_opened(intake.peer)
         messages = tuple(incoming.waiting(self.messages_at_once))
         if messages:
             # The router's view of what is seen: at a later time it might have forgotten, and not check again.
             self._router.seen.expire(now_us)
         portion = incoming.take(len(messages), self._authentic(intake, messages, incoming.verdicts))
-        self._hand_over(intake, incoming.rpc, portion, now_us)
+        self._host.hand_over(intake, incoming.rpc, portion, now_us)
 
     def _is_new(self, message: Message) -> bool:
         """Whether a message would be taken. Those seen before, and of topics not joined, need no second look."""
@@ -246,7 +248,7 @@ class Reception:
         for message in messages:
             if not self._is_new(message):
                 continue
-            fault = plain_fault(message, self._policy(str(message.topic)))
+            fault = plain_fault(message, self._host.policy(str(message.topic)))
             if fault is None and message.signature is not None:
                 number = id(message)
                 fault = verdicts[number] if number in verdicts else signature_fault(message)
@@ -262,8 +264,8 @@ class Reception:
                 self.trace.happened(MessageRejected(message, intake.peer, fault.reason))
             if self.traffic is not None:
                 self.traffic.rejected(message.topic, fault.reason)
-            self._refused(message, intake.peer, fault.reason)
+            self._host.refused(message, intake.peer, fault.reason)
         forged = sum(fault.forged for _, fault in refused)
         if forged:
-            self._blame(intake.peer, Offence.FORGED, forged)
+            self._host.blame(intake.peer, Offence.FORGED, forged)
         return tuple(message for message in messages if not any(message is wrong for wrong, _ in refused))

@@ -28,6 +28,7 @@ from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import Message
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.config import NodeLimits
 from hearsay.node.fairness.fair_slots import FairSlots
 from hearsay.node.incoming.sequence_numbers import NUMBER_BYTES, SequenceNumbers
 from hearsay.node.incoming.statistics import Statistics
@@ -43,33 +44,23 @@ OBJECT_BYTES = 1024
 _log = getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationLimits:
-    """The node's, see `hearsay.node.config.NodeLimits`."""
-
-    concurrent: int
-    threads: int
-    deadline_s: float
-    pending: int
-    pending_per_peer: int
-    pending_bytes_per_peer: int
-
-
 class Validation:
-    """`decided` is called with each verdict that was not known at once and who sent the message.
+    """Call `decided` with each verdict that was not known at once, and with the senders of the message.
 
-    What waits is kept in `share`, and in `budget_of` its peer.
+    Messages that wait are reserved in `share`, and in the `budget_of` their peer; `max_pending` of them wait at most.
     """
 
     def __init__(
         self,
-        limits: ValidationLimits,
+        limits: NodeLimits,
+        max_pending: int,
         share: Budget,
         budget_of: Callable[[PeerId], Budget],
         decided: Callable[[Message, list[PeerId], Verdict], None],
         statistics: Statistics,
     ) -> None:
         self._limits = limits
+        self._max_pending = max_pending
         self.share = share
         self._budget_of = budget_of
         self._decided = decided
@@ -77,8 +68,8 @@ class Validation:
         self.numbers: SequenceNumbers | None = None
         """Of the authors' messages so far, if replays are refused."""
         self._validators: dict[Identifier, list[_DeclaredValidator]] = {}
-        self._loop_slots: FairSlots[_Check] = FairSlots(limits.concurrent, self._start_on_loop)
-        self._thread_slots: FairSlots[_Check] = FairSlots(limits.threads, self._start_on_thread)
+        self._loop_slots: FairSlots[_Check] = FairSlots(limits.concurrent_validations, self._start_on_loop)
+        self._thread_slots: FairSlots[_Check] = FairSlots(limits.validation_threads, self._start_on_thread)
         self._pool: ThreadPoolExecutor | None = None
         self._checks: dict[Identifier, _Check] = {}
         """What is not decided, by message id."""
@@ -113,7 +104,7 @@ class Validation:
     def full(self) -> bool:
         """Whether there is room for nobody."""
         waiting = len(self._checks)
-        return waiting > 0 and (waiting >= self._limits.pending or self.share.free <= OBJECT_BYTES)
+        return waiting > 0 and (waiting >= self._max_pending or self.share.free <= OBJECT_BYTES)
 
     def has_room(self, peer: PeerId, message: Message) -> bool:
         """Whether one more message of a peer may wait.
@@ -123,12 +114,12 @@ class Validation:
         """
         if not self._checks or message.topic not in self._validators:
             return True
-        room = self._limits.pending - len(self._checks)
+        room = self._max_pending - len(self._checks)
         cost = weight_of(message)
         account = self._accounts.get(peer)
         if account is None:
             return room > 0 and cost <= self._new_budget(peer).fair
-        return account.count < min(room, self._limits.pending_per_peer) and cost <= account.budget.fair
+        return account.count < min(room, self._limits.pending_validations_per_peer) and cost <= account.budget.fair
 
     def ask(self, message: Message, sender: PeerId) -> Verdict | None:
         """The verdict if it is known at once; None when `decided` will be called with it."""
@@ -155,7 +146,7 @@ class Validation:
         check = self._checks.get(message_id) if self._checks else None
         if check is None or not isinstance(peer, bytes) or check.running or peer in check.peers:
             return
-        if self.pending(peer) < self._limits.pending_per_peer:
+        if self.pending(peer) < self._limits.pending_validations_per_peer:
             self._account(peer).count += 1
             check.peers.append(peer)
             self._slots(check).enter(peer, check)
@@ -210,7 +201,7 @@ class Validation:
         """The slot is free when the thread is, which may be after the deadline."""
         loop = asyncio.get_running_loop()
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._limits.threads, "hearsay-validator")
+            self._pool = ThreadPoolExecutor(self._limits.validation_threads, "hearsay-validator")
         job: Future[Answer | Awaitable[Answer]] = self._pool.submit(check.declared.validator, check.message)
 
         def ended(_: Future[Answer | Awaitable[Answer]]) -> None:
@@ -233,7 +224,7 @@ class Validation:
     async def _wait(self, check: _Check, answer: Awaitable[Answer], leave: Callable[[], None]) -> None:
         verdict: Verdict | None = Verdict.IGNORE
         try:
-            async with asyncio.timeout(self._limits.deadline_s):
+            async with asyncio.timeout(self._limits.validation_s):
                 verdict = _verdict(await answer)
         except TimeoutError:
             self._statistics.validations_timed_out += 1
@@ -282,7 +273,8 @@ class Validation:
         return account
 
     def _new_budget(self, peer: PeerId) -> Budget:
-        return Budget("validations", self._limits.pending_bytes_per_peer, (self.share, self._budget_of(peer)))
+        limit = self._limits.pending_validation_bytes_per_peer
+        return Budget("validations", limit, (self.share, self._budget_of(peer)))
 
 
 @dataclass(frozen=True, slots=True)

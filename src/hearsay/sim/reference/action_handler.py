@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, assert_never
 
 from hearsay.core.language.actions import (
@@ -48,29 +47,25 @@ from hearsay.sim.reference.partial_messages import PartialMessages
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.results.recorder import MessageInfo, Parts
 from hearsay.trace.language.event_rows import (
-    Codes,
     add_peer_row,
     deliver_row,
-    dial_row,
-    graft_row,
     join_row,
     leave_row,
-    prune_row,
     publish_row,
     reject_row,
     remove_peer_row,
 )
-from hearsay.trace.language.overlay_rows import OVERLAY_ROWS
-from hearsay.trace.language.schema import NONE
+from hearsay.trace.language.formed_rows import formed_row
+from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
 
 _PUBLISH = int(PartKind.PUBLISH)
 _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
 
 
-_LINK_ROWS: dict[type, Callable[[int, int, int, int], Codes]] = {
-    PeerGrafted: graft_row,
-    PeerPruned: prune_row,
-    **OVERLAY_ROWS,
+_LINK_EVENTS: dict[type, TraceEvent] = {
+    PeerGrafted: TraceEvent.GRAFT,
+    PeerPruned: TraceEvent.PRUNE,
+    **OVERLAY_EVENTS,
 }
 
 
@@ -111,7 +106,8 @@ class ActionHandler:
                     | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy()
                 ):  # fmt: skip
                     topic = self._topic_numbers[action.topic]
-                    self._recorder.row(_LINK_ROWS[type(action)](now, node.id, _number(action.peer), topic))
+                    event = _LINK_EVENTS[type(action)]
+                    self._recorder.row(formed_row(event, now, node.id, _number(action.peer), topic))
                 case Validate():
                     self._validate(node, action, now, parts)
                 case MessagePublished():
@@ -178,7 +174,8 @@ class ActionHandler:
         """Record a dial. A PRUNE may name any peer; one that is no node has no number."""
         peer = _number(action.peer)
         remote = peer if 0 <= peer < self._script else NONE
-        self._recorder.row(dial_row(now, node.id, remote, self._topic_numbers[action.topic]))
+        topic = self._topic_numbers[action.topic]
+        self._recorder.row(formed_row(TraceEvent.DIAL, now, node.id, remote, topic))
 
     def row_published(self, publisher: int, message: Any, now: Micros) -> None:
         """Record a publication of a node or the script."""

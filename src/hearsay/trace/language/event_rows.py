@@ -1,7 +1,7 @@
-"""One function per event that makes its row. Written by `tools/row_functions.py`, not by hand.
+"""Functions that make the rows of frequent events. Written by `tools/row_functions.py`, not by hand.
 
 They are made from `schema.FORMS`, run by recorders and compiled for kernels, so that an event has the same columns
-wherever it is written.
+wherever it is written. `formed_rows.py` makes the rows of all other events.
 """
 
 from __future__ import annotations
@@ -111,75 +111,3 @@ def node_down_row(time_us: int, peer: int, reason: int) -> Codes:
 
 def state_row(time_us: int, peer: int, size: int, count: int) -> Codes:
     return time_us, 15, -1, peer, -1, -1, -1, -1, size, count, -1, -1, -1
-
-
-def neighbor_up_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
-    return time_us, 16, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
-
-
-def neighbor_down_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
-    return time_us, 17, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
-
-
-def passive_add_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
-    return time_us, 18, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
-
-
-def passive_remove_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
-    return time_us, 19, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
-
-
-def eager_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
-    return time_us, 20, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
-
-
-def lazy_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
-    return time_us, 21, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
-
-
-def score_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
-    return time_us, 22, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
-
-
-def score_topics_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
-    return time_us, 23, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
-
-
-def score_p1_row(time_us: int, peer: int, remote: int, topic: int, size: int) -> Codes:
-    return time_us, 24, -1, peer, remote, topic, -1, -1, size, -1, -1, -1, -1
-
-
-def score_p2_row(time_us: int, peer: int, remote: int, topic: int, size: int) -> Codes:
-    return time_us, 25, -1, peer, remote, topic, -1, -1, size, -1, -1, -1, -1
-
-
-def score_p3_row(time_us: int, peer: int, remote: int, topic: int, size: int) -> Codes:
-    return time_us, 26, -1, peer, remote, topic, -1, -1, size, -1, -1, -1, -1
-
-
-def score_p3b_row(time_us: int, peer: int, remote: int, topic: int, size: int) -> Codes:
-    return time_us, 27, -1, peer, remote, topic, -1, -1, size, -1, -1, -1, -1
-
-
-def score_p4_row(time_us: int, peer: int, remote: int, topic: int, size: int) -> Codes:
-    return time_us, 28, -1, peer, remote, topic, -1, -1, size, -1, -1, -1, -1
-
-
-def score_p5_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
-    return time_us, 29, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
-
-
-def score_p6_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
-    return time_us, 30, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
-
-
-def score_p7_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
-    return time_us, 31, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
-
-
-def score_slow_row(time_us: int, peer: int, remote: int, size: int) -> Codes:
-    return time_us, 32, -1, peer, remote, -1, -1, -1, size, -1, -1, -1, -1
-
-
-def dial_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
-    return time_us, 33, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1

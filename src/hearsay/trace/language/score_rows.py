@@ -7,25 +7,26 @@ from struct import Struct
 
 from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.score_parts import ScoreParts
-from hearsay.trace.language.event_rows import (
-    Codes,
-    score_p1_row,
-    score_p2_row,
-    score_p3_row,
-    score_p3b_row,
-    score_p4_row,
-    score_p5_row,
-    score_p6_row,
-    score_p7_row,
-    score_row,
-    score_slow_row,
-    score_topics_row,
-)
+from hearsay.trace.language.event_rows import Codes
+from hearsay.trace.language.formed_rows import formed_row
+from hearsay.trace.language.schema import TraceEvent
 
 _FLOAT, _INTEGER = Struct("<d"), Struct("<q")
 # In the order of `PeerParts` and `TopicParts`.
-_OF_PEER = (score_topics_row, score_p5_row, score_p6_row, score_p7_row, score_slow_row)
-_OF_TOPIC = (score_p1_row, score_p2_row, score_p3_row, score_p3b_row, score_p4_row)
+_OF_PEER = (
+    TraceEvent.SCORE_TOPICS,
+    TraceEvent.SCORE_P5,
+    TraceEvent.SCORE_P6,
+    TraceEvent.SCORE_P7,
+    TraceEvent.SCORE_SLOW,
+)
+_OF_TOPIC = (
+    TraceEvent.SCORE_P1,
+    TraceEvent.SCORE_P2,
+    TraceEvent.SCORE_P3,
+    TraceEvent.SCORE_P3B,
+    TraceEvent.SCORE_P4,
+)
 
 
 def bits_of(number: float) -> int:
@@ -42,11 +43,11 @@ def score_rows(
     time_us: int, observer: int, peer: int, parts: ScoreParts, topic_numbers: Mapping[TopicId, int]
 ) -> Iterator[Codes]:
     """What one router thinks of one peer."""
-    yield score_row(time_us, observer, peer, bits_of(parts.score))
-    for row, number in zip(_OF_PEER, parts.peer, strict=True):
+    yield formed_row(TraceEvent.SCORE, time_us, observer, peer, bits_of(parts.score))
+    for event, number in zip(_OF_PEER, parts.peer, strict=True):
         if number:
-            yield row(time_us, observer, peer, bits_of(number))
+            yield formed_row(event, time_us, observer, peer, bits_of(number))
     for topic, counted in parts.topics:
-        for row, number in zip(_OF_TOPIC, counted, strict=True):
+        for event, number in zip(_OF_TOPIC, counted, strict=True):
             if number:
-                yield row(time_us, observer, peer, topic_numbers[topic], bits_of(number))
+                yield formed_row(event, time_us, observer, peer, topic_numbers[topic], bits_of(number))
